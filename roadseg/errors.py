@@ -1,0 +1,33 @@
+"""Errors a user can act on. Anything else that escapes is a bug and keeps its traceback."""
+
+
+class RoadsegError(Exception):
+    """Base of every error that the command line shows as one line."""
+
+    exit_code = 1
+
+
+class ConfigError(RoadsegError, ValueError):
+    """The config cannot be used: unknown key, wrong type, impossible value."""
+
+    exit_code = 2
+
+
+class MissingInputError(RoadsegError, FileNotFoundError):
+    """A stage needs a file that an earlier stage has not written, or that does not exist."""
+
+
+class DataError(RoadsegError, ValueError):
+    """An image or label file cannot be read, or not be used."""
+
+    exit_code = 3
+
+
+class CheckpointError(RoadsegError, ValueError):
+    """A checkpoint cannot be read, or does not fit the images."""
+
+    exit_code = 3
+
+
+class DeviceError(RoadsegError, RuntimeError):
+    """A device or precision was asked for that this machine does not have."""

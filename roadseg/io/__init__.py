@@ -1,0 +1,1 @@
+"""Every file format, written and read side by side."""

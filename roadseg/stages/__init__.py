@@ -1,0 +1,1 @@
+"""One file per command: read files, compute, write files, return a summary."""
