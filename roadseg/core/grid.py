@@ -1,7 +1,7 @@
 """Grid: where the pixels of a raster lie on the ground; the only place where x/y meets row/col."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import shapely
@@ -11,6 +11,7 @@ from pyproj import CRS, Geod, Transformer
 
 Points = NDArray[np.float64]
 
+DEGREES = CRS.from_epsg(4326)
 _WGS84 = Geod(ellps="WGS84")
 _UTM_LIMITS = (-80.0, 84.0)  # degrees of latitude that UTM covers
 
@@ -46,67 +47,80 @@ class Grid:
 
     def to_metric(self, rows_cols: Points) -> Points:
         """Convert pixel positions, row, col, to x, y in metres (`metric_crs`)."""
-        return _project(self._from_map, self.to_map(rows_cols))
+        return _project(transformer(self.crs, self.metric_crs), self.to_map(rows_cols))
 
     def from_metric(self, xy_m: Points) -> Points:
         """Convert x, y in metres (`metric_crs`) to pixel positions, row, col."""
-        return self.to_pixel(_project(self._to_map, xy_m))
+        return self.to_pixel(_project(transformer(self.metric_crs, self.crs), xy_m))
 
     @cached_property
     def centre_degrees(self) -> tuple[float, float]:
         """Longitude and latitude of the middle of the raster."""
         middle = self.to_map(np.array([[self.height / 2, self.width / 2]]))
-        lon, lat = Transformer.from_crs(self.crs, "EPSG:4326", always_xy=True).transform(*middle[0])
+        lon, lat = transformer(self.crs, DEGREES).transform(*middle[0])
         return float(lon), float(lat)
 
     @cached_property
+    def metric_epsg(self) -> int:
+        """EPSG number of the local metric CRS: the UTM zone of the centre, UPS near a pole."""
+        return utm_epsg(*self.centre_degrees)
+
+    @cached_property
     def metric_crs(self) -> CRS:
-        """Local metric CRS: the UTM zone of the raster's centre (polar stereographic beyond it)."""
-        return utm_crs(*self.centre_degrees)
+        """Local metric CRS, see `metric_epsg`."""
+        return CRS.from_epsg(self.metric_epsg)
 
     @cached_property
     def pixel_size_m(self) -> tuple[float, float]:
         """Ground size of the middle pixel as (along a row, along a column), metres, geodesic."""
         row, col = self.height / 2, self.width / 2
         corners = self.to_map(np.array([[row, col], [row, col + 1], [row + 1, col]]))
-        to_degrees = Transformer.from_crs(self.crs, "EPSG:4326", always_xy=True)
-        lon, lat = to_degrees.transform(corners[:, 0], corners[:, 1])
+        lon, lat = transformer(self.crs, DEGREES).transform(corners[:, 0], corners[:, 1])
         _, _, along_row = _WGS84.inv(lon[0], lat[0], lon[1], lat[1])
         _, _, along_col = _WGS84.inv(lon[0], lat[0], lon[2], lat[2])
         return float(along_row), float(along_col)
 
+    @cached_property
     def footprint(self) -> shapely.Polygon:
         """Outline of the raster in its own CRS."""
-        h, w = self.height, self.width
-        return shapely.Polygon(self.to_map(np.array([[0, 0], [0, w], [h, w], [h, 0]])))
+        return shapely.Polygon(self.to_map(self._corners))
+
+    @cached_property
+    def footprint_m(self) -> shapely.Polygon:
+        """Outline of the raster in `metric_crs`."""
+        return shapely.Polygon(self.to_metric(self._corners))
 
     def crop(self, row: int, col: int, height: int, width: int) -> "Grid":
         """Return the grid of a window of this raster."""
-        shifted = self.transform * Affine.translation(col, row)
+        a, b, c, d, e, f = self.transform[:6]
+        shifted = Affine(a, b, a * col + b * row + c, d, e, d * col + e * row + f)
         return Grid(self.crs, shifted, height, width)
 
-    @cached_property
-    def _from_map(self) -> Transformer:
-        return Transformer.from_crs(self.crs, self.metric_crs, always_xy=True)
-
-    @cached_property
-    def _to_map(self) -> Transformer:
-        return Transformer.from_crs(self.metric_crs, self.crs, always_xy=True)
+    @property
+    def _corners(self) -> Points:
+        h, w = self.height, self.width
+        return np.array([[0, 0], [0, w], [h, w], [h, 0]], dtype=np.float64)
 
 
-def utm_crs(lon: float, lat: float) -> CRS:
-    """Return the metric CRS of a place: its UTM zone, or UPS near the poles.
+@lru_cache(maxsize=256)
+def transformer(source: CRS, target: CRS) -> Transformer:
+    """Return the conversion between two CRSs, always x before y; kept, as it is slow to make."""
+    return Transformer.from_crs(source, target, always_xy=True)
+
+
+def utm_epsg(lon: float, lat: float) -> int:
+    """Return the EPSG number of the UTM zone of a place, or of UPS near the poles.
 
     Args:
         lon: degrees east.
         lat: degrees north.
     """
     if lat >= _UTM_LIMITS[1]:
-        return CRS.from_epsg(32661)
+        return 32661
     if lat < _UTM_LIMITS[0]:
-        return CRS.from_epsg(32761)
+        return 32761
     zone = int((lon + 180) % 360 // 6) + 1
-    return CRS.from_epsg((32600 if lat >= 0 else 32700) + zone)
+    return (32600 if lat >= 0 else 32700) + zone
 
 
 def _apply(transform: Affine, x: Points, y: Points) -> Points:

@@ -1,0 +1,1 @@
+"""The synthetic city of `roadseg demo`: its streets, surroundings and aerial images."""

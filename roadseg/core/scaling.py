@@ -1,0 +1,104 @@
+"""Scaling: bands of any type to uint8 with one scaling for the whole dataset."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Linear map of each band to 0..255, and the statistics of the result.
+
+    A dataset may hold scenes of several pixel types; each type has its own map, all have the
+    same statistics.
+
+    Attributes:
+        ranges: by pixel type (numpy's name), for each band the values that become 0 and 255.
+        mean: mean of the scaled values, one per band, 0..255.
+        std: standard deviation of the scaled values, one per band, above 0.
+    """
+
+    ranges: Mapping[str, tuple[Range, ...]]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
+        """Make a scaling of what `dataclasses.asdict` and a JSON file made of it."""
+        return cls(
+            ranges={
+                name: tuple((float(low), float(high)) for low, high in bands)
+                for name, bands in values["ranges"].items()
+            },
+            mean=tuple(values["mean"]),
+            std=tuple(values["std"]),
+        )
+
+    def apply(self, bands: NDArray[Any]) -> NDArray[np.uint8]:
+        """Scale an array of shape (band, row, col) to uint8, rounding and clipping at both ends.
+
+        Raises:
+            ValueError: if the dataset had no pixels of this type, or another number of bands.
+        """
+        limits = self.ranges.get(bands.dtype.name)
+        if limits is None or len(limits) != len(bands):
+            known = ", ".join(f"{len(found)} of {name}" for name, found in self.ranges.items())
+            raise ValueError(f"got {len(bands)} bands of {bands.dtype.name}, expected {known}")
+        return _scale(bands, limits)
+
+
+def fit_scaling(
+    samples: Sequence[NDArray[Any]], *, percentiles: tuple[float, float] = (2.0, 98.0)
+) -> Scaling:
+    """Find the scaling of a dataset from pixels sampled over all of its scenes.
+
+    Args:
+        samples: for each scene an array of shape (band, pixel), valid pixels only; NaN is left
+            out. Scenes of one type are pooled.
+        percentiles: lower and upper percentile that become 0 and 255; uint8 is kept as it is.
+
+    Raises:
+        ValueError: if there is no sample, or a band holds no finite one.
+    """
+    if sum(pixels.shape[1] for pixels in samples) == 0:
+        raise ValueError("no scene holds a valid pixel")
+    by_type: dict[str, list[NDArray[Any]]] = {}
+    for pixels in samples:
+        by_type.setdefault(pixels.dtype.name, []).append(pixels)
+    pooled = {name: np.concatenate(found, axis=1) for name, found in by_type.items()}
+    ranges = {
+        name: tuple(_range(band, percentiles) for band in pixels) for name, pixels in pooled.items()
+    }
+    scaled = [_scale(pixels, ranges[name]) for name, pixels in pooled.items()]
+    bands = np.concatenate(scaled, axis=1)
+    return Scaling(
+        ranges=ranges,
+        mean=tuple(bands.mean(axis=1).tolist()),
+        std=tuple(np.maximum(bands.std(axis=1), 1.0).tolist()),
+    )
+
+
+def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:
+    if band.dtype == np.uint8:
+        return 0.0, 255.0
+    finite = band[np.isfinite(band)]
+    if finite.size == 0:
+        raise ValueError("a band holds no valid pixel")
+    low, high = np.percentile(finite, percentiles).tolist()
+    return low, high if high > low else low + 1.0
+
+
+def _scale(bands: NDArray[Any], limits: Sequence[Range]) -> NDArray[np.uint8]:
+    if bands.dtype == np.uint8 and set(limits) == {(0.0, 255.0)}:
+        return bands
+    shape = (-1,) + (1,) * (bands.ndim - 1)
+    low, high = (
+        np.array(edge, dtype=np.float32).reshape(shape) for edge in zip(*limits, strict=True)
+    )
+    scaled = np.nan_to_num((bands.astype(np.float32) - low) * (255.0 / (high - low)))
+    return np.asarray(np.clip(np.rint(scaled), 0, 255), dtype=np.uint8)

@@ -1,0 +1,83 @@
+"""Pictures: labels, probabilities and the graph found, side by side over the scene."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import BoundaryNorm, Colormap
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from roadseg.core.graphs import RoadGraph
+from roadseg.core.grid import Grid
+from roadseg.core.speeds import BIN_MPH, BINS, KPH_PER_MPH
+from roadseg.io.files import whole
+from roadseg.io.probabilities import Probability
+
+_SIDE_PX = 1000  # of a panel
+_DPI = 100
+_RGB = 3
+
+
+def draw_comparison(
+    path: Path,
+    image: NDArray[np.uint8],
+    probability: Probability,
+    reference: RoadGraph,
+    predicted: RoadGraph,
+) -> None:
+    """Write a PNG of three panels: labels, probability of road, roads found.
+
+    Args:
+        path: file to write.
+        image: the scene or a thinned copy, shape (band, row, col); its first three bands are
+            shown, or the first alone.
+        probability: of the scene.
+        reference: roads of the labels in the metric CRS of the scene, with `speed_kph`.
+        predicted: roads found, alike.
+    """
+    grid = probability.grid
+    figure = Figure(figsize=(3 * _SIDE_PX / _DPI, 1.08 * _SIDE_PX / _DPI), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    left, middle, right = figure.subplots(1, 3)
+    shown = np.moveaxis(image[:_RGB] if len(image) >= _RGB else image[[0, 0, 0]], 0, -1)
+    extent = (0, grid.width, grid.height, 0)
+    for axis, graph, name in ((left, reference, "labels"), (right, predicted, "found")):
+        axis.imshow(shown, extent=extent)
+        _add_roads(axis, grid, graph)
+        axis.set_title(f"{name}: {graph.length_m.sum() / 1000:.2f} km", fontsize=18)
+    thin = max(1, max(probability.road.shape) // _SIDE_PX)
+    middle.imshow(probability.road[::thin, ::thin], cmap="magma", vmin=0, vmax=255, extent=extent)
+    middle.set_title("probability of road", fontsize=18)
+    for axis in (left, middle, right):
+        axis.set_axis_off()
+    _add_key(figure)
+    figure.subplots_adjust(left=0.005, right=0.945, top=0.95, bottom=0.01, wspace=0.02)
+    with whole(path) as partial:
+        figure.savefig(partial)
+
+
+def _speed_colours() -> tuple[Colormap, BoundaryNorm]:
+    return colormaps["plasma"].resampled(BINS), BoundaryNorm(np.arange(BINS + 1) * BIN_MPH, BINS)
+
+
+def _add_roads(axis: Any, grid: Grid, graph: RoadGraph) -> None:  # noqa: ANN401 - matplotlib's
+    colours, norm = _speed_colours()
+    paths = [grid.from_metric(shapely.get_coordinates(line))[:, ::-1] for line in graph.lines]
+    axis.add_collection(LineCollection(paths, linewidths=7, colors="black", capstyle="round"))
+    drawn = LineCollection(paths, linewidths=4, cmap=colours, norm=norm, capstyle="round")
+    drawn.set_array(graph.attributes["speed_kph"] / KPH_PER_MPH)
+    axis.add_collection(drawn)
+    axis.set_xlim(0, grid.width)
+    axis.set_ylim(grid.height, 0)
+
+
+def _add_key(figure: Figure) -> None:
+    colours, norm = _speed_colours()
+    place = figure.add_axes((0.955, 0.1, 0.008, 0.8))
+    figure.colorbar(ScalarMappable(norm, colours), cax=place).set_label("speed, mph", fontsize=14)

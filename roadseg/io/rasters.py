@@ -1,0 +1,220 @@
+"""Rasters: read scenes by window, write masks and probabilities."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+from rasterio.enums import ColorInterp
+from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
+from rasterio.windows import Window
+
+from roadseg.core.chips import PixelWindow
+from roadseg.core.grid import Grid
+from roadseg.core.masks import IGNORE
+from roadseg.errors import DataError
+from roadseg.io.files import whole
+
+CONTENT_TAG = "ROADSEG_CONTENT"
+SPEED_BINS = "speed bins"  # its value for masks made by write_mask
+
+# background, then the seven speed bins from slow (blue) to fast (red), then no data
+_MASK_COLOURS = {
+    0: (0, 0, 0, 255),
+    1: (49, 54, 149, 255),
+    2: (69, 117, 180, 255),
+    3: (116, 173, 209, 255),
+    4: (254, 224, 144, 255),
+    5: (253, 174, 97, 255),
+    6: (244, 109, 67, 255),
+    7: (215, 48, 39, 255),
+    IGNORE: (128, 128, 128, 0),
+}
+_TILED = {"driver": "GTiff", "tiled": True, "blockxsize": 512, "blockysize": 512}
+
+
+@dataclass(frozen=True)
+class RasterFacts:
+    """What a raster says about itself.
+
+    Attributes:
+        path: where it is.
+        grid: where its pixels lie.
+        bands: numbers of the bands that hold an image, from 1; an alpha band is left out.
+        dtype: type of the pixels, as numpy names it.
+        names: description of each of `bands`, empty where there is none.
+    """
+
+    path: Path
+    grid: Grid
+    bands: tuple[int, ...]
+    dtype: str
+    names: tuple[str, ...]
+
+
+def read_facts(
+    path: Path, *, crs: CRS | None = None, bands: tuple[int, ...] | None = None
+) -> RasterFacts:
+    """Read where a raster lies and what its bands are, without its pixels.
+
+    Args:
+        path: any raster GDAL reads.
+        crs: coordinate system to use for a raster that does not name its own.
+        bands: the bands to use, from 1; None takes all but an alpha band.
+
+    Raises:
+        DataError: if the file cannot be read, lacks one of the bands, has no CRS, or has no
+            position on the ground.
+    """
+    with open_raster(path) as source:
+        if missing := set(bands or ()) - set(source.indexes):
+            msg = f"{path}: has bands 1 to {source.count}, expected a band {min(missing)} as well"
+            raise DataError(msg)
+        crs = crs if source.crs is None else _crs(path, source.crs)
+        if crs is None:
+            msg = (
+                f"{path}: no coordinate system found, expected one such as EPSG:32611; "
+                "assign it with gdal_edit.py -a_srs, or set imagery.crs"
+            )
+            raise DataError(msg)
+        if source.transform.is_identity:
+            msg = f"{path}: no geotransform found, so its place on the ground is unknown"
+            raise DataError(msg)
+        if bands is None:
+            alpha = ColorInterp.alpha
+            bands = tuple(i for i in source.indexes if source.colorinterp[i - 1] != alpha)
+        return RasterFacts(
+            path=path,
+            grid=Grid(crs, source.transform, source.height, source.width),
+            bands=bands,
+            dtype=str(source.dtypes[0]),
+            names=tuple(source.descriptions[i - 1] or "" for i in bands),
+        )
+
+
+def read_window(
+    path: Path, window: PixelWindow, bands: tuple[int, ...]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Read a window that lies inside a raster.
+
+    Returns:
+        The bands, shape (band, row, col), and which pixels hold data, shape (row, col): not
+        nodata, not transparent, not masked out.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    row, col, height, width = window
+    area = Window(col, row, width, height)
+    with open_raster(path) as source:
+        valid = source.dataset_mask(window=area) > 0
+        return source.read(list(bands), window=area), valid
+
+
+def read_sample(
+    path: Path, bands: tuple[int, ...], *, side: int
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Read a thinned copy of a whole raster, at most `side` pixels high and wide.
+
+    Returns:
+        As `read_window`.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with open_raster(path) as source:
+        shape = (min(side, source.height), min(side, source.width))
+        valid = source.dataset_mask(out_shape=shape) > 0
+        return source.read(list(bands), out_shape=(len(bands), *shape)), valid
+
+
+def read_valid(path: Path) -> NDArray[np.bool_]:
+    """Read which pixels of a raster hold data, shape (row, col).
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with open_raster(path) as source:
+        return np.asarray(source.dataset_mask() > 0)
+
+
+def read_mask(path: Path) -> NDArray[np.uint8]:
+    """Read a mask that `write_mask` wrote, shape (row, col).
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with open_raster(path) as source:
+        return np.asarray(source.read(1), dtype=np.uint8)
+
+
+def write_mask(path: Path, mask: NDArray[np.uint8], grid: Grid) -> None:
+    """Write a mask of speed bins, shape (row, col), as a GeoTIFF with a colour table."""
+    profile = new_profile(grid, count=1, dtype="uint8", nodata=IGNORE) | {"compress": "deflate"}
+    with whole(path) as partial, open_new(partial, **profile) as target:
+        target.write(mask, 1)
+        target.write_colormap(1, _MASK_COLOURS)
+        target.update_tags(**{CONTENT_TAG: SPEED_BINS})
+
+
+def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:
+    """Return rasterio's options for a new tiled GeoTIFF on a grid."""
+    return _TILED | {
+        "crs": grid.crs.to_wkt(),
+        "transform": grid.transform,
+        "height": grid.height,
+        "width": grid.width,
+        "count": count,
+        "dtype": dtype,
+        "nodata": nodata,
+    }
+
+
+@contextmanager
+def open_raster(path: Path) -> Iterator[rasterio.DatasetReader]:
+    """Open a raster to read it.
+
+    Raises:
+        DataError: if it cannot be read, now or inside the block.
+    """
+    if not path.exists() and not str(path).startswith(("/vsi", "http", "s3:")):
+        msg = f"{path} does not exist"
+        raise DataError(msg)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            with rasterio.open(path) as source:
+                yield source
+    except RasterioIOError as error:
+        msg = f"{path}: not a readable raster ({_one_line(error)}); replace it or leave it out"
+        raise DataError(msg) from error
+
+
+@contextmanager
+def open_new(path: Path, **profile: Any) -> Iterator[Any]:  # noqa: ANN401 - rasterio's options
+    """Open a new raster to write it; what GDAL cannot write becomes an OSError."""
+    try:
+        with rasterio.open(path, "w", **profile) as target:
+            yield target
+    except RasterioIOError as error:
+        msg = f"{path}: {_one_line(error)}"
+        raise OSError(msg) from error
+
+
+def _crs(path: Path, found: rasterio.crs.CRS) -> CRS:
+    try:
+        return CRS.from_user_input(found.to_wkt())
+    except CRSError as error:
+        msg = f"{path}: its coordinate system cannot be understood ({_one_line(error)})"
+        raise DataError(msg) from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error.__cause__ or error).split())

@@ -1,0 +1,132 @@
+"""JSON records, and the record that every stage leaves to say what it was made from."""
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from roadseg.errors import DataError, MissingInputError
+from roadseg.io.files import whole
+
+_VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "geopandas", "numpy")
+
+
+def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - a record is any JSON value
+    """Write a record so that a reader never sees half a file."""
+    with whole(path) as partial:
+        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
+    """Read a record.
+
+    Raises:
+        DataError: if the file does not hold JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        msg = f"{path}: not a readable JSON file ({error}); delete it and run its stage again"
+        raise DataError(msg) from error
+
+
+def key_of(settings: Mapping[str, Any], inputs: Iterable[str]) -> str:
+    """Return a short digest of settings and inputs: equal keys mean equal outputs."""
+    text = json.dumps([settings, sorted(inputs)], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def file_facts(paths: Iterable[Path]) -> list[str]:
+    """Return name, size and modification time of files, to notice when they change."""
+    return [f"{p} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that decide about results."""
+    return {"python": platform.python_version()} | {n: _version(n) for n in _VERSIONS_OF}
+
+
+class StageRecord:
+    """What a stage was made from and what came out: `<stage>.json` in the run folder.
+
+    It is written twice: as "started" before the first output and as "done" after the last.
+    """
+
+    def __init__(self, path: Path, *, settings: Mapping[str, Any], inputs: Iterable[str]) -> None:
+        """Name the record file, the settings of the stage, and the facts of its inputs."""
+        self.path = path
+        self.settings = dict(settings)
+        self.key = key_of(self.settings, inputs)
+        self._begun = time.monotonic()
+
+    def summary(self) -> dict[str, Any] | None:
+        """Return the summary of an earlier run with this key that reached its end, else None."""
+        found = self._found()
+        return found["summary"] if found.get("state") == "done" else None
+
+    def begin(self) -> None:
+        """Note that the stage starts, so that outputs from here on are not taken for finished."""
+        self._write(state="started", summary=None)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Note that all outputs are there."""
+        self._write(state="done", summary=dict(summary))
+
+    def _found(self) -> dict[str, Any]:
+        if not self.path.exists():
+            return {}
+        found: dict[str, Any] = read_json(self.path)
+        return found if found.get("key") == self.key else {}
+
+    def _write(self, *, state: str, summary: Mapping[str, Any] | None) -> None:
+        seconds = round(time.monotonic() - self._begun, 3)
+        write_json(
+            self.path,
+            {
+                "stage": self.path.stem,
+                "state": state,
+                "key": self.key,
+                "settings": self.settings,
+                "versions": versions(),
+                "seconds": seconds,
+                "summary": summary,
+            },
+        )
+
+
+def read_key(path: Path) -> str:
+    """Return the key of a finished stage: what a later stage's outputs depend on.
+
+    Raises:
+        MissingInputError: if the stage has not reached its end.
+    """
+    return str(_finished(path)["key"])
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """Return the summary of a finished stage.
+
+    Raises:
+        MissingInputError: if the stage has not reached its end.
+    """
+    return dict(_finished(path)["summary"])
+
+
+def _finished(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(path)
+    if found.get("state") != "done":
+        raise MissingInputError(
+            f"{path}: {path.stem} was interrupted; run `roadseg {path.stem}` again first"
+        )
+    return found
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,116 @@
+"""Road labels: read lines and their speeds from any vector file."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyogrio.raw
+import shapely
+from numpy.typing import NDArray
+from pyogrio.errors import DataLayerError, DataSourceError
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+
+from roadseg.core.roads import Roads, clean_lines
+from roadseg.core.speeds import SPEED_FIELDS, road_speed
+from roadseg.errors import DataError
+
+SUFFIXES = (".geojson", ".json", ".gpkg", ".shp", ".fgb", ".parquet")
+
+
+@dataclass(frozen=True)
+class LabelFile:
+    """What a label file holds.
+
+    Attributes:
+        roads: its lines, in its own CRS.
+        features: number of features found.
+        dropped: number of pieces left out, by reason.
+        keys: names of the attributes found.
+    """
+
+    roads: Roads
+    features: int
+    dropped: Counter[str]
+    keys: tuple[str, ...]
+
+
+def read_roads(path: Path, *, default_mph: float, crs: CRS | None = None) -> LabelFile:
+    """Read the road lines of a vector file.
+
+    Args:
+        path: any file OGR reads.
+        default_mph: speed of roads whose attributes say nothing of it.
+        crs: coordinate system to use for a file that does not name its own.
+
+    Raises:
+        DataError: if the file cannot be read, has no CRS, or has features of which none is a
+            line. A file without any feature is fine: a scene without roads.
+    """
+    meta, _, wkb, values = _read(path)
+    lines, owner, dropped = clean_lines(_geometries(path, wkb))
+    if len(wkb) and not len(lines):
+        reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+        msg = f"{path}: none of its {len(wkb)} features has a line ({reasons}), expected road lines"
+        raise DataError(msg)
+    mph, source = _speeds(dict(zip(meta["fields"], values, strict=True)), len(wkb), default_mph)
+    return LabelFile(
+        roads=Roads(_crs(path, meta["crs"], crs), lines, mph[owner], source[owner]),
+        features=len(wkb),
+        dropped=dropped,
+        keys=tuple(meta["fields"]),
+    )
+
+
+def _read(path: Path) -> Any:  # noqa: ANN401 - pyogrio's tuple
+    if not path.exists():
+        msg = f"{path} does not exist"
+        raise DataError(msg)
+    if path.stat().st_size == 0:
+        msg = f"{path}: the file is empty, expected a vector file with road lines"
+        raise DataError(msg)
+    try:
+        return pyogrio.raw.read(path, datetime_as_string=True)
+    except (DataSourceError, DataLayerError, ValueError) as error:
+        reason = " ".join(str(error).split("; It might help")[0].split())
+        msg = f"{path}: not a readable vector file ({reason}), expected GeoJSON, GeoPackage or so"
+        raise DataError(msg) from error
+
+
+def _geometries(path: Path, wkb: NDArray[np.object_] | None) -> NDArray[np.object_]:
+    if wkb is None:
+        msg = f"{path}: has no geometry, expected road lines"
+        raise DataError(msg)
+    return np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
+
+
+def _crs(path: Path, found: str | None, given: CRS | None) -> CRS:
+    if found is None:
+        if given is None:
+            msg = (
+                f"{path}: no coordinate system found, expected one such as EPSG:4326; "
+                "set labels.crs if you know it"
+            )
+            raise DataError(msg)
+        return given
+    try:
+        return CRS.from_user_input(found)
+    except CRSError as error:
+        msg = f"{path}: its coordinate system {found!r} is not known; set labels.crs"
+        raise DataError(msg) from error
+
+
+def _speeds(
+    columns: dict[str, NDArray[Any]], features: int, default_mph: float
+) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    known = {key: columns[key] for key in SPEED_FIELDS if key in columns}
+    found = [
+        road_speed({key: column[i] for key, column in known.items()}, default_mph=default_mph)
+        for i in range(features)
+    ]
+    return (
+        np.array([speed.mph for speed in found], dtype=np.float64),
+        np.array([speed.source for speed in found], dtype=np.str_),
+    )

@@ -1,0 +1,89 @@
+"""Augmentation: turn, stretch and recolour training windows; the only user of albumentations."""
+
+import os
+import random
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.core.masks import IGNORE
+
+os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # or its import asks PyPI for news
+import albumentations as A  # noqa: N812 - after the line above, under its usual name
+
+_COLOURS = 3  # hue and saturation need red, green and blue
+
+Bytes = NDArray[np.uint8]
+
+
+class Augmenter:
+    """Random changes of a window that leave its roads true; built once, for any number of bands.
+
+    All eight turns and flips; rotation by up to 30 degrees with scale 0.85 to 1.15, where the
+    image is mirrored at its border and the mask ignores what it cannot know; brightness,
+    contrast and gamma; hue and saturation if there are three bands.
+    """
+
+    def __init__(self, bands: int) -> None:
+        """Build the chain of changes for windows of so many bands."""
+        colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _COLOURS else []
+        self._chain = A.Compose(
+            [
+                A.D4(p=1.0),
+                _RotateAndScale(
+                    rotate=(-30, 30),
+                    scale=(0.85, 1.15),
+                    keep_ratio=True,
+                    border_mode=cv2.BORDER_REFLECT_101,
+                    p=0.75,
+                ),
+                A.RandomBrightnessContrast(0.2, 0.2, p=0.5),
+                A.RandomGamma((80, 125), p=0.3),
+                *colours,
+            ]
+        )
+
+    def __call__(self, image: Bytes, mask: Bytes, *, seed: int) -> tuple[Bytes, Bytes]:
+        """Change a window; the same seed makes the same changes.
+
+        Args:
+            image: shape (band, row, col).
+            mask: shape (row, col).
+            seed: from 0.
+        """
+        # one generator for the whole chain: set_random_seed would give each change the same one,
+        # and with it the same first draw
+        generator = random.Random(seed)  # noqa: S311 - not a secret
+        self._chain.set_random_state(np.random.default_rng(seed), generator)
+        changed = self._chain(image=np.ascontiguousarray(image.transpose(1, 2, 0)), mask=mask)
+        rows_first = np.ascontiguousarray(changed["image"].transpose(2, 0, 1))
+        return rows_first, np.ascontiguousarray(changed["mask"])
+
+
+def use_one_thread(_worker: int = 0) -> None:
+    """Keep OpenCV from starting threads in a worker process, of which there are enough."""
+    cv2.setNumThreads(0)
+
+
+class _RotateAndScale(A.Affine):  # type: ignore[misc] # albumentations is untyped
+    """Affine change that mirrors the image at its border, but not the mask."""
+
+    def apply_to_mask(
+        self,
+        mask: Bytes,
+        matrix: NDArray[np.float64],
+        output_shape: tuple[int, int],
+        **_: object,
+    ) -> Bytes:
+        """Warp a mask; pixels from outside are ignored."""
+        height, width = output_shape
+        warped = cv2.warpAffine(
+            mask,
+            matrix[:2],
+            (width, height),
+            flags=cv2.INTER_NEAREST,
+            borderMode=cv2.BORDER_CONSTANT,
+            borderValue=IGNORE,
+        )
+        return warped.astype(np.uint8, copy=False)

@@ -1,0 +1,150 @@
+"""Checkpoints: weights with the facts needed to use them, in one safetensors file. No pickle."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from roadseg.core.scaling import Scaling
+from roadseg.errors import CheckpointError
+from roadseg.io.files import whole
+from roadseg.io.records import write_json
+from roadseg.learn.models import build_model
+
+_FORMAT = 1
+_METADATA = "roadseg"  # key under which the facts stand in the file
+_MODEL = "model."
+_OPTIMIZER = "optimizer."
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained network, ready to predict on the CPU, and what is known about it.
+
+    Attributes:
+        model: from normalised windows to logits, in evaluation mode.
+        facts: architecture, encoder, in_channels, classes, bands, scaling, epoch, score, ...
+    """
+
+    model: nn.Module
+    facts: Facts
+
+    @property
+    def scaling(self) -> Scaling:
+        """How bands become the bytes that this network knows."""
+        return Scaling.from_json(self.facts["scaling"])
+
+
+def checkpoint_path(folder: Path, which: str) -> Path:
+    """Return the file of a checkpoint, "best" or "last"."""
+    return folder / f"{which}.safetensors"
+
+
+def save_checkpoint(
+    folder: Path,
+    which: str,
+    model: nn.Module,
+    facts: Mapping[str, Any],
+    optimizer: torch.optim.Optimizer | None = None,
+) -> None:
+    """Write a checkpoint so that a reader finds the old one or the new one, never a half.
+
+    The facts also go to `<which>.json`, for people; nothing reads them from there.
+    """
+    facts = {"format": _FORMAT, **facts}
+    tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
+    if optimizer is not None:
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"{_OPTIMIZER}{index}.{name}": value for name, value in state.items()}
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_json(folder / f"{which}.json", facts)
+    with whole(checkpoint_path(folder, which)) as partial:
+        save_file(on_cpu, partial, metadata={_METADATA: json.dumps(facts)})
+
+
+def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:
+    """Load a checkpoint; its folder alone is enough.
+
+    Raises:
+        CheckpointError: if it is missing, damaged, or not written by roadseg.
+    """
+    facts = read_facts(folder, which)
+    model = build_model(
+        architecture=facts["architecture"],
+        encoder=facts["encoder"],
+        encoder_weights=None,
+        in_channels=facts["in_channels"],
+        classes=facts["classes"],
+    )
+    load_weights(folder, which, model)
+    return Checkpoint(model.eval(), facts)
+
+
+def read_facts(folder: Path, which: str) -> Facts:
+    """Read the facts of a checkpoint without its tensors.
+
+    Raises:
+        CheckpointError: if it is missing, damaged, or not written by roadseg.
+    """
+    path = checkpoint_path(folder, which)
+    if not path.is_file():
+        msg = f"{path} does not exist; run `roadseg train` first, or name another folder"
+        raise CheckpointError(msg)
+    try:
+        with safe_open(path, "pt") as file:
+            facts: Facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+    except (SafetensorError, OSError, ValueError) as error:
+        msg = f"{path}: damaged or not a safetensors file ({error}); train again or restore it"
+        raise CheckpointError(msg) from error
+    if facts.get("format") != _FORMAT:
+        found = f"format {facts['format']}" if "format" in facts else "no facts of roadseg"
+        msg = f"{path}: found {found}, expected format {_FORMAT}; use a file of `roadseg train`"
+        raise CheckpointError(msg)
+    return facts
+
+
+def load_weights(folder: Path, which: str, model: nn.Module) -> None:
+    """Load the weights of a checkpoint into a network.
+
+    Raises:
+        CheckpointError: if they do not fit.
+    """
+    try:
+        model.load_state_dict(_read_tensors(folder, which, _MODEL))
+    except RuntimeError as error:
+        path = checkpoint_path(folder, which)
+        first = " ".join(str(error).split())[:200]
+        msg = f"{path}: its weights do not fit its facts ({first}); train again or restore it"
+        raise CheckpointError(msg) from error
+
+
+def load_optimizer(folder: Path, which: str, optimizer: torch.optim.Optimizer) -> None:
+    """Load the state of an optimizer, in the memory layout of the weights it belongs to.
+
+    A fused optimizer walks through memory without a look at strides, so a moment in another
+    layout than its weight would go to the wrong places.
+    """
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in _read_tensors(folder, which, _OPTIMIZER).items():
+        index, name = key.split(".")
+        weight = weights[int(index)]
+        like_weight = value.shape == weight.shape
+        placed = torch.empty_like(weight).copy_(value) if like_weight else value
+        state.setdefault(int(index), {})[name] = placed
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _read_tensors(folder: Path, which: str, prefix: str) -> dict[str, Tensor]:
+    with safe_open(checkpoint_path(folder, which), "pt") as file:
+        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+        return {name.removeprefix(prefix): file.get_tensor(name) for name in names}

@@ -1,0 +1,102 @@
+"""Models: networks by name, and the way from bytes to their input."""
+
+import difflib
+
+import segmentation_models_pytorch as smp
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import BINS
+from roadseg.errors import ConfigError, RoadsegError
+
+CLASSES = BINS + 1  # one logit for each speed bin, the last for any road
+WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
+
+
+def build_model(
+    *,
+    architecture: str = "unet",
+    encoder: str = "resnet34",
+    encoder_weights: str | None,
+    in_channels: int,
+    classes: int = CLASSES,
+) -> nn.Module:
+    """Build a network from float windows (window, band, row, col) to logits of the same size.
+
+    Args:
+        architecture: name in segmentation-models, such as "unet".
+        encoder: name in segmentation-models, such as "resnet34".
+        encoder_weights: name of pretrained encoder weights, downloaded at first use; None
+            draws weights from torch's generator.
+        in_channels: bands; pretrained weights are spread over other numbers than 3.
+        classes: logits for each pixel.
+
+    Raises:
+        ConfigError: if a name is unknown, or the parts do not go together.
+        RoadsegError: if the pretrained weights cannot be had.
+    """
+    _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
+    from_timm = encoder.startswith("tu-")  # has its own list, and its own sets of weights
+    if not from_timm:
+        _check_name("encoder", encoder, list(smp.encoders.encoders))
+    weights = True if from_timm and encoder_weights else encoder_weights
+    try:
+        model: nn.Module = smp.create_model(architecture, encoder, weights, in_channels, classes)
+    except (OSError, SafetensorError) as error:
+        msg = (
+            f"the {encoder_weights} weights of encoder {encoder} are not here and cannot be "
+            "downloaded; set train.encoder_weights to null, or run once where "
+            f"huggingface.co can be reached ({_first_line(error)})"
+        )
+        raise RoadsegError(msg) from error
+    except (ValueError, KeyError, NotImplementedError, RuntimeError) as error:
+        parts = f"{architecture} with encoder {encoder}, {encoder_weights} weights, "
+        msg = f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
+        raise ConfigError(msg) from error
+    return model
+
+
+def check_window(window_px: int) -> None:
+    """Check the side of a window.
+
+    Raises:
+        ConfigError: if the networks cannot halve it five times.
+    """
+    if window_px < WINDOW_MULTIPLE or window_px % WINDOW_MULTIPLE:
+        msg = f"window_px: expected a multiple of {WINDOW_MULTIPLE}, got {window_px}"
+        raise ConfigError(msg)
+
+
+class Normalise(nn.Module):
+    """Turn scaled bands (window, band, row, col), uint8, into the float32 input of a network.
+
+    It runs on the device, so that windows travel there as bytes.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, scaling: Scaling) -> None:
+        """Take mean and standard deviation of each band from the scaling."""
+        super().__init__()
+        for name, values in (("mean", scaling.mean), ("std", scaling.std)):
+            self.register_buffer(name, torch.tensor(values).view(1, -1, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Subtract the mean and divide by the standard deviation."""
+        return (images.float() - self.mean) / self.std
+
+
+def _check_name(key: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(known)}"
+        msg = f"train.{key}: {name!r} is unknown; {hint}"
+        raise ConfigError(msg)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error.args[0] if isinstance(error, KeyError) else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

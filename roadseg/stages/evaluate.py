@@ -1,0 +1,195 @@
+"""evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
+
+import csv
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.config import Config, crs_setting
+from roadseg.core.cleaning import merge_chains
+from roadseg.core.clipping import clip_graph
+from roadseg.core.graph_metrics import apls
+from roadseg.core.graphs import RoadGraph, graph_from_lines
+from roadseg.core.masks import BACKGROUND, IGNORE
+from roadseg.core.pixel_metrics import Counts, count_pixels
+from roadseg.core.roads import Roads, roads_on
+from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import KPH_PER_MPH
+from roadseg.core.travel import add_travel
+from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.io.files import whole
+from roadseg.io.graphs import read_graph
+from roadseg.io.pictures import draw_comparison
+from roadseg.io.probabilities import CERTAIN, Probability, read_probability
+from roadseg.io.rasters import read_facts, read_mask, read_sample
+from roadseg.io.records import StageRecord, read_json, read_key, read_summary
+from roadseg.io.roads import read_roads
+from roadseg.workspace import Workspace, require
+
+_PICTURE_PX = 1500  # a larger scene is thinned for its picture
+
+
+@dataclass(frozen=True)
+class EvaluateSummary:
+    """Metrics on the chips held out: pixels pooled over all, APLS as the mean over chips."""
+
+    fold: int
+    chips: int
+    threshold: float
+    iou: float
+    precision: float
+    recall: float
+    f1: float
+    apls_length: float
+    apls_time: float
+    reference_km: float
+    predicted_km: float
+
+    def __str__(self) -> str:
+        """Say it as a table."""
+        rows = {
+            "chips held out": f"{self.chips} (fold {self.fold})",
+            "pixel IoU": f"{self.iou:.3f}",
+            "pixel precision": f"{self.precision:.3f}",
+            "pixel recall": f"{self.recall:.3f}",
+            "pixel F1": f"{self.f1:.3f}",
+            "APLS length": f"{self.apls_length:.3f}",
+            "APLS time": f"{self.apls_time:.3f}",
+            "roads, labels": f"{self.reference_km:.2f} km",
+            "roads, predicted": f"{self.predicted_km:.2f} km",
+        }
+        return "\n".join(f"{name:<17} {value}" for name, value in rows.items())
+
+
+@dataclass(frozen=True)
+class ChipScore:
+    """Metrics of one chip."""
+
+    chip: str
+    pixels: Counts
+    apls_length: float
+    apls_time: float
+    reference_km: float
+    predicted_km: float
+
+
+def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
+    """Compare masks and graphs with the labels, chip by chip, on the fold held out."""
+    graphs = require(workspace.record("graph"), made_by="graph")
+    predicted = read_summary(require(workspace.record("predict"), made_by="predict"))
+    record = StageRecord(
+        workspace.record("evaluate"),
+        settings=config.evaluate.model_dump(mode="json"),
+        inputs=[read_key(graphs)],
+    )
+    if not force and (done := record.summary()):
+        return EvaluateSummary(**done)
+    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    record.begin()
+    chips_of: dict[str, list[ChipRecord]] = {}
+    for chip in listed.chips:
+        if folds[chip.name] == predicted["fold"]:
+            chips_of.setdefault(chip.scene, []).append(chip)
+    scores: list[ChipScore] = []
+    for number, (name, chips) in enumerate(chips_of.items()):
+        found = _read_scene(config, workspace, listed.scene(name))
+        scores += [_score_chip(config, found, chip) for chip in chips]
+        if number < config.evaluate.pictures:
+            _draw(workspace, listed.scene(name), found, bands=config.imagery.bands)
+    _write_table(workspace, scores)
+    summary = _pool(scores, fold=predicted["fold"], threshold=config.graph.threshold)
+    record.finish(asdict(summary))
+    return summary
+
+
+@dataclass(frozen=True)
+class _Scene:
+    mask: NDArray[np.uint8]
+    probability: Probability
+    reference: RoadGraph
+    predicted: RoadGraph
+
+
+def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
+    probability = read_probability(require(workspace.probability(scene.name), made_by="predict"))
+    labels = read_roads(
+        scene.labels,
+        default_mph=config.labels.default_speed_mph,
+        crs=crs_setting(config.labels.crs, "labels.crs"),
+    )
+    return _Scene(
+        mask=read_mask(require(workspace.mask(scene.name), made_by="prepare")),
+        probability=probability,
+        reference=_reference(roads_on(probability.grid, labels.roads, margin_m=0)),
+        predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
+    )
+
+
+def _reference(roads: Roads) -> RoadGraph:
+    speed_kph = roads.speed_mph * KPH_PER_MPH
+    graph = graph_from_lines(roads.lines, roads.crs, {"speed_kph": speed_kph})
+    return add_travel(graph, graph.attributes["speed_kph"])
+
+
+def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
+    row, col, height, width = chip.window
+    window = (slice(row, row + height), slice(col, col + width))
+    mask = scene.mask[window]
+    area = scene.probability.grid.crop(row, col, height, width).footprint_m
+    reference = merge_chains(clip_graph(scene.reference, area))
+    predicted = merge_chains(clip_graph(scene.predicted, area))
+    options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
+    return ChipScore(
+        chip=chip.name,
+        pixels=count_pixels(
+            (mask != BACKGROUND) & (mask != IGNORE),
+            scene.probability.road[window] >= config.graph.threshold * CERTAIN,
+            mask != IGNORE,
+        ),
+        apls_length=apls(reference, predicted, weight="length_m", **options).score,
+        apls_time=apls(reference, predicted, weight="travel_time_s", **options).score,
+        reference_km=float(reference.length_m.sum()) / 1000,
+        predicted_km=float(predicted.length_m.sum()) / 1000,
+    )
+
+
+def _draw(
+    workspace: Workspace, scene: SceneRecord, found: _Scene, *, bands: tuple[int, ...] | None
+) -> None:
+    facts = read_facts(scene.image, bands=bands, crs=found.probability.grid.crs)
+    pixels, _ = read_sample(scene.image, facts.bands, side=_PICTURE_PX)
+    image = Scaling.from_json(read_json(workspace.scaling)).apply(pixels)
+    inside = clip_graph(found.reference, found.probability.grid.footprint_m)
+    path = workspace.picture(scene.name)
+    draw_comparison(path, image, found.probability, inside, found.predicted)
+
+
+def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
+    with whole(workspace.evaluation) as partial, partial.open("w", newline="") as file:
+        table = csv.writer(file)
+        names = ("apls_length", "apls_time", "reference_km", "predicted_km")
+        pixel_names = ("iou", "precision", "recall", "f1")
+        table.writerow(["chip", *pixel_names, *names])
+        for score in scores:
+            pixels = [getattr(score.pixels, name) for name in pixel_names]
+            values = [*pixels, *(getattr(score, name) for name in names)]
+            table.writerow([score.chip, *(f"{value:.4f}" for value in values)])
+
+
+def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
+    pixels = sum((score.pixels for score in scores), Counts())
+    return EvaluateSummary(
+        fold=fold,
+        chips=len(scores),
+        threshold=threshold,
+        iou=pixels.iou,
+        precision=pixels.precision,
+        recall=pixels.recall,
+        f1=pixels.f1,
+        apls_length=math.fsum(score.apls_length for score in scores) / len(scores),
+        apls_time=math.fsum(score.apls_time for score in scores) / len(scores),
+        reference_km=math.fsum(score.reference_km for score in scores),
+        predicted_km=math.fsum(score.predicted_km for score in scores),
+    )

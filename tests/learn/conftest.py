@@ -1,0 +1,57 @@
+"""A tiny scene with two crossing roads, cut into chips."""
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+
+from roadseg.core.scaling import Scaling
+from roadseg.learn.chips import Chip
+from roadseg.learn.devices import pick_device
+
+
+@pytest.fixture
+def cpu():
+    return pick_device("cpu", "fp32")
+
+
+def write_raster(path, array, nodata=None):
+    profile = {
+        "driver": "GTiff",
+        "count": array.shape[0],
+        "height": array.shape[1],
+        "width": array.shape[2],
+        "dtype": array.dtype.name,
+        "crs": "EPSG:32611",
+        "transform": Affine(0.5, 0, 600000, 0, -0.5, 4000000),
+        "nodata": nodata,
+    }
+    with rasterio.open(path, "w", **profile) as target:
+        target.write(array)
+
+
+def crossing(size_px):
+    """Draw a slow road from left to right and a fast one from top to bottom."""
+    mask = np.zeros((size_px, size_px), dtype=np.uint8)
+    mask[size_px // 3 : size_px // 3 + 6] = 3
+    mask[:, size_px // 2 : size_px // 2 + 6] = 6
+    return mask
+
+
+@pytest.fixture
+def make_chips(tmp_path):
+    """Give a function that writes a scene and cuts it into chips."""
+
+    def make(*, bands=3, size_px=128, chip_px=128, mask=None):
+        mask = crossing(size_px) if mask is None else mask
+        noise = np.random.default_rng(0).integers(0, 400, (bands, *mask.shape))
+        image = (noise + 100 + 1000 * ((mask > 0) & (mask < 255))).astype(np.uint16)
+        write_raster(tmp_path / "scene.tif", image)
+        write_raster(tmp_path / "mask.tif", mask[np.newaxis], nodata=255)
+        scaling = Scaling({"uint16": ((0.0, 1500.0),) * bands}, (60.0,) * bands, (50.0,) * bands)
+        corners = range(0, size_px, chip_px)
+        areas = [(row, col, chip_px, chip_px) for row in corners for col in corners]
+        paths = tmp_path / "scene.tif", tmp_path / "mask.tif"
+        return [Chip(*paths, window=area, scaling=scaling) for area in areas]
+
+    return make

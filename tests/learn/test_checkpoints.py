@@ -1,0 +1,117 @@
+"""Checkpoints: weights and facts come back; anything else is refused in one line."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from roadseg.core.scaling import Scaling
+from roadseg.errors import CheckpointError
+from roadseg.learn.checkpoints import load_checkpoint, load_optimizer, save_checkpoint
+from roadseg.learn.models import build_model
+
+FACTS = {
+    "architecture": "unet",
+    "encoder": "resnet18",
+    "in_channels": 2,
+    "classes": 8,
+    "bands": [3, 1],
+    "scaling": {
+        "ranges": {"uint16": [[0.0, 9.0], [1.0, 9.0]]},
+        "mean": [5.0, 5.0],
+        "std": [2.0, 2.0],
+    },
+    "epoch": 4,
+    "score": {"val_loss": 0.1},
+}
+
+
+def small_model():
+    return build_model(encoder="resnet18", encoder_weights=None, in_channels=2)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = small_model()
+    save_checkpoint(tmp_path, "best", model, FACTS)
+    return tmp_path, model
+
+
+def test_a_folder_is_enough_to_predict_as_before(saved):
+    folder, model = saved
+    loaded = load_checkpoint(folder)
+    image = torch.randn(1, 2, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(loaded.model(image), model.eval()(image))
+
+
+def test_the_facts_come_back_and_lie_readable_beside_the_weights(saved):
+    facts = load_checkpoint(saved[0]).facts
+    assert facts == {"format": 1, **FACTS}
+    assert json.loads((saved[0] / "best.json").read_text()) == facts
+
+
+def test_the_scaling_comes_back(saved):
+    wanted = Scaling({"uint16": ((0.0, 9.0), (1.0, 9.0))}, (5.0, 5.0), (2.0, 2.0))
+    assert load_checkpoint(saved[0]).scaling == wanted
+
+
+def test_only_finished_files_are_left(saved):
+    assert sorted(p.name for p in saved[0].iterdir()) == ["best.json", "best.safetensors"]
+
+
+def test_moments_come_back_in_the_memory_layout_of_their_weights(tmp_path):
+    model = small_model().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    model(torch.randn(2, 2, 32, 32)).sum().backward()
+    optimizer.step()
+    save_checkpoint(tmp_path, "last", model, FACTS, optimizer)
+    again = torch.optim.Adam(model.parameters(), fused=True)
+    load_optimizer(tmp_path, "last", again)
+    for weight in model.parameters():
+        moment, restored = (o.state[weight]["exp_avg"] for o in (optimizer, again))
+        assert torch.equal(moment, restored)
+        assert moment.stride() == restored.stride() == weight.stride()
+
+
+def test_a_missing_checkpoint_names_the_stage_that_makes_it(tmp_path):
+    with pytest.raises(CheckpointError, match=r"last\.safetensors does not exist; run `roadseg tr"):
+        load_checkpoint(tmp_path, "last")
+
+
+def test_a_checkpoint_cut_short_is_refused(saved):
+    path = saved[0] / "best.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=r"best\.safetensors: damaged"):
+        load_checkpoint(saved[0])
+
+
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "best.safetensors")
+    with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):
+        load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        (None, "found no facts of roadseg, expected format 1"),
+        ({"roadseg": "{"}, "damaged or not"),
+        ({"roadseg": json.dumps({**FACTS, "format": 2})}, "found format 2, expected format 1"),
+    ],
+)
+def test_a_foreign_safetensors_file_is_refused(tmp_path, metadata, words):
+    save_file({"a": torch.zeros(1)}, tmp_path / "best.safetensors", metadata=metadata)
+    with pytest.raises(CheckpointError, match=words):
+        load_checkpoint(tmp_path)
+
+
+def test_weights_that_do_not_fit_the_facts_are_refused(saved):
+    path = saved[0] / "best.safetensors"
+    tensors = load_file(path)
+    tensors.popitem()
+    save_file(tensors, path, metadata={"roadseg": json.dumps({**FACTS, "format": 1})})
+    with pytest.raises(CheckpointError, match="do not fit its facts") as error:
+        load_checkpoint(saved[0])
+    assert "\n" not in str(error.value)

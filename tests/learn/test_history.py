@@ -1,0 +1,32 @@
+"""The epochs of a training: the best one, the end, the table."""
+
+import pytest
+
+from roadseg.learn.history import best_row, has_ended, write_metrics
+
+
+def epochs(*losses):
+    return [{"epoch": i, "val_loss": loss} for i, loss in enumerate(losses, start=1)]
+
+
+def test_the_best_epoch_has_the_lowest_validation_loss_and_comes_first():
+    assert best_row(epochs(0.5, 0.2, 0.3, 0.2))["epoch"] == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "ended"),
+    [((), False), ((3, 2), False), ((3, 2, 1), True), ((1, 2), False), ((1, 2, 2), True)],
+)
+def test_a_training_ends_after_all_epochs_or_when_patience_does(losses, ended):
+    assert has_ended(epochs(*losses), 3, 2) is ended
+
+
+def test_patience_counts_from_the_best_epoch():
+    assert not has_ended(epochs(1, 2, 0, 2), 9, 2)
+    assert has_ended(epochs(1, 2, 0, 2, 2), 9, 2)
+
+
+def test_metrics_are_one_line_an_epoch(tmp_path):
+    write_metrics(tmp_path / "metrics.csv", epochs(0.5, 0.25))
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert lines == ["epoch,val_loss", "1,0.5", "2,0.25"]
