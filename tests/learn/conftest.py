@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 import rasterio
+import torch
 from affine import Affine
 
 from roadseg.core.scaling import Scaling
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import pick_device
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Keep torch from dividing tiny windows among threads, which wait longer than they work."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -90,6 +90,18 @@ def test_a_scene_without_data_is_zero_throughout(cpu):
     assert model.batches == []
 
 
+def test_rows_without_data_are_given_out_before_the_rest_is_read(cpu):
+    scene, seen = scene_of(96, 32), []
+
+    def reader(window):
+        seen.append(window.row)
+        return reader_of(scene, np.zeros_like(scene, dtype=bool))(window)
+
+    size = {"height": 96, "width": 32, "window_px": 32, "overlap_px": 0, "batch_size": 3}
+    rows = predict_windows(Echo(), reader, **size, scaling=PLAIN, device=cpu)
+    assert (next(rows).start, seen) == (0, [0, 32])
+
+
 def test_the_network_sees_batches_of_the_size_asked_for(cpu):
     model = Echo()
     predict(model, reader_of(scene_of(32, 224)), (32, 224), cpu, overlap_px=0)

@@ -1,6 +1,7 @@
 """Training learns, stops, goes on where it was, and says what is wrong."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -229,7 +230,7 @@ def test_validation_chips_without_data_are_refused(make_chips, cpu, tmp_path):
 
 def test_chips_with_several_scalings_are_refused(make_chips, cpu, tmp_path):
     chips = make_chips(chip_px=64)
-    other = Chip(chips[0].image, chips[0].mask, chips[0].window, Scaling({}, (1,), (1,)))
+    other = replace(chips[0], scaling=Scaling({}, mean=(0.0,) * 3, std=(1.0,) * 3))
     with pytest.raises(DataError, match="another scaling"):
         train(chips, [other], tmp_path, **SETTINGS | {"device": cpu})
 

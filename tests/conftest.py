@@ -1,0 +1,79 @@
+"""A tiny city, the folder of real data, and no network."""
+
+import json
+import os
+import socket
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+TESTS = Path(__file__).parent
+settings.register_profile("roadseg", deadline=None)  # a busy machine is no failure
+settings.load_profile("roadseg")
+
+CITY = {
+    "run": "run",
+    "imagery": {"images": ["images"]},
+    "labels": {"roads": ["roads"]},
+    "split": {"folds": 5, "block_m": 100.0},
+    "train": {
+        "encoder": "resnet18",
+        "window_px": 64,
+        "windows_per_chip": 2,
+        "batch_size": 2,
+        "epochs": 2,
+    },
+    "predict": {"window_px": 64, "overlap_px": 16},
+    "compute": {"workers": 0},
+}
+
+
+def _load(path):
+    """Import a file of tests/data, which is on no import path."""
+    spec = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def make_scene():
+    """Give the function that writes a tiny scene and its roads (tests/data/make_scene.py)."""
+    return _load(TESTS / "data" / "make_scene.py").make_scene
+
+
+@pytest.fixture
+def city(tmp_path, make_scene):
+    """Write five scenes side by side and their config; return the config."""
+    for number in range(5):
+        make_scene(tmp_path, f"city_{number}", origin=(660000.0 + 200 * number, 4000000.0))
+    config = tmp_path / "roadseg.json"
+    config.write_text(json.dumps(CITY, indent=2))
+    return config
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """Return the folder of real images and labels, or skip the test."""
+    beside = TESTS.parents[1] / "shared" / "data"
+    folder = Path(os.environ.get("ROADSEG_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip(f"{folder} does not exist; ROADSEG_DATA names the folder of real data")
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network():
+    """Fail a test that reaches beyond this machine."""
+    connect = socket.socket.connect
+
+    def only_here(self, address):
+        if self.family != socket.AF_UNIX and address[0] not in {"127.0.0.1", "::1", "localhost"}:
+            pytest.fail(f"the test connects to {address}")
+        return connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", only_here)
+        yield
