@@ -62,10 +62,11 @@ def main(verbose: int, quiet: int) -> None:
 
     \b
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 unusable input data,
-    4 some scenes failed, 130 interrupted, 143 terminated.
+    130 interrupted, 143 terminated.
     """
-    level = min(max(logging.WARNING - 10 * (verbose - quiet), logging.DEBUG), logging.CRITICAL)
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s: %(message)s")
+    level = min(max(logging.INFO - 10 * (verbose - quiet), logging.DEBUG), logging.CRITICAL)
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s")
+    logging.getLogger("roadseg").setLevel(level)
     signal.signal(signal.SIGTERM, _terminate)
 
 
@@ -156,16 +157,25 @@ def _show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's
     help="Config file to write.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing config file.")
+@_SET
 @_JSON
 def init(
-    images: tuple[str, ...], labels: tuple[str, ...], output: Path, *, force: bool, as_json: bool
+    images: tuple[str, ...],
+    labels: tuple[str, ...],
+    output: Path,
+    assignments: tuple[str, ...],
+    *,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Look at images and road labels and write a config that fits them.
 
     \b
     Example: roadseg init --images images/ --labels roads/
     """
-    _show(_stage("init").run(images, labels, output, force=force), as_json=as_json)
+    settings = importlib.import_module("roadseg.config").load_config(None, assignments)
+    summary = _stage("init").run(images, labels, output, settings=settings, force=force)
+    _show(summary, as_json=as_json)
 
 
 @main.group()
@@ -187,7 +197,7 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     Example: roadseg config check --config roadseg.json
     """
     _load(config_path, assignments)
-    click.echo("the config is fine")
+    click.echo("every key and value of the config can be used")
 
 
 @config.command()

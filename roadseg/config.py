@@ -23,7 +23,7 @@ def _setting(default: Any, unit: str, description: str, **limits: Any) -> Any:  
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ImageryConfig(_Section):
@@ -33,15 +33,26 @@ class ImageryConfig(_Section):
         (), "paths", "Scenes: files, folders or globs of GeoTIFF/VRT, relative to the config file."
     )
     bands: tuple[int, ...] | None = _setting(
-        None, "band numbers", "Bands to use, from 1; null takes all but an alpha band."
+        None, "band numbers", "Bands to use, from 1; null takes all but alpha.", min_length=1
     )
     crs: str | None = _setting(None, "CRS", "CRS of scenes that name none, such as EPSG:32611.")
+    gsd_m: float | None = _setting(
+        None, "metres", "Resample scenes to pixels of this size; null takes them as they are.", gt=0
+    )
     chip_px: int = _setting(
         1300, "pixels", "Scenes larger than this are cut into chips for training.", ge=32
     )
     percentiles: tuple[float, float] = _setting(
         (2.0, 98.0), "percent", "Percentiles over all scenes that become 0 and 255 (not of uint8)."
     )
+
+    @model_validator(mode="after")
+    def _percentiles_rise(self) -> "ImageryConfig":
+        low, high = self.percentiles
+        if not 0 <= low < high <= 100:  # noqa: PLR2004 - percent
+            msg = f"percentiles: expected two numbers that rise from 0 to 100, got {[low, high]}"
+            raise ValueError(msg)
+        return self
 
 
 class LabelsConfig(_Section):
@@ -209,7 +220,7 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     for assignment in assignments:
         _assign(values, assignment)
     config = check_config(values, path or Path("--set"))
-    return _with_absolute_paths(config, (path or Path()).resolve().parent)
+    return _with_absolute_paths(config, path.resolve().parent if path else Path.cwd())
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -290,8 +301,8 @@ def _explain(found: Mapping[str, Any]) -> str:
         return f"{key}: unknown key; {_nearest(key)}"
     if found["type"] == "value_error":
         return f"{key}.{found['ctx']['error']}"
-    wanted = found["msg"].removeprefix("Input should be ")
-    return f"{key}: expected {wanted}, got {found['input']!r:.60}"
+    told = found["msg"].replace("Input should be", "expected")
+    return f"{key}: {told}, got {found['input']!r:.60}"
 
 
 def _nearest(key: str) -> str:

@@ -44,14 +44,24 @@ def make_scene():
     return _load(TESTS / "data" / "make_scene.py").make_scene
 
 
+@pytest.fixture(scope="session")
+def write_city(make_scene):
+    """Give the function that writes five scenes side by side and their config."""
+
+    def write(folder):
+        for number in range(5):
+            make_scene(folder, f"city_{number}", origin=(660000.0 + 200 * number, 4000000.0))
+        config = folder / "roadseg.json"
+        config.write_text(json.dumps(CITY, indent=2))
+        return config
+
+    return write
+
+
 @pytest.fixture
-def city(tmp_path, make_scene):
-    """Write five scenes side by side and their config; return the config."""
-    for number in range(5):
-        make_scene(tmp_path, f"city_{number}", origin=(660000.0 + 200 * number, 4000000.0))
-    config = tmp_path / "roadseg.json"
-    config.write_text(json.dumps(CITY, indent=2))
-    return config
+def city(tmp_path, write_city):
+    """Write a tiny city; return its config."""
+    return write_city(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -90,6 +90,15 @@ class Grid:
         """Outline of the raster in `metric_crs`."""
         return shapely.Polygon(self.to_metric(self._corners))
 
+    def resampled(self, gsd_m: float) -> "Grid":
+        """Return a grid over the same ground whose pixels are about `gsd_m` metres each way."""
+        size_x, size_y = self.pixel_size_m
+        width = max(1, round(self.width * size_x / gsd_m))
+        height = max(1, round(self.height * size_y / gsd_m))
+        a, b, c, d, e, f = self.transform[:6]
+        x, y = self.width / width, self.height / height
+        return Grid(self.crs, Affine(a * x, b * y, c, d * x, e * y, f), height, width)
+
     def crop(self, row: int, col: int, height: int, width: int) -> "Grid":
         """Return the grid of a window of this raster."""
         a, b, c, d, e, f = self.transform[:6]

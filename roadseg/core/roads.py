@@ -68,7 +68,7 @@ def clean_lines(geometries: NDArray[np.object_]) -> tuple[Lines, NDArray[np.intp
     for reason, bad in (
         ("empty", shapely.is_empty(parts)),
         ("not a line", ~np.isin(shapely.get_type_id(parts), _LINES)),
-        ("not finite", ~np.isfinite(shapely.bounds(parts)).all(axis=1)),
+        ("not finite", ~np.isfinite(shapely.length(parts))),  # bounds would pass over NaN
         ("zero length", shapely.length(parts) == 0),
     ):
         dropped[reason] += int(np.sum(bad & kept))

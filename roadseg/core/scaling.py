@@ -76,10 +76,11 @@ def fit_scaling(
     }
     scaled = [_scale(pixels, ranges[name]) for name, pixels in pooled.items()]
     bands = np.concatenate(scaled, axis=1)
+    finite = np.concatenate([np.isfinite(pixels) for pixels in pooled.values()], axis=1)
     return Scaling(
         ranges=ranges,
-        mean=tuple(bands.mean(axis=1).tolist()),
-        std=tuple(np.maximum(bands.std(axis=1), 1.0).tolist()),
+        mean=tuple(bands.mean(axis=1, where=finite).tolist()),
+        std=tuple(np.maximum(bands.std(axis=1, where=finite), 1.0).tolist()),
     )
 
 

@@ -45,6 +45,21 @@ _TYPE_BY_HIGHWAY = {
     "track": 7,
     "cart_track": 7,
 }
+_NO_ROADS = {
+    "bridleway",
+    "bus_stop",
+    "construction",
+    "corridor",
+    "cycleway",
+    "elevator",
+    "footway",
+    "path",
+    "pedestrian",
+    "platform",
+    "proposed",
+    "raceway",
+    "steps",
+}
 _MANY_LANES = 3
 _UNPAVED_FACTOR = 0.75
 _SPEED_KEYS = ("inferred_speed_mph", "speed_mph")
@@ -93,6 +108,11 @@ def road_speed(properties: Mapping[str, Any], *, default_mph: float) -> RoadSpee
         if road_type in _MPH_BY_TYPE:
             return RoadSpeed(_typical_mph(int(road_type), properties), key)
     return RoadSpeed(default_mph, "default")
+
+
+def is_no_road(highway: object) -> bool:
+    """Say whether an OpenStreetMap `highway` is not for cars, or not built yet."""
+    return highway in _NO_ROADS
 
 
 def speed_bin(mph: ArrayLike) -> NDArray[np.uint8]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from roadseg.errors import RoadsegError
@@ -29,4 +29,5 @@ def whole(path: Path) -> Iterator[Path]:
         msg = f"{path}: cannot be written: {error.strerror or error}"
         raise RoadsegError(msg) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()

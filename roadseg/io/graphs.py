@@ -41,6 +41,20 @@ def write_gpkg(path: Path, graph: RoadGraph) -> None:
         _write(partial, _edge_table(graph), "LineString", driver="GPKG", layer="edges", append=True)
 
 
+def write_graphs(folder: Path, name: str, graph: RoadGraph) -> None:
+    """Write a graph in every format: `<name>.gpkg`, `<name>.geojson` and `<name>.graphml`.
+
+    Raises:
+        RoadsegError: if a file cannot be written.
+    """
+    for suffix, write in (
+        (".gpkg", write_gpkg),
+        (".geojson", write_geojson),
+        (".graphml", write_graphml),
+    ):
+        write(folder / f"{name}{suffix}", graph)
+
+
 def read_graph(path: Path) -> RoadGraph:
     """Read a graph that `write_gpkg` wrote: the same nodes, edges, lines and attributes.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import rasterio
 from numpy.typing import NDArray
+from pyproj import CRS
 from rasterio.shutil import copy as copy_raster
 from rasterio.windows import Window
 
@@ -84,17 +85,21 @@ def read_key(path: Path) -> str | None:
         return key
 
 
-def read_probability(path: Path) -> Probability:
+def read_probability(path: Path, *, crs: CRS | None = None) -> Probability:
     """Read a probability raster, or a mask as certain probabilities.
 
     Rasters of 8 bands are what `write_probability` writes. Of a single band, floats are
     probabilities 0..1; integers are a mask if none is above 7 (any value but 0 and nodata is
     road, and its speed bin in a mask of `roadseg prepare`), else probabilities 0..255.
 
+    Args:
+        path: the raster.
+        crs: coordinate system to use for a raster that does not name its own.
+
     Raises:
         DataError: if it cannot be read, lies nowhere, or has another number of bands.
     """
-    grid = read_facts(path).grid
+    grid = read_facts(path, crs=crs).grid
     with open_raster(path) as source:
         if source.count == len(BAND_NAMES):
             bands = _as_bytes(source.read())

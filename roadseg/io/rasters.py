@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import rasterio
 from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import CRSError
-from rasterio.enums import ColorInterp
+from rasterio.enums import ColorInterp, Resampling
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
+from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
 
 from roadseg.core.chips import PixelWindow
@@ -60,7 +61,11 @@ class RasterFacts:
 
 
 def read_facts(
-    path: Path, *, crs: CRS | None = None, bands: tuple[int, ...] | None = None
+    path: Path,
+    *,
+    crs: CRS | None = None,
+    bands: tuple[int, ...] | None = None,
+    gsd_m: float | None = None,
 ) -> RasterFacts:
     """Read where a raster lies and what its bands are, without its pixels.
 
@@ -68,6 +73,8 @@ def read_facts(
         path: any raster GDAL reads.
         crs: coordinate system to use for a raster that does not name its own.
         bands: the bands to use, from 1; None takes all but an alpha band.
+        gsd_m: ground size of the pixels of the grid, metres; other rasters are resampled to it
+            when they are read. None takes the pixels as they are.
 
     Raises:
         DataError: if the file cannot be read, lacks one of the bands, has no CRS, or has no
@@ -77,7 +84,7 @@ def read_facts(
         if missing := set(bands or ()) - set(source.indexes):
             msg = f"{path}: has bands 1 to {source.count}, expected a band {min(missing)} as well"
             raise DataError(msg)
-        crs = crs if source.crs is None else _crs(path, source.crs)
+        crs = _crs(path, source.crs) or crs
         if crs is None:
             msg = (
                 f"{path}: no coordinate system found, expected one such as EPSG:32611; "
@@ -90,9 +97,10 @@ def read_facts(
         if bands is None:
             alpha = ColorInterp.alpha
             bands = tuple(i for i in source.indexes if source.colorinterp[i - 1] != alpha)
+        grid = Grid(crs, source.transform, source.height, source.width)
         return RasterFacts(
             path=path,
-            grid=Grid(crs, source.transform, source.height, source.width),
+            grid=grid.resampled(gsd_m) if gsd_m else grid,
             bands=bands,
             dtype=str(source.dtypes[0]),
             names=tuple(source.descriptions[i - 1] or "" for i in bands),
@@ -100,9 +108,15 @@ def read_facts(
 
 
 def read_window(
-    path: Path, window: PixelWindow, bands: tuple[int, ...]
+    path: Path, window: PixelWindow, bands: tuple[int, ...], grid: Grid | None = None
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Read a window that lies inside a raster.
+
+    Args:
+        path: the raster.
+        window: row, col, height and width.
+        bands: band numbers, from 1.
+        grid: the grid of `read_facts` that the window counts in; None is the raster's own.
 
     Returns:
         The bands, shape (band, row, col), and which pixels hold data, shape (row, col): not
@@ -113,7 +127,7 @@ def read_window(
     """
     row, col, height, width = window
     area = Window(col, row, width, height)
-    with open_raster(path) as source:
+    with open_raster(path, grid) as source:
         valid = source.dataset_mask(window=area) > 0
         return source.read(list(bands), window=area), valid
 
@@ -135,13 +149,13 @@ def read_sample(
         return source.read(list(bands), out_shape=(len(bands), *shape)), valid
 
 
-def read_valid(path: Path) -> NDArray[np.bool_]:
-    """Read which pixels of a raster hold data, shape (row, col).
+def read_valid(path: Path, grid: Grid | None = None) -> NDArray[np.bool_]:
+    """Read which pixels of a raster hold data, shape (row, col), on its own or another grid.
 
     Raises:
         DataError: if the file cannot be read.
     """
-    with open_raster(path) as source:
+    with open_raster(path, grid) as source:
         return np.asarray(source.dataset_mask() > 0)
 
 
@@ -157,10 +171,11 @@ def read_mask(path: Path) -> NDArray[np.uint8]:
 
 def write_mask(path: Path, mask: NDArray[np.uint8], grid: Grid) -> None:
     """Write a mask of speed bins, shape (row, col), as a GeoTIFF with a colour table."""
-    profile = new_profile(grid, count=1, dtype="uint8", nodata=IGNORE) | {"compress": "deflate"}
+    profile = new_profile(grid, count=1, dtype="uint8", nodata=IGNORE)
+    profile |= {"compress": "deflate", "photometric": "palette"}
     with whole(path) as partial, open_new(partial, **profile) as target:
-        target.write(mask, 1)
         target.write_colormap(1, _MASK_COLOURS)
+        target.write(mask, 1)
         target.update_tags(**{CONTENT_TAG: SPEED_BINS})
 
 
@@ -178,8 +193,8 @@ def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None
 
 
 @contextmanager
-def open_raster(path: Path) -> Iterator[rasterio.DatasetReader]:
-    """Open a raster to read it.
+def open_raster(path: Path, grid: Grid | None = None) -> Iterator[rasterio.DatasetReader]:
+    """Open a raster to read it, resampled to `grid` if that has other pixels.
 
     Raises:
         DataError: if it cannot be read, now or inside the block.
@@ -190,11 +205,30 @@ def open_raster(path: Path) -> Iterator[rasterio.DatasetReader]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            with rasterio.open(path) as source:
-                yield source
+            with rasterio.open(path) as source, _on_grid(source, grid) as seen:
+                yield seen
     except RasterioIOError as error:
         msg = f"{path}: not a readable raster ({_one_line(error)}); replace it or leave it out"
         raise DataError(msg) from error
+
+
+def _on_grid(
+    source: rasterio.DatasetReader, grid: Grid | None
+) -> AbstractContextManager[rasterio.DatasetReader]:
+    if grid is None or (grid.height, grid.width) == source.shape:
+        return nullcontext(source)
+    crs = grid.crs.to_wkt()
+    resampled: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
+        source,
+        src_crs=crs,
+        crs=crs,
+        transform=grid.transform,
+        height=grid.height,
+        width=grid.width,
+        resampling=Resampling.average if grid.height < source.height else Resampling.bilinear,
+        add_alpha=source.nodata is None and ColorInterp.alpha not in source.colorinterp,
+    )
+    return resampled
 
 
 @contextmanager
@@ -208,12 +242,16 @@ def open_new(path: Path, **profile: Any) -> Iterator[Any]:  # noqa: ANN401 - ras
         raise OSError(msg) from error
 
 
-def _crs(path: Path, found: rasterio.crs.CRS) -> CRS:
+def _crs(path: Path, found: rasterio.crs.CRS | None) -> CRS | None:
+    """Return the CRS of a raster; None if it has none, or a local one with no place on earth."""
+    if found is None:
+        return None
     try:
-        return CRS.from_user_input(found.to_wkt())
+        crs = CRS.from_user_input(found.to_wkt())
     except CRSError as error:
         msg = f"{path}: its coordinate system cannot be understood ({_one_line(error)})"
         raise DataError(msg) from error
+    return None if crs.type_name == "Engineering CRS" else crs
 
 
 def _one_line(error: Exception) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyogrio
 import pyogrio.raw
 import shapely
 from numpy.typing import NDArray
@@ -14,10 +15,10 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from roadseg.core.roads import Roads, clean_lines
-from roadseg.core.speeds import SPEED_FIELDS, road_speed
+from roadseg.core.speeds import SPEED_FIELDS, is_no_road, road_speed
 from roadseg.errors import DataError
 
-SUFFIXES = (".geojson", ".json", ".gpkg", ".shp", ".fgb", ".parquet")
+SUFFIXES = (".geojson", ".json", ".gpkg", ".shp", ".fgb")
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,17 @@ def read_roads(path: Path, *, default_mph: float, crs: CRS | None = None) -> Lab
             line. A file without any feature is fine: a scene without roads.
     """
     meta, _, wkb, values = _read(path)
+    columns = dict(zip(meta["fields"], values, strict=True))
     lines, owner, dropped = clean_lines(_geometries(path, wkb))
+    is_road = np.array([not is_no_road(value) for value in columns.get("highway", ())], dtype=bool)
+    if "highway" in columns and not is_road[owner].all():
+        dropped["no road for cars"] = int(np.sum(~is_road[owner]))
+        lines, owner = lines[is_road[owner]], owner[is_road[owner]]
     if len(wkb) and not len(lines):
         reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-        msg = f"{path}: none of its {len(wkb)} features has a line ({reasons}), expected road lines"
+        msg = f"{path}: none of its {len(wkb)} features is a road line ({reasons})"
         raise DataError(msg)
-    mph, source = _speeds(dict(zip(meta["fields"], values, strict=True)), len(wkb), default_mph)
+    mph, source = _speeds(columns, len(wkb), default_mph)
     return LabelFile(
         roads=Roads(_crs(path, meta["crs"], crs), lines, mph[owner], source[owner]),
         features=len(wkb),
@@ -72,18 +78,25 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - pyogrio's tuple
         msg = f"{path}: the file is empty, expected a vector file with road lines"
         raise DataError(msg)
     try:
-        return pyogrio.raw.read(path, datetime_as_string=True)
+        return pyogrio.raw.read(path, layer=_line_layer(path), datetime_as_string=True)
     except (DataSourceError, DataLayerError, ValueError) as error:
         reason = " ".join(str(error).split("; It might help")[0].split())
         msg = f"{path}: not a readable vector file ({reason}), expected GeoJSON, GeoPackage or so"
         raise DataError(msg) from error
 
 
+def _line_layer(path: Path) -> str:
+    """Return the first layer that holds lines, else the first: nodes may lie before edges."""
+    layers = [(str(name), str(kind)) for name, kind in pyogrio.list_layers(path)]
+    return next((name for name, kind in layers if "LineString" in kind), layers[0][0])
+
+
 def _geometries(path: Path, wkb: NDArray[np.object_] | None) -> NDArray[np.object_]:
     if wkb is None:
         msg = f"{path}: has no geometry, expected road lines"
         raise DataError(msg)
-    return np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
+    with np.errstate(invalid="ignore"):  # coordinates that are NaN are counted later
+        return np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
 
 
 def _crs(path: Path, found: str | None, given: CRS | None) -> CRS:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from roadseg.core.names import match_names
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.io.roads import SUFFIXES as LABEL_SUFFIXES
 
 IMAGE_SUFFIXES = (".tif", ".tiff", ".vrt", ".jp2")
@@ -39,7 +39,11 @@ def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str
     paths = _find(patterns, LABEL_SUFFIXES, what="label files", setting="labels.roads")
     if len(paths) == 1:
         return dict.fromkeys(images, paths[0])
-    by_name = {path.stem: path for path in paths}
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        if by_name.setdefault(path.stem, path) != path:
+            msg = f"{by_name[path.stem]} and {path} have the same name; rename or name only one"
+            raise DataError(msg)
     try:
         matched = match_names([path.stem for path in images.values()], by_name)
     except ValueError as error:
@@ -67,7 +71,7 @@ def _find(
         found |= dict.fromkeys(here)
     if not found:
         msg = f"{setting} is empty, expected at least one path; `roadseg init` fills it in"
-        raise DataError(msg)
+        raise ConfigError(msg)
     return list(found)
 
 

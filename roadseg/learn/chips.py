@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
 from roadseg.core.chips import PixelWindow
+from roadseg.core.grid import Grid
 from roadseg.core.masks import BACKGROUND, IGNORE
 from roadseg.core.scaling import Scaling
 from roadseg.core.windows import Window, cover
@@ -34,12 +35,14 @@ class Chip:
         mask: uint8 raster of the whole scene: 0 background, 1..7 speed bin, 255 ignore.
         window: row, col, height and width of the chip in the scene.
         scaling: how the bands become uint8.
+        grid: the grid that mask and window count in, where the image is resampled to it.
     """
 
     image: Path
     mask: Path
     window: PixelWindow
     scaling: Scaling
+    grid: Grid | None = None
 
 
 class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
@@ -161,7 +164,7 @@ def _read_image(
     chip: Chip, area: Window, bands: tuple[int, ...], mask: Bytes
 ) -> tuple[Bytes, Bytes]:
     """Read and scale a window; where it holds no data, the image is 0 and the mask ignores."""
-    values, valid = read_window(chip.image, area, bands)
+    values, valid = read_window(chip.image, area, bands, chip.grid)
     try:
         scaled = chip.scaling.apply(values)
     except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roadseg.errors import CheckpointError
+from roadseg.errors import ConfigError
 from roadseg.io.files import whole
 from roadseg.learn.checkpoints import checkpoint_path, read_facts
 
@@ -17,7 +17,7 @@ def read_history(folder: Path, settings: Mapping[str, Any]) -> list[Row]:
     """Return the epochs of the training that a folder holds, none if it holds none.
 
     Raises:
-        CheckpointError: if that training had other settings.
+        ConfigError: if that training had other settings.
     """
     path = checkpoint_path(folder, "last")
     if not path.exists():
@@ -25,11 +25,10 @@ def read_history(folder: Path, settings: Mapping[str, Any]) -> list[Row]:
     facts = read_facts(folder, "last")
     for key, wanted in json.loads(json.dumps(settings)).items():  # tuples are lists there
         if facts.get(key) != wanted:
-            msg = (
-                f"{path}: found {key} {facts.get(key)}, expected {wanted}; restore that setting "
-                "to go on with this training, or delete the folder to train anew"
+            raise ConfigError(
+                f"{path}: this training began with {key} {facts.get(key)}, now it is {wanted}; "
+                "restore that to go on with it, or train anew with --force"
             )
-            raise CheckpointError(msg)
     history: list[Row] = facts["history"]
     return history
 

@@ -1,6 +1,8 @@
 """Models: networks by name, and the way from bytes to their input."""
 
 import difflib
+import math
+from typing import cast
 
 import segmentation_models_pytorch as smp
 import torch
@@ -12,6 +14,7 @@ from roadseg.core.speeds import BINS
 from roadseg.errors import ConfigError, RoadsegError
 
 CLASSES = BINS + 1  # one logit for each speed bin, the last for any road
+_PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
 
 
@@ -24,6 +27,9 @@ def build_model(
     classes: int = CLASSES,
 ) -> nn.Module:
     """Build a network from float windows (window, band, row, col) to logits of the same size.
+
+    Its last layer starts at the probability of a rare class, so that training does not begin by
+    unlearning roads everywhere. Source: Lin et al., Focal Loss for Dense Object Detection, 2017.
 
     Args:
         architecture: name in segmentation-models, such as "unet".
@@ -55,6 +61,10 @@ def build_model(
         parts = f"{architecture} with encoder {encoder}, {encoder_weights} weights, "
         msg = f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
         raise ConfigError(msg) from error
+    head = cast("nn.Module", model.segmentation_head)
+    for name, values in head.named_parameters():
+        if name.endswith("bias"):
+            nn.init.constant_(values, _logit(_PRIOR))
     return model
 
 
@@ -87,6 +97,10 @@ class Normalise(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Subtract the mean and divide by the standard deviation."""
         return (images.float() - self.mean) / self.std
+
+
+def _logit(probability: float) -> float:
+    return math.log(probability / (1 - probability))
 
 
 def _check_name(key: str, name: str, known: list[str]) -> None:

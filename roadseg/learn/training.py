@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -62,6 +62,7 @@ def train(
     seed: int,
     workers: int,
     device: Device,
+    started: Callable[[], None] = lambda: None,
 ) -> list[Row]:
     """Train a network, or go on with the training that `folder` holds.
 
@@ -94,14 +95,15 @@ def train(
         seed: decides first weights, windows and augmentation.
         workers: processes that read and augment windows; 0 does it here.
         device: where the network runs.
+        started: called once the folder is known to hold this training or none.
 
     Returns:
         One row an epoch, as in metrics.csv.
 
     Raises:
-        ConfigError: if the settings do not go together.
+        ConfigError: if the settings do not go together, or the folder holds a training that had
+            others.
         DataError: if a chip cannot be read, or no validation pixel has data.
-        CheckpointError: if the folder holds another training.
         RoadsegError: if the loss is no longer a number.
     """
     check_window(window_px)
@@ -129,6 +131,7 @@ def train(
         "validation_chips": _digest(validation),
     }
     history = read_history(folder, settings)
+    started()
     if has_ended(history, epochs, patience):
         return history
 

@@ -29,18 +29,18 @@ _SCENES_WITHOUT_SPEED = (2, 5)  # their speeds have to follow from road_type and
 
 CONFIG: dict[str, Any] = {
     "run": "run",
-    "imagery": {"images": ["images"]},
+    "imagery": {"images": ["images"], "gsd_m": 0.6},
     "labels": {"roads": ["roads"]},
     "split": {"folds": 5, "block_m": 100.0},
     "train": {
-        "encoder": "resnet34",
+        "encoder": "resnet18",
         "encoder_weights": None,
         "window_px": 256,
-        "windows_per_chip": 8,
+        "windows_per_chip": 12,
         "batch_size": 4,
-        "epochs": 9,
-        "learning_rate": 1e-3,
-        "lr_milestones": [6, 8],
+        "epochs": 6,
+        "learning_rate": 2e-3,
+        "lr_milestones": [3, 5],
     },
     "predict": {"window_px": 512, "overlap_px": 64},
 }

@@ -113,7 +113,8 @@ class _Scene:
 
 
 def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
-    probability = read_probability(require(workspace.probability(scene.name), made_by="predict"))
+    path = require(workspace.probability(scene.name), made_by="predict")
+    probability = read_probability(path, crs=crs_setting(config.imagery.crs, "imagery.crs"))
     labels = read_roads(
         scene.labels,
         default_mph=config.labels.default_speed_mph,

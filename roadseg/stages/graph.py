@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.config import Config, GraphConfig
+from roadseg.config import Config, GraphConfig, crs_setting
 from roadseg.core.cleaning import drop_components, prune_spurs, simplify_lines
 from roadseg.core.graphs import RoadGraph, graph_from_paths
 from roadseg.core.grid import Grid
@@ -21,7 +21,7 @@ from roadseg.core.skeletons import (
 )
 from roadseg.core.speeds import BIN_SPEEDS_MPH, KPH_PER_MPH
 from roadseg.core.travel import add_travel, sample_points, vote_speeds
-from roadseg.io.graphs import write_geojson, write_gpkg, write_graphml
+from roadseg.io.graphs import write_graphs
 from roadseg.io.probabilities import CERTAIN, Probability, read_probability
 from roadseg.io.records import StageRecord, read_key, read_summary
 from roadseg.io.sources import find_images
@@ -63,14 +63,14 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     scenes = read_summary(predicted)["scenes"]
     record.begin()
     paths = {name: require(workspace.probability(name), made_by="predict") for name in scenes}
-    summary = _find_all(paths, workspace.graphs, config.graph)
+    summary = _find_all(paths, workspace.graphs, config)
     record.finish(asdict(summary))
     return summary
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
-    return _find_all(find_images(images), output, config.graph)
+    return _find_all(find_images(images), output, config)
 
 
 def find_graph(probability: Probability, options: GraphConfig) -> RoadGraph:
@@ -94,18 +94,15 @@ def find_graph(probability: Probability, options: GraphConfig) -> RoadGraph:
     return add_travel(graph, _speeds_kph(graph, probability, options.default_speed_mph))
 
 
-def _find_all(paths: dict[str, Path], folder: Path, options: GraphConfig) -> GraphSummary:
+def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
     nodes, edges, length_m = 0, 0, 0.0
+    crs = crs_setting(config.imagery.crs, "imagery.crs")
     for name, path in paths.items():
-        graph = find_graph(read_probability(path), options)
-        for suffix, write in _FORMATS.items():
-            write(folder / f"{name}{suffix}", graph)
+        graph = find_graph(read_probability(path, crs=crs), config.graph)
+        write_graphs(folder, name, graph)
         nodes, edges = nodes + len(graph.nodes), edges + len(graph.lines)
         length_m += float(graph.length_m.sum())
     return GraphSummary(list(paths), nodes, edges, round(length_m / 1000, 3), str(folder))
-
-
-_FORMATS = {".gpkg": write_gpkg, ".geojson": write_geojson, ".graphml": write_graphml}
 
 
 def _in_metres(paths: SkeletonPaths, grid: Grid) -> RoadGraph:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from roadseg.config import Config
+from roadseg.config import Config, crs_setting
 from roadseg.core.chips import cut_chips
 from roadseg.core.folds import ground_blocks
 from roadseg.core.speeds import SPEED_FIELDS
@@ -62,7 +62,7 @@ class InitSummary:
             "chips": f"{self.chips} of at most {self.chip_px} px, split by blocks of "
             f"{self.block_m:g} m",
             "weights": 'from scratch; set train.encoder_weights to "imagenet" where downloads work',
-            "wrote": f"{self.config}; next: roadseg prepare",
+            "wrote": f"{self.config}; next: roadseg run --config {self.config}",
         }
         return "\n".join(f"{name:<8} {text}" for name, text in lines.items())
 
@@ -82,17 +82,25 @@ class _Cut:
 
 
 def run(
-    images: Iterable[str], labels: Iterable[str], output: Path, *, force: bool = False
+    images: Iterable[str],
+    labels: Iterable[str],
+    output: Path,
+    *,
+    settings: Config,
+    force: bool = False,
 ) -> InitSummary:
-    """Look at images and labels and write a config for them to `output`."""
+    """Look at images and labels and write a config for them to `output`.
+
+    What `settings` say beyond images, labels, chips and blocks is kept.
+    """
     if output.exists() and not force:
         msg = f"{output} exists already; --force overwrites it"
         raise ConfigError(msg)
     images, labels = [_absolute(p) for p in images], [_absolute(p) for p in labels]
-    found = _look(images, labels)
-    cut = _choose_cut(found.scenes, Config().split.folds)
+    found = _look(images, labels, settings)
+    cut = _choose_cut(found.scenes, settings.split.folds)
     with whole(output) as partial:
-        values = _values(images, labels, cut, output.absolute().parent)
+        values = _values(settings, images, labels, cut, folder=output.absolute().parent)
         partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     return _summary(output, found, cut)
 
@@ -101,12 +109,19 @@ def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
-def _look(images: list[str], labels: list[str]) -> _Found:
-    scenes = {name: read_facts(path) for name, path in find_images(images).items()}
+def _look(images: list[str], labels: list[str], settings: Config) -> _Found:
+    options = settings.imagery
+    crs = crs_setting(options.crs, "imagery.crs")
+    scenes = {
+        name: read_facts(path, crs=crs, bands=options.bands, gsd_m=options.gsd_m)
+        for name, path in find_images(images).items()
+    }
     _require_one_kind(scenes)
     matches = find_labels(labels, {name: facts.path for name, facts in scenes.items()})
-    speed = Config().labels.default_speed_mph
-    files = {path: read_roads(path, default_mph=speed) for path in sorted(set(matches.values()))}
+    speed, crs = settings.labels.default_speed_mph, crs_setting(settings.labels.crs, "labels.crs")
+    files = {
+        path: read_roads(path, default_mph=speed, crs=crs) for path in sorted(set(matches.values()))
+    }
     return _Found(scenes, matches, files)
 
 
@@ -151,8 +166,10 @@ def _places(facts: RasterFacts, chip_px: int) -> list[tuple[int, float, float]]:
     return [(grid.metric_epsg, float(x), float(y)) for x, y in centres.round(3)]
 
 
-def _values(images: list[str], labels: list[str], cut: _Cut, folder: Path) -> dict[str, Any]:
-    values = Config().model_dump(mode="json")
+def _values(
+    settings: Config, images: list[str], labels: list[str], cut: _Cut, *, folder: Path
+) -> dict[str, Any]:
+    values = settings.model_dump(mode="json") | {"run": "run"}
     values["imagery"]["images"] = [_short(path, folder) for path in images]
     values["imagery"]["chip_px"] = cut.chip_px
     values["labels"]["roads"] = [_short(path, folder) for path in labels]

@@ -97,7 +97,11 @@ def _predict_all(
     network = _Network(loaded, device, config.predict)
     crs = crs_setting(config.imagery.crs, "imagery.crs")
     bands = tuple(loaded.facts["bands"])
-    facts = {name: read_facts(path, crs=crs, bands=bands) for name, path in scenes.items()}
+    resample_m = loaded.facts["resample_m"]
+    facts = {
+        name: read_facts(path, crs=crs, bands=bands, gsd_m=resample_m)
+        for name, path in scenes.items()
+    }
     for scene in facts.values():
         _require_fit(scene, loaded)
     settings = config.predict.model_dump(mode="json", exclude={"scenes"})
@@ -171,7 +175,7 @@ def _read(
     inside = Window(
         row, col, min(height, scene.grid.height - row), min(width, scene.grid.width - col)
     )
-    bands, valid = read_window(scene.path, inside, scene.bands)
+    bands, valid = read_window(scene.path, inside, scene.bands, scene.grid)
     beyond = ((0, height - inside.height), (0, width - inside.width))
     mirrored = np.pad(scaling.apply(bands), ((0, 0), *beyond), mode="symmetric")
     return mirrored, np.pad(valid, beyond)

@@ -59,8 +59,9 @@ class PrepareSummary:
         left_out = ", ".join(f"{n} {reason}" for reason, n in self.dropped.items())
         return (
             f"{self.scenes} scenes ({self.bands} bands of {' and '.join(self.dtypes)}, "
-            f"{self.gsd_m:.2f} m) in {self.chips} chips; {self.road_km:.2f} km of roads on {self.road_share:.1%} of the "
-            f"pixels; speeds: {sources}" + (f"; labels left out: {left_out}" if left_out else "")
+            f"{self.gsd_m:.2f} m) in {self.chips} chips; {self.road_km:.2f} km of roads on "
+            f"{self.road_share:.1%} of the pixels; speeds: {sources}"
+            + (f"; labels left out: {left_out}" if left_out else "")
         )
 
 
@@ -122,7 +123,8 @@ def _read_scenes(
     crs = crs_setting(config.imagery.crs, "imagery.crs")
     scenes, missed = [], {}
     for name, path in images.items():
-        facts = read_facts(path, crs=crs, bands=config.imagery.bands)
+        options = config.imagery
+        facts = read_facts(path, crs=crs, bands=options.bands, gsd_m=options.gsd_m)
         found = read(labels[name]).roads
         roads = roads_on(facts.grid, found, margin_m=config.labels.buffer_m)
         if len(found.lines) and not len(roads.lines):
@@ -181,7 +183,7 @@ def _fit_scaling(scenes: Iterable[_Scene], config: Config) -> Scaling:
 def _mask(scene: _Scene, *, buffer_m: float) -> NDArray[np.uint8]:
     grid = scene.facts.grid
     mask = burn_roads(scene.roads.lines, speed_bin(scene.roads.speed_mph), grid, buffer_m=buffer_m)
-    mask[~read_valid(scene.facts.path)] = IGNORE
+    mask[~read_valid(scene.facts.path, grid)] = IGNORE
     return mask
 
 

@@ -2,14 +2,15 @@
 
 import logging
 import shutil
+import statistics
 from dataclasses import asdict, dataclass
 
-from roadseg.config import Config
+from roadseg.config import Config, crs_setting
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import BIN_SPEEDS_MPH
 from roadseg.errors import ConfigError
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
-from roadseg.io.rasters import read_facts
+from roadseg.io.rasters import RasterFacts, read_facts
 from roadseg.io.records import StageRecord, read_json, read_key
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import pick_device
@@ -67,16 +68,22 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     device = pick_device(config.compute.device, config.compute.precision)
     logger.info(device.reason)
     scaling = Scaling.from_json(read_json(workspace.scaling))
-    scenes = {scene.name: scene for scene in listed.scenes}
-    record.begin()
+    scenes = _read_scenes(listed.scenes, config)
     history = train(
         [_chip(chip, scenes, workspace, scaling) for chip in training],
         [_chip(chip, scenes, workspace, scaling) for chip in validation],
         folder,
-        facts=_facts(listed.scenes) | {"fold": fold, "prepared_data": split_key},
-        bands=read_facts(listed.scenes[0].image, bands=config.imagery.bands).bands,
+        facts={
+            "gsd_m": _median_gsd_m(listed.scenes),
+            "resample_m": config.imagery.gsd_m,
+            "bin_speeds_mph": BIN_SPEEDS_MPH,
+            "fold": fold,
+            "prepared_data": split_key,
+        },
+        bands=next(iter(scenes.values())).bands,
         workers=config.compute.workers,
         device=device,
+        started=record.begin,
         **config.train.model_dump(),
     )
     best = min(history, key=lambda row: row["val_loss"])
@@ -96,12 +103,22 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     return summary
 
 
+def _read_scenes(scenes: tuple[SceneRecord, ...], config: Config) -> dict[str, RasterFacts]:
+    options = config.imagery
+    crs = crs_setting(options.crs, "imagery.crs")
+    return {
+        scene.name: read_facts(scene.image, crs=crs, bands=options.bands, gsd_m=options.gsd_m)
+        for scene in scenes
+    }
+
+
 def _chip(
-    chip: ChipRecord, scenes: dict[str, SceneRecord], workspace: Workspace, scaling: Scaling
+    chip: ChipRecord, scenes: dict[str, RasterFacts], workspace: Workspace, scaling: Scaling
 ) -> Chip:
-    return Chip(scenes[chip.scene].image, workspace.mask(chip.scene), chip.window, scaling)
+    scene = scenes[chip.scene]
+    mask = workspace.mask(chip.scene)
+    return Chip(scene.path, mask, chip.window, scaling, scene.grid)
 
 
-def _facts(scenes: tuple[SceneRecord, ...]) -> dict[str, object]:
-    sizes = sorted(sum(scene.gsd_m) / 2 for scene in scenes)
-    return {"gsd_m": sizes[len(sizes) // 2], "bin_speeds_mph": BIN_SPEEDS_MPH}
+def _median_gsd_m(scenes: tuple[SceneRecord, ...]) -> float:
+    return statistics.median(sum(scene.gsd_m) / 2 for scene in scenes)

@@ -93,7 +93,8 @@ def test_pixels_of_web_mercator_are_smaller_on_the_ground():
 def test_a_crop_agrees_with_the_whole(grid):
     inside = np.array([[0, 0], [4.5, 2.25]])
     crop = grid.crop(row=7, col=11, height=20, width=30)
-    assert np.allclose(crop.to_map(inside), grid.to_map(inside + [7, 11]), rtol=1e-12)
+    moved = inside + np.array([7, 11])
+    assert np.allclose(crop.to_map(inside), grid.to_map(moved), rtol=1e-12, atol=1e-9)
 
 
 def test_a_crop_has_the_size_of_its_window():
@@ -136,3 +137,15 @@ def test_a_place_has_the_utm_zone_of_the_books(lon, lat, epsg):
 
 def test_the_metric_crs_of_a_scene_is_that_of_its_centre():
     assert GRIDS["south up"].metric_crs == CRS.from_epsg(32733)
+
+
+@pytest.mark.parametrize("name", ["degrees", "utm", "rotated", "mercator"])
+def test_a_resampled_grid_has_pixels_of_the_asked_size_on_the_same_ground(name):
+    grid = GRIDS[name].resampled(1.0)
+    assert grid.pixel_size_m == pytest.approx((1, 1), rel=0.01)
+    assert grid.footprint.equals_exact(GRIDS[name].footprint, tolerance=1e-6)
+
+
+def test_a_resampled_grid_has_a_pixel_at_least():
+    grid = GRIDS["utm"].resampled(1e6)
+    assert (grid.height, grid.width) == (1, 1)

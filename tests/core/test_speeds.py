@@ -7,6 +7,7 @@ from roadseg.core.speeds import (
     BAND_NAMES,
     BIN_SPEEDS_MPH,
     BINS,
+    is_no_road,
     number,
     road_speed,
     speed_bin,
@@ -155,3 +156,11 @@ def test_band_names_say_the_speeds_of_the_bins():
 @pytest.mark.parametrize(("text", "value"), [("2.5", 2.5), (3, 3.0), ("x", None), ("nan", None)])
 def test_a_number_may_be_a_string(text, value):
     assert number(text) == value
+
+
+@pytest.mark.parametrize(
+    ("highway", "claim"),
+    [("footway", True), ("construction", True), ("residential", False), (None, False)],
+)
+def test_a_way_that_is_not_for_cars_is_no_road(highway, claim):
+    assert is_no_road(highway) == claim

@@ -1,0 +1,81 @@
+import pytest
+
+from roadseg.errors import DataError, RoadsegError
+from roadseg.io.files import whole
+
+
+def spoil(path, error):
+    """Write half a file, then fail."""
+    with whole(path) as partial:
+        partial.write_text("half")
+        raise error
+
+
+def test_a_file_has_its_name_when_the_block_ends(tmp_path):
+    with whole(tmp_path / "a.txt") as partial:
+        partial.write_text("all of it")
+        assert not (tmp_path / "a.txt").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "all of it"
+
+
+def test_the_partial_name_keeps_folder_and_suffix(tmp_path):
+    with whole(tmp_path / "a.tif") as partial:
+        partial.touch()
+    assert (partial.parent, partial.suffix) == (tmp_path, ".tif")
+
+
+def test_missing_folders_are_made(tmp_path):
+    with whole(tmp_path / "x" / "y" / "a.txt") as partial:
+        partial.touch()
+    assert (tmp_path / "x" / "y" / "a.txt").exists()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, DataError])
+def test_nothing_is_left_behind_when_the_block_raises(tmp_path, error):
+    with pytest.raises(error):
+        spoil(tmp_path / "a.txt", error())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_earlier_file_stays_when_the_block_raises(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(ValueError, match="wrong"):
+        spoil(tmp_path / "a.txt", ValueError("wrong"))
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_earlier_file_is_replaced(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    with whole(tmp_path / "a.txt") as partial:
+        partial.write_text("new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_a_full_disk_becomes_an_error_that_names_the_file(tmp_path):
+    with pytest.raises(RoadsegError, match=r"a\.txt: cannot be written: No space left on device"):
+        spoil(tmp_path / "a.txt", OSError(28, "No space left on device"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_place_of_the_folder_becomes_an_error_that_names_it(tmp_path):
+    (tmp_path / "folder").write_text("no folder")
+    with (
+        pytest.raises(RoadsegError, match=r"folder/a\.txt: cannot be written"),
+        whole(tmp_path / "folder" / "a.txt"),
+    ):
+        pass
+
+
+def test_a_block_that_writes_nothing_is_an_error(tmp_path):
+    with (
+        pytest.raises(RoadsegError, match="cannot be written: No such file"),
+        whole(tmp_path / "a.txt"),
+    ):
+        pass
+
+
+def test_an_error_of_ours_passes_unchanged(tmp_path):
+    with pytest.raises(DataError, match=r"^b: not readable$"):
+        spoil(tmp_path / "a.txt", DataError("b: not readable"))

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from matplotlib.image import imread
+from pyproj import CRS
+
+from roadseg.core.graphs import graph_from_lines
+from roadseg.core.grid import Grid
+from roadseg.core.travel import add_travel
+from roadseg.errors import RoadsegError
+from roadseg.io.pictures import draw_comparison
+from roadseg.io.probabilities import Probability
+
+UTM = CRS.from_epsg(32611)
+GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
+SCENE = np.full((3, 100, 100), 90, np.uint8)
+CERTAIN = Probability(GRID, np.full((100, 100), 255, np.uint8), None)
+ROAD = shapely.LineString([(660010, 3999950), (660090, 3999950)])
+
+
+def graph(*lines):
+    found = graph_from_lines(np.array(lines, dtype=object), UTM)
+    return add_travel(found, np.full(len(lines), 50.0))
+
+
+def draw(path, *, image=SCENE, predicted=None):
+    draw_comparison(path, image, CERTAIN, graph(ROAD), predicted or graph())
+    return imread(path)[..., :3]
+
+
+def saturated(picture):
+    """Return the share of pixels that are neither black, grey nor white."""
+    return (np.ptp(picture, axis=-1) > 0.2).mean()
+
+
+@pytest.mark.parametrize("bands", [1, 2, 3, 8])
+def test_scenes_of_any_number_of_bands_are_drawn(tmp_path, bands):
+    picture = draw(tmp_path / "a.png", image=np.full((bands, 100, 100), 90, np.uint8))
+    assert picture.shape == (1080, 3000, 3)
+
+
+def test_roads_are_drawn_where_they_are_known_only(tmp_path):
+    picture = draw(tmp_path / "a.png")
+    assert saturated(picture[500:600, :980]) > 0
+    assert saturated(picture[500:600, 1950:2800]) == 0
+
+
+def test_the_road_runs_along_its_row(tmp_path):
+    panel = draw(tmp_path / "a.png")[:, :940]
+    rows = np.flatnonzero((np.ptp(panel, axis=-1) > 0.2).any(axis=1))
+    assert rows.mean() == pytest.approx(1080 / 2, abs=25)
+
+
+def test_a_picture_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "pictures").write_text("no folder")
+    with pytest.raises(RoadsegError, match=r"pictures/a\.png: cannot be written"):
+        draw(tmp_path / "pictures" / "a.png")

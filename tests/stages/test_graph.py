@@ -1,0 +1,89 @@
+import geopandas
+import numpy as np
+import pyogrio
+import pytest
+import rasterio
+from affine import Affine
+
+from roadseg.config import Config, load_config
+from roadseg.errors import DataError, MissingInputError
+from roadseg.io.graphs import read_graph
+from roadseg.stages import graph
+from roadseg.workspace import Workspace
+
+UTM = Affine(0.5, 0, 660000, 0, -0.5, 4000000)
+
+
+def write(path, band, *, transform=UTM, crs="EPSG:32611", **profile):
+    options = {"driver": "GTiff", "count": 1, "dtype": band.dtype, "transform": transform}
+    height, width = band.shape
+    with rasterio.open(
+        path, "w", **options, height=height, width=width, crs=crs, **profile
+    ) as raster:
+        raster.write(band, 1)
+    return path
+
+
+def cross(size=400, half=4):
+    """A road from west to east and one from north to south, 4 m wide at 0.5 m."""
+    band = np.zeros((size, size), dtype=np.uint8)
+    band[size // 2 - half : size // 2 + half] = 1
+    band[:, size // 2 - half : size // 2 + half] = 1
+    return band
+
+
+def test_a_mask_with_a_crossing_becomes_four_edges_that_meet(tmp_path):
+    graph.run_images(Config(), [str(write(tmp_path / "cross.tif", cross()))], output=tmp_path)
+    found = read_graph(tmp_path / "cross.gpkg")
+    assert sorted(found.degree) == [1, 1, 1, 1, 4]
+    assert found.length_m == pytest.approx([100] * 4, abs=1)
+
+
+def test_lengths_are_metres_on_a_grid_of_degrees(tmp_path):
+    degrees = Affine(2.7e-6, 0, -115.2, 0, -2.7e-6, 36.2)  # 0.243 m by 0.300 m there
+    path = write(tmp_path / "degrees.tif", cross(), transform=degrees, crs="EPSG:4326")
+    graph.run_images(Config(), [str(path)], output=tmp_path)
+    total = read_graph(tmp_path / "degrees.gpkg").length_m.sum()
+    assert total == pytest.approx(400 * (0.2427 + 0.2995), rel=0.01)
+
+
+@pytest.mark.parametrize(("value", "edges"), [(101, 0), (102, 4)])
+def test_a_probability_on_the_threshold_is_road(tmp_path, value, edges):
+    path = write(tmp_path / "grey.tif", cross() * np.uint8(value))
+    summary = graph.run_images(Config(), [str(path)], output=tmp_path)  # 0.4 * 255 = 102
+    assert summary.edges == edges
+
+
+def test_the_mask_of_prepare_gives_its_speeds_to_the_graph(finished, tmp_path):
+    config, workspace = finished
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=tmp_path)
+    speeds = set(read_graph(tmp_path / "city_0.gpkg").attributes["speed_kph"].round(2))
+    assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
+
+
+def test_all_three_files_are_written_and_open(tmp_path):
+    graph.run_images(Config(), [str(write(tmp_path / "a.b c.tif", cross()))], output=tmp_path)
+    assert set(pyogrio.list_layers(tmp_path / "a.b c.gpkg")[:, 0]) == {"nodes", "edges"}
+    assert len(geopandas.read_file(tmp_path / "a.b c.geojson")) == 4
+    assert (tmp_path / "a.b c.graphml").exists()
+
+
+def test_an_empty_mask_gives_empty_files(tmp_path):
+    path = write(tmp_path / "empty.tif", np.zeros((50, 50), dtype=np.uint8))
+    summary = graph.run_images(Config(), [str(path)], output=tmp_path)
+    assert (summary.edges, summary.road_km) == (0, 0)
+    assert len(read_graph(tmp_path / "empty.gpkg").lines) == 0
+
+
+def test_a_mask_without_crs_is_refused_and_accepted_with_the_setting(tmp_path):
+    path = write(tmp_path / "nowhere.tif", cross(), crs=None)
+    with pytest.raises(DataError, match=r"set imagery\.crs"):
+        graph.run_images(Config(), [str(path)], output=tmp_path)
+    config = load_config(None, ["imagery.crs=EPSG:32611"])
+    assert graph.run_images(config, [str(path)], output=tmp_path).edges == 4
+
+
+def test_graph_before_predict_names_predict(city):
+    config = load_config(city)
+    with pytest.raises(MissingInputError, match="run `roadseg predict` first"):
+        graph.run(config, Workspace(config.run))

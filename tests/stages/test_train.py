@@ -1,0 +1,70 @@
+import csv
+import json
+
+import pytest
+from safetensors.torch import load_file
+
+from roadseg.config import load_config
+from roadseg.errors import ConfigError, MissingInputError
+from roadseg.stages import train
+from roadseg.workspace import Workspace
+
+
+def changed(config, **settings):
+    return config.model_copy(update={"train": config.train.model_copy(update=settings)})
+
+
+def test_a_checkpoint_says_all_that_prediction_needs(finished):
+    _, workspace = finished
+    facts = json.loads((workspace.checkpoint(0) / "best.json").read_text())
+    wanted = {"architecture", "encoder", "bands", "scaling", "gsd_m", "bin_speeds_mph", "epoch"}
+    assert wanted <= facts.keys()
+
+
+def test_weights_are_tensors_only_and_json_lies_beside_them(finished):
+    folder = finished[1].checkpoint(0)
+    assert all(name.startswith("model.") for name in load_file(folder / "best.safetensors"))
+    assert (folder / "last.json").exists()
+
+
+def test_metrics_hold_a_row_for_each_epoch(finished):
+    with (finished[1].checkpoint(0) / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(float(row["epoch"])) for row in rows] == [1, 2]
+    assert {"train_loss", "val_loss", "val_iou"} <= rows[0].keys()
+
+
+def test_a_finished_training_is_not_repeated(finished):
+    config, workspace = finished
+    before = (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns
+    assert train.run(config, workspace, fold=0).epochs == 2
+    assert (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns == before
+
+
+def test_more_epochs_go_on_with_the_training(finished):
+    config, workspace = finished
+    assert train.run(changed(config, epochs=3), workspace, fold=0).epochs == 3
+
+
+def test_another_setting_is_refused_and_the_finished_training_kept(finished):
+    config, workspace = finished
+    with pytest.raises(ConfigError, match=r"began with learning_rate .* --force"):
+        train.run(changed(config, learning_rate=0.1), workspace, fold=0)
+    assert train.run(config, workspace, fold=0).epochs == 2
+
+
+def test_force_trains_anew(finished):
+    config, workspace = finished
+    options = {"epochs": 1, "learning_rate": 0.01}
+    assert train.run(changed(config, **options), workspace, fold=0, force=True).epochs == 1
+
+
+def test_a_fold_that_does_not_exist_is_named(finished):
+    with pytest.raises(ConfigError, match=r"--fold 7: there are folds 0 to 4"):
+        train.run(*finished, fold=7)
+
+
+def test_train_before_prepare_names_prepare(city):
+    config = load_config(city)
+    with pytest.raises(MissingInputError, match="run `roadseg prepare` first"):
+        train.run(config, Workspace(config.run), fold=0)

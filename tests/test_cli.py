@@ -1,0 +1,325 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import click
+import pytest
+import rasterio
+from click.testing import CliRunner
+
+from roadseg.cli import main
+
+HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")
+
+
+def commands():
+    """Yield the words of every command."""
+    for name, command in main.commands.items():
+        yield [name]
+        if isinstance(command, click.Group):
+            yield from ([name, inner] for inner in command.commands)
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Give a function that runs the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*words):
+        return CliRunner().invoke(main, words, prog_name="roadseg", catch_exceptions=False)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def fails(call):
+    """Give a function that runs a command, checks that it fails in one line, and returns that."""
+
+    def run(*words, exit_code):
+        result = call(*words)
+        assert (result.exit_code, result.stdout) == (exit_code, "")
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+        return result.stderr
+
+    return run
+
+
+def python(code, **options):
+    """Start Python on some lines of code."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def labels_of(config, number=0):
+    return config.parent / "roads" / f"city_{number}.geojson"
+
+
+def image_of(config, number=0):
+    return config.parent / "images" / f"city_{number}.tif"
+
+
+@pytest.mark.parametrize("words", [[], *commands()], ids=" ".join)
+def test_help_shows_an_example(call, words):
+    result = call(*words, "--help")
+    assert result.exit_code == 0
+    assert "roadseg " + " ".join(words) in result.stdout.partition("Example" if words else "way")[2]
+
+
+def test_help_loads_no_heavy_library():
+    walk = f"""
+import sys
+from roadseg.cli import main
+for words in {[[], *commands()]!r}:
+    main([*words, "--help"], standalone_mode=False)
+sys.exit(" ".join(sorted(set({HEAVY!r}) & set(sys.modules))))
+"""
+    process = python(walk)
+    _, loaded = process.communicate(timeout=60)
+    assert loaded.strip() == ""
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "roadseg", "--help"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("Usage: roadseg [OPTIONS] COMMAND")
+
+
+def test_commands_are_listed_in_the_order_of_their_use(call):
+    text = call("--help").stdout
+    order = [text.index(f"\n  {name} ") for name in main.commands]
+    assert order == sorted(order)
+
+
+def test_the_version_is_told(call):
+    assert call("--version").stdout.startswith("roadseg, version 0.")
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fly"],
+        ["prepare", "--fly"],
+        ["train", "--fold", "-1"],
+        ["init", "--images", "x"],
+        ["predict", "city.tif"],
+        ["predict", "--output", "x"],
+        ["graph", "city.tif"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2(call, words):
+    result = call(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
+
+
+@pytest.mark.usefixtures("city")
+def test_json_is_one_object(call):
+    found = json.loads(call("prepare", "--json").stdout)
+    assert (found["prepare"]["scenes"], found["split"]["chips_by_fold"]) == (5, [1] * 5)
+
+
+@pytest.mark.usefixtures("city")
+def test_without_json_the_summary_is_a_sentence(call):
+    result = call("prepare")
+    assert result.stdout.startswith("5 scenes (3 bands of uint8, 1.00 m) in 5 chips")
+    assert result.stderr == ""
+
+
+@pytest.mark.usefixtures("city")
+def test_init_writes_a_config_that_prepare_takes(call):
+    written = call(
+        "init", "--images", "images", "--labels", "roads", "--output", "a.json", "--json"
+    )
+    assert json.loads(written.stdout)["scenes"] == 5
+    assert call("prepare", "--config", "a.json").exit_code == 0
+
+
+def test_the_config_is_the_given_one_then_the_variables_then_the_one_here(
+    call, monkeypatch, tmp_path
+):
+    for name in ("given", "named", "roadseg"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"run": f"of_{name}"}))
+
+    def run_folder(*options):
+        return json.loads(call("config", "show", *options).stdout)["run"]
+
+    assert run_folder() == str(tmp_path / "of_roadseg")
+    monkeypatch.setenv("ROADSEG_CONFIG", str(tmp_path / "named.json"))
+    assert run_folder() == str(tmp_path / "of_named")
+    assert run_folder("--config", "given.json") == str(tmp_path / "of_given")
+
+
+@pytest.mark.usefixtures("city")
+def test_set_changes_one_setting(call):
+    shown = json.loads(call("config", "show", "--set", "train.epochs=77").stdout)
+    assert (shown["train"]["epochs"], shown["train"]["batch_size"]) == (77, 2)
+
+
+@pytest.mark.usefixtures("city")
+def test_run_names_another_run_folder(call, tmp_path):
+    call("prepare", "--run", "other")
+    assert (tmp_path / "other" / "chips.json").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_schema_is_json(call):
+    assert "train" in json.loads(call("config", "schema").stdout)["properties"]
+
+
+@pytest.mark.usefixtures("city")
+def test_a_fine_config_is_told_to_be_fine(call):
+    result = call("config", "check")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["config", "check"], ["prepare"], ["run"]], ids=" ".join)
+def test_an_unknown_key_exits_with_2(fails, city, words):
+    city.write_text('{"train": {"epoch": 3}}')
+    expected = "roadseg.json: train.epoch: unknown key; did you mean train.epochs?\n"
+    assert fails(*words, exit_code=2).endswith(expected)
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("train.epoch=3", "train.epoch: unknown key; did you mean train.epochs?"),
+        ("train.epochs=0", "train.epochs: expected greater than or equal to 1, got 0"),
+        ("train", "--set train: expected section.key=value"),
+    ],
+)
+def test_a_wrong_set_names_the_key(fails, assignment, message):
+    assert message in fails("prepare", "--set", assignment, exit_code=2)
+
+
+def test_a_missing_config_exits_with_2(fails):
+    assert "no config file there; `roadseg init` writes one" in fails("prepare", exit_code=2)
+
+
+def test_init_keeps_an_existing_config(fails, city):
+    before = city.read_text()
+    message = fails("init", "--images", "images", "--labels", "roads", exit_code=2)
+    assert "roadseg.json exists already; --force overwrites it" in message
+    assert city.read_text() == before
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    ("command", "missing", "earlier"),
+    [
+        ("split", "chips.json", "prepare"),
+        ("train", "chips.json", "prepare"),
+        ("predict", "fold-0/train.json", "train --fold 0"),
+        ("graph", "predict.json", "predict"),
+        ("evaluate", "graph.json", "graph"),
+    ],
+)
+def test_a_missing_earlier_stage_is_named(fails, command, missing, earlier):
+    message = fails(command, exit_code=1)
+    assert message.endswith(f"{missing} does not exist; run `roadseg {earlier}` first\n")
+
+
+def test_an_empty_label_file_exits_with_3(fails, city):
+    labels_of(city).write_bytes(b"")
+    assert "city_0.geojson: the file is empty" in fails("prepare", exit_code=3)
+
+
+def test_labels_without_a_line_exit_with_3(fails, city):
+    feature = {"type": "Feature", "properties": {}, "geometry": None}
+    labels_of(city).write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    message = fails("prepare", exit_code=3)
+    assert "city_0.geojson: none of its 1 features is a road line (1 null)" in message
+
+
+@pytest.mark.parametrize("command", ["prepare", "init"])
+def test_an_image_that_is_a_web_page_exits_with_3(fails, city, command):
+    image_of(city).write_text("<html>please log in</html>")
+    words = ["--images", "images", "--labels", "roads", "--force"] if command == "init" else []
+    assert "city_0.tif: not a readable raster" in fails(command, *words, exit_code=3)
+
+
+def test_an_image_cut_short_exits_with_3(fails, city):
+    image_of(city).write_bytes(image_of(city).read_bytes()[:5000])
+    assert "city_0.tif: not a readable raster" in fails("prepare", exit_code=3)
+
+
+def test_an_image_without_a_crs_exits_with_3(fails, city):
+    with rasterio.open(image_of(city)) as source:
+        pixels, profile = source.read(), source.profile | {"crs": None}
+    with rasterio.open(image_of(city), "w", **profile) as target:
+        target.write(pixels)
+    message = fails("prepare", exit_code=3)
+    assert "city_0.tif: no coordinate system found, expected one such as EPSG:32611" in message
+
+
+def test_labels_that_miss_their_image_tell_both_places(fails, city):
+    labels_of(city, 1).replace(labels_of(city, 0))
+    labels_of(city, 0).with_name("city_1.geojson").write_bytes(labels_of(city, 2).read_bytes())
+    message = fails("prepare", exit_code=3)
+    assert "city_0.geojson: none of its 2 lines touches " in message
+    assert "the lines are at lon -115.2197 to -115.2189, lat 36.1309 to 36.1315, " in message
+    assert "the image at lon -115.2219 to -115.2212, lat 36.1309 to 36.1315; check" in message
+
+
+@pytest.fixture
+def busy(tmp_path):
+    """Start a command whose stage writes a file and then waits; return it once it waits."""
+    (tmp_path / "roadseg.json").write_text("{}")
+    code = """
+import time
+from pathlib import Path
+from roadseg import cli
+from roadseg.io.files import whole
+
+class Busy:
+    @staticmethod
+    def run(*_, **__):
+        with whole(Path("output.txt")) as partial:
+            partial.write_text("half")
+            print("busy", flush=True)
+            time.sleep(60)
+
+cli._stage = lambda name: Busy
+cli.main(["split"])
+"""
+    process = python(code, cwd=tmp_path)
+    assert process.stdout.readline() == "busy\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("sent", "exit_code", "told"),
+    [
+        (signal.SIGINT, 130, "interrupted; the same command continues\n"),
+        (signal.SIGTERM, 143, ""),
+    ],
+)
+def test_a_signal_ends_a_command_and_leaves_no_half_file(busy, tmp_path, sent, exit_code, told):
+    busy.send_signal(sent)
+    _, errors = busy.communicate(timeout=30)
+    assert (busy.returncode, errors) == (exit_code, told)
+    assert [path.name for path in tmp_path.iterdir()] == ["roadseg.json"]
+
+
+def test_a_bug_keeps_its_traceback(tmp_path):
+    (tmp_path / "roadseg.json").write_text("{}")
+    code = "from roadseg import cli\ncli._stage = None\ncli.main(['split'])"
+    process = python(code, cwd=tmp_path, env={**os.environ, "ROADSEG_CONFIG": ""})
+    assert "TypeError: 'NoneType' object is not callable" in process.communicate(timeout=30)[1]
+    assert process.returncode == 1

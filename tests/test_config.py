@@ -1,0 +1,261 @@
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from pyproj import CRS
+
+from roadseg.config import (
+    Config,
+    check_config,
+    crs_setting,
+    find_config,
+    load_config,
+)
+from roadseg.errors import ConfigError
+from roadseg.stages import demo
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def settings():
+    """Yield the dotted name and the field of every setting."""
+    for name, field in Config.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            for key, inner in field.annotation.model_fields.items():
+                yield pytest.param(inner, id=f"{name}.{key}")
+        else:
+            yield pytest.param(field, id=name)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Give a function that writes a value as a config file."""
+
+    def make(value, name="roadseg.json"):
+        (tmp_path / name).write_text(value if isinstance(value, str) else json.dumps(value))
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture
+def here(monkeypatch, tmp_path):
+    """Work in an empty folder, with no config named."""
+    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("field", list(settings()))
+def test_a_setting_has_description_unit_and_default(field):
+    assert field.description.endswith(".")
+    assert field.json_schema_extra["unit"]
+    assert not field.is_required()
+
+
+def test_every_setting_but_the_run_folder_is_in_a_section():
+    assert [param.id for param in settings() if "." not in param.id] == ["run"]
+
+
+def test_the_schema_tells_default_unit_and_meaning():
+    schema = Config.model_json_schema()
+    epochs = schema["$defs"]["TrainConfig"]["properties"]["epochs"]
+    assert (epochs["default"], epochs["unit"], epochs["minimum"]) == (30, "epochs", 1)
+    assert schema["additionalProperties"] is False
+
+
+def test_the_defaults_keep_their_own_limits():
+    assert check_config(Config().model_dump(mode="json"), Path("a.json")) == Config()
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.json")), ids=lambda path: path.name)
+def test_a_config_of_the_project_loads(path):
+    assert load_config(path).run.is_absolute()
+
+
+def test_the_config_of_the_demo_is_the_one_in_configs():
+    values = json.loads((CONFIGS / "demo.json").read_text())
+    values.pop("$schema", None)
+    assert values == demo.CONFIG
+
+
+def test_an_empty_config_has_all_defaults(write, tmp_path):
+    assert load_config(write({})) == Config().model_copy(update={"run": tmp_path / "run"})
+
+
+def test_a_schema_may_be_named(write):
+    assert load_config(write({"$schema": "x.json"})).train == Config().train
+
+
+def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
+    values = {
+        "run": "../out",
+        "imagery": {"images": ["i/*.tif"]},
+        "labels": {"roads": ["/r", "~/r"]},
+    }
+    config = load_config(write(values))
+    assert config.run == tmp_path / ".." / "out"
+    assert config.imagery.images == (f"{tmp_path}/i/*.tif",)
+    assert config.labels.roads == ("/r", "~/r")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"train": {"epoch": 3}}, "train.epoch: unknown key; did you mean train.epochs?"),
+        ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),
+        ({"trian": {}}, "trian: unknown key; did you mean train?"),
+        ({"epochs": 3}, "epochs: unknown key; did you mean train.epochs?"),
+        ({"split": {"zzz": 1}}, "split.zzz: unknown key; known here: split.folds, split.method"),
+        ({"train": 5}, "train: expected an object, got 5"),
+        ({"train": {"epochs": "3"}}, "train.epochs: expected a valid integer, got '3'"),
+        ({"train": {"epochs": 2.5}}, "train.epochs: expected a valid integer, got 2.5"),
+        ({"labels": {"roads": "r"}}, "labels.roads: expected a valid array, got 'r'"),
+        ({"labels": {"roads": [1]}}, "labels.roads.0: expected a valid string, got 1"),
+        ({"split": {"method": "x"}}, "split.method: expected 'blocks' or 'random', got 'x'"),
+        ({"imagery": {"bands": []}}, "imagery.bands: Tuple should have at least 1 item"),
+        ({"run": 3}, "run: Input is not a valid path"),
+    ],
+    ids=lambda value: value[:28] if isinstance(value, str) else "",
+)
+def test_a_wrong_key_or_type_is_named_with_its_file(write, values, message):
+    path = write(values)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+LIMITS = [
+    ("imagery.chip_px", 31, 32),
+    ("imagery.gsd_m", 0, 0.1),
+    ("imagery.percentiles", [2, 2], [2, 3]),
+    ("imagery.percentiles", [98, 2], [2, 98]),
+    ("imagery.percentiles", [-1, 98], [0, 98]),
+    ("imagery.percentiles", [2, 101], [2, 100]),
+    ("labels.buffer_m", 0, 0.1),
+    ("labels.default_speed_mph", 0, 0.1),
+    ("split.folds", 1, 2),
+    ("split.block_m", 0, 0.1),
+    ("train.window_px", 33, 32),
+    ("train.window_px", 0, 64),
+    ("train.epochs", 0, 1),
+    ("train.batch_size", 0, 1),
+    ("train.learning_rate", 0, 1e-9),
+    ("train.lr_gamma", 1.01, 1),
+    ("predict.window_px", 32, 256),
+    ("predict.overlap_px", 257, 256),
+    ("graph.threshold", 0, 0.01),
+    ("graph.threshold", 1, 0.99),
+    ("graph.min_spur_m", -0.1, 0),
+    ("evaluate.snap_m", 0, 0.1),
+    ("compute.workers", -1, 0),
+]
+
+
+@pytest.mark.parametrize(("key", "outside", "inside"), LIMITS)
+def test_a_value_outside_of_its_limits_is_refused(write, key, outside, inside):
+    section, name = key.split(".")
+    load_config(write({section: {name: inside}}))
+    with pytest.raises(ConfigError, match=rf"roadseg\.json: {key}: .*(expected|should)"):
+        load_config(write({section: {name: outside}}))
+
+
+@pytest.mark.parametrize("text", ["Infinity", "NaN", "1e999"])
+def test_a_number_that_is_not_finite_is_refused(write, text):
+    with pytest.raises(ConfigError, match=r"train\.learning_rate: expected a finite number"):
+        load_config(write(f'{{"train": {{"learning_rate": {text}}}}}'))
+
+
+def test_all_errors_are_told_at_once(write):
+    with pytest.raises(ConfigError, match=r"split\.folds: .*; train\.epochs: "):
+        load_config(write({"train": {"epochs": 0}, "split": {"folds": 1}}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not a readable JSON file"),
+        ('{"train": ', "not a readable JSON file"),
+        ("[1]", r"expected a JSON object with sections, got \[1\]"),
+    ],
+)
+def test_a_file_that_is_no_config_is_refused(write, text, message):
+    with pytest.raises(ConfigError, match=rf"roadseg\.json: {message}"):
+        load_config(write(text))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "value"),
+    [
+        ("train.epochs=3", 3),
+        ("split.method=random", "random"),
+        ('split.method="random"', "random"),
+        ("imagery.bands=[1,2]", (1, 2)),
+        ("imagery.crs=EPSG:32611", "EPSG:32611"),
+        ("imagery.crs=null", None),
+    ],
+)
+def test_an_assignment_changes_one_setting(write, assignment, value):
+    section, name = assignment.split("=")[0].split(".")
+    config = load_config(write({"train": {"epochs": 9, "patience": 4}}), [assignment])
+    assert getattr(getattr(config, section), name) == value
+    assert config.train.patience == 4
+
+
+def test_the_last_assignment_wins(write):
+    assert load_config(write({}), ["train.epochs=3", "train.epochs=4"]).train.epochs == 4
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("train.epochs", "--set train.epochs: expected section.key=value, such as train.epochs=3"),
+        ("train.=3", "--set train.=3: expected section.key=value"),
+        ("run.x=3", "--set run.x=3: run is not a section"),
+        ("train.epoch=3", "train.epoch: unknown key; did you mean train.epochs?"),
+        ("train.epochs=three", "train.epochs: expected a valid integer, got 'three'"),
+    ],
+)
+def test_a_wrong_assignment_names_its_key(write, assignment, message):
+    with pytest.raises(ConfigError) as caught:
+        load_config(write({"run": "x"}), [assignment])
+    assert message in str(caught.value)
+
+
+def test_without_a_file_the_run_lies_here(here):
+    assert load_config(None).run == here / "run"
+
+
+def test_the_config_is_the_given_one_then_the_variables_then_the_one_here(monkeypatch, here, write):
+    given, named, found = write({}, "a.json"), write({}, "b.json"), write({})
+    assert here / find_config(None) == found
+    monkeypatch.setenv("ROADSEG_CONFIG", str(named))
+    assert find_config(None) == named
+    assert find_config(given) == given
+
+
+@pytest.mark.usefixtures("here")
+def test_a_missing_config_is_named():
+    with pytest.raises(ConfigError, match=r"roadseg\.json: no config file there; `roadseg init`"):
+        find_config(None)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_config_that_is_not_needed_may_be_missing():
+    assert find_config(None, required=False) is None
+
+
+def test_a_config_that_was_named_may_not_be_missing(tmp_path):
+    with pytest.raises(ConfigError, match=r"x\.json: no config file there"):
+        find_config(tmp_path / "x.json", required=False)
+
+
+def test_a_crs_is_read_and_none_stays_none():
+    assert crs_setting("EPSG:32611", "imagery.crs") == CRS.from_epsg(32611)
+    assert crs_setting(None, "imagery.crs") is None
+
+
+def test_an_unknown_crs_is_refused_with_its_key():
+    with pytest.raises(ConfigError, match=r"imagery\.crs: expected a CRS .*, got 'EPSG:1'"):
+        crs_setting("EPSG:1", "imagery.crs")

@@ -1,0 +1,82 @@
+"""What the documents and ready configs say is true of the package."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from roadseg.cli import main
+from roadseg.config import Config, load_config
+from roadseg.stages.demo import CONFIG
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = ["README.md", "data/README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+SOURCED = "environment"  # of scripts/, read by the others
+FILE_TYPES = {"json", "py", "md", "csv"}
+
+
+def paths_in_tree(text):
+    """Return the Python files of the indented tree that starts with the line `roadseg/`."""
+    folders, files = [], set()
+    for line in text.split("\nroadseg/\n")[1].split("```")[0].splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2 - 1
+        name = line.split()[0]
+        folders[depth:] = [name]
+        if not name.endswith("/"):
+            files.add("".join(folders))
+    return files
+
+
+def test_the_tree_in_readme_is_the_package():
+    package = ROOT / "roadseg"
+    there = {str(p.relative_to(package)) for p in package.rglob("*.py") if p.stem != "__init__"}
+    assert paths_in_tree(README) == there
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_every_command_is_in_readme(name):
+    assert f"| `roadseg {name}` |" in README
+
+
+@pytest.mark.parametrize("name", main.commands["config"].commands)
+def test_every_config_command_is_in_readme(name):
+    assert f"roadseg config {name}" in README
+
+
+@pytest.mark.parametrize("name", Config.model_fields)
+def test_every_section_of_the_config_is_in_readme(name):
+    assert f"| `{name}` |" in README
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_to_files(document):
+    path = ROOT / document
+    links = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_settings_named_in_a_document_exist(document):
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = re.findall(r"`(?:--set )?([a-z]+)\.([a-z_]+)(?:=[^`]*)?`", text)
+    fields = Config.model_fields
+    settings = [(a, b) for a, b in named if a in fields and b not in FILE_TYPES]
+    known = {(a, b) for a in fields for b in getattr(fields[a].annotation, "model_fields", ())}
+    assert [pair for pair in settings if pair not in known] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.json")), ids=lambda p: p.name)
+def test_ready_configs_can_be_used(path):
+    assert load_config(path).imagery.images
+
+
+def test_the_ready_config_of_the_demo_is_the_one_it_writes():
+    assert json.loads((ROOT / "configs" / "demo.json").read_text(encoding="utf-8")) == CONFIG
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scripts").iterdir()), ids=lambda p: p.name)
+def test_scripts_can_be_started(path):
+    assert os.access(path, os.X_OK) or path.name == SOURCED
