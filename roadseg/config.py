@@ -50,8 +50,9 @@ class ImageryConfig(_Section):
     def _percentiles_rise(self) -> "ImageryConfig":
         low, high = self.percentiles
         if not 0 <= low < high <= 100:  # noqa: PLR2004 - percent
-            msg = f"percentiles: expected two numbers that rise from 0 to 100, got {[low, high]}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"percentiles: expected two numbers that rise from 0 to 100, got {[low, high]}"
+            )
         return self
 
 
@@ -130,8 +131,9 @@ class PredictConfig(_Section):
     @model_validator(mode="after")
     def _overlap_fits(self) -> "PredictConfig":
         if self.overlap_px > self.window_px // 2:
-            msg = f"overlap_px: expected at most half of window_px ({self.window_px // 2})"
-            raise ValueError(msg)
+            raise ValueError(
+                f"overlap_px: expected at most half of window_px ({self.window_px // 2})"
+            )
         return self
 
 
@@ -202,8 +204,9 @@ def find_config(given: Path | None, *, required: bool = True) -> Path | None:
         return path
     if named is None and not required:
         return None
-    msg = f"{path}: no config file there; `roadseg init` writes one, --config names another"
-    raise ConfigError(msg)
+    raise ConfigError(
+        f"{path}: no config file there; `roadseg init` writes one, --config names another"
+    )
 
 
 def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
@@ -227,11 +230,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        msg = f"{path}: not a readable JSON file ({error})"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
     if not isinstance(values, dict):
-        msg = f"{path}: expected a JSON object with sections, got {values!r:.60}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: expected a JSON object with sections, got {values!r:.60}")
     values.pop("$schema", None)
     return values
 
@@ -245,8 +246,7 @@ def crs_setting(text: str | None, key: str) -> CRS | None:
     try:
         return CRS.from_user_input(text) if text else None
     except CRSError as error:
-        msg = f"{key}: expected a CRS such as EPSG:32611, got {text!r}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{key}: expected a CRS such as EPSG:32611, got {text!r}") from error
 
 
 def check_config(values: Mapping[str, Any], path: Path) -> Config:
@@ -259,21 +259,18 @@ def check_config(values: Mapping[str, Any], path: Path) -> Config:
         return Config.model_validate_json(json.dumps(values))
     except ValidationError as error:
         text = "; ".join(_explain(dict(found)) for found in error.errors())
-        msg = f"{path}: {text}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{path}: {text}") from error
 
 
 def _assign(values: dict[str, Any], assignment: str) -> None:
     key, equals, text = assignment.partition("=")
     *sections, name = key.split(".")
     if not equals or not name:
-        msg = f"--set {assignment}: expected section.key=value, such as train.epochs=3"
-        raise ConfigError(msg)
+        raise ConfigError(f"--set {assignment}: expected section.key=value, such as train.epochs=3")
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            msg = f"--set {assignment}: {section} is not a section"
-            raise ConfigError(msg)
+            raise ConfigError(f"--set {assignment}: {section} is not a section")
     try:
         values[name] = json.loads(text)
     except ValueError:

@@ -1,26 +1,26 @@
 """The order of the stages: each one alone, all of a config, and the demo."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from roadseg.config import FILE_NAME, Config, load_config
-from roadseg.stages import demo as demo_stage
-from roadseg.stages import evaluate, graph, predict, split, train
-from roadseg.stages import prepare as prepare_stage
 from roadseg.workspace import Workspace
 
 Say = Callable[[str, object], None]
+
+STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
+_OF_A_FOLD = ("train", "predict")
 
 
 @dataclass(frozen=True)
 class PrepareSummary:
     """What prepare and split did."""
 
-    prepare: prepare_stage.PrepareSummary
-    split: split.SplitSummary
+    prepare: Any
+    split: Any
 
     def __str__(self) -> str:
         """Say it in two sentences."""
@@ -29,24 +29,25 @@ class PrepareSummary:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What all stages did; the metrics come last."""
+    """What all stages did, by name, and where the results are."""
 
     stages: dict[str, Any] = field(repr=False)
     graphs: str
     pictures: str
-    evaluation: evaluate.EvaluateSummary
 
     def __str__(self) -> str:
-        """Say what came out and where it is."""
+        """Give the metrics, and where the results are."""
         return (
-            f"{self.evaluation}\ngraphs            {self.graphs}\npictures          {self.pictures}"
+            f"{self.stages['evaluate']}\n"
+            f"graphs            {self.graphs}\n"
+            f"pictures          {self.pictures}"
         )
 
 
 def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
     """Make masks and chips, and deal them into folds."""
-    done = prepare_stage.run(config, workspace, force=force)
-    return PrepareSummary(done, split.run(config, workspace, force=force))
+    stages = [_stage(name) for name in STAGES[:2]]
+    return PrepareSummary(*(stage(config, workspace, force=force) for stage in stages))
 
 
 def run(
@@ -59,25 +60,25 @@ def run(
         workspace: run folder.
         fold: the fold to hold out.
         force: do every stage again.
-        say: called with the name and the summary of every stage when it is done.
+        say: called with the name and the summary of every stage but the last when it is done.
     """
     done: dict[str, Any] = {}
-    for name, stage in (
-        ("prepare", prepare_stage.run),
-        ("split", split.run),
-        ("train", partial(train.run, fold=fold)),
-        ("predict", partial(predict.run, fold=fold)),
-        ("graph", graph.run),
-        ("evaluate", evaluate.run),
-    ):
-        done[name] = stage(config, workspace, force=force)
-        if name != "evaluate":
+    for name in STAGES:
+        options = {"fold": fold} if name in _OF_A_FOLD else {}
+        done[name] = _stage(name)(config, workspace, force=force, **options)
+        if name != STAGES[-1]:
             say(name, done[name])
-    return RunSummary(done, str(workspace.graphs), str(workspace.pictures), done["evaluate"])
+    return RunSummary(done, str(workspace.graphs), str(workspace.pictures))
 
 
 def demo(folder: Path, *, say: Say) -> RunSummary:
     """Draw a small city in `folder`, train on it, and map and measure what was held out."""
-    say("draw", demo_stage.run(folder))
+    say("draw", _stage("demo")(folder))
     config = load_config(folder / FILE_NAME)
     return run(config, Workspace(config.run), say=say)
+
+
+def _stage(name: str) -> Callable[..., Any]:
+    """Load a stage only when it is needed, since some of them load torch."""
+    stage: Callable[..., Any] = importlib.import_module(f"roadseg.stages.{name}").run
+    return stage

@@ -88,6 +88,5 @@ def require(path: Path, *, made_by: str) -> Path:
         MissingInputError: if there is no such file or folder.
     """
     if not path.exists():
-        msg = f"{path} does not exist; run `roadseg {made_by}` first"
-        raise MissingInputError(msg)
+        raise MissingInputError(f"{path} does not exist; run `roadseg {made_by}` first")
     return path

@@ -46,8 +46,7 @@ def deal_folds(groups: Sequence[Hashable], *, folds: int, seed: int) -> NDArray[
     names = {group: number for number, group in enumerate(sorted(set(groups), key=str))}
     group_of_chip = np.array([names[group] for group in groups], dtype=np.int64)
     if len(names) < folds:
-        msg = f"{len(groups)} chips in {len(names)} groups cannot fill {folds} folds"
-        raise ValueError(msg)
+        raise ValueError(f"{len(groups)} chips in {len(names)} groups cannot fill {folds} folds")
     sizes = np.bincount(group_of_chip)
     shuffled = np.random.default_rng(seed).permutation(len(names))
     filled = np.zeros(folds, dtype=np.int64)

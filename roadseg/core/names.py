@@ -31,8 +31,7 @@ def _best(image: str, places: dict[str, tuple[str, ...]]) -> str | None:
     most = max((len(places[label]) for label in fitting), default=0)
     best = [label for label in fitting if len(places[label]) == most]
     if len(best) > 1:
-        msg = f"{image} fits {best[0]} and {best[1]} equally well; rename one of them"
-        raise ValueError(msg)
+        raise ValueError(f"{image} fits {best[0]} and {best[1]} equally well; rename one of them")
     return best[0] if best else None
 
 

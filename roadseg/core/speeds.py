@@ -123,8 +123,7 @@ def speed_bin(mph: ArrayLike) -> NDArray[np.uint8]:
     """
     speeds = np.asarray(mph, dtype=np.float64)
     if not np.all(speeds > 0):
-        msg = f"a speed must be above 0 mph, got {speeds.min()}"
-        raise ValueError(msg)
+        raise ValueError(f"a speed must be above 0 mph, got {speeds.min()}")
     return np.clip(np.ceil(speeds / BIN_MPH), 1, BINS).astype(np.uint8)
 
 

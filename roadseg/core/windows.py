@@ -1,6 +1,7 @@
-"""Windows: cover a scene with overlapping windows; blend windows back together, row by row."""
+"""Windows: cut a scene into chips, cover it with overlapping windows, blend windows together."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -58,13 +59,24 @@ def cover(height: int, width: int, *, window_px: int, overlap_px: int) -> list[W
         ValueError: if the scene is empty or the overlap is not from 0 to window_px - 1.
     """
     if min(height, width) < 1:
-        msg = f"a scene of {height} x {width} pixels has no window"
-        raise ValueError(msg)
+        raise ValueError(f"a scene of {height} x {width} pixels has no window")
     if not 0 <= overlap_px < window_px:
-        msg = f"overlap of {overlap_px} px does not fit windows of {window_px} px"
-        raise ValueError(msg)
+        raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
     rows, cols = (_starts(length, window_px, overlap_px) for length in (height, width))
     return [Window(r, c, window_px, window_px) for r, c in itertools.product(rows, cols)]
+
+
+def cut_chips(height: int, width: int, *, chip_px: int) -> list[Window]:
+    """Cut a scene into chips of nearly equal size, none larger than `chip_px`, without overlap.
+
+    Returns:
+        The chips row by row; together they are the whole scene.
+    """
+    return [
+        Window(row, col, rows, cols)
+        for row, rows in _cut(height, chip_px)
+        for col, cols in _cut(width, chip_px)
+    ]
 
 
 def taper(window_px: int) -> Floats:
@@ -96,8 +108,7 @@ def blend(pieces: Iterable[Piece], *, classes: int, height: int, width: int) -> 
         if open_rows is None:
             open_rows = _OpenRows(classes, piece.window.height, width)
         if piece.window.row < open_rows.start:
-            msg = f"{piece.window} comes after row {open_rows.start} was reached"
-            raise ValueError(msg)
+            raise ValueError(f"{piece.window} comes after row {open_rows.start} was reached")
         if piece.window.row > open_rows.start:
             yield open_rows.finish(piece.window.row - open_rows.start)
         open_rows.add(piece)
@@ -140,3 +151,9 @@ class _OpenRows:
 def _starts(length: int, window_px: int, overlap_px: int) -> list[int]:
     last = max(length - window_px, 0)
     return [*range(0, last, window_px - overlap_px), last]
+
+
+def _cut(length: int, chip_px: int) -> list[tuple[int, int]]:
+    pieces = math.ceil(length / chip_px)
+    edges = [round(i * length / pieces) for i in range(pieces + 1)]
+    return [(start, stop - start) for start, stop in itertools.pairwise(edges)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from roadseg.core.chips import PixelWindow
+from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.records import read_json, write_json
 
@@ -42,7 +42,7 @@ class ChipRecord:
 
     name: str
     scene: str
-    window: PixelWindow
+    window: Window
     centre_m: tuple[float, float]
     zone: int
     road_share: float
@@ -85,10 +85,11 @@ def read_chips(path: Path) -> ChipList:
             for s in found["scenes"]
         ]
         chips = [
-            ChipRecord(**{**c, "window": tuple(c["window"]), "centre_m": tuple(c["centre_m"])})
+            ChipRecord(**{**c, "window": Window(*c["window"]), "centre_m": tuple(c["centre_m"])})
             for c in found["chips"]
         ]
     except (KeyError, TypeError) as error:
-        msg = f"{path}: not a list of chips ({error!r}); run `roadseg prepare` again"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{path}: not a list of chips ({error!r}); run `roadseg prepare` again"
+        ) from error
     return ChipList(tuple(scenes), tuple(chips))

@@ -26,8 +26,7 @@ def whole(path: Path) -> Iterator[Path]:
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise
-        msg = f"{path}: cannot be written: {error.strerror or error}"
-        raise RoadsegError(msg) from error
+        raise RoadsegError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
             partial.unlink()

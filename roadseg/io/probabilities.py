@@ -105,8 +105,7 @@ def read_probability(path: Path, *, crs: CRS | None = None) -> Probability:
             bands = _as_bytes(source.read())
             return Probability(grid, bands[-1], bands[:-1])
         if source.count != 1:
-            msg = f"{path}: has {source.count} bands, expected 1 or {len(BAND_NAMES)}"
-            raise DataError(msg)
+            raise DataError(f"{path}: has {source.count} bands, expected 1 or {len(BAND_NAMES)}")
         band = np.where(source.dataset_mask() > 0, source.read(1), 0)
         has_bins = source.tags().get(CONTENT_TAG) == SPEED_BINS
     if band.dtype.kind == "f" or band.max(initial=0) > _MASK_VALUES:

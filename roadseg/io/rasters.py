@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import rasterio
+import rasterio.windows
 from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 from rasterio.enums import ColorInterp, Resampling
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.vrt import WarpedVRT
-from rasterio.windows import Window
 
-from roadseg.core.chips import PixelWindow
 from roadseg.core.grid import Grid
 from roadseg.core.masks import IGNORE
+from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.files import whole
 
@@ -82,18 +82,17 @@ def read_facts(
     """
     with open_raster(path) as source:
         if missing := set(bands or ()) - set(source.indexes):
-            msg = f"{path}: has bands 1 to {source.count}, expected a band {min(missing)} as well"
-            raise DataError(msg)
+            raise DataError(
+                f"{path}: has bands 1 to {source.count}, expected a band {min(missing)} as well"
+            )
         crs = _crs(path, source.crs) or crs
         if crs is None:
-            msg = (
+            raise DataError(
                 f"{path}: no coordinate system found, expected one such as EPSG:32611; "
                 "assign it with gdal_edit.py -a_srs, or set imagery.crs"
             )
-            raise DataError(msg)
         if source.transform.is_identity:
-            msg = f"{path}: no geotransform found, so its place on the ground is unknown"
-            raise DataError(msg)
+            raise DataError(f"{path}: no geotransform found, so its place on the ground is unknown")
         if bands is None:
             alpha = ColorInterp.alpha
             bands = tuple(i for i in source.indexes if source.colorinterp[i - 1] != alpha)
@@ -108,7 +107,7 @@ def read_facts(
 
 
 def read_window(
-    path: Path, window: PixelWindow, bands: tuple[int, ...], grid: Grid | None = None
+    path: Path, window: Window, bands: tuple[int, ...], grid: Grid | None = None
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Read a window that lies inside a raster.
 
@@ -126,7 +125,7 @@ def read_window(
         DataError: if the file cannot be read.
     """
     row, col, height, width = window
-    area = Window(col, row, width, height)
+    area = rasterio.windows.Window(col, row, width, height)
     with open_raster(path, grid) as source:
         valid = source.dataset_mask(window=area) > 0
         return source.read(list(bands), window=area), valid
@@ -200,16 +199,16 @@ def open_raster(path: Path, grid: Grid | None = None) -> Iterator[rasterio.Datas
         DataError: if it cannot be read, now or inside the block.
     """
     if not path.exists() and not str(path).startswith(("/vsi", "http", "s3:")):
-        msg = f"{path} does not exist"
-        raise DataError(msg)
+        raise DataError(f"{path} does not exist")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
             with rasterio.open(path) as source, _on_grid(source, grid) as seen:
                 yield seen
     except RasterioIOError as error:
-        msg = f"{path}: not a readable raster ({_one_line(error)}); replace it or leave it out"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{path}: not a readable raster ({_one_line(error)}); replace it or leave it out"
+        ) from error
 
 
 def _on_grid(
@@ -238,8 +237,7 @@ def open_new(path: Path, **profile: Any) -> Iterator[Any]:  # noqa: ANN401 - ras
         with rasterio.open(path, "w", **profile) as target:
             yield target
     except RasterioIOError as error:
-        msg = f"{path}: {_one_line(error)}"
-        raise OSError(msg) from error
+        raise OSError(f"{path}: {_one_line(error)}") from error
 
 
 def _crs(path: Path, found: rasterio.crs.CRS | None) -> CRS | None:
@@ -249,8 +247,9 @@ def _crs(path: Path, found: rasterio.crs.CRS | None) -> CRS | None:
     try:
         crs = CRS.from_user_input(found.to_wkt())
     except CRSError as error:
-        msg = f"{path}: its coordinate system cannot be understood ({_one_line(error)})"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{path}: its coordinate system cannot be understood ({_one_line(error)})"
+        ) from error
     return None if crs.type_name == "Engineering CRS" else crs
 
 

@@ -30,8 +30,9 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        msg = f"{path}: not a readable JSON file ({error}); delete it and run its stage again"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{path}: not a readable JSON file ({error}); delete it and run its stage again"
+        ) from error
 
 
 def key_of(settings: Mapping[str, Any], inputs: Iterable[str]) -> str:
@@ -79,8 +80,8 @@ class StageRecord:
     def _found(self) -> dict[str, Any]:
         if not self.path.exists():
             return {}
-        found: dict[str, Any] = read_json(self.path)
-        return found if found.get("key") == self.key else {}
+        found = read_json(self.path)
+        return found if isinstance(found, dict) and found.get("key") == self.key else {}
 
     def _write(self, *, state: str, summary: Mapping[str, Any] | None) -> None:
         seconds = round(time.monotonic() - self._begun, 3)

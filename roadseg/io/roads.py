@@ -59,8 +59,7 @@ def read_roads(path: Path, *, default_mph: float, crs: CRS | None = None) -> Lab
         lines, owner = lines[is_road[owner]], owner[is_road[owner]]
     if len(wkb) and not len(lines):
         reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-        msg = f"{path}: none of its {len(wkb)} features is a road line ({reasons})"
-        raise DataError(msg)
+        raise DataError(f"{path}: none of its {len(wkb)} features is a road line ({reasons})")
     mph, source = _speeds(columns, len(wkb), default_mph)
     return LabelFile(
         roads=Roads(_crs(path, meta["crs"], crs), lines, mph[owner], source[owner]),
@@ -72,17 +71,16 @@ def read_roads(path: Path, *, default_mph: float, crs: CRS | None = None) -> Lab
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - pyogrio's tuple
     if not path.exists():
-        msg = f"{path} does not exist"
-        raise DataError(msg)
+        raise DataError(f"{path} does not exist")
     if path.stat().st_size == 0:
-        msg = f"{path}: the file is empty, expected a vector file with road lines"
-        raise DataError(msg)
+        raise DataError(f"{path}: the file is empty, expected a vector file with road lines")
     try:
         return pyogrio.raw.read(path, layer=_line_layer(path), datetime_as_string=True)
     except (DataSourceError, DataLayerError, ValueError) as error:
         reason = " ".join(str(error).split("; It might help")[0].split())
-        msg = f"{path}: not a readable vector file ({reason}), expected GeoJSON, GeoPackage or so"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{path}: not a readable vector file ({reason}), expected GeoJSON, GeoPackage or so"
+        ) from error
 
 
 def _line_layer(path: Path) -> str:
@@ -93,8 +91,7 @@ def _line_layer(path: Path) -> str:
 
 def _geometries(path: Path, wkb: NDArray[np.object_] | None) -> NDArray[np.object_]:
     if wkb is None:
-        msg = f"{path}: has no geometry, expected road lines"
-        raise DataError(msg)
+        raise DataError(f"{path}: has no geometry, expected road lines")
     with np.errstate(invalid="ignore"):  # coordinates that are NaN are counted later
         return np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
 
@@ -102,17 +99,17 @@ def _geometries(path: Path, wkb: NDArray[np.object_] | None) -> NDArray[np.objec
 def _crs(path: Path, found: str | None, given: CRS | None) -> CRS:
     if found is None:
         if given is None:
-            msg = (
+            raise DataError(
                 f"{path}: no coordinate system found, expected one such as EPSG:4326; "
                 "set labels.crs if you know it"
             )
-            raise DataError(msg)
         return given
     try:
         return CRS.from_user_input(found)
     except CRSError as error:
-        msg = f"{path}: its coordinate system {found!r} is not known; set labels.crs"
-        raise DataError(msg) from error
+        raise DataError(
+            f"{path}: its coordinate system {found!r} is not known; set labels.crs"
+        ) from error
 
 
 def _speeds(

@@ -25,8 +25,7 @@ def find_images(patterns: Iterable[str]) -> dict[str, Path]:
     names = [p.stem if times[p.stem] == 1 else f"{p.parent.name}_{p.stem}" for p in paths]
     twice = [path for path, name in zip(paths, names, strict=True) if names.count(name) > 1]
     if twice:
-        msg = f"{twice[0]} and {twice[1]} would have the same name; rename one of them"
-        raise DataError(msg)
+        raise DataError(f"{twice[0]} and {twice[1]} would have the same name; rename one of them")
     return dict(zip(names, paths, strict=True))
 
 
@@ -42,20 +41,19 @@ def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str
     by_name: dict[str, Path] = {}
     for path in paths:
         if by_name.setdefault(path.stem, path) != path:
-            msg = f"{by_name[path.stem]} and {path} have the same name; rename or name only one"
-            raise DataError(msg)
+            raise DataError(
+                f"{by_name[path.stem]} and {path} have the same name; rename or name only one"
+            )
     try:
         matched = match_names([path.stem for path in images.values()], by_name)
     except ValueError as error:
-        msg = f"labels.roads: image {error}"
-        raise DataError(msg) from error
+        raise DataError(f"labels.roads: image {error}") from error
     missing = [path for path in images.values() if matched[path.stem] is None]
     if missing:
-        msg = (
+        raise DataError(
             f"{missing[0]}: none of the {len(paths)} label files has a name that fits "
             f"({len(missing)} such images); a label file names its scene by the same number parts"
         )
-        raise DataError(msg)
     return {name: by_name[str(matched[path.stem])] for name, path in images.items()}
 
 
@@ -66,12 +64,14 @@ def _find(
     for pattern in patterns:
         here = _expand(Path(pattern).expanduser(), suffixes)
         if not here:
-            msg = f"{pattern}: no {what} found there ({', '.join(suffixes)}); see {setting}"
-            raise DataError(msg)
+            raise DataError(
+                f"{pattern}: no {what} found there ({', '.join(suffixes)}); see {setting}"
+            )
         found |= dict.fromkeys(here)
     if not found:
-        msg = f"{setting} is empty, expected at least one path; `roadseg init` fills it in"
-        raise ConfigError(msg)
+        raise ConfigError(
+            f"{setting} is empty, expected at least one path; `roadseg init` fills it in"
+        )
     return list(found)
 
 
@@ -84,7 +84,8 @@ def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
     base = Path(*path.parts[:wild])
     if wild is None or not base.is_dir():
         return []
-    return sorted(p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and _shown(p))
+    found = sorted(p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and _shown(p))
+    return [p for p in found if p.suffix.lower() in suffixes] or found
 
 
 def _shown(path: Path) -> bool:

@@ -96,18 +96,21 @@ def read_facts(folder: Path, which: str) -> Facts:
     """
     path = checkpoint_path(folder, which)
     if not path.is_file():
-        msg = f"{path} does not exist; run `roadseg train` first, or name another folder"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"{path} does not exist; run `roadseg train` first, or name another folder"
+        )
     try:
         with safe_open(path, "pt") as file:
             facts: Facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
     except (SafetensorError, OSError, ValueError) as error:
-        msg = f"{path}: damaged or not a safetensors file ({error}); train again or restore it"
-        raise CheckpointError(msg) from error
+        raise CheckpointError(
+            f"{path}: damaged or not a safetensors file ({error}); train again or restore it"
+        ) from error
     if facts.get("format") != _FORMAT:
         found = f"format {facts['format']}" if "format" in facts else "no facts of roadseg"
-        msg = f"{path}: found {found}, expected format {_FORMAT}; use a file of `roadseg train`"
-        raise CheckpointError(msg)
+        raise CheckpointError(
+            f"{path}: found {found}, expected format {_FORMAT}; use a file of `roadseg train`"
+        )
     return facts
 
 
@@ -122,8 +125,9 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
     except RuntimeError as error:
         path = checkpoint_path(folder, which)
         first = " ".join(str(error).split())[:200]
-        msg = f"{path}: its weights do not fit its facts ({first}); train again or restore it"
-        raise CheckpointError(msg) from error
+        raise CheckpointError(
+            f"{path}: its weights do not fit its facts ({first}); train again or restore it"
+        ) from error
 
 
 def load_optimizer(folder: Path, which: str, optimizer: torch.optim.Optimizer) -> None:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from roadseg.core.chips import PixelWindow
 from roadseg.core.grid import Grid
 from roadseg.core.masks import BACKGROUND, IGNORE
 from roadseg.core.scaling import Scaling
@@ -40,7 +39,7 @@ class Chip:
 
     image: Path
     mask: Path
-    window: PixelWindow
+    window: Window
     scaling: Scaling
     grid: Grid | None = None
 
@@ -95,7 +94,7 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
                 break
         return area, mask
 
-    def _random_area(self, chip: PixelWindow, rng: np.random.Generator) -> Window:
+    def _random_area(self, chip: Window, rng: np.random.Generator) -> Window:
         row, col, height, width = chip
         rows, cols = min(height, self._window_px), min(width, self._window_px)
         down, right = rng.integers(height - rows + 1), rng.integers(width - cols + 1)
@@ -168,8 +167,7 @@ def _read_image(
     try:
         scaled = chip.scaling.apply(values)
     except ValueError as error:
-        msg = f"{chip.image}: {error}; run `roadseg prepare` again"
-        raise DataError(msg) from error
+        raise DataError(f"{chip.image}: {error}; run `roadseg prepare` again") from error
     return np.where(valid, scaled, np.uint8(0)), np.where(valid, mask, np.uint8(IGNORE))
 
 

@@ -64,8 +64,7 @@ def pick_device(name: str = "auto", precision: str = "auto") -> Device:
     _check_choice("precision", precision, ("auto", "fp32", "bf16"))
     missing = _missing_cuda()
     if name == "cuda" and missing:
-        msg = f"device cuda: {missing}; choose cpu or auto, or mend it"
-        raise DeviceError(msg)
+        raise DeviceError(f"device cuda: {missing}; choose cpu or auto, or mend it")
     if name == "cpu" or missing:
         why = "asked for" if name == "cpu" else missing
         return _with_precision("cpu", why, precision, fast=_cpu_is_fast_at_bf16())
@@ -76,8 +75,7 @@ def pick_device(name: str = "auto", precision: str = "auto") -> Device:
 def _with_precision(type_: str, why: str, precision: str, *, fast: bool) -> Device:
     if precision == "bf16" and not fast:
         if type_ == "cuda":
-            msg = f"precision bf16: {why} does not have it; choose fp32 or auto"
-            raise DeviceError(msg)
+            raise DeviceError(f"precision bf16: {why} does not have it; choose fp32 or auto")
         _log.warning("precision bf16 on a CPU without AMX or AVX512_BF16: expect a third the speed")
     bf16 = precision == "bf16" or (precision == "auto" and fast)
     chosen = "asked for" if precision != "auto" else f"{'fast' if fast else 'not fast'} at bf16"
@@ -108,5 +106,4 @@ def _cuda_is_fast_at_bf16() -> bool:
 
 def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        msg = f"{what}: expected one of {', '.join(choices)}, got {value!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{what}: expected one of {', '.join(choices)}, got {value!r}")

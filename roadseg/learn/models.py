@@ -51,16 +51,16 @@ def build_model(
     try:
         model: nn.Module = smp.create_model(architecture, encoder, weights, in_channels, classes)
     except (OSError, SafetensorError) as error:
-        msg = (
+        raise RoadsegError(
             f"the {encoder_weights} weights of encoder {encoder} are not here and cannot be "
             "downloaded; set train.encoder_weights to null, or run once where "
             f"huggingface.co can be reached ({_first_line(error)})"
-        )
-        raise RoadsegError(msg) from error
+        ) from error
     except (ValueError, KeyError, NotImplementedError, RuntimeError) as error:
         parts = f"{architecture} with encoder {encoder}, {encoder_weights} weights, "
-        msg = f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(
+            f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
+        ) from error
     head = cast("nn.Module", model.segmentation_head)
     for name, values in head.named_parameters():
         if name.endswith("bias"):
@@ -75,8 +75,7 @@ def check_window(window_px: int) -> None:
         ConfigError: if the networks cannot halve it five times.
     """
     if window_px < WINDOW_MULTIPLE or window_px % WINDOW_MULTIPLE:
-        msg = f"window_px: expected a multiple of {WINDOW_MULTIPLE}, got {window_px}"
-        raise ConfigError(msg)
+        raise ConfigError(f"window_px: expected a multiple of {WINDOW_MULTIPLE}, got {window_px}")
 
 
 class Normalise(nn.Module):
@@ -107,8 +106,7 @@ def _check_name(key: str, name: str, known: list[str]) -> None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(known)}"
-        msg = f"train.{key}: {name!r} is unknown; {hint}"
-        raise ConfigError(msg)
+        raise ConfigError(f"train.{key}: {name!r} is unknown; {hint}")
 
 
 def _first_line(error: Exception) -> str:

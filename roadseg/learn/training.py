@@ -155,8 +155,9 @@ def train(
     order = ShuffledEpoch(len(windows), seed=seed)
     batches = _loader(windows, batch_size, workers, device, sampler=order, drop_last=True)
     if len(batches) == 0:
-        msg = f"batch_size: expected at most {len(windows)}, the windows an epoch, got {batch_size}"
-        raise ConfigError(msg)
+        raise ConfigError(
+            f"batch_size: expected at most {len(windows)}, the windows an epoch, got {batch_size}"
+        )
     covers = ValidationWindows(validation, bands=bands, window_px=window_px)
     validation_batches = _loader(covers, batch_size, workers, device)
 
@@ -244,8 +245,9 @@ def _validate(
         windows += len(images)
     valid, *ratios = counts.tolist()
     if valid == 0:
-        msg = "the validation chips hold no pixel with data; split the chips in another way"
-        raise DataError(msg)
+        raise DataError(
+            "the validation chips hold no pixel with data; split the chips in another way"
+        )
     roads = Counts(*ratios)
     return {"val_loss": _finite(total) / windows, "val_iou": roads.iou, "val_f1": roads.f1}
 
@@ -262,8 +264,9 @@ def _count(logits: Tensor, masks: Tensor) -> Tensor:
 def _finite(total: Tensor) -> float:
     value = float(total)
     if not np.isfinite(value):
-        msg = "the loss is no longer a number; lower train.learning_rate or use precision fp32"
-        raise RoadsegError(msg)
+        raise RoadsegError(
+            "the loss is no longer a number; lower train.learning_rate or use precision fp32"
+        )
     return value
 
 
@@ -298,8 +301,9 @@ def _shared_scaling(chips: Sequence[Chip]) -> Scaling:
     first = chips[0]
     for chip in chips:
         if chip.scaling != first.scaling:
-            msg = f"{chip.image} has another scaling than {first.image}, expected one for all"
-            raise DataError(msg)
+            raise DataError(
+                f"{chip.image} has another scaling than {first.image}, expected one for all"
+            )
     return first.scaling
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from roadseg.config import Config, crs_setting
-from roadseg.core.chips import cut_chips
 from roadseg.core.folds import ground_blocks
 from roadseg.core.speeds import SPEED_FIELDS
+from roadseg.core.windows import cut_chips
 from roadseg.errors import ConfigError, DataError
 from roadseg.io.files import whole
 from roadseg.io.rasters import RasterFacts, read_facts
@@ -94,8 +94,7 @@ def run(
     What `settings` say beyond images, labels, chips and blocks is kept.
     """
     if output.exists() and not force:
-        msg = f"{output} exists already; --force overwrites it"
-        raise ConfigError(msg)
+        raise ConfigError(f"{output} exists already; --force overwrites it")
     images, labels = [_absolute(p) for p in images], [_absolute(p) for p in labels]
     found = _look(images, labels, settings)
     cut = _choose_cut(found.scenes, settings.split.folds)
@@ -133,12 +132,11 @@ def _require_one_kind(scenes: Mapping[str, RasterFacts]) -> None:
         next(f"{f.path.name} ({n} bands of {t})" for f in scenes.values() if _kind(f) == (n, t))
         for n, t in kinds
     ]
-    msg = (
+    raise DataError(
         f"images of {len(kinds)} kinds found, such as {' and '.join(examples[:2])}; "
         "name those of one kind, for example with a glob: --images 'folder/*_MS_*.tif' "
         "(a config can mix types of pixels: list them in imagery.images)"
     )
-    raise DataError(msg)
 
 
 def _kind(facts: RasterFacts) -> tuple[int, str]:

@@ -123,11 +123,10 @@ def _require_fit(scene: RasterFacts, checkpoint: Checkpoint) -> None:
     """Refuse pixels that the network has never seen the like of."""
     known = checkpoint.scaling.ranges
     if scene.dtype not in known:
-        msg = (
+        raise CheckpointError(
             f"{scene.path}: pixels of {scene.dtype}, but the checkpoint was trained on "
             f"{' and '.join(known)} (imagery.images); convert the image or train on its like"
         )
-        raise CheckpointError(msg)
     trained_m, found_m = float(checkpoint.facts["gsd_m"]), sum(scene.grid.pixel_size_m) / 2
     if abs(found_m / trained_m - 1) > _GSD_TOLERANCE:
         logger.warning(

@@ -12,12 +12,12 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.config import Config, crs_setting
-from roadseg.core.chips import cut_chips
 from roadseg.core.grid import Grid
 from roadseg.core.masks import BACKGROUND, IGNORE, burn_roads
 from roadseg.core.roads import Roads, extent_degrees, roads_on
 from roadseg.core.scaling import Scaling, fit_scaling
 from roadseg.core.speeds import BINS, speed_bin
+from roadseg.core.windows import cut_chips
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, SceneRecord, write_chips
 from roadseg.io.rasters import (
@@ -139,11 +139,10 @@ def _require_alike(scenes: list[RasterFacts]) -> None:
     first = scenes[0]
     for facts in scenes:
         if len(facts.bands) != len(first.bands):
-            msg = (
+            raise DataError(
                 f"{facts.path}: {len(facts.bands)} bands, but {first.path} has "
                 f"{len(first.bands)}; choose with imagery.bands, or name alike scenes only"
             )
-            raise DataError(msg)
 
 
 def _require_roads(scenes: list[_Scene], missed: Mapping[str, str], *, shared: bool) -> None:
@@ -176,8 +175,7 @@ def _fit_scaling(scenes: Iterable[_Scene], config: Config) -> Scaling:
     try:
         return fit_scaling(samples, percentiles=config.imagery.percentiles)
     except ValueError as error:
-        msg = f"imagery.images: {error}; there is nothing to learn from"
-        raise DataError(msg) from error
+        raise DataError(f"imagery.images: {error}; there is nothing to learn from") from error
 
 
 def _mask(scene: _Scene, *, buffer_m: float) -> NDArray[np.uint8]:
@@ -190,14 +188,14 @@ def _mask(scene: _Scene, *, buffer_m: float) -> NDArray[np.uint8]:
 def _cut(scene: _Scene, mask: NDArray[np.uint8], *, chip_px: int) -> list[ChipRecord]:
     windows = cut_chips(*mask.shape, chip_px=chip_px)
     chips = []
-    for row, col, height, width in windows:
+    for window in windows:
+        row, col, height, width = window
         values = mask[row : row + height, col : col + width]
         valid = float((values != IGNORE).mean())
         road = float(((values != IGNORE) & (values != BACKGROUND)).mean())
         cut = "" if len(windows) == 1 else f"_r{row}_c{col}"
         x, y = _centre_m(scene.facts.grid.crop(row, col, height, width))
         zone = scene.facts.grid.metric_epsg
-        window = (row, col, height, width)
         chips.append(ChipRecord(scene.name + cut, scene.name, window, (x, y), zone, road, valid))
     return [chip for chip in chips if chip.valid_share > 0]
 

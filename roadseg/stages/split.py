@@ -47,11 +47,10 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     try:
         folds = deal_folds(groups, folds=options.folds, seed=options.seed)
     except ValueError as error:
-        msg = (
+        raise DataError(
             f"{workspace.chips}: {error}; make split.block_m ({options.block_m:g} m) or "
             "imagery.chip_px smaller, or split.folds fewer"
-        )
-        raise DataError(msg) from error
+        ) from error
     record.begin()
     write_json(
         workspace.folds,

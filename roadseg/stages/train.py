@@ -63,8 +63,9 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     training = [chip for chip in listed.chips if folds[chip.name] != fold]
     validation = [chip for chip in listed.chips if folds[chip.name] == fold]
     if not validation:
-        msg = f"--fold {fold}: there are folds 0 to {max(folds.values())} (split.folds)"
-        raise ConfigError(msg)
+        raise ConfigError(
+            f"--fold {fold}: there are folds 0 to {max(folds.values())} (split.folds)"
+        )
     device = pick_device(config.compute.device, config.compute.precision)
     logger.info(device.reason)
     scaling = Scaling.from_json(read_json(workspace.scaling))

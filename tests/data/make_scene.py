@@ -39,7 +39,7 @@ def make_scene(
         dtype: uint8, or another type for values of 11 bits and more.
         bands: number of bands, all alike but for the noise.
         speeds: mph of the road from west to east, a third of the way down, and of the road from
-            north to south, in the middle. Both cross the whole scene.
+            north to south, in the middle. Both cross the whole scene, and share a vertex.
 
     Returns:
         The image and the labels.
@@ -66,13 +66,13 @@ def make_scene(
     return image, labels
 
 
-Road = tuple[tuple[float, float], tuple[float, float]]
+Road = tuple[tuple[float, float], ...]
 
 
 def _roads(origin: tuple[float, float], side_m: float) -> tuple[Road, Road]:
     west, north = origin
     y, x = north - side_m / 3, west + side_m / 2
-    return ((west, y), (west + side_m, y)), ((x, north), (x, north - side_m))
+    return ((west, y), (x, y), (west + side_m, y)), ((x, north), (x, y), (x, north - side_m))
 
 
 def _draw(

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.core.chips import cut_chips
+from roadseg.core.windows import cut_chips
 
 
 @pytest.mark.parametrize(("side", "count"), [(1300, 1), (1301, 4), (2600, 4), (2601, 9)])
