@@ -146,6 +146,9 @@ class GraphConfig(_Section):
     min_blob_m2: float = _setting(30.0, "m2", "Smaller patches of road are removed.", ge=0)
     min_hole_m2: float = _setting(30.0, "m2", "Smaller holes in roads are filled.", ge=0)
     min_spur_m: float = _setting(10.0, "metres", "Shorter dead ends are pruned.", ge=0)
+    max_gap_m: float = _setting(
+        20.0, "metres", "Longest gap across which a dead end is linked to the road ahead.", ge=0
+    )
     min_component_m: float = _setting(
         20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0
     )

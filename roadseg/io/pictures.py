@@ -69,7 +69,7 @@ def _speed_colours() -> tuple[Colormap, BoundaryNorm]:
 def _add_roads(axis: Any, grid: Grid, graph: RoadGraph) -> None:  # noqa: ANN401 - matplotlib's
     colours, norm = _speed_colours()
     paths = [grid.from_metric(shapely.get_coordinates(line))[:, ::-1] for line in graph.lines]
-    axis.add_collection(LineCollection(paths, linewidths=7, colors="black", capstyle="round"))
+    axis.add_collection(LineCollection(paths, linewidths=7, colors="white", capstyle="round"))
     drawn = LineCollection(paths, linewidths=4, cmap=colours, norm=norm, capstyle="round")
     drawn.set_array(graph.attributes["speed_kph"] / KPH_PER_MPH)
     axis.add_collection(drawn)

@@ -12,6 +12,7 @@ from roadseg.config import Config, GraphConfig, crs_setting
 from roadseg.core.cleaning import drop_components, prune_spurs, simplify_lines
 from roadseg.core.graphs import RoadGraph, graph_from_paths
 from roadseg.core.grid import Grid
+from roadseg.core.linking import link_gaps
 from roadseg.core.skeletons import (
     SkeletonPaths,
     clean_mask,
@@ -83,12 +84,11 @@ def find_graph(probability: Probability, options: GraphConfig) -> RoadGraph:
         min_hole_px=math.ceil(options.min_hole_m2 / pixel_m2),
     )
     paths = smooth_paths(trace_paths(skeletonise(roads)), reach_px=_SMOOTH_PX)
+    border = grid.footprint_m.exterior
     graph = prune_spurs(
-        _in_metres(paths, grid),
-        min_spur_m=options.min_spur_m,
-        border=grid.footprint_m.exterior,
-        border_m=_BORDER_M,
+        _in_metres(paths, grid), min_spur_m=options.min_spur_m, border=border, border_m=_BORDER_M
     )
+    graph = link_gaps(graph, max_gap_m=options.max_gap_m, border=border, border_m=_BORDER_M)
     graph = drop_components(graph, min_component_m=options.min_component_m)
     graph = simplify_lines(graph, tolerance_m=options.simplify_m)
     return add_travel(graph, _speeds_kph(graph, probability, options.default_speed_mph))
