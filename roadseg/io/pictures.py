@@ -42,7 +42,7 @@ def draw_comparison(
         predicted: roads found, alike.
     """
     grid = probability.grid
-    figure = Figure(figsize=(3 * _SIDE_PX / _DPI, 1.08 * _SIDE_PX / _DPI), dpi=_DPI)
+    figure = Figure(figsize=(3.17 * _SIDE_PX / _DPI, 1.06 * _SIDE_PX / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
     left, middle, right = figure.subplots(1, 3)
     shown = np.moveaxis(image[:_RGB] if len(image) >= _RGB else image[[0, 0, 0]], 0, -1)
@@ -57,7 +57,7 @@ def draw_comparison(
     for axis in (left, middle, right):
         axis.set_axis_off()
     _add_key(figure)
-    figure.subplots_adjust(left=0.005, right=0.945, top=0.95, bottom=0.01, wspace=0.02)
+    figure.subplots_adjust(left=0.003, right=0.955, top=0.945, bottom=0.005, wspace=0.01)
     with whole(path) as partial:
         figure.savefig(partial)
 
@@ -79,5 +79,5 @@ def _add_roads(axis: Any, grid: Grid, graph: RoadGraph) -> None:  # noqa: ANN401
 
 def _add_key(figure: Figure) -> None:
     colours, norm = _speed_colours()
-    place = figure.add_axes((0.955, 0.1, 0.008, 0.8))
+    place = figure.add_axes((0.965, 0.1, 0.008, 0.8))
     figure.colorbar(ScalarMappable(norm, colours), cax=place).set_label("speed, mph", fontsize=14)

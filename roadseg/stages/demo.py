@@ -35,12 +35,13 @@ CONFIG: dict[str, Any] = {
     "train": {
         "encoder": "resnet18",
         "encoder_weights": None,
-        "window_px": 256,
+        "window_px": 192,
         "windows_per_chip": 12,
         "batch_size": 4,
-        "epochs": 6,
+        "epochs": 7,
         "learning_rate": 2e-3,
-        "lr_milestones": [3, 5],
+        "lr_milestones": [4, 5, 6],
+        "lr_gamma": 0.35,
     },
     "predict": {"window_px": 512, "overlap_px": 64},
 }

@@ -158,9 +158,12 @@ def _burn(
 ) -> NDArray[np.uint16]:
     """Rasterise outlines at twice the image's resolution, 0 where there are none."""
     doubled = (2 * image.shape[0], 2 * image.shape[1])
-    burnt = rasterize(
-        zip(outlines, values, strict=True), doubled, transform=transform, dtype="uint16"
-    )
+    drawn = [
+        (area, value) for area, value in zip(outlines, values, strict=True) if not area.is_empty
+    ]
+    if not drawn:
+        return np.zeros(doubled, dtype=np.uint16)
+    burnt = rasterize(drawn, doubled, transform=transform, dtype="uint16")
     return np.asarray(burnt, dtype=np.uint16)
 
 
