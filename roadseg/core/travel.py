@@ -1,7 +1,6 @@
 """Travel: speed and travel time of every edge, from the speeds seen along its line."""
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import shapely
@@ -10,8 +9,6 @@ from numpy.typing import NDArray
 from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, RoadGraph
 
 _KPH_PER_MPS = 3.6
-
-Vote = Literal["likeliest", "mean"]
 
 
 def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, Ints]:
@@ -47,10 +44,11 @@ def vote_speeds(
     bin_speeds_kph: Floats,
     *,
     default_kph: float,
-    vote: Vote = "likeliest",
     min_evidence: float = 0.05,
 ) -> Floats:
-    """Let the samples along each edge vote on its speed.
+    """Let the samples along each edge vote on its speed: the bin with the most probability wins.
+
+    Of equal bins the slower one wins.
 
     Args:
         samples: shape (k, bins), probability of each speed bin at each sample, 0 to 1.
@@ -58,8 +56,6 @@ def vote_speeds(
         n_edges: number of edges.
         bin_speeds_kph: shape (bins,), the speed that each bin stands for.
         default_kph: speed of an edge without evidence.
-        vote: "likeliest" gives the speed of the bin with the most probability along the edge
-            (of equal ones the first), "mean" the mean speed weighted by probability.
         min_evidence: an edge whose bins together have a mean probability below this, or that has
             no sample, gets `default_kph`; just this is evidence. Above 0.
 
@@ -81,11 +77,7 @@ def vote_speeds(
     sums = [np.bincount(edge, weights=column, minlength=n_edges) for column in samples.T]
     mean = np.column_stack(sums) / counts[:, None]
     evidence = mean.sum(axis=1)
-    if vote == "likeliest":
-        voted = speeds[mean.argmax(axis=1)]
-    else:
-        voted = mean @ speeds / np.where(evidence > 0, evidence, 1)
-    return np.where(evidence >= min_evidence, voted, default_kph)
+    return np.where(evidence >= min_evidence, speeds[mean.argmax(axis=1)], default_kph)
 
 
 def travel_time_s(length_m: Floats, speed_kph: Floats) -> Floats:

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given
-from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.core.graphs import graph_from_lines
@@ -60,10 +58,6 @@ def test_weak_but_steady_evidence_beats_a_strong_single_sample():
     assert vote([[0.4, 0, 0], [0.4, 0, 0], [0.4, 0, 0], [0, 0, 1]]) == [20]
 
 
-def test_the_mean_speed_is_weighted_by_probability():
-    assert vote([[0.3, 0.1, 0], [0.3, 0.1, 0]], vote="mean") == pytest.approx([27.5])
-
-
 def test_of_equally_likely_bins_the_slower_wins():
     assert vote([[0.2, 0.5, 0.5]]) == [50]
 
@@ -73,18 +67,16 @@ def test_samples_vote_on_their_own_edge_only():
 
 
 @pytest.mark.parametrize(("evidence", "speed"), [(0.0999, 40), (0.1, 90)])
-@pytest.mark.parametrize("how", ["likeliest", "mean"])
-def test_too_little_evidence_gives_the_default(evidence, speed, how):
-    assert vote([[0, 0, evidence]], vote=how, min_evidence=0.1) == pytest.approx([speed])
+def test_too_little_evidence_gives_the_default(evidence, speed):
+    assert vote([[0, 0, evidence]], min_evidence=0.1) == pytest.approx([speed])
 
 
 def test_evidence_is_the_mean_along_the_edge():
     assert vote([[0, 0, 0.15], [0, 0, 0]], min_evidence=0.1) == [40]
 
 
-@pytest.mark.parametrize("how", ["likeliest", "mean"])
-def test_no_evidence_and_no_sample_give_the_default(how):
-    assert vote([[0, 0, 0]], n_edges=2, vote=how) == [40, 40]
+def test_no_evidence_and_no_sample_give_the_default():
+    assert vote([[0, 0, 0]], n_edges=2) == [40, 40]
 
 
 def test_one_probability_for_each_bin_is_expected():
@@ -95,12 +87,6 @@ def test_one_probability_for_each_bin_is_expected():
 def test_a_limit_of_no_evidence_is_refused():
     with pytest.raises(ValueError, match="min_evidence must be above 0"):
         vote([[1, 0, 0]], min_evidence=0)
-
-
-@given(st.lists(st.tuples(*[st.floats(0, 1)] * 3), min_size=1, max_size=9))
-def test_the_mean_speed_lies_between_the_slowest_and_the_fastest_bin(samples):
-    (speed,) = vote(samples, vote="mean")
-    assert 20 - 1e-9 <= speed <= 90 + 1e-9
 
 
 def test_a_kilometre_at_36_km_per_hour_takes_100_seconds():
