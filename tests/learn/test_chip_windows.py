@@ -101,8 +101,8 @@ def test_a_chip_smaller_than_a_window_is_filled_with_ignore(make_chips):
 
 
 def test_pixels_without_data_are_black_and_ignored(make_chips, monkeypatch):
-    def half_valid(path, window, bands):
-        values, valid = read_window(path, window, bands)
+    def half_valid(*place):
+        values, valid = read_window(*place)
         valid[:32] = False
         return values, valid
 

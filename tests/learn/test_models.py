@@ -50,9 +50,16 @@ def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
 @pytest.mark.parametrize(("encoder", "given"), [("resnet18", "imagenet"), ("tu-resnet10t", True)])
 def test_pretrained_weights_are_asked_for_as_each_source_wants(monkeypatch, encoder, given):
     asked = []
-    monkeypatch.setattr(smp, "create_model", lambda *args: asked.extend(args))
+    network = smp.Unet("resnet18", encoder_weights=None)
+    monkeypatch.setattr(smp, "create_model", lambda *args: asked.extend(args) or network)
     build_model(encoder=encoder, encoder_weights="imagenet", in_channels=3)
     assert asked == ["unet", encoder, given, 3, 8]
+
+
+def test_a_new_network_expects_few_roads():
+    network = build_model(encoder="resnet18", encoder_weights=None, in_channels=3)
+    bias = network.segmentation_head[0].bias
+    assert torch.allclose(bias.sigmoid(), torch.tensor(0.05))
 
 
 def test_windows_are_multiples_of_32():
