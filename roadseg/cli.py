@@ -168,7 +168,7 @@ def init(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Look at images and road labels and write a config that fits them.
+    """Look at images and road labels, write a config for them.
 
     \b
     Example: roadseg init --images images/ --labels roads/
@@ -206,10 +206,12 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> None:
 def show(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     """Print the config with every default filled in and every path made absolute.
 
+    Without a config file these are the defaults.
+
     \b
     Example: roadseg config show --set train.epochs=3
     """
-    click.echo(_load(config_path, assignments).model_dump_json(indent=2))
+    click.echo(_load(config_path, assignments, required=False).model_dump_json(indent=2))
 
 
 @config.command()
@@ -225,7 +227,7 @@ def schema() -> None:
 
 @_stage_command()
 def prepare(config: "Config", workspace: "Workspace", *, force: bool) -> object:
-    """Make masks from road labels, cut scenes into chips, deal them into folds.
+    """Make masks, cut scenes into chips, deal them into folds.
 
     \b
     Example: roadseg prepare --set labels.buffer_m=3
@@ -245,7 +247,7 @@ def split(config: "Config", workspace: "Workspace", *, force: bool) -> object:
 
 @_stage_command(_FOLD)
 def train(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
-    """Train the network on all folds but one, and validate it on that one.
+    """Train on all folds but one, and validate on that one.
 
     An interrupted training continues with the same command.
 
@@ -275,7 +277,7 @@ def predict(
     output: Path | None,
     images: tuple[str, ...],
 ) -> object:
-    """Predict road probabilities for the scenes of the run, or for any IMAGES.
+    """Predict roads in the scenes of the run, or in any IMAGES.
 
     \b
     Examples:
@@ -300,7 +302,9 @@ def graph(
     output: Path | None,
     images: tuple[str, ...],
 ) -> object:
-    """Turn probabilities into road graphs, of the run or of any masks or probability IMAGES.
+    """Turn probabilities of the run, or any IMAGES, into road graphs.
+
+    IMAGES are masks or probability rasters.
 
     \b
     Examples:
@@ -318,7 +322,7 @@ def graph(
 
 @_stage_command()
 def evaluate(config: "Config", workspace: "Workspace", *, force: bool) -> object:
-    """Measure pixels and graphs against the labels, on the chips held out.
+    """Measure pixels and graphs on the chips held out.
 
     \b
     Example: roadseg evaluate --json
@@ -328,7 +332,7 @@ def evaluate(config: "Config", workspace: "Workspace", *, force: bool) -> object
 
 @_stage_command(_FOLD)
 def run(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
-    """Run all stages in order, skipping those for which nothing changed.
+    """Run all stages in order, skipping what has not changed.
 
     \b
     Example: roadseg run --config roadseg.json
@@ -341,7 +345,7 @@ def run(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> 
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
 @_JSON
 def demo(folder: Path, *, as_json: bool) -> None:
-    """Draw a small city, train on it, and map what was held out: the whole way in minutes.
+    """Draw a small city, train on it, map what was held out.
 
     \b
     Example: roadseg demo
