@@ -33,7 +33,11 @@ _PICTURE_PX = 1500  # a larger scene is thinned for its picture
 
 @dataclass(frozen=True)
 class EvaluateSummary:
-    """Metrics on the chips held out: pixels pooled over all, APLS as the mean over chips."""
+    """Metrics on the chips held out.
+
+    Pixels are pooled over all chips. APLS is the mean over the chips with roads on either side:
+    chips that are rightly empty would only flatter it.
+    """
 
     fold: int
     chips: int
@@ -181,6 +185,7 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
 
 def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
     pixels = sum((score.pixels for score in scores), Counts())
+    routed = [score for score in scores if score.reference_km + score.predicted_km > 0]
     return EvaluateSummary(
         fold=fold,
         chips=len(scores),
@@ -189,8 +194,12 @@ def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSu
         precision=pixels.precision,
         recall=pixels.recall,
         f1=pixels.f1,
-        apls_length=math.fsum(score.apls_length for score in scores) / len(scores),
-        apls_time=math.fsum(score.apls_time for score in scores) / len(scores),
+        apls_length=_mean([score.apls_length for score in routed]),
+        apls_time=_mean([score.apls_time for score in routed]),
         reference_km=math.fsum(score.reference_km for score in scores),
         predicted_km=math.fsum(score.predicted_km for score in scores),
     )
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values) if values else 1.0

@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from roadseg.core.pixel_metrics import Counts
 from roadseg.errors import MissingInputError
 from roadseg.io.probabilities import write_probability
 from roadseg.io.rasters import read_facts, read_mask
@@ -51,3 +52,11 @@ def test_evaluate_before_graph_names_graph(finished):
     workspace.record("graph").unlink()
     with pytest.raises(MissingInputError, match="run `roadseg graph` first"):
         evaluate.run(config, workspace)
+
+
+def test_chips_that_are_rightly_empty_do_not_raise_the_mean_apls():
+    empty = evaluate.ChipScore("a", Counts(), 1.0, 1.0, 0.0, 0.0)
+    missed = evaluate.ChipScore("b", Counts(false_negative=9), 0.0, 0.0, 0.5, 0.0)
+    pooled = evaluate._pool([empty, missed], fold=0, threshold=0.4)  # noqa: SLF001
+    assert (pooled.chips, pooled.apls_length) == (2, 0)
+    assert evaluate._pool([empty], fold=0, threshold=0.4).apls_length == 1  # noqa: SLF001
