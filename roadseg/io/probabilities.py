@@ -14,6 +14,7 @@ from rasterio.windows import Window
 
 from roadseg.core.grid import Grid
 from roadseg.core.speeds import BAND_NAMES, BINS
+from roadseg.core.windows import Rows
 from roadseg.errors import DataError
 from roadseg.io.files import whole
 from roadseg.io.rasters import (
@@ -28,8 +29,6 @@ from roadseg.io.rasters import (
 CERTAIN = 255
 _KEY_TAG = "ROADSEG_KEY"  # digest of all that the raster was made from
 _MASK_VALUES = 7  # integer rasters with no larger value are masks
-
-FinishedRows = tuple[int, NDArray[np.float32], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Probability:
 
 
 def write_probability(
-    path: Path, rows: Iterable[FinishedRows], grid: Grid, *, key: str, tags: dict[str, str]
+    path: Path, rows: Iterable[Rows], grid: Grid, *, key: str, tags: dict[str, str]
 ) -> None:
     """Write a probability raster as a Cloud Optimized GeoTIFF, some rows at a time.
 

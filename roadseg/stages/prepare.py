@@ -121,9 +121,9 @@ def _read_scenes(
     config: Config,
 ) -> list[_Scene]:
     crs = crs_setting(config.imagery.crs, "imagery.crs")
+    options = config.imagery
     scenes, missed = [], {}
     for name, path in images.items():
-        options = config.imagery
         facts = read_facts(path, crs=crs, bands=options.bands, gsd_m=options.gsd_m)
         found = read(labels[name]).roads
         roads = roads_on(facts.grid, found, margin_m=config.labels.buffer_m)

@@ -14,6 +14,7 @@ from roadseg.io.rasters import RasterFacts, read_facts
 from roadseg.io.records import StageRecord, read_json, read_key
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import pick_device
+from roadseg.learn.history import best_row
 from roadseg.learn.training import train
 from roadseg.workspace import Workspace, require
 
@@ -87,7 +88,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         started=record.begin,
         **config.train.model_dump(),
     )
-    best = min(history, key=lambda row: row["val_loss"])
+    best = best_row(history)
     summary = TrainSummary(
         fold=fold,
         training_chips=len(training),
