@@ -1,5 +1,6 @@
 """roadseg on the command line: read options, call one stage, show its summary."""
 
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -17,9 +18,10 @@ import click
 from roadseg.errors import RoadsegError
 
 if TYPE_CHECKING:
-    from roadseg.config import Config
+    from roadseg.settings import Config
     from roadseg.workspace import Workspace
 
+_PARTLY = 4
 _INTERRUPTED = 130
 _TERMINATED = 143
 _Command = Callable[..., Any]
@@ -61,12 +63,13 @@ def main(verbose: int, quiet: int) -> None:
     or stage by stage: prepare, train --fold 0, predict, graph, evaluate.
 
     \b
-    Exit codes: 0 done, 1 failed, 2 usage or config, 3 unusable input data,
-    130 interrupted, 143 terminated.
+    Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
+    4 some scenes failed, 130 interrupted, 143 terminated.
     """
     level = min(max(logging.INFO - 10 * (verbose - quiet), logging.DEBUG), logging.CRITICAL)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s")
     logging.getLogger("roadseg").setLevel(level)
+    logging.getLogger("rasterio").setLevel(logging.CRITICAL)  # what it logs, it also raises
     signal.signal(signal.SIGTERM, _terminate)
 
 
@@ -103,6 +106,20 @@ _OUTPUT = click.option(
 )
 
 
+_WORKERS = click.option(
+    "--workers", type=click.IntRange(min=0), help="Processes to use; else compute.workers."
+)
+_SCHEDULER = click.option(
+    "--scheduler", metavar="ADDRESS", help="Dask scheduler to use instead, such as tcp://host:8786."
+)
+_ON_ERROR = click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    help="A scene that cannot be used stops the command, or is skipped (exit code 4).",
+)
+_COMPUTE = ("workers", "scheduler", "on_error")
+
+
 def _stage_command(*options: _Option) -> Callable[[_Command], click.Command]:
     """Make a command of a function that takes config, workspace and options, returns a summary."""
 
@@ -116,11 +133,16 @@ def _stage_command(*options: _Option) -> Callable[[_Command], click.Command]:
             as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
         ) -> None:
+            given = {key: values.pop(key, None) for key in _COMPUTE}
+            assignments += tuple(f"compute.{k}={v}" for k, v in given.items() if v is not None)
             config = _load(config_path, assignments, required=not values.get("images"))
-            workspace = importlib.import_module("roadseg.workspace").Workspace(
-                run_folder or config.run
-            )
-            _show(function(config, workspace, **values), as_json=as_json)
+            folder = run_folder or config.run
+            workspace = importlib.import_module("roadseg.workspace").Workspace(folder)
+            with _locked(None if values.get("images") else folder):
+                summary = function(config, workspace, **values)
+            _show(summary, as_json=as_json)
+            if getattr(summary, "failed", None):
+                click.get_current_context().exit(_PARTLY)
 
         with_options: Any = command
         for option in (_JSON, _FORCE, _RUN, _SET, _CONFIG, *reversed(options)):
@@ -128,6 +150,14 @@ def _stage_command(*options: _Option) -> Callable[[_Command], click.Command]:
         return main.command()(cast("_Command", with_options))
 
     return decorate
+
+
+def _locked(folder: Path | None) -> contextlib.AbstractContextManager[None]:
+    """Keep other processes out of a run folder."""
+    if folder is None:
+        return contextlib.nullcontext()
+    lock = importlib.import_module("roadseg.io.locks").lock(folder)
+    return cast("contextlib.AbstractContextManager[None]", lock)
 
 
 def _load(
@@ -221,16 +251,18 @@ def schema() -> None:
     \b
     Example: roadseg config schema > roadseg.schema.json
     """
-    models = importlib.import_module("roadseg.config")
+    models = importlib.import_module("roadseg.settings")
     click.echo(json.dumps(models.Config.model_json_schema(), indent=2))
 
 
-@_stage_command()
+@_stage_command(_WORKERS, _SCHEDULER, _ON_ERROR)
 def prepare(config: "Config", workspace: "Workspace", *, force: bool) -> object:
     """Make masks, cut scenes into chips, deal them into folds.
 
     \b
-    Example: roadseg prepare --set labels.buffer_m=3
+    Examples:
+      roadseg prepare --set labels.buffer_m=3
+      roadseg prepare --workers 8 --on-error skip
     """
     return importlib.import_module("roadseg.pipeline").prepare(config, workspace, force=force)
 
@@ -330,7 +362,7 @@ def evaluate(config: "Config", workspace: "Workspace", *, force: bool) -> object
     return _stage("evaluate").run(config, workspace, force=force)
 
 
-@_stage_command(_FOLD)
+@_stage_command(_FOLD, _WORKERS, _SCHEDULER, _ON_ERROR)
 def run(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
     """Run all stages in order, skipping what has not changed.
 

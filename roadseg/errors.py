@@ -23,6 +23,12 @@ class DataError(RoadsegError, ValueError):
     exit_code = 3
 
 
+class OutputError(RoadsegError, OSError):
+    """An output cannot be written: a full disk, a read-only folder, a run folder in use."""
+
+    exit_code = 3
+
+
 class CheckpointError(RoadsegError, ValueError):
     """A checkpoint cannot be read, or does not fit the images."""
 

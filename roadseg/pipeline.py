@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roadseg.config import FILE_NAME, Config, load_config
+from roadseg.config import FILE_NAME, load_config
+from roadseg.settings import Config
 from roadseg.workspace import Workspace
 
 Say = Callable[[str, object], None]
@@ -22,6 +23,11 @@ class PrepareSummary:
     prepare: Any
     split: Any
 
+    @property
+    def failed(self) -> dict[str, str]:
+        """Scenes that were skipped, and why."""
+        return dict(self.prepare.failed)
+
     def __str__(self) -> str:
         """Say it in two sentences."""
         return f"{self.prepare}\n{self.split}"
@@ -34,6 +40,11 @@ class RunSummary:
     stages: dict[str, Any] = field(repr=False)
     graphs: str
     pictures: str
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Scenes that were skipped, and why."""
+        return dict(self.stages["prepare"].failed)
 
     def __str__(self) -> str:
         """Give the metrics, and where the results are."""

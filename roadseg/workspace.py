@@ -36,6 +36,21 @@ class Workspace:
         return self.root / "folds.json"
 
     @property
+    def fold_layer(self) -> Path:
+        """Footprint and fold of every chip: split -> the user."""
+        return self.root / "folds.gpkg"
+
+    @property
+    def fold_map(self) -> Path:
+        """Picture of the folds on the ground: split -> the user."""
+        return self.root / "folds.png"
+
+    @property
+    def quality(self) -> Path:
+        """Folder of the sheets with labels over images: prepare -> the user."""
+        return self.root / "quality"
+
+    @property
     def masks(self) -> Path:
         """Folder of the masks: prepare -> train, evaluate."""
         return self.root / "masks"
@@ -43,6 +58,10 @@ class Workspace:
     def mask(self, scene: str) -> Path:
         """Mask of speed bins of a scene."""
         return self.masks / f"{scene}.tif"
+
+    def scene_record(self, scene: str) -> Path:
+        """What prepare found in a scene and made of it, beside its mask."""
+        return self.masks / f"{scene}.json"
 
     def checkpoint(self, fold: int) -> Path:
         """Folder of the weights of one fold, and of the facts beside them: train -> predict."""

@@ -74,6 +74,21 @@ def real_data():
     return folder
 
 
+@pytest.fixture(scope="session")
+def dask():
+    """Start a Dask cluster of two processes; give it."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        silence_logs=50,
+        env={"PYTHONPATH": str(TESTS)},
+    ) as cluster:
+        yield cluster
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_network():
     """Fail a test that reaches beyond this machine."""

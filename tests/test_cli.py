@@ -133,9 +133,9 @@ def test_json_is_one_object(call):
 
 
 @pytest.mark.usefixtures("city")
-def test_without_json_the_summary_is_a_sentence(call):
+def test_without_json_the_summary_is_a_table(call):
     result = call("prepare")
-    assert result.stdout.startswith("5 scenes (3 bands of uint8, 1.00 m) in 5 chips")
+    assert "5 of 3 bands of uint8, 1.00 m, in 5 chips" in result.stdout
     assert result.stderr == ""
 
 
@@ -241,20 +241,26 @@ def test_an_empty_label_file_exits_with_3(fails, city):
 def test_labels_without_a_line_exit_with_3(fails, city):
     feature = {"type": "Feature", "properties": {}, "geometry": None}
     labels_of(city).write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
-    message = fails("prepare", exit_code=3)
-    assert "city_0.geojson: none of its 1 features is a road line (1 null)" in message
+    assert "city_0.geojson: none of its 1 features" in fails("prepare", exit_code=3)
 
 
 @pytest.mark.parametrize("command", ["prepare", "init"])
 def test_an_image_that_is_a_web_page_exits_with_3(fails, city, command):
     image_of(city).write_text("<html>please log in</html>")
     words = ["--images", "images", "--labels", "roads", "--force"] if command == "init" else []
-    assert "city_0.tif: not a readable raster" in fails(command, *words, exit_code=3)
+    assert "city_0.tif: is a web page" in fails(command, *words, exit_code=3)
 
 
 def test_an_image_cut_short_exits_with_3(fails, city):
     image_of(city).write_bytes(image_of(city).read_bytes()[:5000])
-    assert "city_0.tif: not a readable raster" in fails("prepare", exit_code=3)
+    assert "city_0.tif: cut short: it has 5000 bytes" in fails("prepare", exit_code=3)
+
+
+@pytest.mark.usefixtures("city")
+def test_a_run_folder_that_cannot_be_made_exits_with_3(fails, tmp_path):
+    (tmp_path / "file").touch()
+    message = fails("prepare", "--run", "file/run", exit_code=3)
+    assert message == "Error: file/run: cannot be written: Not a directory\n"
 
 
 def test_an_image_without_a_crs_exits_with_3(fails, city):
@@ -270,8 +276,8 @@ def test_labels_that_miss_their_image_tell_both_places(fails, city):
     labels_of(city, 1).replace(labels_of(city, 0))
     labels_of(city, 0).with_name("city_1.geojson").write_bytes(labels_of(city, 2).read_bytes())
     message = fails("prepare", exit_code=3)
-    assert "city_0.geojson: none of its 2 lines touches " in message
-    assert "the lines are at lon -115.2197 to -115.2189, lat 36.1309 to 36.1315, " in message
+    assert "city_0.geojson: none of its 2 roads touches " in message
+    assert "the roads are at lon -115.2197 to -115.2189, lat 36.1309 to 36.1315, " in message
     assert "the image at lon -115.2219 to -115.2212, lat 36.1309 to 36.1315; check" in message
 
 
@@ -314,7 +320,26 @@ def test_a_signal_ends_a_command_and_leaves_no_half_file(busy, tmp_path, sent, e
     busy.send_signal(sent)
     _, errors = busy.communicate(timeout=30)
     assert (busy.returncode, errors) == (exit_code, told)
-    assert [path.name for path in tmp_path.iterdir()] == ["roadseg.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["roadseg.json", "run"]
+
+
+def test_a_second_command_in_one_run_folder_exits_with_3(busy, fails):
+    message = fails("split", exit_code=3)
+    assert f"run: process {busy.pid} works in this run folder; wait for it to end" in message
+
+
+def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
+    image_of(city).write_text("<html>please log in</html>")
+    result = call("prepare", "--on-error", "skip", "--workers", "2", "--set", "split.folds=4")
+    assert result.exit_code == 4
+    assert "skipped city_0 " in result.stdout
+    assert "4 of 3 bands" in result.stdout
+
+
+def test_a_skipped_scene_is_in_the_json(call, city):
+    image_of(city).write_text("<html>please log in</html>")
+    result = call("prepare", "--on-error", "skip", "--json", "--set", "split.folds=4")
+    assert list(json.loads(result.stdout)["prepare"]["failed"]) == ["city_0"]
 
 
 def test_a_bug_keeps_its_traceback(tmp_path):

@@ -5,14 +5,9 @@ import pytest
 from pydantic import BaseModel
 from pyproj import CRS
 
-from roadseg.config import (
-    Config,
-    check_config,
-    crs_setting,
-    find_config,
-    load_config,
-)
+from roadseg.config import check_config, find_config, load_config
 from roadseg.errors import ConfigError
+from roadseg.settings import Config, crs_setting
 from roadseg.stages import demo
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -113,7 +108,10 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
         ({"train": {"epochs": 2.5}}, "train.epochs: expected a valid integer, got 2.5"),
         ({"labels": {"roads": "r"}}, "labels.roads: expected a valid array, got 'r'"),
         ({"labels": {"roads": [1]}}, "labels.roads.0: expected a valid string, got 1"),
-        ({"split": {"method": "x"}}, "split.method: expected 'blocks' or 'random', got 'x'"),
+        (
+            {"split": {"method": "x"}},
+            "split.method: expected 'blocks', 'random', 'groups' or 'file', got 'x'",
+        ),
         ({"imagery": {"bands": []}}, "imagery.bands: Tuple should have at least 1 item"),
         ({"run": 3}, "run: Input is not a valid path"),
     ],

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from roadseg.cli import main
-from roadseg.config import Config, load_config
+from roadseg.config import load_config
+from roadseg.settings import Config
 from roadseg.stages.demo import CONFIG
 
 ROOT = Path(__file__).parents[1]

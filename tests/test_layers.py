@@ -11,7 +11,10 @@ LAYERS = [
     ("core",),
     ("io",),
     ("learn",),
-    ("config", "workspace"),
+    ("cluster", "settings", "config", "workspace"),
+    ("scenes",),
+    ("quality",),
+    ("survey", "choices"),
     ("stages",),
     ("pipeline",),
     ("cli",),
@@ -25,7 +28,10 @@ ONLY_IN = {
     "click": {"cli"},
     "tqdm": {"learn", "stages"},
     "logging": {"io", "learn", "stages", "pipeline", "cli"},
-    "pathlib": {"io", "learn", "config", "workspace", "stages", "pipeline", "cli"},
+    "pathlib": {
+        *("io", "learn", "settings", "config", "workspace", "scenes", "quality", "survey"),
+        *("choices", "stages", "pipeline", "cli"),
+    },
 }
 
 

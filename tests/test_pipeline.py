@@ -7,9 +7,10 @@ import osmnx
 import pytest
 from safetensors.torch import load_file
 
-from roadseg import pipeline
+from roadseg import pipeline, scenes
 from roadseg.config import load_config
 from roadseg.io.graphs import read_graph
+from roadseg.io.masks import read_mask
 from roadseg.stages import evaluate, graph, predict, prepare
 from roadseg.workspace import Workspace
 
@@ -20,7 +21,7 @@ def run(config_path, *assignments):
     workspace = Workspace(config.run)
     before = {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*.json")}
     pipeline.run(config, workspace, say=lambda *_: None)
-    records = [p for p in workspace.root.rglob("*.json") if "key" in json.loads(p.read_text())]
+    records = [p for p in workspace.root.rglob("*.json") if "stage" in json.loads(p.read_text())]
     return {path.stem for path in records if before.get(path) != path.stat().st_mtime_ns}
 
 
@@ -41,7 +42,7 @@ def outputs(folder):
     return (
         (folder / "run/evaluation.csv").read_text(),
         {name: tensor.sum().item() for name, tensor in weights.items()},
-        [path.read_bytes() for path in sorted((folder / "run/masks").iterdir())],
+        [read_mask(path).tolist() for path in sorted((folder / "run/masks").glob("*.tif"))],
         [path.read_text() for path in sorted((folder / "run/graphs").glob("*.geojson"))],
     )
 
@@ -57,7 +58,7 @@ def straight(tmp_path_factory, write_city):
 @pytest.mark.parametrize(
     ("module", "function"),
     [
-        (prepare, "write_mask"),
+        (scenes, "write_mask"),
         (prepare, "write_chips"),
         (predict, "write_probability"),
         (graph, "find_graph"),

@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 from pyproj import CRS, Geod, Transformer
 
 Points = NDArray[np.float64]
+XY = tuple[float, float]
 
 DEGREES = CRS.from_epsg(4326)
+LOCAL_CRS = CRS.from_wkt(  # written as GeoTIFF keeps it, so that it comes back equal
+    'LOCAL_CS["roadseg local metres",UNIT["metre",1],AXIS["Easting",EAST],AXIS["Northing",NORTH]]'
+)  # of scenes without a place on earth
 _WGS84 = Geod(ellps="WGS84")
 _UTM_LIMITS = (-80.0, 84.0)  # degrees of latitude that UTM covers
 
@@ -22,6 +26,9 @@ class Grid:
 
     Pixel coordinates are (row, col); the centre of the first pixel is (0.5, 0.5), so that a
     position does not depend on which corner a reader thinks of. Map coordinates are (x, y).
+
+    A scene without georeference has a grid in `LOCAL_CRS`: metres, but no place on earth. All
+    but degrees works for it, and what is metric is the same as what is on the map.
 
     Attributes:
         crs: coordinate system of the transform.
@@ -47,32 +54,51 @@ class Grid:
 
     def to_metric(self, rows_cols: Points) -> Points:
         """Convert pixel positions, row, col, to x, y in metres (`metric_crs`)."""
-        return _project(transformer(self.crs, self.metric_crs), self.to_map(rows_cols))
+        return _convert(self.crs, self.metric_crs, self.to_map(rows_cols))
 
     def from_metric(self, xy_m: Points) -> Points:
         """Convert x, y in metres (`metric_crs`) to pixel positions, row, col."""
-        return self.to_pixel(_project(transformer(self.metric_crs, self.crs), xy_m))
+        return self.to_pixel(_convert(self.metric_crs, self.crs, xy_m))
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the raster has no place on earth, see `LOCAL_CRS`."""
+        return self.crs == LOCAL_CRS
 
     @cached_property
     def centre_degrees(self) -> tuple[float, float]:
-        """Longitude and latitude of the middle of the raster."""
+        """Longitude and latitude of the middle of the raster.
+
+        Raises:
+            ValueError: if there is no such place on earth.
+        """
+        if self.is_local:
+            raise ValueError("a grid without georeference has no place on earth")
         middle = self.to_map(np.array([[self.height / 2, self.width / 2]]))
         lon, lat = transformer(self.crs, DEGREES).transform(*middle[0])
+        if not (np.isfinite(lon) and abs(lat) <= 90):  # noqa: PLR2004 - degrees
+            raise ValueError(f"its centre lies at lon {lon:g}, lat {lat:g}: not on earth")
         return float(lon), float(lat)
 
     @cached_property
     def metric_epsg(self) -> int:
-        """EPSG number of the local metric CRS: the UTM zone of the centre, UPS near a pole."""
-        return utm_epsg(*self.centre_degrees)
+        """EPSG number of `metric_crs`: UTM zone of the centre, UPS near a pole; 0 if local."""
+        return 0 if self.is_local else utm_epsg(*self.centre_degrees)
 
     @cached_property
     def metric_crs(self) -> CRS:
         """Local metric CRS, see `metric_epsg`."""
-        return CRS.from_epsg(self.metric_epsg)
+        return LOCAL_CRS if self.is_local else _epsg(self.metric_epsg)
 
     @cached_property
     def pixel_size_m(self) -> tuple[float, float]:
-        """Ground size of the middle pixel as (along a row, along a column), metres, geodesic."""
+        """Ground size of the middle pixel as (along a row, along a column), metres.
+
+        Geodesic, or that of the transform where the grid is local.
+        """
+        if self.is_local:
+            a, b, _, d, e, _ = self.transform[:6]
+            return float(np.hypot(a, d)), float(np.hypot(b, e))
         row, col = self.height / 2, self.width / 2
         corners = self.to_map(np.array([[row, col], [row, col + 1], [row + 1, col]]))
         lon, lat = transformer(self.crs, DEGREES).transform(corners[:, 0], corners[:, 1])
@@ -89,6 +115,13 @@ class Grid:
     def footprint_m(self) -> shapely.Polygon:
         """Outline of the raster in `metric_crs`."""
         return shapely.Polygon(self.to_metric(self._corners))
+
+    @property
+    def corners_m(self) -> tuple[XY, XY, XY, XY]:
+        """The four corners of the footprint in `metric_crs`, from the first pixel along its row."""
+        corners_m = self.to_metric(self._corners)
+        first, second, third, last = ((float(x), float(y)) for x, y in corners_m)
+        return first, second, third, last
 
     def resampled(self, gsd_m: float) -> "Grid":
         """Return a grid over the same ground whose pixels are about `gsd_m` metres each way."""
@@ -117,6 +150,11 @@ def transformer(source: CRS, target: CRS) -> Transformer:
     return Transformer.from_crs(source, target, always_xy=True)
 
 
+@lru_cache(maxsize=128)
+def _epsg(number: int) -> CRS:
+    return CRS.from_epsg(number)
+
+
 def utm_epsg(lon: float, lat: float) -> int:
     """Return the EPSG number of the UTM zone of a place, or of UPS near the poles.
 
@@ -137,6 +175,8 @@ def _apply(transform: Affine, x: Points, y: Points) -> Points:
     return np.column_stack([a * x + b * y + c, d * x + e * y + f])
 
 
-def _project(transformer: Transformer, xy: Points) -> Points:
+def _convert(source: CRS, target: CRS, xy: Points) -> Points:
+    if source == target:
+        return xy
     x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
-    return np.column_stack(transformer.transform(x, y))
+    return np.column_stack(transformer(source, target).transform(x, y))

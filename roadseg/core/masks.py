@@ -1,41 +1,74 @@
-"""Road lines to a mask of speed bins."""
+"""Road labels to a mask of speed bins."""
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 from rasterio.features import rasterize
 
-from roadseg.core.graphs import Lines
 from roadseg.core.grid import Grid
-from roadseg.core.roads import reproject
+from roadseg.core.roads import Roads, reproject
+from roadseg.core.speeds import SpeedBins
 
 BACKGROUND = 0
 IGNORE = 255
 _QUADRANT_SEGMENTS = 16  # of a round end; geopandas' default
 
 
-def burn_roads(
-    lines_m: Lines, bins: NDArray[np.uint8], grid: Grid, *, buffer_m: float
-) -> NDArray[np.uint8]:
-    """Burn buffered road lines into a mask; where roads overlap the faster one wins.
+@dataclass(frozen=True)
+class RoadAreas:
+    """The ground that roads cover, ready to be burnt.
+
+    Attributes:
+        shapes: shape (n,), polygons in the CRS of the scene, from slow to fast.
+        bins: shape (n,), the speed bin of each.
+    """
+
+    shapes: NDArray[np.object_]
+    bins: NDArray[np.uint8]
+
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Index of the shapes."""
+        return shapely.STRtree(self.shapes)
+
+
+def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
+    """Give lines their width, and bring all to the CRS of a scene.
 
     Args:
-        lines_m: shape (n,), LineStrings in `grid.metric_crs`.
-        bins: shape (n,), the speed bin of each line, 1..7.
-        grid: where the pixels of the mask lie; any CRS.
-        buffer_m: half the width of a burnt road, metres. A pixel belongs to a road when its
-            centre lies inside of the buffer.
+        roads: in `grid.metric_crs`; lines become `width_m` wide, polygons stay as they are.
+        grid: of the scene.
+        bins: speed bins.
+    """
+    numbers = bins.bin_of(roads.speed_mph)
+    order = np.argsort(numbers, kind="stable")
+    half_m = roads.half_width_m[order]
+    areas = shapely.buffer(roads.shapes[order], half_m, quad_segs=_QUADRANT_SEGMENTS)
+    return RoadAreas(
+        reproject(np.asarray(areas, dtype=object), grid.metric_crs, grid.crs), numbers[order]
+    )
+
+
+def burn_roads(areas: RoadAreas, grid: Grid) -> NDArray[np.uint8]:
+    """Burn roads into the mask of a scene or of a window of it; overlaps go to the faster road.
+
+    A pixel belongs to a road when its centre lies inside of the road's area.
+
+    Args:
+        areas: in the CRS of the grid.
+        grid: where the pixels lie.
 
     Returns:
         Mask of shape (grid.height, grid.width): 0 background, else the speed bin.
     """
-    if len(lines_m) == 0:
+    chosen = np.sort(areas.tree.query(grid.footprint))
+    if len(chosen) == 0:
         return np.zeros((grid.height, grid.width), dtype=np.uint8)
-    areas = shapely.buffer(lines_m, buffer_m, quad_segs=_QUADRANT_SEGMENTS)
-    order = np.argsort(bins, kind="stable")
-    shapes = reproject(np.asarray(areas, dtype=object)[order], grid.metric_crs, grid.crs)
     mask: NDArray[np.uint8] = rasterize(
-        zip(shapes, bins[order].tolist(), strict=True),
+        zip(areas.shapes[chosen], areas.bins[chosen].tolist(), strict=True),
         out_shape=(grid.height, grid.width),
         transform=grid.transform,
         fill=BACKGROUND,

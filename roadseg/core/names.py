@@ -1,7 +1,11 @@
 """Find the label file that belongs to each image by name."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+_PATTERNS = (r"^(.+)[_-][^_-]+$", r"^[^_-]+[_-](.+)$", r"(\d+)\D*$", r"(\d+)")
+Place = tuple[str, ...]  # the parts of a name that say which place it is
 
 
 def match_names(images: Sequence[str], labels: Iterable[str]) -> dict[str, str | None]:
@@ -20,27 +24,61 @@ def match_names(images: Sequence[str], labels: Iterable[str]) -> dict[str, str |
         ValueError: if two labels fit one image equally well.
     """
     places = {label: _place(label) for label in labels}
-    return {image: _best(image, places) for image in images}
+    by_part = _by_rarest_part(places)
+    return {image: _best(image, places, by_part) for image in images}
 
 
-def _best(image: str, places: dict[str, tuple[str, ...]]) -> str | None:
+def grouping_pattern(groups: Mapping[str, str]) -> str | None:
+    """Find a regular expression whose first group tells the same groups of names apart.
+
+    Args:
+        groups: the group of each name; how groups are called does not matter.
+
+    Returns:
+        One of a few usual ones, such as that for all but the last part of a name; None if none
+        of them fits.
+    """
+    for pattern in _PATTERNS:
+        found = {name: re.search(pattern, name) for name in groups}
+        parts = {(group, match[1]) for name, group in groups.items() if (match := found[name])}
+        one_to_one = len(parts) == len(dict(parts)) == len({part for _, part in parts})
+        if one_to_one and all(found.values()):
+            return pattern
+    return None
+
+
+def _by_rarest_part(places: Mapping[str, Place]) -> dict[str, list[str]]:
+    """Sort labels by that part of their names which the fewest of them have.
+
+    An image then has to be compared only with the labels under its own parts.
+    """
+    times = Counter(part for place in places.values() for part in set(place))
+    by_part: dict[str, list[str]] = defaultdict(list)
+    for label, place in places.items():
+        if place:
+            by_part[min(place, key=lambda part: times[part])].append(label)
+    return by_part
+
+
+def _best(image: str, places: Mapping[str, Place], by_part: Mapping[str, list[str]]) -> str | None:
     if image in places:
         return image
     here = _place(image)
-    fitting = [label for label, place in places.items() if place and _occurs_in(place, here)]
+    near = (label for part in dict.fromkeys(here) for label in by_part.get(part, ()))
+    fitting = [label for label in near if _occurs_in(places[label], here)]
     most = max((len(places[label]) for label in fitting), default=0)
-    best = [label for label in fitting if len(places[label]) == most]
+    best = sorted(label for label in fitting if len(places[label]) == most)
     if len(best) > 1:
         raise ValueError(f"{image} fits {best[0]} and {best[1]} equally well; rename one of them")
     return best[0] if best else None
 
 
-def _place(name: str) -> tuple[str, ...]:
+def _place(name: str) -> Place:
     return tuple(
         part.lower() for part in re.split(r"[^0-9A-Za-z]+", name) if re.search(r"\d", part)
     )
 
 
-def _occurs_in(part: tuple[str, ...], whole: tuple[str, ...]) -> bool:
+def _occurs_in(part: Place, whole: Place) -> bool:
     rest = iter(whole)
     return all(token in rest for token in part)

@@ -1,130 +1,88 @@
-"""Speed of a road from its label, and speed bins."""
+"""Speeds: their units, and the bins into which a mask sorts them."""
 
+import itertools
 import math
-import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+SpeedUnit = Literal["mph", "km/h", "m/s"]
+BinUnit = Literal["mph", "km/h"]
+
 KPH_PER_MPH = 1.609344
-BIN_MPH = 10  # width of a speed bin
-BINS = 7  # 1..10, 11..20, ..., 61 and faster
-BIN_SPEEDS_MPH = tuple(BIN_MPH * b - BIN_MPH / 2 for b in range(1, BINS + 1))
-BAND_NAMES = (  # of a probability raster: the bins, then any road
-    *(f"speed_{BIN_MPH * b + 1}_to_{BIN_MPH * (b + 1)}_mph" for b in range(BINS - 1)),
-    f"speed_above_{BIN_MPH * (BINS - 1)}_mph",
-    "road",
-)
+MPH_PER: dict[SpeedUnit, float] = {"mph": 1.0, "km/h": 1 / KPH_PER_MPH, "m/s": 3.6 / KPH_PER_MPH}
 
-# SpaceNet road_type -> (1 or 2 lanes, 3 lanes and more), mph; and the OpenStreetMap classes
-# that the SpaceNet labellers mapped to each type.
-# Source: CRESI, data_prep/road_speed.py (Apache-2.0), which documents the SpaceNet 3 table.
-_MPH_BY_TYPE = {
-    1: (55, 65),
-    2: (45, 55),
-    3: (35, 45),
-    4: (30, 35),
-    5: (25, 30),
-    6: (20, 20),
-    7: (20, 20),
-}
-_TYPE_BY_HIGHWAY = {
-    "motorway": 1,
-    "trunk": 1,
-    "primary": 2,
-    "bus_guideway": 2,
-    "secondary": 3,
-    "tertiary": 4,
-    "residential": 5,
-    "living_street": 5,
-    "unclassified": 6,
-    "service": 6,
-    "road": 6,
-    "track": 7,
-    "cart_track": 7,
-}
-_NO_ROADS = {
-    "bridleway",
-    "bus_stop",
-    "construction",
-    "corridor",
-    "cycleway",
-    "elevator",
-    "footway",
-    "path",
-    "pedestrian",
-    "platform",
-    "proposed",
-    "raceway",
-    "steps",
-}
-_MANY_LANES = 3
-_UNPAVED_FACTOR = 0.75
-_SPEED_KEYS = ("inferred_speed_mph", "speed_mph")
-SPEED_FIELDS = (
-    *_SPEED_KEYS,
-    "maxspeed",
-    "road_type",
-    "highway",
-    "lane_number",
-    "lane_numbe",
-    "lanes",
-    "paved",
-    "surface",
-)
+_MAX_BINS = 31  # pixels are bytes; more bins than this have nothing to learn from
+_DECIMALS = 6  # 50 km/h is no more than 50 km/h after it was mph in between
 
 
-class RoadSpeed(NamedTuple):
-    """Speed of a road in mph, and the label key that it came from ("default" if none did)."""
+@dataclass(frozen=True)
+class SpeedBins:
+    """Speed bins, numbered from 1: bin b holds the speeds above edge b-1 up to edge b.
 
-    mph: float
-    source: str
+    The last bin holds every speed above the last edge.
 
-
-def road_speed(properties: Mapping[str, Any], *, default_mph: float) -> RoadSpeed:
-    """Find the speed of a road from the attributes of its label.
-
-    A speed that the label states wins (`inferred_speed_mph`, `speed_mph`, a number in
-    `maxspeed`: km/h unless it says mph); then SpaceNet's `road_type`, then OpenStreetMap's
-    `highway`, by lanes and pavement; else `default_mph`.
-
-    Source: table and pavement factor of CRESI's road_speed.py. Different here: only a surface
-    that is named as unpaved slows a road down, where CRESI slows down every SpaceNet 5 road
-    whose surface is not the very word "paved".
-    """
-    for key in _SPEED_KEYS:
-        mph = number(properties.get(key))
-        if mph is not None and mph > 0:
-            return RoadSpeed(mph, key)
-    mph = _maxspeed_mph(properties.get("maxspeed"))
-    if mph is not None:
-        return RoadSpeed(mph, "maxspeed")
-    for key, road_type in (
-        ("road_type", number(properties.get("road_type"))),
-        ("highway", _TYPE_BY_HIGHWAY.get(_highway(properties.get("highway")))),
-    ):
-        if road_type in _MPH_BY_TYPE:
-            return RoadSpeed(_typical_mph(int(road_type), properties), key)
-    return RoadSpeed(default_mph, "default")
-
-
-def is_no_road(highway: object) -> bool:
-    """Say whether an OpenStreetMap `highway` is not for cars, or not built yet."""
-    return highway in _NO_ROADS
-
-
-def speed_bin(mph: ArrayLike) -> NDArray[np.uint8]:
-    """Return the bin of each speed: 1 for up to 10 mph, ..., 7 for above 60; 10 is in bin 1.
+    Attributes:
+        edges: upper limits that rise from above 0, each inside the bin that it closes.
+        unit: of the edges.
 
     Raises:
-        ValueError: if a speed is not above 0.
+        ValueError: if there is no edge, there are more than 30, or they do not rise from above 0.
     """
-    speeds = np.asarray(mph, dtype=np.float64)
-    if not np.all(speeds > 0):
-        raise ValueError(f"a speed must be above 0 mph, got {speeds.min()}")
-    return np.clip(np.ceil(speeds / BIN_MPH), 1, BINS).astype(np.uint8)
+
+    edges: tuple[float, ...]
+    unit: BinUnit = "mph"
+
+    def __post_init__(self) -> None:
+        """Check the edges."""
+        rising = all(low < high for low, high in itertools.pairwise((0.0, *self.edges)))
+        finite = all(map(math.isfinite, self.edges))
+        if not (1 <= len(self.edges) < _MAX_BINS and rising and finite):
+            raise ValueError(f"expected 1 to 30 edges that rise from above 0, got {self.edges}")
+
+    @property
+    def count(self) -> int:
+        """Number of bins, one more than edges."""
+        return len(self.edges) + 1
+
+    @cached_property
+    def speeds_mph(self) -> tuple[float, ...]:
+        """Speed that stands for each bin: its middle; the last bin is as wide as the one before."""
+        limits = (0.0, *self.edges)
+        limits = (*limits, limits[-1] + (limits[-1] - limits[-2]))
+        middles = ((low + high) / 2 for low, high in itertools.pairwise(limits))
+        return tuple(middle * MPH_PER[self.unit] for middle in middles)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Name of each bin, such as "10 to 20 mph" and "above 60 mph"."""
+        limits = [f"{edge:g}" for edge in (0.0, *self.edges)]
+        between = (f"{low} to {high} {self.unit}" for low, high in itertools.pairwise(limits))
+        return (*between, f"above {limits[-1]} {self.unit}")
+
+    @cached_property
+    def band_names(self) -> tuple[str, ...]:
+        """Names of the bands of a probability raster: the bins, then any road."""
+        words = (name.replace("km/h", "kph").replace(" ", "_") for name in self.names)
+        return (*(f"speed_{name}" for name in words), "road")
+
+    def bin_of(self, mph: ArrayLike) -> NDArray[np.uint8]:
+        """Return the bin of each speed; a speed on an edge is in the bin that the edge closes.
+
+        Raises:
+            ValueError: if a speed is not above 0.
+        """
+        speeds = np.asarray(mph, dtype=np.float64)
+        if not np.all(speeds > 0):
+            raise ValueError(f"a speed must be above 0 mph, got {speeds.min()}")
+        in_unit = np.round(speeds / MPH_PER[self.unit], _DECIMALS)
+        return (np.searchsorted(self.edges, in_unit, side="left") + 1).astype(np.uint8)
+
+
+DEFAULT_BINS = SpeedBins((10.0, 20.0, 30.0, 40.0, 50.0, 60.0))
 
 
 def number(value: object) -> float | None:
@@ -134,39 +92,3 @@ def number(value: object) -> float | None:
     except ValueError:
         return None
     return found if math.isfinite(found) else None
-
-
-def _typical_mph(road_type: int, properties: Mapping[str, Any]) -> float:
-    few, many = _MPH_BY_TYPE[road_type]
-    lanes = next(
-        (n for key in ("lane_number", "lane_numbe", "lanes") if (n := number(properties.get(key)))),
-        1.0,
-    )
-    factor = _UNPAVED_FACTOR if _is_unpaved(properties) else 1.0
-    return (many if lanes >= _MANY_LANES else few) * factor
-
-
-def _is_unpaved(properties: Mapping[str, Any]) -> bool:
-    return number(properties.get("paved")) == 2 or properties.get("surface") in {  # noqa: PLR2004 - SpaceNet: 1 paved, 2 unpaved, 3 unknown
-        "unpaved",
-        "gravel",
-        "dirt",
-        "ground",
-        "earth",
-        "sand",
-        "grass",
-        "mud",
-        "compacted",
-        "fine_gravel",
-    }
-
-
-def _highway(value: object) -> str:
-    return str(value).removesuffix("_link")
-
-
-def _maxspeed_mph(value: object) -> float | None:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(mph|km/h|kmh|kph)?\s*", str(value))
-    if found is None or float(found[1]) == 0:
-        return None
-    return float(found[1]) / (1 if found[2] == "mph" else KPH_PER_MPH)

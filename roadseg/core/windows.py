@@ -79,6 +79,23 @@ def cut_chips(height: int, width: int, *, chip_px: int) -> list[Window]:
     ]
 
 
+def cut_blocks(height: int, width: int, *, block_px: int) -> list[Window]:
+    """Cut a scene into squares of `block_px`, row by row; the last ones are what is left."""
+    return [
+        Window(row, col, min(block_px, height - row), min(block_px, width - col))
+        for row in range(0, height, block_px)
+        for col in range(0, width, block_px)
+    ]
+
+
+def shared_window(first: Window, second: Window) -> Window:
+    """Return the pixels that two windows share; height or width is below 1 if there are none."""
+    row, col = max(first.row, second.row), max(first.col, second.col)
+    height = min(first.row + first.height, second.row + second.height) - row
+    width = min(first.col + first.width, second.col + second.width) - col
+    return Window(row, col, height, width)
+
+
 def taper(window_px: int) -> Floats:
     """Return the weights with which a window enters the blend, shape (window_px, window_px).
 

@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.records import read_json, write_json
+
+NO_ZONE = 0  # of a scene without georeference
+XY = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,7 @@ class SceneRecord:
     Attributes:
         name: what its outputs are called.
         image: the raster.
-        labels: the vector file with its roads.
+        labels: the vector file or raster mask with its roads.
         gsd_m: ground size of a pixel along a row and along a column, metres.
     """
 
@@ -34,8 +39,9 @@ class ChipRecord:
         name: the scene's name and, where it was cut, the chip's row and column of pixels.
         scene: the scene's name.
         window: row, col, height, width in pixels of the scene.
-        centre_m: x and y of its middle in the metric CRS `zone`.
-        zone: EPSG number of that CRS.
+        corners_m: x and y of its four corners in the metric CRS `zone`, in order around it.
+        zone: EPSG number of that CRS; `NO_ZONE` if the scene has no place on the ground, and
+            metres count from the scene's own corner.
         road_share: share of its pixels that are road.
         valid_share: share of its pixels that hold data.
     """
@@ -43,7 +49,7 @@ class ChipRecord:
     name: str
     scene: str
     window: Window
-    centre_m: tuple[float, float]
+    corners_m: tuple[XY, XY, XY, XY]
     zone: int
     road_share: float
     valid_share: float
@@ -51,20 +57,24 @@ class ChipRecord:
 
 @dataclass(frozen=True)
 class ChipList:
-    """All scenes and chips of a run."""
+    """All scenes and chips of a run, and the speed bins of their masks."""
 
     scenes: tuple[SceneRecord, ...]
     chips: tuple[ChipRecord, ...]
+    bins: SpeedBins
 
     def scene(self, name: str) -> SceneRecord:
         """Return the scene of that name."""
         return next(scene for scene in self.scenes if scene.name == name)
 
 
-def write_chips(path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord]) -> None:
+def write_chips(
+    path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord], bins: SpeedBins
+) -> None:
     """Write the list of scenes and chips."""
     records = [asdict(s) | {k: str(getattr(s, k)) for k in ("image", "labels")} for s in scenes]
-    write_json(path, {"scenes": records, "chips": [asdict(chip) for chip in chips]})
+    values = {"bins": asdict(bins), "scenes": records, "chips": [asdict(chip) for chip in chips]}
+    write_json(path, values)
 
 
 def read_chips(path: Path) -> ChipList:
@@ -75,21 +85,31 @@ def read_chips(path: Path) -> ChipList:
     """
     found = read_json(path)
     try:
-        scenes = [
-            SceneRecord(
-                name=s["name"],
-                image=Path(s["image"]),
-                labels=Path(s["labels"]),
-                gsd_m=tuple(s["gsd_m"]),
-            )
-            for s in found["scenes"]
-        ]
-        chips = [
-            ChipRecord(**{**c, "window": Window(*c["window"]), "centre_m": tuple(c["centre_m"])})
-            for c in found["chips"]
-        ]
+        return ChipList(
+            scenes=tuple(_scene(values) for values in found["scenes"]),
+            chips=tuple(chip_from_json(values) for values in found["chips"]),
+            bins=SpeedBins(tuple(found["bins"]["edges"]), found["bins"]["unit"]),
+        )
     except (KeyError, TypeError) as error:
         raise DataError(
             f"{path}: not a list of chips ({error!r}); run `roadseg prepare` again"
         ) from error
-    return ChipList(tuple(scenes), tuple(chips))
+
+
+def chip_from_json(values: dict[str, Any]) -> ChipRecord:
+    """Make a record of what `dataclasses.asdict` and a JSON file made of it.
+
+    Raises:
+        KeyError, TypeError: if a value is missing or is not what it should be.
+    """
+    corners = tuple((float(x), float(y)) for x, y in values["corners_m"])
+    return ChipRecord(**{**values, "window": Window(*values["window"]), "corners_m": corners})
+
+
+def _scene(values: dict[str, Any]) -> SceneRecord:
+    return SceneRecord(
+        name=values["name"],
+        image=Path(values["image"]),
+        labels=Path(values["labels"]),
+        gsd_m=tuple(values["gsd_m"]),
+    )

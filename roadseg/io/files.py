@@ -1,10 +1,15 @@
 """Write files whole or not at all."""
 
+import errno
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from roadseg.errors import RoadsegError
+from roadseg.errors import OutputError, RoadsegError
+
+_ENOUGH_BYTES = 2**20  # free on a disk that is not full
 
 
 @contextmanager
@@ -16,7 +21,7 @@ def whole(path: Path) -> Iterator[Path]:
     left under the partial name is overwritten by the next one.
 
     Raises:
-        RoadsegError: if the file cannot be written (a full disk, a read-only folder).
+        OutputError: if the file cannot be written (a full disk, a read-only folder).
     """
     partial = path.with_name(f".partial-{path.name}")
     try:
@@ -26,7 +31,22 @@ def whole(path: Path) -> Iterator[Path]:
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise
-        raise RoadsegError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def is_virtual(path: Path) -> bool:
+    """Say whether a path is one of GDAL's into an archive or the network (`/vsizip/...`)."""
+    return str(path).startswith("/vsi")
+
+
+def write_error(path: Path, reason: str) -> OSError:
+    """Return the error of a file that could not be written: what its folder lacks, or a reason."""
+    folder = path.parent
+    if folder.is_dir() and not os.access(folder, os.W_OK):
+        return OSError(errno.EACCES, os.strerror(errno.EACCES))
+    if folder.is_dir() and shutil.disk_usage(folder).free < _ENOUGH_BYTES:
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return OSError(errno.EIO, reason)

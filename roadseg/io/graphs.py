@@ -1,5 +1,9 @@
 """Graphs: GeoPackage (written and read), GeoJSON and GraphML (written)."""
 
+import errno
+import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +15,15 @@ import pyogrio
 import shapely
 from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
+from pyproj import CRS
 
-from roadseg.core.graphs import TRAVEL_TIME, RoadGraph
-from roadseg.core.grid import DEGREES, transformer
+from roadseg.core.graphs import TRAVEL_TIME, Floats, Lines, RoadGraph
+from roadseg.core.grid import DEGREES, LOCAL_CRS, transformer
 from roadseg.core.roads import reproject
 from roadseg.errors import DataError
-from roadseg.io.files import whole
+from roadseg.io.files import whole, write_error
 
-_DECIMALS = 9  # of a degree, in text: 0.1 mm
+_DECIMALS = 9  # of a degree, in text: 0.1 mm; of a metre they do no harm
 _FILE_NAMES = {TRAVEL_TIME: "travel_time"}  # osmnx's name for it
 _OUR_NAMES = {theirs: ours for ours, theirs in _FILE_NAMES.items()}
 _STRUCTURE = ("u", "v", "key", "length", "geometry")  # edge columns that are no attributes
@@ -26,7 +31,7 @@ _LINE = 1  # shapely type id of LineString
 
 
 def write_gpkg(path: Path, graph: RoadGraph) -> None:
-    """Write a graph as GeoPackage in its own CRS.
+    """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
 
     Layer `nodes`: osmid (the row of the node), x and y in metres. Layer `edges`: u and v (osmid
     of the first and last node of the line), key (0, 1, ... among the edges of the same two
@@ -34,18 +39,19 @@ def write_gpkg(path: Path, graph: RoadGraph) -> None:
 
     Raises:
         ValueError: if an attribute has the name of one of these columns.
-        RoadsegError: if the file cannot be written.
+        OutputError: if the file cannot be written.
     """
     with whole(path) as partial:
         _write(partial, _node_table(graph), "Point", driver="GPKG", layer="nodes")
         _write(partial, _edge_table(graph), "LineString", driver="GPKG", layer="edges", append=True)
+        _require_whole(_has_indices(partial))
 
 
 def write_graphs(folder: Path, name: str, graph: RoadGraph) -> None:
     """Write a graph in every format: `<name>.gpkg`, `<name>.geojson` and `<name>.graphml`.
 
     Raises:
-        RoadsegError: if a file cannot be written.
+        OutputError: if a file cannot be written.
     """
     for suffix, write in (
         (".gpkg", write_gpkg),
@@ -56,7 +62,7 @@ def write_graphs(folder: Path, name: str, graph: RoadGraph) -> None:
 
 
 def read_graph(path: Path) -> RoadGraph:
-    """Read a graph that `write_gpkg` wrote: the same nodes, edges, lines and attributes.
+    """Read a graph that `write_gpkg` wrote: the same CRS, nodes, edges, lines and attributes.
 
     Raises:
         DataError: if the file cannot be read, or does not hold such a graph.
@@ -73,7 +79,7 @@ def read_graph(path: Path) -> RoadGraph:
         raise DataError(f"{path}: layer edges has a geometry that is no LineString")
     names = [name for name in edges.columns if name not in _STRUCTURE]
     return RoadGraph(
-        crs=edges.crs,
+        crs=LOCAL_CRS if _is_local(edges.crs) else edges.crs,
         nodes=nodes[["x", "y"]].to_numpy(dtype=np.float64),
         ends=ends.reshape(-1, 2).astype(np.int64),
         lines=edges.geometry.to_numpy(dtype=object),
@@ -84,15 +90,23 @@ def read_graph(path: Path) -> RoadGraph:
 def write_geojson(path: Path, graph: RoadGraph) -> None:
     """Write the edges of a graph as GeoJSON in degrees, with the columns of `write_gpkg`.
 
+    Of a scene without georeference the coordinates are its metres as they are; the file cannot
+    say so, and a program that takes it for degrees will show it in the wrong place.
+
     Source: RFC 7946: longitude first, WGS 84, no crs member, seven decimals.
 
     Raises:
         ValueError: if an attribute has the name of a column of the file.
-        RoadsegError: if the file cannot be written.
+        OutputError: if the file cannot be written.
     """
+    table = _edge_table(graph)
+    options = {"driver": "GeoJSON", "layer": "edges"}
     with whole(path) as partial:
-        table = _edge_table(graph).to_crs(DEGREES)
-        _write(partial, table, "LineString", driver="GeoJSON", layer="edges", RFC7946="YES")
+        if _is_local(graph.crs):
+            _write(partial, table, "LineString", **options)
+        else:
+            _write(partial, table.to_crs(DEGREES), "LineString", **options, RFC7946="YES")
+        _require_whole(_tail(partial).endswith(b"]\n}"))
 
 
 def write_graphml(path: Path, graph: RoadGraph) -> None:
@@ -101,10 +115,11 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
     Nodes have x and y (longitude and latitude). Every edge is written in both directions, a
     loop once, with osmid (the row of the edge), oneway, the columns of `write_gpkg`, and its line
     in its direction as WKT. Missing values are left out. All values are text, as osmnx expects.
+    Of a scene without georeference the coordinates are its metres as they are, in a local CRS.
 
     Raises:
         ValueError: if an attribute has the name of a column of the file.
-        RoadsegError: if the file cannot be written.
+        OutputError: if the file cannot be written.
     """
     network = _network(graph)
     with whole(path) as partial:
@@ -113,13 +128,12 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
 
 def _network(graph: RoadGraph) -> "nx.MultiDiGraph[int]":
     table = _edge_table(graph)
-    degrees = reproject(graph.lines, graph.crs, DEGREES)
-    lon_lat = np.column_stack(transformer(graph.crs, DEGREES).transform(*graph.nodes.T))
-    there = shapely.to_wkt(degrees, rounding_precision=_DECIMALS)
-    back = shapely.to_wkt(shapely.reverse(degrees), rounding_precision=_DECIMALS)
-    network: nx.MultiDiGraph[int] = nx.MultiDiGraph(crs="epsg:4326")
-    for node, (lon, lat) in enumerate(lon_lat):
-        network.add_node(node, x=f"{lon:.{_DECIMALS}f}", y=f"{lat:.{_DECIMALS}f}")
+    lines, nodes, crs = _for_text(graph)
+    there = shapely.to_wkt(lines, rounding_precision=_DECIMALS)
+    back = shapely.to_wkt(shapely.reverse(lines), rounding_precision=_DECIMALS)
+    network: nx.MultiDiGraph[int] = nx.MultiDiGraph(crs=crs)
+    for node, (x, y) in enumerate(nodes):
+        network.add_node(node, x=f"{x:.{_DECIMALS}f}", y=f"{y:.{_DECIMALS}f}")
     for row, record in enumerate(table.drop(columns="geometry").to_dict("records")):
         u, v, key = (record.pop(name) for name in ("u", "v", "key"))
         facts = {name: str(value) for name, value in record.items() if not pd.isna(value)}
@@ -128,6 +142,18 @@ def _network(graph: RoadGraph) -> "nx.MultiDiGraph[int]":
         if u != v:
             network.add_edge(v, u, key, **facts, geometry=back[row])
     return network
+
+
+def _for_text(graph: RoadGraph) -> tuple[Lines, Floats, str]:
+    """Return lines and nodes in degrees, or as they are in a local CRS, and that CRS as text."""
+    if _is_local(graph.crs):
+        return graph.lines, graph.nodes, graph.crs.to_wkt()
+    lon_lat = np.column_stack(transformer(graph.crs, DEGREES).transform(*graph.nodes.T))
+    return reproject(graph.lines, graph.crs, DEGREES), lon_lat, "epsg:4326"
+
+
+def _is_local(crs: CRS) -> bool:
+    return crs.type_name == LOCAL_CRS.type_name
 
 
 def _node_table(graph: RoadGraph) -> gpd.GeoDataFrame:
@@ -162,7 +188,26 @@ def _write(path: Path, table: gpd.GeoDataFrame, geometry_type: str, **options: A
     try:
         pyogrio.write_dataframe(table, path, geometry_type=geometry_type, **options)
     except (DataSourceError, DataLayerError, FeatureError) as error:
-        raise OSError(str(error)) from error  # which `whole` reports with the final name
+        raise write_error(path, str(error)) from error  # `whole` adds the final name
+
+
+def _has_indices(path: Path) -> bool:
+    """Say whether the layers of a GeoPackage have their spatial indices, which come last."""
+    with closing(sqlite3.connect(path)) as file:
+        names = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
+    return names >= {"rtree_nodes_geom", "rtree_edges_geom"}
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        return file.read().rstrip()
+
+
+def _require_whole(is_whole: bool) -> None:  # noqa: FBT001 - what was found of a file just closed
+    """Refuse a file whose end is missing: GDAL closes it without a word when the disk is full."""
+    if not is_whole:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
@@ -174,6 +219,6 @@ def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise DataError(f"{path}: layer {layer} has no column {missing[0]}; {expected}")
-    if table.crs is None or not table.crs.is_projected:
+    if table.crs is None or not (table.crs.is_projected or _is_local(table.crs)):
         raise DataError(f"{path}: layer {layer} is not in a metric CRS ({table.crs}); {expected}")
     return table

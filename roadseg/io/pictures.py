@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.grid import Grid
-from roadseg.core.speeds import BIN_MPH, BINS, KPH_PER_MPH
+from roadseg.core.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.io.files import whole
 from roadseg.io.probabilities import Probability
 
@@ -33,6 +33,9 @@ def draw_comparison(
 ) -> None:
     """Write a PNG of three panels: labels, probability of road, roads found.
 
+    Roads have one colour for each speed bin of the probability, or of the default bins where it
+    knows none.
+
     Args:
         path: file to write.
         image: the scene or a thinned copy, shape (band, row, col); its first three bands are
@@ -41,7 +44,7 @@ def draw_comparison(
         reference: roads of the labels in the metric CRS of the scene, with `speed_kph`.
         predicted: roads found, alike.
     """
-    grid = probability.grid
+    grid, bins = probability.grid, probability.speed_bins or DEFAULT_BINS
     figure = Figure(figsize=(3.17 * _SIDE_PX / _DPI, 1.06 * _SIDE_PX / _DPI), dpi=_DPI)
     FigureCanvasAgg(figure)
     left, middle, right = figure.subplots(1, 3)
@@ -49,35 +52,40 @@ def draw_comparison(
     extent = (0, grid.width, grid.height, 0)
     for axis, graph, name in ((left, reference, "labels"), (right, predicted, "found")):
         axis.imshow(shown, extent=extent)
-        _add_roads(axis, grid, graph)
+        _add_roads(axis, grid, graph, bins)
         axis.set_title(f"{name}: {graph.length_m.sum() / 1000:.2f} km", fontsize=18)
     thin = max(1, max(probability.road.shape) // _SIDE_PX)
     middle.imshow(probability.road[::thin, ::thin], cmap="magma", vmin=0, vmax=255, extent=extent)
     middle.set_title("probability of road", fontsize=18)
     for axis in (left, middle, right):
         axis.set_axis_off()
-    _add_key(figure)
+    _add_key(figure, bins)
     figure.subplots_adjust(left=0.003, right=0.955, top=0.945, bottom=0.005, wspace=0.01)
     with whole(path) as partial:
         figure.savefig(partial)
 
 
-def _speed_colours() -> tuple[Colormap, BoundaryNorm]:
-    return colormaps["plasma"].resampled(BINS), BoundaryNorm(np.arange(BINS + 1) * BIN_MPH, BINS)
+def _speed_colours(bins: SpeedBins) -> tuple[Colormap, BoundaryNorm]:
+    """Return a colour for each number of a speed bin."""
+    limits = np.arange(bins.count + 1) + 0.5
+    return colormaps["plasma"].resampled(bins.count), BoundaryNorm(limits, bins.count)
 
 
-def _add_roads(axis: Any, grid: Grid, graph: RoadGraph) -> None:  # noqa: ANN401 - matplotlib's
-    colours, norm = _speed_colours()
+def _add_roads(axis: Any, grid: Grid, graph: RoadGraph, bins: SpeedBins) -> None:  # noqa: ANN401 - matplotlib's
+    colours, norm = _speed_colours(bins)
     paths = [grid.from_metric(shapely.get_coordinates(line))[:, ::-1] for line in graph.lines]
     axis.add_collection(LineCollection(paths, linewidths=7, colors="white", capstyle="round"))
     drawn = LineCollection(paths, linewidths=4, cmap=colours, norm=norm, capstyle="round")
-    drawn.set_array(graph.attributes["speed_kph"] / KPH_PER_MPH)
+    drawn.set_array(bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH))
     axis.add_collection(drawn)
     axis.set_xlim(0, grid.width)
     axis.set_ylim(grid.height, 0)
 
 
-def _add_key(figure: Figure) -> None:
-    colours, norm = _speed_colours()
+def _add_key(figure: Figure, bins: SpeedBins) -> None:
+    colours, norm = _speed_colours(bins)
     place = figure.add_axes((0.965, 0.1, 0.008, 0.8))
-    figure.colorbar(ScalarMappable(norm, colours), cax=place).set_label("speed, mph", fontsize=14)
+    between = np.arange(1, bins.count) + 0.5
+    key = figure.colorbar(ScalarMappable(norm, colours), cax=place, ticks=between)
+    key.set_ticklabels([f"{edge:g}" for edge in bins.edges])
+    key.set_label(f"speed, {bins.unit}", fontsize=14)

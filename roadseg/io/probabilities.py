@@ -1,6 +1,6 @@
 """Probability rasters: one band per speed bin and one for any road, written and read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,26 +9,22 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from pyproj import CRS
+from rasterio._err import CPLE_BaseError
 from rasterio.shutil import copy as copy_raster
 from rasterio.windows import Window
 
+from roadseg.core.extraction import CERTAIN
 from roadseg.core.grid import Grid
-from roadseg.core.speeds import BAND_NAMES, BINS
+from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import Rows
 from roadseg.errors import DataError
-from roadseg.io.files import whole
-from roadseg.io.rasters import (
-    CONTENT_TAG,
-    SPEED_BINS,
-    new_profile,
-    open_new,
-    open_raster,
-    read_facts,
-)
+from roadseg.io.files import whole, write_error
+from roadseg.io.gdal import new_profile, open_new, open_raster
+from roadseg.io.masks import CONTENT_TAG, KEY_TAG, SPEED_BINS, bins_of, bins_tags
+from roadseg.io.rasters import read_grid
+from roadseg.io.tiff import require_written
 
-CERTAIN = 255
-_KEY_TAG = "ROADSEG_KEY"  # digest of all that the raster was made from
-_MASK_VALUES = 7  # integer rasters with no larger value are masks
+_MASK_VALUES = 7  # integer rasters of others with no larger value are masks
 
 
 @dataclass(frozen=True)
@@ -38,16 +34,24 @@ class Probability:
     Attributes:
         grid: where its pixels lie.
         road: probability of any road, shape (row, col), uint8 with 255 for certain.
-        bins: probability of each speed bin, shape (7, row, col), alike; None if not known.
+        bins: probability of each speed bin, shape (bin, row, col), alike; None if not known.
+        speed_bins: which speeds the bins stand for; None if not known.
     """
 
     grid: Grid
     road: NDArray[np.uint8]
-    bins: NDArray[np.uint8] | None
+    bins: NDArray[np.uint8] | None = None
+    speed_bins: SpeedBins | None = None
 
 
 def write_probability(
-    path: Path, rows: Iterable[Rows], grid: Grid, *, key: str, tags: dict[str, str]
+    path: Path,
+    rows: Iterable[Rows],
+    grid: Grid,
+    *,
+    bins: SpeedBins,
+    key: str,
+    tags: dict[str, str],
 ) -> None:
     """Write a probability raster as a Cloud Optimized GeoTIFF, some rows at a time.
 
@@ -56,11 +60,15 @@ def write_probability(
         rows: from top to bottom: the first row, probabilities 0..1 as (band, row, col), and
             which pixels hold data as (row, col).
         grid: where the pixels lie.
+        bins: the speed bins that all bands but the last stand for; they name the bands.
         key: digest of all that the raster is made from, for `read_key`.
         tags: provenance, kept in the file.
+
+    Raises:
+        OutputError: if the file cannot be written in whole (a full disk).
     """
     plain = path.with_name(f".rows-{path.name}")
-    profile = new_profile(grid, count=len(BAND_NAMES), dtype="uint8")
+    profile = new_profile(grid, count=len(bins.band_names), dtype="uint8")
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), whole(path) as partial:
         try:
             with open_new(plain, **profile, compress="lzw", bigtiff="if_safer") as target:
@@ -68,9 +76,9 @@ def write_probability(
                     area = Window(0, first, grid.width, values.shape[1])
                     target.write(np.rint(values * CERTAIN).astype(np.uint8), window=area)
                     target.write_mask(valid, window=area)
-                target.descriptions = BAND_NAMES
-                target.update_tags(**tags, **{_KEY_TAG: key})
-            copy_raster(plain, partial, driver="COG", compress="deflate", predictor="2")
+                target.descriptions = bins.band_names
+                target.update_tags(**tags, **bins_tags(bins), **{KEY_TAG: key})
+            _copy_as_cog(plain, partial)
         finally:
             plain.unlink(missing_ok=True)
 
@@ -80,38 +88,67 @@ def read_key(path: Path) -> str | None:
     if not path.exists():
         return None
     with open_raster(path) as source:
-        key: str | None = source.tags().get(_KEY_TAG)
+        key: str | None = source.tags().get(KEY_TAG)
         return key
 
 
-def read_probability(path: Path, *, crs: CRS | None = None) -> Probability:
+def read_probability(
+    path: Path, *, crs: CRS | None = None, gsd_m: float | None = None
+) -> Probability:
     """Read a probability raster, or a mask as certain probabilities.
 
-    Rasters of 8 bands are what `write_probability` writes. Of a single band, floats are
-    probabilities 0..1; integers are a mask if none is above 7 (any value but 0 and nodata is
-    road, and its speed bin in a mask of `roadseg prepare`), else probabilities 0..255.
+    Rasters of several bands are what `write_probability` writes: its tags say which speeds the
+    bands stand for; without tags, eight bands are the default bins and any road. Of a single
+    band, floats are probabilities 0..1; integers are a mask if `roadseg prepare` wrote them, or
+    if none is above 7 (any value but 0 and nodata is road, and its speed bin in a mask of
+    `roadseg prepare`), else probabilities 0..255.
 
     Args:
         path: the raster.
         crs: coordinate system to use for a raster that does not name its own.
+        gsd_m: ground size of the pixels of a raster without georeference, metres; others keep
+            their pixels.
 
     Raises:
         DataError: if it cannot be read, lies nowhere, or has another number of bands.
     """
-    grid = read_facts(path, crs=crs).grid
+    grid = read_grid(path, crs=crs, gsd_m=gsd_m)
     with open_raster(path) as source:
-        if source.count == len(BAND_NAMES):
+        tags = source.tags()
+        if source.count > 1:
+            speed_bins = _bins_of_bands(path, source.count, _speed_bins(path, tags))
             bands = _as_bytes(source.read())
-            return Probability(grid, bands[-1], bands[:-1])
-        if source.count != 1:
-            raise DataError(f"{path}: has {source.count} bands, expected 1 or {len(BAND_NAMES)}")
+            return Probability(grid, bands[-1], bands[:-1], speed_bins)
         band = np.where(source.dataset_mask() > 0, source.read(1), 0)
-        has_bins = source.tags().get(CONTENT_TAG) == SPEED_BINS
+    if tags.get(CONTENT_TAG) == SPEED_BINS and (known := _speed_bins(path, tags)):
+        bins = np.stack([_certain(band == number) for number in range(1, known.count + 1)])
+        return Probability(grid, _certain(band > 0), bins, known)
     if band.dtype.kind == "f" or band.max(initial=0) > _MASK_VALUES:
-        return Probability(grid, _as_bytes(band), None)
-    road = _certain(band > 0)
-    bins = np.stack([_certain(band == b) for b in range(1, BINS + 1)]) if has_bins else None
-    return Probability(grid, road, bins)
+        return Probability(grid, _as_bytes(band))
+    return Probability(grid, _certain(band > 0))
+
+
+def _copy_as_cog(source: Path, target: Path) -> None:
+    try:
+        copy_raster(source, target, driver="COG", compress="deflate", predictor="2")
+    except CPLE_BaseError as error:
+        raise write_error(target, " ".join(str(error).split())) from error
+    require_written(target)
+
+
+def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
+    try:
+        return bins_of(tags)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; expected a file that roadseg wrote") from error
+
+
+def _bins_of_bands(path: Path, bands: int, found: SpeedBins | None) -> SpeedBins:
+    bins = found or DEFAULT_BINS
+    if bands != bins.count + 1:
+        said = f", as its tags name {bins.count} speed bins" if found else ""
+        raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
+    return bins
 
 
 def _certain(claim: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -1,56 +1,43 @@
-"""Rasters: read scenes by window, write masks and probabilities."""
+"""Rasters: what a scene is, and its pixels by window, sampled, or thinned."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rasterio
-import rasterio.windows
 from numpy.typing import NDArray
 from pyproj import CRS
-from pyproj.exceptions import CRSError
 from rasterio.enums import ColorInterp, Resampling
-from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
-from rasterio.vrt import WarpedVRT
 
 from roadseg.core.grid import Grid
-from roadseg.core.masks import IGNORE
+from roadseg.core.sampling import PLACES, spread_windows
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
-from roadseg.io.files import whole
+from roadseg.io.gdal import area, is_masked, open_raster, require_whole, valid_pixels
+from roadseg.io.georeference import place_of
 
-CONTENT_TAG = "ROADSEG_CONTENT"
-SPEED_BINS = "speed bins"  # its value for masks made by write_mask
+LEAST_SIDE_PX = 32  # of a scene; the network halves windows five times
 
-# background, then the seven speed bins from slow (blue) to fast (red), then no data
-_MASK_COLOURS = {
-    0: (0, 0, 0, 255),
-    1: (49, 54, 149, 255),
-    2: (69, 117, 180, 255),
-    3: (116, 173, 209, 255),
-    4: (254, 224, 144, 255),
-    5: (253, 174, 97, 255),
-    6: (244, 109, 67, 255),
-    7: (215, 48, 39, 255),
-    IGNORE: (128, 128, 128, 0),
-}
-_TILED = {"driver": "GTiff", "tiled": True, "blockxsize": 512, "blockysize": 512}
+_FURTHER = (1, 4, 16)  # times as many pixels are read where most of a scene holds no data
+Read = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
 class RasterFacts:
-    """What a raster says about itself.
+    """What a raster says about itself, and how it is to be read.
 
     Attributes:
         path: where it is.
-        grid: where its pixels lie.
-        bands: numbers of the bands that hold an image, from 1; an alpha band is left out.
+        grid: where its pixels lie; windows count in it.
+        bands: numbers of the bands that hold the image, from 1.
         dtype: type of the pixels, as numpy names it.
         names: description of each of `bands`, empty where there is none.
+        nodata: pixels that have this value in each of `bands` hold no data, beside those that
+            the file itself says hold none.
+        is_masked: whether the file says of some pixels that they hold no data: it has an alpha
+            band, a mask or a nodata value.
     """
 
     path: Path
@@ -58,200 +45,234 @@ class RasterFacts:
     bands: tuple[int, ...]
     dtype: str
     names: tuple[str, ...]
+    nodata: float | None = None
+    is_masked: bool = True
 
 
 def read_facts(
     path: Path,
     *,
     crs: CRS | None = None,
-    bands: tuple[int, ...] | None = None,
+    bands: tuple[int | str, ...] | None = None,
     gsd_m: float | None = None,
+    nodata: float | None = None,
 ) -> RasterFacts:
-    """Read where a raster lies and what its bands are, without its pixels.
+    """Read where a scene lies and what its bands are, without its pixels.
 
     Args:
         path: any raster GDAL reads.
         crs: coordinate system to use for a raster that does not name its own.
-        bands: the bands to use, from 1; None takes all but an alpha band.
+        bands: the bands to use, by number from 1, or by description in upper or lower case;
+            None takes all but an alpha band.
         gsd_m: ground size of the pixels of the grid, metres; other rasters are resampled to it
-            when they are read. None takes the pixels as they are.
+            when they are read. None takes the pixels as they are. A raster without
+            georeference takes it as the size of its pixels, see `read_grid`.
+        nodata: see `RasterFacts`.
 
     Raises:
-        DataError: if the file cannot be read, lacks one of the bands, has no CRS, or has no
-            position on the ground.
+        DataError: if the file cannot be read or is cut short, lacks one of the bands, has
+            pixels that are no real numbers of one type, has no place on the ground, or is
+            less than 32 pixels high or wide.
     """
     with open_raster(path) as source:
-        if missing := set(bands or ()) - set(source.indexes):
+        require_whole(path)
+        grid = place_of(path, source, crs=crs, gsd_m=gsd_m)
+        if gsd_m and not grid.is_local:
+            grid = grid.resampled(gsd_m)
+        if min(grid.height, grid.width) < LEAST_SIDE_PX:
             raise DataError(
-                f"{path}: has bands 1 to {source.count}, expected a band {min(missing)} as well"
+                f"{path}: found {grid.height} x {grid.width} pixels"
+                + (f" of {gsd_m:g} m" if gsd_m else "")
+                + f", expected at least {LEAST_SIDE_PX} each way"
             )
-        crs = _crs(path, source.crs) or crs
-        if crs is None:
-            raise DataError(
-                f"{path}: no coordinate system found, expected one such as EPSG:32611; "
-                "assign it with gdal_edit.py -a_srs, or set imagery.crs"
-            )
-        if source.transform.is_identity:
-            raise DataError(f"{path}: no geotransform found, so its place on the ground is unknown")
-        if bands is None:
-            alpha = ColorInterp.alpha
-            bands = tuple(i for i in source.indexes if source.colorinterp[i - 1] != alpha)
-        grid = Grid(crs, source.transform, source.height, source.width)
+        numbers = _bands(path, source, bands)
         return RasterFacts(
             path=path,
-            grid=grid.resampled(gsd_m) if gsd_m else grid,
-            bands=bands,
-            dtype=str(source.dtypes[0]),
-            names=tuple(source.descriptions[i - 1] or "" for i in bands),
+            grid=grid,
+            bands=numbers,
+            dtype=_dtype(path, source, numbers),
+            names=tuple(source.descriptions[i - 1] or "" for i in numbers),
+            nodata=nodata,
+            is_masked=is_masked(source),
         )
 
 
-def read_window(
-    path: Path, window: Window, bands: tuple[int, ...], grid: Grid | None = None
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Read a window that lies inside a raster.
+def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None) -> Grid:
+    """Read where the pixels of a raster of any size lie, as they are in the file.
+
+    A raster with neither a geotransform nor control points lies nowhere: with `gsd_m` its grid
+    is in `LOCAL_CRS`, with pixels of that size and the origin at its own lower left corner.
 
     Args:
-        path: the raster.
-        window: row, col, height and width.
-        bands: band numbers, from 1.
-        grid: the grid of `read_facts` that the window counts in; None is the raster's own.
+        path: any raster GDAL reads.
+        crs: coordinate system to use for a raster that does not name its own.
+        gsd_m: ground size of the pixels of a raster that lies nowhere, metres.
+
+    Raises:
+        DataError: if the file cannot be read or is cut short, or has no place on the ground.
+    """
+    with open_raster(path) as source:
+        require_whole(path)
+        return place_of(path, source, crs=crs, gsd_m=gsd_m)
+
+
+def read_window(facts: RasterFacts, window: Window) -> Read:
+    """Read a window that lies inside a scene.
+
+    Args:
+        facts: the scene.
+        window: row, col, height and width in its grid.
 
     Returns:
         The bands, shape (band, row, col), and which pixels hold data, shape (row, col): not
-        nodata, not transparent, not masked out.
+        nodata, not transparent, not masked out, finite in every band.
 
     Raises:
         DataError: if the file cannot be read.
     """
-    row, col, height, width = window
-    area = rasterio.windows.Window(col, row, width, height)
-    with open_raster(path, grid) as source:
-        valid = source.dataset_mask(window=area) > 0
-        return source.read(list(bands), window=area), valid
+    with open_raster(facts.path, facts.grid, nodata=_meaningless(facts)) as source:
+        return _read(source, facts, window=area(window))
 
 
-def read_sample(
-    path: Path, bands: tuple[int, ...], *, side: int
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Read a thinned copy of a whole raster, at most `side` pixels high and wide.
+def read_valid(facts: RasterFacts, window: Window | None = None) -> NDArray[np.bool_]:
+    """Read which pixels of a window, or of the scene, hold data, shape (row, col).
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    window = window or Window(0, 0, facts.grid.height, facts.grid.width)
+    if is_all_valid(facts):
+        return np.ones(window[2:], dtype=bool)
+    if facts.nodata is not None or not _is_whole_numbers(facts):
+        return read_window(facts, window)[1]
+    with open_raster(facts.path, facts.grid) as source:
+        return valid_pixels(source, window=area(window))
+
+
+def is_all_valid(facts: RasterFacts) -> bool:
+    """Say whether every pixel of a scene holds data, without reading any; False when in doubt."""
+    return not facts.is_masked and facts.nodata is None and _is_whole_numbers(facts)
+
+
+def read_sample(facts: RasterFacts, *, pixels: int) -> NDArray[Any]:
+    """Read pixels that hold data, from windows spread over a scene.
+
+    The pixels are those of the file, not resampled. As few blocks of it as needed are read, the
+    last one always, so that a file cut short is noticed.
+
+    Args:
+        facts: the scene.
+        pixels: how many are wanted.
 
     Returns:
-        As `read_window`.
+        Shape (band, n), n at most `pixels`; fewer where the scene holds less data.
 
     Raises:
         DataError: if the file cannot be read.
     """
-    with open_raster(path) as source:
-        shape = (min(side, source.height), min(side, source.width))
-        valid = source.dataset_mask(out_shape=shape) > 0
-        return source.read(list(bands), out_shape=(len(bands), *shape)), valid
+    with open_raster(facts.path) as source:
+        return _sample(source, facts, pixels)
 
 
-def read_valid(path: Path, grid: Grid | None = None) -> NDArray[np.bool_]:
-    """Read which pixels of a raster hold data, shape (row, col), on its own or another grid.
+def read_preview(facts: RasterFacts, *, side: int) -> Read:
+    """Read a thinned copy of a whole scene for a picture.
 
-    Raises:
-        DataError: if the file cannot be read.
-    """
-    with open_raster(path, grid) as source:
-        return np.asarray(source.dataset_mask() > 0)
-
-
-def read_mask(path: Path) -> NDArray[np.uint8]:
-    """Read a mask that `write_mask` wrote, shape (row, col).
+    Returns:
+        As `read_window`, with the proportions of the grid and at most `side` rows and columns.
 
     Raises:
         DataError: if the file cannot be read.
     """
-    with open_raster(path) as source:
-        return np.asarray(source.read(1), dtype=np.uint8)
+    height, width = facts.grid.height, facts.grid.width
+    thinning = max(1.0, max(height, width) / side)
+    shape = (max(1, round(height / thinning)), max(1, round(width / thinning)))
+    with open_raster(facts.path) as source:
+        return _read(source, facts, out_shape=shape, resampling=Resampling.average)
 
 
-def write_mask(path: Path, mask: NDArray[np.uint8], grid: Grid) -> None:
-    """Write a mask of speed bins, shape (row, col), as a GeoTIFF with a colour table."""
-    profile = new_profile(grid, count=1, dtype="uint8", nodata=IGNORE)
-    profile |= {"compress": "deflate", "photometric": "palette"}
-    with whole(path) as partial, open_new(partial, **profile) as target:
-        target.write_colormap(1, _MASK_COLOURS)
-        target.write(mask, 1)
-        target.update_tags(**{CONTENT_TAG: SPEED_BINS})
+def _sample(source: rasterio.DatasetReader, facts: RasterFacts, pixels: int) -> NDArray[Any]:
+    enough = min(pixels, source.height * source.width) // 2
+    for times in _FURTHER:
+        windows = spread_windows(
+            source.height,
+            source.width,
+            block=source.block_shapes[0],
+            pixels=pixels * times,
+            places=PLACES * times,
+        )
+        parts = [_valid_pixels(*_read(source, facts, window=area(window))) for window in windows]
+        found = np.concatenate(parts, axis=1)
+        if found.shape[1] >= enough:
+            break
+    count = min(found.shape[1], pixels)
+    return found[:, np.arange(count) * found.shape[1] // max(count, 1)]
 
 
-def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:
-    """Return rasterio's options for a new tiled GeoTIFF on a grid."""
-    return _TILED | {
-        "crs": grid.crs.to_wkt(),
-        "transform": grid.transform,
-        "height": grid.height,
-        "width": grid.width,
-        "count": count,
-        "dtype": dtype,
-        "nodata": nodata,
-    }
+def _read(source: rasterio.DatasetReader, facts: RasterFacts, **part: Any) -> Read:  # noqa: ANN401
+    """Read bands and which pixels hold data, with rasterio's options of the part to read."""
+    values = source.read(list(facts.bands), **part)
+    valid = valid_pixels(source, **part)
+    if values.dtype.kind == "f":
+        valid &= np.isfinite(values).all(axis=0)
+    if facts.nodata is not None:
+        valid &= (values != facts.nodata).any(axis=0)
+    return values, valid
 
 
-@contextmanager
-def open_raster(path: Path, grid: Grid | None = None) -> Iterator[rasterio.DatasetReader]:
-    """Open a raster to read it, resampled to `grid` if that has other pixels.
-
-    Raises:
-        DataError: if it cannot be read, now or inside the block.
-    """
-    if not path.exists() and not str(path).startswith(("/vsi", "http", "s3:")):
-        raise DataError(f"{path} does not exist")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            with rasterio.open(path) as source, _on_grid(source, grid) as seen:
-                yield seen
-    except RasterioIOError as error:
-        raise DataError(
-            f"{path}: not a readable raster ({_one_line(error)}); replace it or leave it out"
-        ) from error
+def _valid_pixels(values: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
+    pixels = values.reshape(len(values), -1)
+    return pixels if valid.all() else pixels[:, valid.ravel()]
 
 
-def _on_grid(
-    source: rasterio.DatasetReader, grid: Grid | None
-) -> AbstractContextManager[rasterio.DatasetReader]:
-    if grid is None or (grid.height, grid.width) == source.shape:
-        return nullcontext(source)
-    crs = grid.crs.to_wkt()
-    resampled: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
-        source,
-        src_crs=crs,
-        crs=crs,
-        transform=grid.transform,
-        height=grid.height,
-        width=grid.width,
-        resampling=Resampling.average if grid.height < source.height else Resampling.bilinear,
-        add_alpha=source.nodata is None and ColorInterp.alpha not in source.colorinterp,
+def _is_whole_numbers(facts: RasterFacts) -> bool:
+    return np.dtype(facts.dtype).kind in "iu"
+
+
+def _meaningless(facts: RasterFacts) -> float | None:
+    """Return the value that resampling must leave out if the file names none."""
+    return math.nan if facts.nodata is None and not _is_whole_numbers(facts) else facts.nodata
+
+
+def _bands(
+    path: Path, source: rasterio.DatasetReader, wanted: tuple[int | str, ...] | None
+) -> tuple[int, ...]:
+    if wanted is not None:
+        return tuple(_band(path, source, band) for band in wanted)
+    found = zip(source.indexes, source.colorinterp, strict=True)
+    bands = tuple(number for number, color in found if color != ColorInterp.alpha)
+    if not bands:
+        raise DataError(f"{path}: has an alpha band only, expected one of an image")
+    return bands
+
+
+def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
+    if isinstance(wanted, int):
+        if wanted not in source.indexes:
+            raise DataError(
+                f"{path}: has bands 1 to {source.count}, expected a band {wanted} as well"
+            )
+        return wanted
+    names = [(name or "").strip() for name in source.descriptions]
+    found = [i for i, name in enumerate(names, 1) if name.lower() == wanted.strip().lower()]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(name for name in names if name) or "no descriptions"
+    raise DataError(
+        f"{path}: has {len(found) or 'no'} bands with the description {wanted!r}, expected one; "
+        f"its {source.count} bands have {known}; a band can be chosen by its number, from 1"
     )
-    return resampled
 
 
-@contextmanager
-def open_new(path: Path, **profile: Any) -> Iterator[Any]:  # noqa: ANN401 - rasterio's options
-    """Open a new raster to write it; what GDAL cannot write becomes an OSError."""
-    try:
-        with rasterio.open(path, "w", **profile) as target:
-            yield target
-    except RasterioIOError as error:
-        raise OSError(f"{path}: {_one_line(error)}") from error
-
-
-def _crs(path: Path, found: rasterio.crs.CRS | None) -> CRS | None:
-    """Return the CRS of a raster; None if it has none, or a local one with no place on earth."""
-    if found is None:
-        return None
-    try:
-        crs = CRS.from_user_input(found.to_wkt())
-    except CRSError as error:
+def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -> str:
+    found = sorted({str(source.dtypes[i - 1]) for i in bands})
+    if len(found) > 1:
         raise DataError(
-            f"{path}: its coordinate system cannot be understood ({_one_line(error)})"
-        ) from error
-    return None if crs.type_name == "Engineering CRS" else crs
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error.__cause__ or error).split())
+            f"{path}: bands of {' and '.join(found)} found, expected one type of pixels; "
+            "choose those of one type with imagery.bands"
+        )
+    if found[0].startswith("complex"):
+        raise DataError(
+            f"{path}: pixels are complex numbers ({found[0]}), expected real ones; convert them, "
+            "for example to their amplitude"
+        )
+    return found[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.errors import DataError, MissingInputError
-from roadseg.io.files import whole
+from roadseg.io.files import is_virtual, whole
 
 _VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "geopandas", "numpy")
 
@@ -42,8 +42,11 @@ def key_of(settings: Mapping[str, Any], inputs: Iterable[str]) -> str:
 
 
 def file_facts(paths: Iterable[Path]) -> list[str]:
-    """Return name, size and modification time of files, to notice when they change."""
-    return [f"{p} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths]
+    """Return name, size and modification time of files, to notice when they change.
+
+    Of a GDAL path into an archive or the network only the name is known.
+    """
+    return [str(p) if is_virtual(p) else _file_fact(p) for p in paths]
 
 
 def versions() -> dict[str, str]:
@@ -102,10 +105,14 @@ class StageRecord:
 def read_key(path: Path) -> str:
     """Return the key of a finished stage: what a later stage's outputs depend on.
 
+    Scenes that failed and were skipped are part of it.
+
     Raises:
         MissingInputError: if the stage has not reached its end.
     """
-    return str(_finished(path)["key"])
+    found = _finished(path)
+    failed = found["summary"].get("failed")
+    return key_of({"without": sorted(failed)}, [found["key"]]) if failed else str(found["key"])
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -115,6 +122,11 @@ def read_summary(path: Path) -> dict[str, Any]:
         MissingInputError: if the stage has not reached its end.
     """
     return dict(_finished(path)["summary"])
+
+
+def _file_fact(path: Path) -> str:
+    found = path.stat()
+    return f"{path} {found.st_size} {found.st_mtime_ns}"
 
 
 def _finished(path: Path) -> dict[str, Any]:

@@ -1,24 +1,36 @@
-"""Road labels: read lines and their speeds from any vector file."""
+"""Road labels: read lines and polygons with their speeds and widths from any vector file."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyogrio
-import pyogrio.raw
 import shapely
-from numpy.typing import NDArray
-from pyogrio.errors import DataLayerError, DataSourceError
 from pyproj import CRS
-from pyproj.exceptions import CRSError
+from pyproj.exceptions import ProjError
 
-from roadseg.core.roads import Roads, clean_lines
-from roadseg.core.speeds import SPEED_FIELDS, is_no_road, road_speed
+from roadseg.core.grid import DEGREES, transformer
+from roadseg.core.roads import Roads, Shapes, clean_shapes, drop_duplicates
+from roadseg.core.schemes import (
+    Scheme,
+    SchemeName,
+    choose_scheme,
+    read_attributes,
+    wanted_keys,
+)
 from roadseg.errors import DataError
+from roadseg.io.geoparquet import SUFFIXES as PARQUET_SUFFIXES
+from roadseg.io.geoparquet import read_geoparquet
+from roadseg.io.vectors import SUFFIXES as OGR_SUFFIXES
+from roadseg.io.vectors import VectorFile, read_vectors
 
-SUFFIXES = (".geojson", ".json", ".gpkg", ".shp", ".fgb")
+SUFFIXES = (*OGR_SUFFIXES, *PARQUET_SUFFIXES)
+
+_ANY_SCHEME = Scheme()
+_FARTHEST_DEGREES = 360.0
 
 
 @dataclass(frozen=True)
@@ -26,101 +38,119 @@ class LabelFile:
     """What a label file holds.
 
     Attributes:
-        roads: its lines, in its own CRS.
+        roads: its lines and polygons, in its own CRS.
         features: number of features found.
-        dropped: number of pieces left out, by reason.
+        dropped: number of features, or of pieces of them, left out, by reason.
         keys: names of the attributes found.
+        scheme: what the attributes mean; never "auto".
+        repaired: number of polygons that were invalid and made valid.
     """
 
     roads: Roads
     features: int
     dropped: Counter[str]
     keys: tuple[str, ...]
+    scheme: SchemeName
+    repaired: int = 0
 
 
-def read_roads(path: Path, *, default_mph: float, crs: CRS | None = None) -> LabelFile:
-    """Read the road lines of a vector file.
+def read_roads(path: Path, *, scheme: Scheme = _ANY_SCHEME, crs: CRS | None = None) -> LabelFile:
+    """Read the roads of a vector file.
 
     Args:
-        path: any file OGR reads.
-        default_mph: speed of roads whose attributes say nothing of it.
-        crs: coordinate system to use for a file that does not name its own.
+        path: a file that OGR reads, also in a .zip or .gz, a /vsi path, or GeoParquet. Of
+            several layers it is the first with lines, or else with polygons.
+        scheme: what its attributes mean.
+        crs: coordinate system to use for a file that does not name a known one.
 
     Raises:
-        DataError: if the file cannot be read, has no CRS, or has features of which none is a
-            line. A file without any feature is fine: a scene without roads.
+        DataError: if the file cannot be read whole, has no known CRS or not the attribute that
+            the scheme needs, or has features of which none is a road. A file without any
+            feature is fine: a scene without roads.
     """
-    meta, _, wkb, values = _read(path)
-    columns = dict(zip(meta["fields"], values, strict=True))
-    lines, owner, dropped = clean_lines(_geometries(path, wkb))
-    is_road = np.array([not is_no_road(value) for value in columns.get("highway", ())], dtype=bool)
-    if "highway" in columns and not is_road[owner].all():
-        dropped["no road for cars"] = int(np.sum(~is_road[owner]))
-        lines, owner = lines[is_road[owner]], owner[is_road[owner]]
-    if len(wkb) and not len(lines):
-        reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-        raise DataError(f"{path}: none of its {len(wkb)} features is a road line ({reasons})")
-    mph, source = _speeds(columns, len(wkb), default_mph)
+    file = _read(path, scheme)
+    with _naming(path):
+        attributes = read_attributes(file.columns, len(file.geometries), scheme)
+    cleaned = clean_shapes(file.geometries)
+    reason = attributes.left_out[cleaned.owner]
+    owner = cleaned.owner[reason == ""]
+    roads, duplicates = drop_duplicates(
+        Roads(
+            crs=_crs(path, file, cleaned.shapes, crs),
+            shapes=cleaned.shapes[reason == ""],
+            speed_mph=attributes.mph[owner],
+            speed_source=attributes.source[owner],
+            width_m=attributes.width_m[owner],
+        )
+    )
+    dropped = cleaned.dropped + Counter(reason[reason != ""].tolist())
+    dropped.update({"null": -file.broken, "broken": file.broken, "duplicate": duplicates})
+    if (reason == "").all():  # a file of footways only is a scene without roads
+        _require_roads(path, file, roads, +dropped)
     return LabelFile(
-        roads=Roads(_crs(path, meta["crs"], crs), lines, mph[owner], source[owner]),
-        features=len(wkb),
-        dropped=dropped,
-        keys=tuple(meta["fields"]),
+        roads=roads,
+        features=len(file.geometries),
+        dropped=+dropped,
+        keys=file.keys,
+        scheme=choose_scheme(file.keys) if scheme.name == "auto" else scheme.name,
+        repaired=cleaned.repaired,
     )
 
 
-def _read(path: Path) -> Any:  # noqa: ANN401 - pyogrio's tuple
-    if not path.exists():
-        raise DataError(f"{path} does not exist")
-    if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty, expected a vector file with road lines")
+def _read(path: Path, scheme: Scheme) -> VectorFile:
+    def choose(keys: tuple[str, ...]) -> list[str]:
+        with _naming(path):
+            return wanted_keys(keys, scheme)
+
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return read_geoparquet(path, choose)
+    return read_vectors(path, choose)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in what is said of its attributes."""
     try:
-        return pyogrio.raw.read(path, layer=_line_layer(path), datetime_as_string=True)
-    except (DataSourceError, DataLayerError, ValueError) as error:
-        reason = " ".join(str(error).split("; It might help")[0].split())
-        raise DataError(
-            f"{path}: not a readable vector file ({reason}), expected GeoJSON, GeoPackage or so"
-        ) from error
+        yield
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
 
 
-def _line_layer(path: Path) -> str:
-    """Return the first layer that holds lines, else the first: nodes may lie before edges."""
-    layers = [(str(name), str(kind)) for name, kind in pyogrio.list_layers(path)]
-    return next((name for name, kind in layers if "LineString" in kind), layers[0][0])
+def _crs(path: Path, file: VectorFile, shapes: Shapes, given: CRS | None) -> CRS:
+    """Return the CRS of a file, or the one given where it names none that is known."""
+    if file.crs is None:
+        reason = "no coordinate system found"
+    elif file.is_assumed and _are_beyond_degrees(shapes):
+        west, south, *_ = shapely.total_bounds(shapes)
+        reason = f"names no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
+    elif (found := _known(file.crs)) is not None:
+        return found
+    else:
+        reason = f"its coordinate system {file.crs!r:.120} is not known"
+    if given is None:
+        raise DataError(f"{path}: {reason}; set labels.crs to the one it is in, such as EPSG:32611")
+    return given
 
 
-def _geometries(path: Path, wkb: NDArray[np.object_] | None) -> NDArray[np.object_]:
-    if wkb is None:
-        raise DataError(f"{path}: has no geometry, expected road lines")
-    with np.errstate(invalid="ignore"):  # coordinates that are NaN are counted later
-        return np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
+def _are_beyond_degrees(shapes: Shapes) -> bool:
+    """Say whether no shape can be in degrees, not even with x and y swapped."""
+    is_far = (np.abs(shapely.bounds(shapes)) > _FARTHEST_DEGREES).any(axis=1)
+    return len(shapes) > 0 and bool(np.all(is_far))
 
 
-def _crs(path: Path, found: str | None, given: CRS | None) -> CRS:
-    if found is None:
-        if given is None:
-            raise DataError(
-                f"{path}: no coordinate system found, expected one such as EPSG:4326; "
-                "set labels.crs if you know it"
-            )
-        return given
+@lru_cache(maxsize=64)  # a CRS is slow to make from WKT
+def _known(text: str) -> CRS | None:
+    """Return a CRS that has a place on earth."""
     try:
-        return CRS.from_user_input(found)
-    except CRSError as error:
-        raise DataError(
-            f"{path}: its coordinate system {found!r} is not known; set labels.crs"
-        ) from error
+        found = CRS.from_user_input(text)
+        transformer(found, DEGREES)  # fails for coordinates of a drawing or a building site
+    except ProjError:
+        return None
+    return None if found.name.startswith("Undefined") else found  # what GeoPackages call none
 
 
-def _speeds(
-    columns: dict[str, NDArray[Any]], features: int, default_mph: float
-) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    known = {key: columns[key] for key in SPEED_FIELDS if key in columns}
-    found = [
-        road_speed({key: column[i] for key, column in known.items()}, default_mph=default_mph)
-        for i in range(features)
-    ]
-    return (
-        np.array([speed.mph for speed in found], dtype=np.float64),
-        np.array([speed.source for speed in found], dtype=np.str_),
-    )
+def _require_roads(path: Path, file: VectorFile, roads: Roads, dropped: Counter[str]) -> None:
+    features = len(file.geometries)
+    if features and not len(roads.shapes):
+        reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+        raise DataError(f"{path}: none of its {features} features is a road ({reasons})")

@@ -12,12 +12,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import SpeedBins
 from roadseg.errors import CheckpointError
 from roadseg.io.files import whole
 from roadseg.io.records import write_json
 from roadseg.learn.models import build_model
 
-_FORMAT = 1
+_FORMAT = 2
 _METADATA = "roadseg"  # key under which the facts stand in the file
 _MODEL = "model."
 _OPTIMIZER = "optimizer."
@@ -31,7 +32,8 @@ class Checkpoint:
 
     Attributes:
         model: from normalised windows to logits, in evaluation mode.
-        facts: architecture, encoder, in_channels, classes, bands, scaling, epoch, score, ...
+        facts: architecture, encoder, in_channels, classes, bin_edges, bin_unit, scaling, epoch,
+            score, and what the caller of `train` adds: bands, gsd_m, resample_m, nodata, ...
     """
 
     model: nn.Module
@@ -41,6 +43,11 @@ class Checkpoint:
     def scaling(self) -> Scaling:
         """How bands become the bytes that this network knows."""
         return Scaling.from_json(self.facts["scaling"])
+
+    @property
+    def bins(self) -> SpeedBins:
+        """Speed bins that its first logits stand for; one more logit is any road."""
+        return SpeedBins(tuple(self.facts["bin_edges"]), self.facts["bin_unit"])
 
 
 def checkpoint_path(folder: Path, which: str) -> Path:
@@ -58,6 +65,9 @@ def save_checkpoint(
     """Write a checkpoint so that a reader finds the old one or the new one, never a half.
 
     The facts also go to `<which>.json`, for people; nothing reads them from there.
+
+    Raises:
+        OutputError: if it cannot be written (a full disk).
     """
     facts = {"format": _FORMAT, **facts}
     tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
@@ -67,7 +77,10 @@ def save_checkpoint(
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_json(folder / f"{which}.json", facts)
     with whole(checkpoint_path(folder, which)) as partial:
-        save_file(on_cpu, partial, metadata={_METADATA: json.dumps(facts)})
+        try:
+            save_file(on_cpu, partial, metadata={_METADATA: json.dumps(facts)})
+        except SafetensorError as error:
+            raise OSError(str(error)) from error  # which `whole` reports with the final name
 
 
 def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:

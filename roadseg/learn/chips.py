@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from roadseg.core.grid import Grid
 from roadseg.core.masks import BACKGROUND, IGNORE
 from roadseg.core.scaling import Scaling
 from roadseg.core.windows import Window, cover
 from roadseg.errors import DataError
-from roadseg.io.rasters import read_window
+from roadseg.io.masks import read_mask
+from roadseg.io.rasters import RasterFacts, read_window
 from roadseg.learn.augment import Augmenter
 
 _DRAWS = 4  # positions tried for a training window until it shows a road
@@ -30,18 +30,16 @@ class Chip:
     """A window of a scene, with its mask.
 
     Attributes:
-        image: raster of the scene.
-        mask: uint8 raster of the whole scene: 0 background, 1..7 speed bin, 255 ignore.
+        scene: the raster, its bands to use, and the grid that mask and window count in.
+        mask: uint8 raster of the whole scene: 0 background, else the speed bin, 255 ignore.
         window: row, col, height and width of the chip in the scene.
         scaling: how the bands become uint8.
-        grid: the grid that mask and window count in, where the image is resampled to it.
     """
 
-    image: Path
+    scene: RasterFacts
     mask: Path
     window: Window
     scaling: Scaling
-    grid: Grid | None = None
 
 
 class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
@@ -58,18 +56,16 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
         self,
         chips: Sequence[Chip],
         *,
-        bands: tuple[int, ...],
         window_px: int,
         windows_per_chip: int,
         seed: int,
     ) -> None:
-        """Draw `windows_per_chip` windows of each chip an epoch; `bands` count from 1."""
+        """Draw `windows_per_chip` windows of each chip an epoch."""
         self._chips = list(chips)
-        self._bands = bands
         self._window_px = window_px
         self._per_chip = windows_per_chip
         self._seed = seed
-        self._augment = Augmenter(len(bands))
+        self._augment = Augmenter(len(self._chips[0].scene.bands))
 
     def __len__(self) -> int:
         """Windows of one epoch."""
@@ -80,7 +76,7 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
         chip = self._chips[index % len(self) // self._per_chip]
         rng = np.random.default_rng([self._seed, index])
         area, mask = self._draw(chip, rng)
-        image, mask = _read_image(chip, area, self._bands, mask)
+        image, mask = _read_image(chip, area, mask)
         image, mask = _fill(image, self._window_px, 0), _fill(mask, self._window_px, IGNORE)
         image, mask = self._augment(image, mask, seed=int(rng.integers(2**32)))
         return torch.from_numpy(image), torch.from_numpy(mask)
@@ -88,7 +84,7 @@ class TrainingWindows(Dataset[tuple[Tensor, Tensor]]):
     def _draw(self, chip: Chip, rng: np.random.Generator) -> tuple[Window, Bytes]:
         for _ in range(_DRAWS):
             area = self._random_area(chip.window, rng)
-            mask = _read_mask(chip, area)
+            mask = read_mask(chip.mask, area)
             has_road = bool(np.any((mask != BACKGROUND) & (mask != IGNORE)))
             if has_road or area == chip.window or rng.random() < _KEEP_EMPTY:
                 break
@@ -108,9 +104,8 @@ class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
     ignored in their masks, and so is what lies beyond a chip smaller than a window.
     """
 
-    def __init__(self, chips: Sequence[Chip], *, bands: tuple[int, ...], window_px: int) -> None:
-        """Cover the chips with windows; `bands` count from 1."""
-        self._bands = bands
+    def __init__(self, chips: Sequence[Chip], *, window_px: int) -> None:
+        """Cover the chips with windows."""
         self._window_px = window_px
         self._windows = [
             (chip, window)
@@ -128,7 +123,7 @@ class ValidationWindows(Dataset[tuple[Tensor, Tensor]]):
         row, col, height, width = chip.window
         rows, cols = min(height, self._window_px), min(width, self._window_px)
         area = Window(row + window.row, col + window.col, rows, cols)
-        image, mask = _read_image(chip, area, self._bands, _read_mask(chip, area))
+        image, mask = _read_image(chip, area, read_mask(chip.mask, area))
         mask[: -window.row % self._window_px] = IGNORE
         mask[:, : -window.col % self._window_px] = IGNORE
         image, mask = _fill(image, self._window_px, 0), _fill(mask, self._window_px, IGNORE)
@@ -154,20 +149,13 @@ class ShuffledEpoch(Sampler[int]):
         yield from (self.epoch * self._windows + order).tolist()
 
 
-def _read_mask(chip: Chip, area: Window) -> Bytes:
-    bands, _ = read_window(chip.mask, area, (1,))
-    return np.asarray(bands[0], dtype=np.uint8)
-
-
-def _read_image(
-    chip: Chip, area: Window, bands: tuple[int, ...], mask: Bytes
-) -> tuple[Bytes, Bytes]:
+def _read_image(chip: Chip, area: Window, mask: Bytes) -> tuple[Bytes, Bytes]:
     """Read and scale a window; where it holds no data, the image is 0 and the mask ignores."""
-    values, valid = read_window(chip.image, area, bands, chip.grid)
+    values, valid = read_window(chip.scene, area)
     try:
         scaled = chip.scaling.apply(values)
     except ValueError as error:
-        raise DataError(f"{chip.image}: {error}; run `roadseg prepare` again") from error
+        raise DataError(f"{chip.scene.path}: {error}; run `roadseg prepare` again") from error
     return np.where(valid, scaled, np.uint8(0)), np.where(valid, mask, np.uint8(IGNORE))
 
 

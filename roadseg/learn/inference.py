@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from roadseg.core.scaling import Scaling
 from roadseg.core.windows import Floats, Known, Piece, Rows, Window, blend, cover
 from roadseg.learn.devices import Device
-from roadseg.learn.models import CLASSES, Normalise, check_window
+from roadseg.learn.models import Normalise, check_window
 
 Reader = Callable[[Window], tuple[NDArray[np.uint8], Known]]
 
@@ -19,6 +19,7 @@ def predict_windows(
     model: nn.Module,
     reader: Reader,
     *,
+    classes: int,
     height: int,
     width: int,
     window_px: int,
@@ -35,6 +36,7 @@ def predict_windows(
         model: from normalised windows to logits; it is moved to the device, in evaluation mode.
         reader: reads a window in whole, also where it reaches beyond the scene: scaled bands,
             uint8 (band, row, col), and which pixels hold data, (row, col).
+        classes: number of logits that the model gives for each pixel.
         height: rows of the scene.
         width: columns of the scene.
         window_px: side of the windows, a multiple of 32.
@@ -44,8 +46,8 @@ def predict_windows(
         device: where the network runs.
 
     Yields:
-        Rows from top to bottom: the first row, probabilities 0..1 as float32 (8, row, col), 0
-        where there is no data, and which pixels hold data.
+        Rows from top to bottom: the first row, probabilities 0..1 as float32 (class, row, col),
+        0 where there is no data, and which pixels hold data.
 
     Raises:
         ConfigError: if the networks cannot work on windows of this size.
@@ -54,7 +56,7 @@ def predict_windows(
     network = device.to(nn.Sequential(Normalise(scaling), model)).eval()
     windows = cover(height, width, window_px=window_px, overlap_px=overlap_px)
     pieces = _predict(network, device, map(reader, windows), windows, batch_size)
-    yield from blend(pieces, classes=CLASSES, height=height, width=width)
+    yield from blend(pieces, classes=classes, height=height, width=width)
 
 
 def _predict(

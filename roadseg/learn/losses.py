@@ -5,7 +5,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from roadseg.core.masks import IGNORE
-from roadseg.core.speeds import BINS
 
 _EPSILON = 1e-5  # keeps the dice of an empty batch defined
 
@@ -18,29 +17,30 @@ def road_loss(
     Source: CRESI (SpaceNet 5), whose mask knows no ignored pixels.
 
     Args:
-        logits: shape (n, 8, row, col), any float type.
-        mask: uint8, shape (n, row, col): 0 background, 1..7 speed bin, 255 ignore.
+        logits: shape (n, bins + 1, row, col), any float type.
+        mask: uint8, shape (n, row, col): 0 background, 1..bins speed bin, 255 ignore.
         focal: weight of the focal loss.
         dice: weight of the dice loss.
         gamma: how strongly the focal loss looks away from pixels that are already right.
     """
-    logits, wanted = logits.float(), targets(mask)
+    logits, wanted = logits.float(), targets(mask, bins=logits.shape[1] - 1)
     valid = (mask != IGNORE).unsqueeze(1).float()
     of_focal = focal_loss(logits, wanted, valid, gamma=gamma)
     return focal * of_focal + dice * dice_loss(logits, wanted, valid)
 
 
-def targets(mask: Tensor) -> Tensor:
+def targets(mask: Tensor, *, bins: int) -> Tensor:
     """Return what the network should say: a 0/1 float plane for each speed bin and any road.
 
     Args:
-        mask: uint8, shape (n, row, col): 0 background, 1..7 speed bin, 255 ignore.
+        mask: uint8, shape (n, row, col): 0 background, 1..bins speed bin, 255 ignore.
+        bins: number of speed bins.
 
     Returns:
-        Shape (n, 8, row, col), channels_last; all 0 at ignored pixels.
+        Shape (n, bins + 1, row, col), channels_last; all 0 at ignored pixels.
     """
-    bins = torch.arange(1, BINS + 1, dtype=mask.dtype, device=mask.device)
-    each = mask.unsqueeze(-1) == bins
+    numbers = torch.arange(1, bins + 1, dtype=mask.dtype, device=mask.device)
+    each = mask.unsqueeze(-1) == numbers
     return torch.cat([each, each.any(-1, keepdim=True)], dim=-1).permute(0, 3, 1, 2).float()
 
 

@@ -10,10 +10,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from roadseg.core.scaling import Scaling
-from roadseg.core.speeds import BINS
 from roadseg.errors import ConfigError, RoadsegError
 
-CLASSES = BINS + 1  # one logit for each speed bin, the last for any road
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
 
@@ -24,7 +22,7 @@ def build_model(
     encoder: str = "resnet34",
     encoder_weights: str | None,
     in_channels: int,
-    classes: int = CLASSES,
+    classes: int,
 ) -> nn.Module:
     """Build a network from float windows (window, band, row, col) to logits of the same size.
 
@@ -37,7 +35,7 @@ def build_model(
         encoder_weights: name of pretrained encoder weights, downloaded at first use; None
             draws weights from torch's generator.
         in_channels: bands; pretrained weights are spread over other numbers than 3.
-        classes: logits for each pixel.
+        classes: logits for each pixel: one for each speed bin, the last for any road.
 
     Raises:
         ConfigError: if a name is unknown, or the parts do not go together.

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from roadseg.core.masks import BACKGROUND, IGNORE
 from roadseg.core.pixel_metrics import Counts
 from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import SpeedBins
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.io.records import versions
 from roadseg.learn.augment import use_one_thread
@@ -30,7 +31,7 @@ from roadseg.learn.chips import Chip, ShuffledEpoch, TrainingWindows, Validation
 from roadseg.learn.devices import Device
 from roadseg.learn.history import Row, best_row, has_ended, read_history, write_metrics
 from roadseg.learn.losses import road_loss
-from roadseg.learn.models import CLASSES, Normalise, build_model, check_window
+from roadseg.learn.models import Normalise, build_model, check_window
 
 _log = logging.getLogger(__name__)
 _CHECK_EVERY = 20  # steps between looks at the loss, each of which waits for the device
@@ -44,7 +45,7 @@ def train(
     folder: Path,
     *,
     facts: Mapping[str, Any],
-    bands: tuple[int, ...],
+    bins: SpeedBins,
     architecture: str,
     encoder: str,
     encoder_weights: str | None,
@@ -75,9 +76,9 @@ def train(
         training: chips to learn from.
         validation: chips to measure on.
         folder: where checkpoints and metrics are written.
-        facts: JSON values to keep in the checkpoint beside those known here (GSD, dtype, ...);
+        facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...);
             a training goes on only with the same ones.
-        bands: bands to read, from 1.
+        bins: speed bins of the masks.
         architecture: name in segmentation-models.
         encoder: name in segmentation-models.
         encoder_weights: name of pretrained weights, None to start from scratch.
@@ -108,14 +109,15 @@ def train(
     """
     check_window(window_px)
     scaling = _shared_scaling([*training, *validation])
+    shape = {"in_channels": len(scaling.mean), "classes": bins.count + 1}
     settings = {
         **facts,
         "architecture": architecture,
         "encoder": encoder,
         "encoder_weights": encoder_weights,
-        "in_channels": len(bands),
-        "classes": CLASSES,
-        "bands": bands,
+        **shape,
+        "bin_edges": bins.edges,
+        "bin_unit": bins.unit,
         "scaling": asdict(scaling),
         "window_px": window_px,
         "windows_per_chip": windows_per_chip,
@@ -140,7 +142,7 @@ def train(
             architecture=architecture,
             encoder=encoder,
             encoder_weights=None if history else encoder_weights,
-            in_channels=len(bands),
+            **shape,
         )
     network = device.to(nn.Sequential(Normalise(scaling), model))
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
@@ -150,7 +152,7 @@ def train(
         _log.info("%s: going on after epoch %d", folder, len(history))
 
     windows = TrainingWindows(
-        training, bands=bands, window_px=window_px, windows_per_chip=windows_per_chip, seed=seed
+        training, window_px=window_px, windows_per_chip=windows_per_chip, seed=seed
     )
     order = ShuffledEpoch(len(windows), seed=seed)
     batches = _loader(windows, batch_size, workers, device, sampler=order, drop_last=True)
@@ -158,7 +160,7 @@ def train(
         raise ConfigError(
             f"batch_size: expected at most {len(windows)}, the windows an epoch, got {batch_size}"
         )
-    covers = ValidationWindows(validation, bands=bands, window_px=window_px)
+    covers = ValidationWindows(validation, window_px=window_px)
     validation_batches = _loader(covers, batch_size, workers, device)
 
     while not has_ended(history, epochs, patience):
@@ -302,12 +304,13 @@ def _shared_scaling(chips: Sequence[Chip]) -> Scaling:
     for chip in chips:
         if chip.scaling != first.scaling:
             raise DataError(
-                f"{chip.image} has another scaling than {first.image}, expected one for all"
+                f"{chip.scene.path} has another scaling than {first.scene.path}, "
+                "expected one for all"
             )
     return first.scaling
 
 
 def _digest(chips: Sequence[Chip]) -> str:
     """Return what tells one list of chips from another, wherever their folder lies."""
-    text = repr([(chip.image.name, tuple(chip.window)) for chip in chips])
+    text = repr([(chip.scene.path.name, tuple(chip.window)) for chip in chips])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -16,7 +16,7 @@ from roadseg.core.city.streets import Street, draw_streets, scene_labels
 from roadseg.core.grid import DEGREES, Grid
 from roadseg.core.roads import reproject
 from roadseg.io.files import whole
-from roadseg.io.rasters import new_profile, open_new
+from roadseg.io.gdal import new_profile, open_new
 
 _CRS = CRS.from_epsg(32611)
 _ORIGIN_M = (660_000.0, 4_000_000.0)  # where the city lies in UTM zone 11

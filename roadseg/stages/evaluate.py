@@ -2,14 +2,17 @@
 
 import csv
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.config import Config, crs_setting
 from roadseg.core.cleaning import merge_chains
 from roadseg.core.clipping import clip_graph
+from roadseg.core.extraction import CERTAIN, find_graph
 from roadseg.core.graph_metrics import apls
 from roadseg.core.graphs import RoadGraph, graph_from_lines
 from roadseg.core.masks import BACKGROUND, IGNORE
@@ -21,14 +24,20 @@ from roadseg.core.travel import add_travel
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.files import whole
 from roadseg.io.graphs import read_graph
+from roadseg.io.mask_labels import is_mask_file
+from roadseg.io.masks import read_mask
 from roadseg.io.pictures import draw_comparison
-from roadseg.io.probabilities import CERTAIN, Probability, read_probability
-from roadseg.io.rasters import read_facts, read_mask, read_sample
+from roadseg.io.probabilities import Probability, read_probability
+from roadseg.io.rasters import read_preview
 from roadseg.io.records import StageRecord, read_json, read_key, read_summary
-from roadseg.io.roads import read_roads
+from roadseg.io.roads import LabelFile, read_roads
+from roadseg.scenes import scene_facts
+from roadseg.settings import Config, LabelsConfig, crs_setting, label_scheme
 from roadseg.workspace import Workspace, require
 
 _PICTURE_PX = 1500  # a larger scene is thinned for its picture
+
+LabelReader = Callable[[Path], LabelFile]
 
 
 @dataclass(frozen=True)
@@ -97,11 +106,12 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         if folds[chip.name] == predicted["fold"]:
             chips_of.setdefault(chip.scene, []).append(chip)
     scores: list[ChipScore] = []
+    labels = lru_cache(maxsize=2)(partial(_read_labels, config.labels))
     for number, (name, chips) in enumerate(chips_of.items()):
-        found = _read_scene(config, workspace, listed.scene(name))
+        found = _read_scene(config, workspace, listed.scene(name), labels)
         scores += [_score_chip(config, found, chip) for chip in chips]
         if number < config.evaluate.pictures:
-            _draw(workspace, listed.scene(name), found, bands=config.imagery.bands)
+            _draw(config, workspace, listed.scene(name), found)
     _write_table(workspace, scores)
     summary = _pool(scores, fold=predicted["fold"], threshold=config.graph.threshold)
     record.finish(asdict(summary))
@@ -116,25 +126,40 @@ class _Scene:
     predicted: RoadGraph
 
 
-def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
+def _read_scene(
+    config: Config, workspace: Workspace, scene: SceneRecord, labels: LabelReader
+) -> _Scene:
+    mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
-    probability = read_probability(path, crs=crs_setting(config.imagery.crs, "imagery.crs"))
-    labels = read_roads(
-        scene.labels,
-        default_mph=config.labels.default_speed_mph,
-        crs=crs_setting(config.labels.crs, "labels.crs"),
-    )
+    probability = read_probability(path, gsd_m=config.imagery.gsd_m)
+    roads = None if is_mask_file(scene.labels) else labels(scene.labels).roads
+    if roads is None or roads.has_areas:
+        reference = _traced(config, read_probability(mask, gsd_m=config.imagery.gsd_m))
+    else:
+        on_scene, _ = roads_on(probability.grid, roads)
+        reference = _of_lines(on_scene)
     return _Scene(
-        mask=read_mask(require(workspace.mask(scene.name), made_by="prepare")),
+        mask=read_mask(mask),
         probability=probability,
-        reference=_reference(roads_on(probability.grid, labels.roads, margin_m=0)),
+        reference=reference,
         predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
     )
 
 
-def _reference(roads: Roads) -> RoadGraph:
+def _read_labels(options: LabelsConfig, path: Path) -> LabelFile:
+    crs = crs_setting(options.crs, "labels.crs")
+    return read_roads(path, scheme=label_scheme(options), crs=crs)
+
+
+def _traced(config: Config, mask: Probability) -> RoadGraph:
+    """Trace the roads of labels that are areas, which have no centreline, as `graph` does."""
+    options = config.graph.model_dump()
+    return find_graph(mask.road, mask.grid, bins=mask.bins, speed_bins=mask.speed_bins, **options)
+
+
+def _of_lines(roads: Roads) -> RoadGraph:
     speed_kph = roads.speed_mph * KPH_PER_MPH
-    graph = graph_from_lines(roads.lines, roads.crs, {"speed_kph": speed_kph})
+    graph = graph_from_lines(roads.shapes, roads.crs, {"speed_kph": speed_kph})
     return add_travel(graph, graph.attributes["speed_kph"])
 
 
@@ -160,11 +185,9 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
     )
 
 
-def _draw(
-    workspace: Workspace, scene: SceneRecord, found: _Scene, *, bands: tuple[int, ...] | None
-) -> None:
-    facts = read_facts(scene.image, bands=bands, crs=found.probability.grid.crs)
-    pixels, _ = read_sample(scene.image, facts.bands, side=_PICTURE_PX)
+def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scene) -> None:
+    facts = scene_facts(scene.image, config.imagery)
+    pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = Scaling.from_json(read_json(workspace.scaling)).apply(pixels)
     inside = clip_graph(found.reference, found.probability.grid.footprint_m)
     path = workspace.picture(scene.name)

@@ -2,83 +2,164 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyproj import CRS
 
-from roadseg.config import Config, crs_setting
-from roadseg.core.folds import ground_blocks
-from roadseg.core.speeds import SPEED_FIELDS
-from roadseg.core.windows import cut_chips
-from roadseg.errors import ConfigError, DataError
-from roadseg.io.files import whole
-from roadseg.io.rasters import RasterFacts, read_facts
-from roadseg.io.roads import LabelFile, read_roads
-from roadseg.io.sources import find_images, find_labels
+from roadseg.choices import Choices, choose
+from roadseg.core.grid import LOCAL_CRS
+from roadseg.errors import ConfigError
+from roadseg.io.files import is_virtual, whole
+from roadseg.io.rasters import RasterFacts
+from roadseg.io.sources import file_name, image_paths, source_path
+from roadseg.settings import Config
+from roadseg.survey import ImagesFound, LabelsFound, survey_images, survey_labels
 
-_CHIP_SIDES_PX = (1300, 650, 325, 163)
-_BLOCK_SIDES_M = (500.0, 250.0, 100.0, 50.0, 25.0)
-_CHIPS_PER_FOLD = 2  # at least, where the scenes allow it
+_CLASSES = 8  # values of a mask that may be classes of roads
 
 
 @dataclass(frozen=True)
 class InitSummary:
-    """What init found, and the file it wrote."""
+    """What init found, and the file it wrote.
+
+    Attributes:
+        config: the file.
+        scenes: images found, without masks.
+        kinds: number of images by bands and type of pixels.
+        size_px: rows and columns of the first.
+        gsd_m: mean ground size of its pixels.
+        image_crs: coordinate systems of the images.
+        masks: masks of roads that were found among the images and left out.
+        unusable: images that cannot be used, and why.
+        nodata: which pixels hold no data.
+        places: how many the images show.
+        label_files: files with labels of these images.
+        label_files_read: those that were looked at; what follows is of them.
+        label_crs: their coordinate systems.
+        label_keys: their attributes, with the number of files that have them.
+        labels: features in them.
+        roads: roads in them.
+        dropped: labels left out, by reason.
+        mask_values: values of raster masks, with the number of masks that have them.
+        matches: file name of each scene's labels.
+        bare: scenes on which no road lies.
+        mask_speeds_mph: speed of each of these values, if given.
+        scheme: what the attributes mean.
+        default_mph: speed of roads whose attributes say nothing of it.
+        speed_sources: roads by the key that gave their speed.
+        widths: where the widths of roads come from.
+        folds: how many parts there are for training and testing.
+        split: what shares one.
+        chip_px: side of the chips.
+        chips: how many there will be at most.
+        block_m: side of the blocks of ground.
+    """
 
     config: str
     scenes: int
+    kinds: dict[str, int]
     size_px: tuple[int, int]
-    bands: int
-    dtype: str
     gsd_m: float
     image_crs: list[str]
+    masks: list[str]
+    unusable: dict[str, str]
+    nodata: str
+    places: int
     label_files: int
-    roads: int
+    label_files_read: int
     label_crs: list[str]
-    label_keys: list[str]
-    matches: dict[str, str]
+    label_keys: dict[str, int]
+    labels: int
+    roads: int
     dropped: dict[str, int]
+    mask_values: dict[str, int]
+    matches: dict[str, str]
+    bare: list[str]
+    mask_speeds_mph: dict[str, float]
+    scheme: str
+    default_mph: float
+    speed_sources: dict[str, int]
+    widths: str
+    folds: int
+    split: str
     chip_px: int
     chips: int
     block_m: float
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
-        rows, cols = self.size_px
-        speed_keys = ", ".join(key for key in self.label_keys if key in SPEED_FIELDS)
-        left_out = "".join(f"; left out: {n} {reason}" for reason, n in self.dropped.items())
-        image, label = next(iter(self.matches.items()))
-        lines = {
-            "images": f"{self.scenes}, such as {cols} x {rows} px with {self.bands} bands of "
-            f"{self.dtype}, {self.gsd_m:.2f} m, {_few(self.image_crs)}",
-            "labels": f"{self.roads} lines in {self.label_files} files, {_few(self.label_crs)}"
-            + left_out,
-            "matches": f"{image} has its roads in {label}"
-            + (f", and {self.scenes - 1} more" if self.scenes > 1 else ""),
-            "speeds": speed_keys or "no known key, so labels.default_speed_mph for all",
-            "chips": f"{self.chips} of at most {self.chip_px} px, split by blocks of "
-            f"{self.block_m:g} m",
+        """Say it as a table."""
+        rows = {
+            "images": self._images(),
+            "left out": f"{_few(self.masks)}, as a mask of roads" if self.masks else "",
+            "unusable": _few([f"{image}: {why}" for image, why in self.unusable.items()]),
+            "no data": self.nodata,
+            **(self._line_rows() if self.label_crs else {}),
+            "masks": self._values(),
+            "matches": self._matches(),
+            "split": self._split(),
             "weights": 'from scratch; set train.encoder_weights to "imagenet" where downloads work',
             "wrote": f"{self.config}; next: roadseg run --config {self.config}",
         }
-        return "\n".join(f"{name:<8} {text}" for name, text in lines.items())
+        return "\n".join(f"{name:<8}  {text}" for name, text in rows.items() if text)
 
+    def _images(self) -> str:
+        height, width = self.size_px
+        kinds = _few([f"{number} with {kind}" for kind, number in self.kinds.items()])
+        several = f" of {self.places} places" if self.places < self.scenes else ""
+        return (
+            f"{kinds}{several}; {width} x {height} px of {self.gsd_m:.2f} m"
+            + (" and others" if self.scenes > 1 else "")
+            + f"; {_few(self.image_crs)}"
+        )
 
-@dataclass(frozen=True)
-class _Found:
-    scenes: dict[str, RasterFacts]
-    matches: dict[str, Path]
-    files: dict[Path, LabelFile]
+    def _line_rows(self) -> dict[str, str]:
+        some = f"{self.label_files_read} of " if self.label_files_read < self.label_files else ""
+        by_default = {"default": self._by_default()}
+        sources = ", ".join(
+            f"{number} by {by_default.get(key, key)}" for key, number in self.speed_sources.items()
+        )
+        return {
+            "labels": f"{self.labels} with {self.roads} roads in {some}{_files(self.label_files)}; "
+            f"{_few(self.label_crs)}"
+            + (f"; left out: {_counted(self.dropped)}" if self.dropped else "")
+            + (f"; no road on {_few(self.bare)}" if self.bare else ""),
+            "keys": ", ".join(self.label_keys) or "none",
+            "speeds": f"scheme {self.scheme}: {sources}",
+            "widths": self.widths,
+        }
 
+    def _values(self) -> str:
+        if not self.mask_values:
+            return ""
+        text = f"{self.label_files} raster masks with the values {_few(list(self.mask_values), 8)}"
+        if self.mask_speeds_mph:
+            return f"{text}; speeds by labels.mask_speeds_mph"
+        text += f"; speed of all by {self._by_default()}"
+        roads = [value for value in self.mask_values if value != "0"]
+        if not 1 < len(roads) <= _CLASSES:
+            return text
+        own = ", ".join(f'"{value}": {self.default_mph:g}' for value in roads)
+        return f"{text}, or each its own with --set 'labels.mask_speeds_mph={{{own}}}'"
 
-@dataclass(frozen=True)
-class _Cut:
-    chip_px: int
-    places: list[tuple[int, float, float]]  # EPSG number, x and y of each chip's centre
-    block_m: float
+    def _by_default(self) -> str:
+        return f"labels.default_speed_mph ({self.default_mph:g} mph)"
+
+    def _split(self) -> str:
+        size = f" of {self.block_m:g} m" if self.split == "by blocks of ground" else ""
+        return (
+            f"{self.chips} chips of at most {self.chip_px} px into {self.folds} folds "
+            f"{self.split}{size}"
+            + ("; images of one place share a fold" if self.places < self.scenes else "")
+        )
+
+    def _matches(self) -> str:
+        image, label = next(iter(self.matches.items()))
+        more = f", and {len(self.matches) - 1} more" if len(self.matches) > 1 else ""
+        return f"{image} has its roads in {label}{more}"
 
 
 def run(
@@ -91,118 +172,121 @@ def run(
 ) -> InitSummary:
     """Look at images and labels and write a config for them to `output`.
 
-    What `settings` say beyond images, labels, chips and blocks is kept.
+    Settings that are given are kept.
     """
     if output.exists() and not force:
         raise ConfigError(f"{output} exists already; --force overwrites it")
-    images, labels = [_absolute(p) for p in images], [_absolute(p) for p in labels]
-    found = _look(images, labels, settings)
-    cut = _choose_cut(found.scenes, settings.split.folds)
-    with whole(output) as partial:
-        values = _values(settings, images, labels, cut, folder=output.absolute().parent)
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    return _summary(output, found, cut)
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
-
-
-def _look(images: list[str], labels: list[str], settings: Config) -> _Found:
-    options = settings.imagery
-    crs = crs_setting(options.crs, "imagery.crs")
-    scenes = {
-        name: read_facts(path, crs=crs, bands=options.bands, gsd_m=options.gsd_m)
-        for name, path in find_images(images).items()
-    }
-    _require_one_kind(scenes)
-    matches = find_labels(labels, {name: facts.path for name, facts in scenes.items()})
-    speed, crs = settings.labels.default_speed_mph, crs_setting(settings.labels.crs, "labels.crs")
-    files = {
-        path: read_roads(path, default_mph=speed, crs=crs) for path in sorted(set(matches.values()))
-    }
-    return _Found(scenes, matches, files)
-
-
-def _require_one_kind(scenes: Mapping[str, RasterFacts]) -> None:
-    kinds = Counter((len(facts.bands), facts.dtype) for facts in scenes.values())
-    if len(kinds) == 1:
-        return
-    examples = [
-        next(f"{f.path.name} ({n} bands of {t})" for f in scenes.values() if _kind(f) == (n, t))
-        for n, t in kinds
-    ]
-    raise DataError(
-        f"images of {len(kinds)} kinds found, such as {' and '.join(examples[:2])}; "
-        "name those of one kind, for example with a glob: --images 'folder/*_MS_*.tif' "
-        "(a config can mix types of pixels: list them in imagery.images)"
-    )
-
-
-def _kind(facts: RasterFacts) -> tuple[int, str]:
-    return len(facts.bands), facts.dtype
-
-
-def _choose_cut(scenes: Mapping[str, RasterFacts], folds: int) -> _Cut:
-    """Choose the largest chips, then the largest blocks, that still fill the folds."""
-    for chip_px in _CHIP_SIDES_PX:
-        places = [place for facts in scenes.values() for place in _places(facts, chip_px)]
-        if len(set(places)) >= _CHIPS_PER_FOLD * folds:
-            break
-    zones, centres = [zone for zone, *_ in places], np.array([xy for _, *xy in places])
-    wanted = min(_CHIPS_PER_FOLD * folds, len(set(places)))
-    for block_m in _BLOCK_SIDES_M:
-        if len(set(ground_blocks(centres, zones, block_m=block_m))) >= wanted:
-            break
-    return _Cut(chip_px, places, block_m)
-
-
-def _places(facts: RasterFacts, chip_px: int) -> list[tuple[int, float, float]]:
-    grid = facts.grid
-    windows = np.array(cut_chips(grid.height, grid.width, chip_px=chip_px), dtype=np.float64)
-    centres = grid.to_metric(windows[:, :2] + windows[:, 2:] / 2)
-    return [(grid.metric_epsg, float(x), float(y)) for x, y in centres.round(3)]
-
-
-def _values(
-    settings: Config, images: list[str], labels: list[str], cut: _Cut, *, folder: Path
-) -> dict[str, Any]:
-    values = settings.model_dump(mode="json") | {"run": "run"}
-    values["imagery"]["images"] = [_short(path, folder) for path in images]
-    values["imagery"]["chip_px"] = cut.chip_px
+    images, labels = [_absolute(text) for text in images], [_absolute(text) for text in labels]
+    skip = settings.compute.on_error == "skip"
+    found = survey_images(images, settings.imagery, skip=skip)
+    of_labels = survey_labels(labels, found.scenes, settings.labels, skip=skip)
+    choices = choose(found, of_labels, settings)
+    folder = output.absolute().parent
+    values = settings.model_dump(mode="json") | {"run": _run_folder(settings, folder)}
+    for section, chosen in choices.settings.items():
+        values[section] |= chosen
+    values["imagery"]["images"] = [_short(path, folder) for path in _image_patterns(images, found)]
     values["labels"]["roads"] = [_short(path, folder) for path in labels]
-    values["split"]["block_m"] = cut.block_m
-    values["train"]["window_px"] = min(values["train"]["window_px"], cut.chip_px // 32 * 32)
-    return values
+    with whole(output) as partial:
+        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    return _summary(output, found, of_labels, choices, values)
+
+
+def _absolute(text: str) -> str:
+    return text if "://" in text else str(source_path(text).absolute())
+
+
+def _run_folder(settings: Config, folder: Path) -> str:
+    """Return the run folder that the config names; ./run is the default, beside the config."""
+    if settings.run in {Path("run"), Path.cwd() / "run"}:
+        return "run"
+    return _short(str(settings.run.absolute()), folder)
+
+
+def _image_patterns(images: list[str], found: ImagesFound) -> list[str]:
+    """Return what names the images but not the masks among them: globs if they do, else files."""
+    if not found.masks:
+        return images
+    kept = [*(facts.path for facts in found.scenes.values()), *found.unusable]
+    globs = sorted({f"{path.parent}/*{path.suffix}" for path in kept})
+    is_on_disk = not any(is_virtual(path) for path in kept)
+    if is_on_disk and len(globs) < len(kept) and set(image_paths(globs)) == set(kept):
+        return globs
+    return sorted(map(str, kept))
 
 
 def _short(path: str, folder: Path) -> str:
     return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path
 
 
-def _summary(output: Path, found: _Found, cut: _Cut) -> InitSummary:
-    first = next(iter(found.scenes.values()))
-    files = list(found.files.values())
+def _summary(
+    output: Path,
+    images: ImagesFound,
+    labels: LabelsFound,
+    choices: Choices,
+    values: Mapping[str, Any],
+) -> InitSummary:
+    scenes = images.scenes
+    first = next(iter(scenes.values()))
+    files = list(labels.files.values())
+    cut = choices.cut
     return InitSummary(
         config=str(output),
-        scenes=len(found.scenes),
+        scenes=len(scenes),
+        kinds=dict(Counter(_kind(facts) for facts in scenes.values())),
         size_px=(first.grid.height, first.grid.width),
-        bands=len(first.bands),
-        dtype=first.dtype,
         gsd_m=round(float(np.mean(first.grid.pixel_size_m)), 4),
-        image_crs=sorted({facts.grid.crs.to_string() for facts in found.scenes.values()}),
-        label_files=len(files),
-        roads=sum(len(file.roads.lines) for file in files),
-        label_crs=sorted({file.roads.crs.to_string() for file in files}),
-        label_keys=sorted({key for file in files for key in file.keys}),
-        matches={found.scenes[name].path.name: path.name for name, path in found.matches.items()},
+        image_crs=sorted({_crs_name(facts.grid.crs) for facts in scenes.values()}),
+        masks=[file_name(path) for path in images.masks],
+        unusable={file_name(path): why for path, why in images.unusable.items()},
+        nodata=choices.nodata,
+        places=choices.places,
+        label_files=len(set(labels.matches.values())),
+        label_files_read=labels.read,
+        label_crs=sorted({_crs_name(file.roads.crs) for file in files}),
+        label_keys=dict(Counter(key for file in files for key in file.keys)),
+        labels=sum(file.features for file in files),
+        roads=sum(len(file.roads.shapes) for file in files),
         dropped=dict(sum((file.dropped for file in files), Counter[str]())),
+        mask_values={str(value): n for value, n in sorted(labels.mask_values.items())},
+        matches={name: file_name(path) for name, path in labels.matches.items()},
+        bare=list(labels.bare),
+        mask_speeds_mph={str(k): v for k, v in (values["labels"]["mask_speeds_mph"] or {}).items()},
+        scheme=values["labels"]["scheme"],
+        default_mph=values["labels"]["default_speed_mph"],
+        speed_sources=dict(
+            Counter(source for file in files for source in file.roads.speed_source.tolist())
+        ),
+        widths=choices.widths,
+        folds=values["split"]["folds"],
+        split=choices.split,
         chip_px=cut.chip_px,
-        chips=len(cut.places),
+        chips=cut.chips,
         block_m=cut.block_m,
     )
 
 
-def _few(names: list[str]) -> str:
-    shown = 3
-    return ", ".join(names[:shown]) + (f", {len(names)} in all" if len(names) > shown else "")
+def _kind(facts: RasterFacts) -> str:
+    count = len(facts.bands)
+    return f"{count} band{'s' if count > 1 else ''} of {facts.dtype}"
+
+
+def _crs_name(crs: CRS) -> str:
+    """Return the authority's number of a CRS, such as EPSG:32611, or else its name."""
+    if crs == LOCAL_CRS:
+        return "no georeference"
+    authority = crs.to_authority()
+    return ":".join(authority) if authority else str(crs.name)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in counts.items())
+
+
+def _files(number: int) -> str:
+    return f"{number} file" if number == 1 else f"{number} files"
+
+
+def _few(names: Sequence[str], shown: int = 3) -> str:
+    more = f", {len(names)} in all" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

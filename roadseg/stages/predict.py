@@ -4,13 +4,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from roadseg.config import Config, PredictConfig, crs_setting
 from roadseg.core.scaling import Scaling
 from roadseg.core.windows import Rows, Window
 from roadseg.errors import CheckpointError
@@ -23,6 +22,7 @@ from roadseg.io.sources import find_images
 from roadseg.learn.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
 from roadseg.learn.devices import Device, pick_device
 from roadseg.learn.inference import predict_windows
+from roadseg.settings import Config, ImageryConfig, PredictConfig, crs_setting
 from roadseg.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
@@ -95,16 +95,12 @@ def _predict_all(
     device = pick_device(config.compute.device, config.compute.precision)
     logger.info(device.reason)
     network = _Network(loaded, device, config.predict)
+    options = _pixel_options(config.imagery, loaded)
     crs = crs_setting(config.imagery.crs, "imagery.crs")
-    bands = tuple(loaded.facts["bands"])
-    resample_m = loaded.facts["resample_m"]
-    facts = {
-        name: read_facts(path, crs=crs, bands=bands, gsd_m=resample_m)
-        for name, path in scenes.items()
-    }
+    facts = {name: read_facts(path, crs=crs, **options) for name, path in scenes.items()}
     for scene in facts.values():
         _require_fit(scene, loaded)
-    settings = config.predict.model_dump(mode="json", exclude={"scenes"})
+    settings = config.predict.model_dump(mode="json", exclude={"scenes"}) | options
     for name, scene in facts.items():
         key = key_of(settings, file_facts([scene.path, checkpoint_path(checkpoint, "best")]))
         path = folder / f"{name}.tif"
@@ -117,6 +113,16 @@ def _predict_all(
         megapixels=sum(scene.grid.height * scene.grid.width for scene in facts.values()) / 1e6,
         folder=str(folder),
     )
+
+
+def _pixel_options(imagery: ImageryConfig, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Read pixels as in training; the config adds what the training images did not need."""
+    facts = checkpoint.facts
+    return {
+        "bands": tuple(facts["bands"]),
+        "gsd_m": facts["resample_m"] or imagery.gsd_m,
+        "nodata": imagery.nodata if facts["nodata"] is None else facts["nodata"],
+    }
 
 
 def _require_fit(scene: RasterFacts, checkpoint: Checkpoint) -> None:
@@ -142,6 +148,7 @@ def _predict(network: _Network, scene: RasterFacts, path: Path, key: str) -> Non
     rows = predict_windows(
         checkpoint.model,
         lambda window: _read(scene, window, checkpoint.scaling),
+        classes=checkpoint.bins.count + 1,
         height=grid.height,
         width=grid.width,
         window_px=network.options.window_px,
@@ -157,7 +164,8 @@ def _predict(network: _Network, scene: RasterFacts, path: Path, key: str) -> Non
         "ROADSEG_VERSION": str(checkpoint.facts["versions"]["roadseg"]),
     }
     with tqdm(total=grid.height, unit="row", desc=path.stem, disable=None, leave=False) as bar:
-        write_probability(path, _watched(rows, bar), grid, key=key, tags=tags)
+        shown = _watched(rows, bar)
+        write_probability(path, shown, grid, bins=checkpoint.bins, key=key, tags=tags)
 
 
 def _watched(rows: Iterable[Rows], bar: "tqdm[NoReturn]") -> Iterator[Rows]:
@@ -174,7 +182,7 @@ def _read(
     inside = Window(
         row, col, min(height, scene.grid.height - row), min(width, scene.grid.width - col)
     )
-    bands, valid = read_window(scene.path, inside, scene.bands, scene.grid)
+    bands, valid = read_window(scene, inside)
     beyond = ((0, height - inside.height), (0, width - inside.width))
     mirrored = np.pad(scaling.apply(bands), ((0, 0), *beyond), mode="symmetric")
     return mirrored, np.pad(valid, beyond)

@@ -5,17 +5,17 @@ import shutil
 import statistics
 from dataclasses import asdict, dataclass
 
-from roadseg.config import Config, crs_setting
 from roadseg.core.scaling import Scaling
-from roadseg.core.speeds import BIN_SPEEDS_MPH
 from roadseg.errors import ConfigError
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
-from roadseg.io.rasters import RasterFacts, read_facts
+from roadseg.io.rasters import RasterFacts
 from roadseg.io.records import StageRecord, read_json, read_key
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import pick_device
 from roadseg.learn.history import best_row
 from roadseg.learn.training import train
+from roadseg.scenes import scene_facts
+from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
@@ -67,22 +67,25 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         raise ConfigError(
             f"--fold {fold}: there are folds 0 to {max(folds.values())} (split.folds)"
         )
+    if not training:
+        raise ConfigError(f"--fold {fold}: it holds all {len(validation)} chips; see split.folds")
     device = pick_device(config.compute.device, config.compute.precision)
     logger.info(device.reason)
     scaling = Scaling.from_json(read_json(workspace.scaling))
-    scenes = _read_scenes(listed.scenes, config)
+    scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
     history = train(
         [_chip(chip, scenes, workspace, scaling) for chip in training],
         [_chip(chip, scenes, workspace, scaling) for chip in validation],
         folder,
         facts={
+            "bands": config.imagery.bands or next(iter(scenes.values())).bands,
             "gsd_m": _median_gsd_m(listed.scenes),
             "resample_m": config.imagery.gsd_m,
-            "bin_speeds_mph": BIN_SPEEDS_MPH,
+            "nodata": config.imagery.nodata,
             "fold": fold,
             "prepared_data": split_key,
         },
-        bands=next(iter(scenes.values())).bands,
+        bins=listed.bins,
         workers=config.compute.workers,
         device=device,
         started=record.begin,
@@ -105,21 +108,10 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     return summary
 
 
-def _read_scenes(scenes: tuple[SceneRecord, ...], config: Config) -> dict[str, RasterFacts]:
-    options = config.imagery
-    crs = crs_setting(options.crs, "imagery.crs")
-    return {
-        scene.name: read_facts(scene.image, crs=crs, bands=options.bands, gsd_m=options.gsd_m)
-        for scene in scenes
-    }
-
-
 def _chip(
     chip: ChipRecord, scenes: dict[str, RasterFacts], workspace: Workspace, scaling: Scaling
 ) -> Chip:
-    scene = scenes[chip.scene]
-    mask = workspace.mask(chip.scene)
-    return Chip(scene.path, mask, chip.window, scaling, scene.grid)
+    return Chip(scenes[chip.scene], workspace.mask(chip.scene), chip.window, scaling)
 
 
 def _median_gsd_m(scenes: tuple[SceneRecord, ...]) -> float:

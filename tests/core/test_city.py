@@ -18,7 +18,7 @@ from roadseg.core.city.streets import (
     junctions,
     scene_labels,
 )
-from roadseg.core.speeds import road_speed
+from roadseg.core.schemes import Scheme, read_attributes
 
 EXTENT_M = (900.0, 700.0)
 BOUNDS = (200.0, 150.0, 590.0, 540.0)
@@ -103,8 +103,10 @@ def test_a_street_outside_gives_no_label():
 def test_a_label_without_speed_implies_the_same_speed(streets):
     stated = scene_labels(streets, bounds=BOUNDS, with_speed=True)
     implied = scene_labels(streets, bounds=BOUNDS, with_speed=False)
-    for (_, one), (_, other) in zip(stated, implied, strict=True):
-        assert road_speed(other, default_mph=1) == (one["speed_mph"], "road_type")
+    columns = {key: np.array([tags[key] for _, tags in implied]) for key in implied[0][1]}
+    found = read_attributes(columns, len(implied), Scheme(name="spacenet", default_mph=1))
+    assert found.mph.tolist() == [tags["speed_mph"] for _, tags in stated]
+    assert set(found.source) == {"road_type"}
 
 
 def test_a_scene_is_three_bands_of_bytes(small_scene):

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
+import shapely
 from affine import Affine
 from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import CRS
 from rasterio import warp
 
-from roadseg.core.grid import Grid, utm_epsg
+from roadseg.core.grid import LOCAL_CRS, Grid, utm_epsg
 
 DEGREE_PIXELS = 2.7e-6
 UTM_11 = CRS.from_epsg(32611)
@@ -27,7 +28,9 @@ GRIDS = {
     "south up": Grid(CRS.from_epsg(32733), Affine(2, 0, 500000, 0, 2, 6000000), 100, 50),
     "mercator": Grid(CRS.from_epsg(3857), Affine(0.6, 0, 13044000, 0, -0.6, 4735000), 512, 512),
     "polar": Grid(CRS.from_epsg(4326), Affine(1e-4, 0, 20, 0, -1e-5, 85), 100, 100),
+    "local": Grid(LOCAL_CRS, Affine(0.9, 0, 0, 0, -0.9, 0), 600, 500),
 }
+ON_EARTH = sorted(GRIDS.keys() - {"local"})
 
 
 @pytest.fixture(params=GRIDS)
@@ -62,7 +65,9 @@ def test_rows_go_down_and_columns_to_the_right():
     assert np.allclose(xy, [[660000, 3999997], [660006, 4000000]])
 
 
-def test_metres_are_what_gdal_finds(grid):
+@pytest.mark.parametrize("name", ON_EARTH)
+def test_metres_are_what_gdal_finds(name):
+    grid = GRIDS[name]
     rows_cols = np.array([[0, 0], [3.5, 7], [grid.height, grid.width]])
     x, y = warp.transform(
         grid.crs.to_wkt(), f"EPSG:{grid.metric_epsg}", *grid.to_map(rows_cols).T.tolist()
@@ -114,6 +119,46 @@ def test_the_footprint_in_the_own_crs_spans_the_pixels():
     assert grid.footprint.bounds == pytest.approx((-115.17, 36.24 - side, -115.17 + side, 36.24))
 
 
+def test_the_corners_go_around_the_footprint(grid):
+    x, y = np.array(grid.corners_m).T
+    assert shapely.Polygon(grid.corners_m).equals(grid.footprint_m)
+    assert np.allclose(grid.from_metric(np.column_stack([x, y]))[1], [0, grid.width], atol=1e-3)
+
+
+def test_a_local_grid_is_in_metres_and_on_no_place_of_earth():
+    grid = GRIDS["local"]
+    assert grid.is_local
+    assert (grid.metric_crs, grid.metric_epsg) == (LOCAL_CRS, 0)
+    assert grid.pixel_size_m == pytest.approx((0.9, 0.9))
+
+
+@pytest.mark.parametrize("name", ON_EARTH)
+def test_a_grid_on_earth_is_not_local(name):
+    assert not GRIDS[name].is_local
+
+
+def test_metres_of_a_local_grid_are_its_map():
+    places = np.array([[10.0, 20.0]])
+    assert GRIDS["local"].to_metric(places).tolist() == [[18.0, -9.0]]
+
+
+def test_a_local_grid_has_no_degrees():
+    with pytest.raises(ValueError, match="without georeference has no place on earth"):
+        _ = GRIDS["local"].centre_degrees
+
+
+@pytest.mark.parametrize("north", [90.00001, 116.0])
+def test_a_centre_beyond_the_pole_is_an_error(north):
+    grid = Grid(CRS.from_epsg(4326), Affine(1e-9, 0, 36, 0, -1e-9, north), 10, 10)
+    with pytest.raises(ValueError, match=r"centre lies at lon 36, lat (90|116): not on earth"):
+        _ = grid.centre_degrees
+
+
+def test_a_centre_at_the_pole_is_on_earth():
+    grid = Grid(CRS.from_epsg(4326), Affine(1e-9, 0, 36, 0, -1e-9, 90), 10, 10)
+    assert grid.centre_degrees == pytest.approx((36, 90))
+
+
 @pytest.mark.parametrize(
     ("lon", "lat", "epsg"),
     [
@@ -139,7 +184,7 @@ def test_the_metric_crs_of_a_scene_is_that_of_its_centre():
     assert GRIDS["south up"].metric_crs == CRS.from_epsg(32733)
 
 
-@pytest.mark.parametrize("name", ["degrees", "utm", "rotated", "mercator"])
+@pytest.mark.parametrize("name", ["degrees", "utm", "rotated", "mercator", "local"])
 def test_a_resampled_grid_has_pixels_of_the_asked_size_on_the_same_ground(name):
     grid = GRIDS[name].resampled(1.0)
     assert grid.pixel_size_m == pytest.approx((1, 1), rel=0.01)

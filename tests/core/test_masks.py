@@ -7,11 +7,10 @@ from pyproj import CRS
 from rasterio.features import rasterize
 
 from roadseg.core.grid import Grid
-from roadseg.core.masks import burn_roads
-from roadseg.core.roads import Roads, roads_on
-from roadseg.core.speeds import speed_bin
-from roadseg.io.rasters import read_facts
-from roadseg.io.roads import read_roads
+from roadseg.core.masks import burn_roads, road_areas
+from roadseg.core.roads import Roads
+from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.core.windows import cut_blocks
 
 UTM = CRS.from_epsg(32611)
 WEST, NORTH = 660000.0, 4000000.0
@@ -26,21 +25,30 @@ def road(*rows_cols, grid=GRID):
     return shapely.LineString(grid.to_metric(np.array(rows_cols, dtype=float)))
 
 
-def burn(*roads, bins=None, buffer_m=2.0, grid=GRID):
-    lines = np.array(roads, dtype=object)
-    bins = np.array(bins or [3] * len(roads), dtype=np.uint8)
-    return burn_roads(lines, bins, grid, buffer_m=buffer_m)
+def make_roads(shapes, speeds_mph, widths_m):
+    count = len(shapes)
+    return Roads(
+        UTM,
+        np.array(shapes, dtype=object),
+        speed_mph=np.broadcast_to(np.array(speeds_mph, dtype=float), count),
+        speed_source=np.full(count, "speed_mph"),
+        width_m=np.broadcast_to(np.array(widths_m, dtype=float), count),
+    )
+
+
+def burn(*shapes, mph=25.0, width_m=4.0, grid=GRID, bins=DEFAULT_BINS):
+    return burn_roads(road_areas(make_roads(shapes, mph, width_m), grid, bins=bins), grid)
 
 
 def wander(grid, count=25):
-    """Draw bent roads all over a grid, with their speed bins."""
+    """Draw bent roads all over a grid, with their speeds."""
     random = np.random.default_rng(5)
     lines = [road(*random.uniform(-20, 320, (4, 2)), grid=grid) for _ in range(count)]
-    return np.array(lines, dtype=object), random.integers(1, 8, count).astype(np.uint8)
+    return lines, random.integers(1, 8, count) * 10.0
 
 
 def burn_by_geopandas(lines, bins, grid, *, buffer_m, crs):
-    """Do the work of burn_roads by another way."""
+    """Do the work by another way."""
     frame = geopandas.GeoDataFrame({"bin": bins}, geometry=list(lines), crs=crs)
     areas = frame.buffer(buffer_m).to_crs(grid.crs)
     mask = np.zeros((grid.height, grid.width), dtype=np.uint8)
@@ -64,17 +72,37 @@ def test_a_road_that_ends_is_rounded_there():
     assert mask[8].tolist() == [0] * 9 + [3] * 12 + [0] * 9
 
 
-@pytest.mark.parametrize(("buffer_m", "rows"), [(0.49, 0), (0.51, 2), (1.49, 2), (1.51, 4)])
-def test_a_pixel_is_road_when_its_centre_is_inside_of_the_buffer(buffer_m, rows):
-    mask = burn(road((10, -5), (10, 35)), buffer_m=buffer_m)
+@pytest.mark.parametrize(("width_m", "rows"), [(0.98, 0), (1.02, 2), (2.98, 2), (3.02, 4)])
+def test_a_pixel_is_road_when_its_centre_is_inside_of_the_width(width_m, rows):
+    mask = burn(road((10, -5), (10, 35)), width_m=width_m)
     assert (mask > 0).sum() == rows * 30
 
 
-@pytest.mark.parametrize("bins", [[2, 6], [6, 2]])
-def test_the_faster_road_wins_where_two_overlap(bins):
-    mask = burn(road((10, -5), (10, 35)), road((-5, 15), (25, 15)), bins=bins)
+def test_every_road_has_its_own_width():
+    mask = burn(road((5, -5), (5, 35)), road((15, -5), (15, 35)), width_m=[2, 6])
+    assert (mask[:, 10] > 0).tolist() == [4 <= r < 6 or 12 <= r < 18 for r in range(20)]
+
+
+def test_a_polygon_is_burnt_as_it_is():
+    mask = burn(road((2, 3), (2, 9), (6, 9), (6, 3), (2, 3)), width_m=2)
+    square = shapely.Polygon(road((2, 3), (2, 9), (6, 9), (6, 3)).coords)
+    expected = np.zeros((20, 30))
+    expected[2:6, 3:9] = 3
+    assert np.array_equal(burn(square, width_m=2), expected)
+    assert (mask > 0).sum() > (expected > 0).sum()
+
+
+@pytest.mark.parametrize("mph", [[15, 55], [55, 15]])
+def test_the_faster_road_wins_where_two_overlap(mph):
+    mask = burn(road((10, -5), (10, 35)), road((-5, 15), (25, 15)), mph=mph)
     assert (mask[8:12, 13:17] == 6).all()
     assert np.unique(mask).tolist() == [0, 2, 6]
+
+
+def test_the_bins_decide_about_the_values():
+    bins = SpeedBins((30.0, 50.0, 100.0), "km/h")
+    mask = burn(road((10, -5), (10, 35)), mph=50 / 1.609344, bins=bins)
+    assert np.unique(mask).tolist() == [0, 2]
 
 
 def test_no_road_gives_background():
@@ -86,7 +114,7 @@ def test_a_road_beside_the_scene_leaves_no_trace():
 
 
 def test_a_mask_on_pixels_of_degrees_is_as_wide_as_the_road():
-    mask = burn(road((150, -50), (150, 350), grid=DEGREES), grid=DEGREES, buffer_m=6)
+    mask = burn(road((150, -50), (150, 350), grid=DEGREES), grid=DEGREES, width_m=12)
     along_col_m = DEGREES.pixel_size_m[1]
     assert (mask[:, 150] > 0).sum() * along_col_m == pytest.approx(12, abs=along_col_m)
 
@@ -104,29 +132,17 @@ def test_every_pixel_is_road_by_its_distance_to_the_lines(grid):
 
 @pytest.mark.parametrize("grid", [GRID, DEGREES], ids=["utm", "degrees"])
 def test_a_mask_is_what_geopandas_and_rasterio_make(grid):
-    lines, bins = wander(grid)
-    expected = burn_by_geopandas(lines, bins, grid, buffer_m=2, crs=grid.metric_crs)
-    assert np.array_equal(burn(*lines, bins=bins.tolist(), grid=grid), expected)
+    lines, mph = wander(grid)
+    expected = burn_by_geopandas(lines, mph / 10, grid, buffer_m=2, crs=grid.metric_crs)
+    assert np.array_equal(burn(*lines, mph=mph, grid=grid), expected)
 
 
-def test_roads_in_degrees_are_burnt_where_they_lie():
-    lines, bins = wander(DEGREES)
-    roads = Roads(UTM, lines, bins * 10.0, np.full(len(lines), "speed_mph")).to_crs(DEGREES.crs)
-    near = roads_on(DEGREES, roads, margin_m=2)
-    mask = burn(*near.lines, bins=speed_bin(near.speed_mph).tolist(), grid=DEGREES)
-    expected = burn_by_geopandas(lines, bins, DEGREES, buffer_m=2, crs=UTM)
-    assert np.array_equal(mask, expected)
-
-
-@pytest.mark.real
-def test_the_mask_of_vegas_is_what_geopandas_and_rasterio_make(real_data):
-    folder = real_data / "spacenet" / "vegas"
-    (labels,), (image,) = folder.glob("*.geojson"), folder.glob("*.tif")
-    grid = read_facts(image).grid
-    near = roads_on(grid, read_roads(labels, default_mph=25).roads, margin_m=2)
-    mask = burn_roads(near.lines, speed_bin(near.speed_mph), grid, buffer_m=2)
-    frame = geopandas.read_file(labels).to_crs(32611)
-    bins = np.ceil(frame["speed_mph"] / 10).clip(1, 7).astype(np.uint8)
-    expected = burn_by_geopandas(frame.geometry, bins, grid, buffer_m=2, crs=frame.crs)
-    assert (mask > 0).mean() > 0.02
-    assert (mask != expected).sum() == 0
+@pytest.mark.parametrize("block_px", [37, 128])
+def test_blocks_of_a_mask_are_the_mask(block_px):
+    lines, mph = wander(DEGREES)
+    areas = road_areas(make_roads(lines, mph, 4.0), DEGREES, bins=DEFAULT_BINS)
+    mask = np.full((300, 300), 99, dtype=np.uint8)
+    for row, col, height, width in cut_blocks(300, 300, block_px=block_px):
+        block = burn_roads(areas, DEGREES.crop(row, col, height, width))
+        mask[row : row + height, col : col + width] = block
+    assert np.array_equal(mask, burn(*lines, mph=mph, grid=DEGREES))

@@ -1,6 +1,9 @@
+import re
+import time
+
 import pytest
 
-from roadseg.core.names import match_names
+from roadseg.core.names import grouping_pattern, match_names
 
 
 @pytest.mark.parametrize(
@@ -51,3 +54,40 @@ def test_capitals_do_not_matter():
 def test_two_labels_that_fit_equally_well_are_refused():
     with pytest.raises(ValueError, match="rgb_7 fits osm_7 and sn_7 equally well; rename one"):
         match_names(["rgb_7"], ["osm_7", "sn_7"])
+
+
+def test_names_of_digits_alone_are_not_mixed_up():
+    names = [str(number) for number in range(1, 120)]
+    labels = [f"mask_{name}" for name in names]
+    assert match_names(names, labels) == dict(zip(names, labels, strict=True))
+
+
+def test_thousands_of_names_are_matched_at_once():
+    places = [f"{row}_{col}" for row in range(70) for col in range(70)]
+    start = time.process_time()
+    found = match_names([f"i_{p}_x" for p in places], [f"r_{p}" for p in places])
+    assert time.process_time() - start < 5
+    assert found["i_3_69_x"] == "r_3_69"
+
+
+@pytest.mark.parametrize(
+    ("names", "places"),
+    [
+        (["12_3_google", "12_3_yahoo", "12_4_google"], ["12_3", "12_3", "12_4"]),
+        (["google_12_3", "yahoo_12_3", "google_12_4"], ["a", "a", "b"]),
+        (["img7", "photo7b", "img8"], ["7", "7", "8"]),
+        (["s1_left9", "s1_right8", "s2_left9"], ["s1", "s1", "s2"]),
+    ],
+)
+def test_a_pattern_tells_places_apart(names, places):
+    pattern = grouping_pattern(dict(zip(names, places, strict=True)))
+    parts = [re.search(pattern, name)[1] for name in names]
+    assert parts[0] == parts[1] != parts[2]
+
+
+def test_names_that_say_nothing_of_their_places_have_no_pattern():
+    assert grouping_pattern({"red": "a", "blue": "a", "green": "b"}) is None
+
+
+def test_a_pattern_that_joins_two_places_is_not_taken():
+    assert grouping_pattern({"a_1_x": "p", "a_1_y": "q", "a_1_z": "q"}) is None

@@ -1,7 +1,9 @@
+import errno
+
 import pytest
 
 from roadseg.errors import DataError, RoadsegError
-from roadseg.io.files import whole
+from roadseg.io.files import whole, write_error
 
 
 def spoil(path, error):
@@ -79,3 +81,23 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path):
 def test_an_error_of_ours_passes_unchanged(tmp_path):
     with pytest.raises(DataError, match=r"^b: not readable$"):
         spoil(tmp_path / "a.txt", DataError("b: not readable"))
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(2**20 - 1))
+    assert write_error(tmp_path / "a.tif", "no idea").errno == errno.ENOSPC
+
+
+def test_on_a_disk_with_room_the_reason_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(2**20))
+    assert write_error(tmp_path / "a.tif", "no idea").strerror == "no idea"
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert write_error(tmp_path / "a.tif", "no idea").errno == errno.EACCES
+
+
+class _Usage:
+    def __init__(self, free):
+        self.free = free

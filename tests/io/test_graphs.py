@@ -1,4 +1,5 @@
 import json
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -14,9 +15,10 @@ from pyproj import CRS
 from scipy.sparse.csgraph import dijkstra
 
 from roadseg.core.graphs import RoadGraph, graph_from_lines
+from roadseg.core.grid import LOCAL_CRS
 from roadseg.core.roads import reproject
 from roadseg.core.travel import add_travel
-from roadseg.errors import DataError, RoadsegError
+from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.io.graphs import read_graph, write_geojson, write_gpkg, write_graphml
 
 UTM = CRS.from_epsg(32631)
@@ -38,6 +40,13 @@ def graph():
     lines = np.array([shapely.LineString(line) for line in xy], dtype=object)
     names = {"name": np.array(list("abcdef"), dtype=object), "lanes": np.arange(6)}
     return add_travel(graph_from_lines(lines, UTM, names), np.array([50, 30, 20, 90, 30, 30]))
+
+
+@pytest.fixture
+def local():
+    """Roads of a scene without georeference."""
+    lines = np.array([shapely.LineString(np.add(line, (0.125, -600))) for line in LINES])
+    return add_travel(graph_from_lines(lines, LOCAL_CRS), np.full(6, 50))
 
 
 @pytest.fixture
@@ -63,6 +72,36 @@ def test_an_empty_graph_read_back_is_empty(tmp_path, empty):
     back = read_graph(tmp_path / "a.gpkg")
     assert (back.nodes.shape, back.ends.shape, back.lines.shape) == ((0, 2), (0, 2), (0,))
     assert (back.crs, list(back.attributes)) == (UTM, ["speed_kph", "travel_time_s"])
+
+
+def test_a_graph_without_place_on_earth_read_back_is_the_same(tmp_path, local):
+    write_gpkg(tmp_path / "a.gpkg", local)
+    back = read_graph(tmp_path / "a.gpkg")
+    assert back.crs == LOCAL_CRS
+    assert np.array_equal(back.nodes, local.nodes)
+    assert shapely.equals_exact(back.lines, local.lines).all()
+
+
+def test_an_empty_graph_without_place_on_earth_read_back_is_empty(tmp_path, empty):
+    write_gpkg(tmp_path / "a.gpkg", replace(empty, crs=LOCAL_CRS))
+    assert read_graph(tmp_path / "a.gpkg").crs == LOCAL_CRS
+
+
+def test_geojson_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
+    write_geojson(tmp_path / "a.geojson", local)
+    written = json.loads((tmp_path / "a.geojson").read_text())
+    lines = [shapely.geometry.shape(feature["geometry"]) for feature in written["features"]]
+    assert shapely.equals_exact(np.array(lines), local.lines, tolerance=1e-6).all()
+    assert "crs" not in written
+
+
+def test_graphml_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
+    write_graphml(tmp_path / "a.graphml", local)
+    network = osmnx.load_graphml(tmp_path / "a.graphml")
+    nodes, edges = osmnx.graph_to_gdfs(network)
+    assert edges.crs == LOCAL_CRS
+    assert nodes[["x", "y"]].to_numpy().tolist() == local.nodes.tolist()
+    assert edges.length.sort_values().unique() == pytest.approx(sorted(set(local.length_m)))
 
 
 def test_a_geopackage_has_nodes_and_edges_with_the_columns_of_osmnx(tmp_path, graph):
@@ -186,6 +225,29 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(
     with pytest.raises(RoadsegError, match=rf"/{name}: cannot be written: disk full"):
         write(tmp_path / name, graph)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "old")]
+
+
+def test_a_geojson_whose_end_is_missing_is_an_error(tmp_path, graph, monkeypatch):
+    def cut_short(table, path, **options):
+        write(table, path, **options)
+        os.truncate(path, path.stat().st_size - 3)
+
+    write = pyogrio.write_dataframe
+    monkeypatch.setattr(pyogrio, "write_dataframe", cut_short)
+    with pytest.raises(OutputError, match=r"a\.geojson: cannot be written: No space left"):
+        write_geojson(tmp_path / "a.geojson", graph)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_geopackage_without_its_indices_is_an_error(tmp_path, graph, monkeypatch):
+    def without_index(table, path, **options):
+        write(table, path, **options, SPATIAL_INDEX="NO")
+
+    write = pyogrio.write_dataframe
+    monkeypatch.setattr(pyogrio, "write_dataframe", without_index)
+    with pytest.raises(OutputError, match=r"a\.gpkg: cannot be written: No space left"):
+        write_gpkg(tmp_path / "a.gpkg", graph)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("write", "name"), WRITERS)

@@ -1,14 +1,22 @@
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import rasterio
 from affine import Affine
 from pyproj import CRS
+from rasterio.errors import NotGeoreferencedWarning
 
-from roadseg.core.grid import Grid
-from roadseg.core.speeds import BAND_NAMES
-from roadseg.errors import DataError, RoadsegError
+from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.core.windows import Window
+from roadseg.errors import DataError, OutputError, RoadsegError
+from roadseg.io import probabilities
+from roadseg.io.masks import bins_tags, write_mask
 from roadseg.io.probabilities import read_key, read_probability, write_probability
-from roadseg.io.rasters import write_mask
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 20, 30)
 VALUES = np.linspace(0, 1, 8 * 600, dtype=np.float32).reshape(8, 20, 30)
@@ -20,13 +28,18 @@ def path(tmp_path):
     return tmp_path / "probabilities" / "a.tif"
 
 
-def write(path, *, values=VALUES, valid=VALID, cut=13):
+def write(path, *, values=VALUES, valid=VALID, cut=13, grid=GRID, bins=DEFAULT_BINS):
     rows = [(0, values[:, :cut], valid[:cut]), (cut, values[:, cut:], valid[cut:])]
-    write_probability(path, rows, GRID, key="k1", tags={"CHECKPOINT": "fold-0"})
+    write_probability(path, rows, grid, bins=bins, key="k1", tags={"CHECKPOINT": "fold-0"})
+
+
+def write_bins(path, mask, bins, grid=GRID):
+    """Write a mask as `roadseg prepare` does."""
+    write_mask(path, [(Window(0, 0, *mask.shape), mask)], grid, bins=bins)
 
 
 def write_raster(path, values, **profile):
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)
     bands, height, width = values.shape
     options = {"driver": "GTiff", "crs": "EPSG:32611", "transform": GRID.transform} | profile
     with rasterio.open(
@@ -46,8 +59,115 @@ def test_the_raster_is_cloud_optimized_and_names_its_bands(path):
     write(path)
     with rasterio.open(path) as source:
         assert source.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
-        assert source.descriptions == BAND_NAMES
+        assert source.descriptions == DEFAULT_BINS.band_names
         assert source.tags()["CHECKPOINT"] == "fold-0"
+
+
+@pytest.mark.parametrize("bins", [SpeedBins((50.0,), "km/h"), SpeedBins((10.5, 30), "mph")])
+def test_the_speed_bins_name_the_bands_and_come_back(path, bins):
+    write(path, values=VALUES[: bins.count + 1], bins=bins)
+    found = read_probability(path)
+    assert (found.speed_bins, found.bins.shape) == (bins, (bins.count, 20, 30))
+    with rasterio.open(path) as source:
+        assert source.descriptions == bins.band_names
+
+
+def test_eight_bands_without_tags_are_the_default_bins(path):
+    write_raster(path, np.rint(VALUES * 255).astype(np.uint8))
+    assert read_probability(path).speed_bins == DEFAULT_BINS
+
+
+def test_another_number_of_bands_than_the_tags_say_is_refused(path):
+    write_raster(path, np.zeros((5, 4, 4), np.uint8))
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**bins_tags(DEFAULT_BINS))
+    with pytest.raises(DataError, match=r"has 5 bands, expected 1 or 8, as its tags name 7 speed"):
+        read_probability(path)
+
+
+def test_tags_of_speed_bins_that_are_not_understood_are_refused(path):
+    write_raster(path, np.zeros((8, 4, 4), np.uint8))
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**dict.fromkeys(bins_tags(DEFAULT_BINS), "many"))
+    with pytest.raises(DataError, match=r"a\.tif: .* many; expected a file that roadseg wrote"):
+        read_probability(path)
+
+
+def test_a_band_taken_out_of_a_probability_raster_is_no_mask(path):
+    write_raster(path, np.full((1, 4, 4), 6, np.uint8))
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**bins_tags(DEFAULT_BINS))
+    assert read_probability(path).bins is None
+
+
+def test_a_scene_without_georeference_keeps_its_metres(path):
+    local = Grid(LOCAL_CRS, Affine(0.6, 0, 0, 0, -0.6, 0), 20, 30)
+    write(path, grid=local)
+    found = read_probability(path)
+    assert found.grid.is_local
+    assert found.grid.transform.almost_equals(local.transform)
+
+
+def test_a_mask_of_others_without_georeference_needs_the_size_of_its_pixels(path):
+    with pytest.warns(NotGeoreferencedWarning):
+        write_raster(path, np.ones((1, 4, 4), np.uint8), crs=None, transform=Affine.identity())
+    with pytest.raises(DataError, match=r"imagery\.gsd_m"):
+        read_probability(path)
+    assert read_probability(path, gsd_m=0.5).grid.pixel_size_m == (0.5, 0.5)
+
+
+def test_the_size_of_pixels_is_not_asked_of_a_raster_that_has_its_own(path):
+    write(path)
+    assert read_probability(path, gsd_m=7).grid == GRID
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Give a function that mounts a disk of so many pages of 4096 bytes."""
+    folder, mount = tmp_path / "small", shutil.which("mount")
+    folder.mkdir()
+
+    def mount_pages(pages):
+        options = ["-t", "tmpfs", "-o", f"size={pages * 4096}", "tmpfs", str(folder)]
+        if os.geteuid() or not mount or subprocess.run([mount, *options], check=False).returncode:
+            pytest.skip("only root can mount a small disk")
+        return folder
+
+    yield mount_pages
+    if folder.is_mount():
+        subprocess.run([shutil.which("umount"), str(folder)], check=True)
+
+
+NOISE = np.random.default_rng(0).random((8, 150, 150), dtype=np.float32)
+
+
+@pytest.mark.parametrize("pages", [1, 20, 40, 60, 64, 80, 100, 108])
+def test_a_full_disk_is_an_error_and_leaves_nothing_behind(small_disk, pages):
+    folder = small_disk(pages)  # the raster and its draft need 445 kB
+    grid = replace(GRID, height=150, width=150)
+    valid = np.ones((150, 150), dtype=bool)
+    with pytest.raises(OutputError, match=r"a\.tif: cannot be written: No space left"):
+        write(folder / "a.tif", values=NOISE, valid=valid, cut=50, grid=grid)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_disk_with_just_enough_room_is_enough(small_disk):
+    folder = small_disk(112)
+    grid = replace(GRID, height=150, width=150)
+    write(folder / "a.tif", values=NOISE, valid=np.ones((150, 150), dtype=bool), cut=50, grid=grid)
+    assert np.array_equal(read_probability(folder / "a.tif").road, np.rint(NOISE[-1] * 255))
+
+
+def test_a_raster_cut_short_at_its_close_is_an_error(path, monkeypatch):
+    def cut_short(source, target, **options):
+        copy(source, target, **options)
+        os.truncate(target, target.stat().st_size - 100)
+
+    copy = probabilities.copy_raster
+    monkeypatch.setattr(probabilities, "copy_raster", cut_short)
+    with pytest.raises(OutputError, match=r"a\.tif: cannot be written"):
+        write(path)
+    assert list(path.parent.iterdir()) == []
 
 
 def test_pixels_without_data_are_masked(path):
@@ -68,7 +188,7 @@ def test_nothing_is_left_behind_when_the_rows_fail(path):
         raise RuntimeError("out of memory")
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        write_probability(path, rows(), GRID, key="k1", tags={})
+        write_probability(path, rows(), GRID, bins=DEFAULT_BINS, key="k1", tags={})
     assert list(path.parent.iterdir()) == []
 
 
@@ -92,10 +212,20 @@ def test_a_missing_raster_and_one_of_others_have_no_key(path):
 def test_a_mask_of_speed_bins_is_certain_of_its_bins(path):
     mask = (np.arange(600).reshape(20, 30) % 8).astype(np.uint8)
     mask[0, :5] = 255
-    write_mask(path, mask, GRID)
+    write_bins(path, mask, DEFAULT_BINS)
     found = read_probability(path)
     assert np.array_equal(found.road, np.where((mask > 0) & (mask < 255), 255, 0))
     assert np.array_equal(found.bins[2], np.where(mask == 3, 255, 0))
+
+
+def test_a_mask_of_prepare_is_one_whatever_its_values(path):
+    bins = SpeedBins(tuple(range(10, 110, 10)), "km/h")
+    mask = (np.arange(600).reshape(20, 30) % 12).astype(np.uint8)
+    write_bins(path, mask, bins)
+    found = read_probability(path)
+    assert found.speed_bins == bins
+    assert np.array_equal(found.bins.argmax(axis=0)[mask > 0] + 1, mask[mask > 0])
+    assert np.array_equal(found.road > 0, mask > 0)
 
 
 @pytest.mark.parametrize(("largest", "first"), [(7, 255), (8, 1)])

@@ -1,7 +1,18 @@
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
 import pytest
 
 from roadseg.errors import ConfigError, DataError
-from roadseg.io.sources import find_images, find_labels
+from roadseg.io.rasters import read_facts
+from roadseg.io.roads import read_roads
+from roadseg.io.sources import find_images, find_labels, source_path, stem
+
+SERVER = Path(__file__).parents[1] / "data" / "serve_ranges.py"
 
 
 @pytest.fixture
@@ -18,8 +29,19 @@ def touch(tmp_path):
 
 
 def test_a_folder_gives_its_images_in_order(touch, tmp_path):
-    touch("b.tif", "a.TIFF", "c.vrt", "d.jp2", "notes.txt", "b.tif.aux.xml")
-    assert list(find_images([str(tmp_path)])) == ["a", "b", "c", "d"]
+    touch("b.tif", "a.TIFF", "c.vrt", "d.jp2", "e.jpg", "f.asc", "notes.txt")
+    assert list(find_images([str(tmp_path)])) == ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize("pattern", ["", "*", "a*", "*.*"])
+def test_what_lies_beside_an_image_is_none(touch, tmp_path, pattern):
+    touch("a.tif", "a.tif.aux.xml", "a.tif.ovr", "a.tif.msk", "a.tfw", "a.prj")
+    assert find_images([str(tmp_path / pattern)]) == {"a": tmp_path / "a.tif"}
+
+
+def test_a_glob_takes_unknown_suffixes_if_it_fits_no_known_one(touch, tmp_path):
+    touch("a.dat", "a.dat.aux.xml")
+    assert list(find_images([str(tmp_path / "a*")])) == ["a"]
 
 
 def test_hidden_files_are_no_images(touch, tmp_path):
@@ -119,3 +141,168 @@ def test_a_missing_label_folder_is_named(touch, tmp_path):
     images = find_images([str(touch("a.tif"))])
     with pytest.raises(DataError, match=r"roads: no label files found there .*; see labels\.roads"):
         find_labels([str(tmp_path / "roads")], images)
+
+
+def test_of_a_folder_with_both_kinds_the_vector_files_are_the_labels(touch, tmp_path):
+    touch("i/a_1.tif", "r/a_1.tif", "r/a_1.json", "r/a_1.geojson")
+    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+    assert found == {"a_1": tmp_path / "r" / "a_1.geojson"}
+
+
+def test_json_counts_where_there_is_no_other_vector_file(touch, tmp_path):
+    touch("i/a_1.tif", "r/a_1.tif", "r/a_1.json")
+    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+    assert found == {"a_1": tmp_path / "r" / "a_1.json"}
+
+
+def test_of_a_folder_without_vector_files_raster_masks_are_the_labels(touch, tmp_path):
+    touch("i/10.jpg", "i/1.jpg", "r/10.png", "r/1.png")
+    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+    assert {name: path.name for name, path in found.items()} == {"1": "1.png", "10": "10.png"}
+
+
+def test_an_image_is_no_label_of_its_own_folder(touch, tmp_path):
+    touch("7_sat.jpg", "8_sat.jpg", "7_mask.png", "8_mask.png")
+    found = find_labels([str(tmp_path)], find_images([str(tmp_path / "*.jpg")]))
+    assert found == {f"{n}_sat": tmp_path / f"{n}_mask.png" for n in (7, 8)}
+
+
+def test_a_folder_of_images_alone_has_no_labels(touch, tmp_path):
+    touch("a.tif", "b.tif")
+    with pytest.raises(DataError, match="all label files found there are images already; name"):
+        find_labels([str(tmp_path)], find_images([str(tmp_path)]))
+
+
+def test_a_file_geodatabase_is_one_label_file(touch, tmp_path):
+    image = touch("a.tif")
+    touch("city.gdb/a00000001.gdbtable")
+    found = find_labels([str(tmp_path / "city.gdb")], find_images([str(image)]))
+    assert found == {"a": tmp_path / "city.gdb"}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a.b.tif", "a.b"),
+        ("city.osm.pbf", "city"),
+        ("roads_img1.geojson.gz", "roads_img1"),
+        ("ROADS.SHP.ZIP", "ROADS"),
+        ("scene.unknown", "scene"),
+        ("v1.2.pbf", "v1.2"),
+        ("city.osm", "city"),
+        (".tif", ".tif"),
+        ("100%25.tif", "100%25"),
+        ("/vsizip/{/data/x.zip}/in/a.tif", "a"),
+        ("/vsicurl?url=https%3A%2F%2Fhost/a%2520b.tif%3Fkey%3D1%2F2", "a b"),
+    ],
+)
+def test_a_name_has_no_suffixes(path, name):
+    assert stem(Path(path)) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("s3://bucket/in/a.tif", "/vsis3/bucket/in/a.tif"),
+        ("gs://bucket/a.tif", "/vsigs/bucket/a.tif"),
+        ("az://box/a.tif", "/vsiaz/box/a.tif"),
+        ("file:///data/a.tif", "/data/a.tif"),
+        ("https://host/in/a.tif", "/vsicurl?url=https%3A%2F%2Fhost/in/a.tif"),
+        ("/vsicurl/https://host/a.tif", "/vsicurl?url=https%3A%2F%2Fhost/a.tif"),
+        ("https://host/a.tif?k=1/2", "/vsicurl?url=https%3A%2F%2Fhost/a.tif%3Fk%3D1%2F2"),
+        ("/vsizip//data/x.zip/in/a.tif", "/vsizip/{/data/x.zip}/in/a.tif"),
+        ("/vsitar//data/x.tar.gz/a.tif", "/vsitar/{/data/x.tar.gz}/a.tif"),
+        (
+            "/vsizip//vsicurl/https://host/x.zip/a.tif",
+            "/vsizip/{/vsicurl?url=https%3A%2F%2Fhost/x.zip}/a.tif",
+        ),
+        ("/vsigzip//data/a.gml.gz", "/vsicached?file=/vsigzip%2F%2Fdata/a.gml.gz"),
+        ("/vsis3/bucket/a.tif", "/vsis3/bucket/a.tif"),
+    ],
+)
+def test_addresses_survive_as_paths(text, path):
+    assert str(source_path(text)) == path
+    assert str(source_path(path)) == path
+
+
+def test_an_archive_without_a_leading_slash_lies_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert str(source_path("/vsizip/x.zip/a.tif")) == f"/vsizip/{{{tmp_path}/x.zip}}/a.tif"
+
+
+def test_an_address_of_an_unknown_kind_is_refused():
+    with pytest.raises(DataError, match=r"gopher://host/a\.tif: addresses of this kind are not"):
+        source_path("gopher://host/a.tif")
+
+
+@pytest.fixture
+def scene(make_scene, tmp_path):
+    """Write a scene and its roads; return their folder."""
+    make_scene(tmp_path / "a b", "place_1")
+    return tmp_path / "a b"
+
+
+def requires_reading(image, labels):
+    images = find_images([image])
+    found = find_labels([labels], images)
+    assert read_facts(images["place_1"]).grid.height == 64
+    assert read_roads(found["place_1"]).features == 2
+
+
+def test_images_and_labels_are_read_from_a_zip(scene, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.write(scene / "images" / "place_1.tif", "in/place_1.tif")
+        archive.write(scene / "roads" / "place_1.geojson", "place_1.geojson")
+    start = f"/vsizip/{tmp_path}/x.zip"
+    requires_reading(f"{start}/in/place_1.tif", f"{start}/place_1.geojson")
+
+
+def test_images_and_labels_are_read_from_a_tar(scene, tmp_path):
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
+        archive.add(scene / "images" / "place_1.tif", "place_1.tif")
+        archive.add(scene / "roads" / "place_1.geojson", "place_1.geojson")
+    start = f"/vsitar/{tmp_path}/x.tar.gz"
+    requires_reading(f"{start}/place_1.tif", f"{start}/place_1.geojson")
+
+
+@pytest.fixture
+def server(scene, monkeypatch):
+    """Serve the folder of the scene; give the address."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with zipfile.ZipFile(scene / "x.zip", "w") as archive:
+        archive.write(scene / "images" / "place_1.tif", "place_1.tif")
+    command = [sys.executable, SERVER, scene]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        yield process.stdout.readline().strip()
+        process.terminate()
+
+
+@pytest.mark.parametrize("query", ["", "?key=1/2&x=a%20b"])
+def test_images_and_labels_are_read_from_the_network(server, query):
+    requires_reading(
+        f"{server}/images/place_1.tif{query}", f"{server}/roads/place_1.geojson{query}"
+    )
+
+
+def test_images_are_read_from_a_zip_on_the_network(server):
+    requires_reading(
+        f"/vsizip//vsicurl/{server}/x.zip/place_1.tif", f"{server}/roads/place_1.geojson"
+    )
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("images", "labels", "files"),
+    [
+        ("nyc/images", "nyc/masks", 260),
+        ("tianjin/images", "tianjin/roads", 61),
+        ("tianjin/images", "tianjin/masks", 61),
+        ("san_diego/images", "san_diego/masks", 19),
+        ("spacenet/vegas", "spacenet/vegas", 1),
+        ("spacenet/paris", "spacenet/paris", 1),
+    ],
+)
+def test_real_labels_go_by_the_names_of_their_images(real_data, images, labels, files):
+    found = find_labels([str(real_data / labels)], find_images([str(real_data / images)]))
+    assert len(set(found.values())) == files
+    assert files == 1 or all(name.startswith(stem(path)) for name, path in found.items())

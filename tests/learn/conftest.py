@@ -7,6 +7,8 @@ import torch
 from affine import Affine
 
 from roadseg.core.scaling import Scaling
+from roadseg.core.windows import Window
+from roadseg.io.rasters import read_facts
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import pick_device
 
@@ -58,7 +60,7 @@ def make_chips(tmp_path):
         scaling = Scaling({"uint16": ((0.0, 1500.0),) * bands}, (60.0,) * bands, (50.0,) * bands)
         corners = range(0, size_px, chip_px)
         areas = [(row, col, chip_px, chip_px) for row in corners for col in corners]
-        paths = tmp_path / "scene.tif", tmp_path / "mask.tif"
-        return [Chip(*paths, window=area, scaling=scaling) for area in areas]
+        scene = read_facts(tmp_path / "scene.tif")
+        return [Chip(scene, tmp_path / "mask.tif", Window(*area), scaling) for area in areas]
 
     return make

@@ -4,10 +4,13 @@ import json
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from roadseg.core.scaling import Scaling
-from roadseg.errors import CheckpointError
+from roadseg.core.speeds import SpeedBins
+from roadseg.errors import CheckpointError, OutputError
+from roadseg.learn import checkpoints
 from roadseg.learn.checkpoints import load_checkpoint, load_optimizer, save_checkpoint
 from roadseg.learn.models import build_model
 
@@ -15,7 +18,9 @@ FACTS = {
     "architecture": "unet",
     "encoder": "resnet18",
     "in_channels": 2,
-    "classes": 8,
+    "classes": 4,
+    "bin_edges": [30.0, 50.5],
+    "bin_unit": "km/h",
     "bands": [3, 1],
     "scaling": {
         "ranges": {"uint16": [[0.0, 9.0], [1.0, 9.0]]},
@@ -28,7 +33,7 @@ FACTS = {
 
 
 def small_model():
-    return build_model(encoder="resnet18", encoder_weights=None, in_channels=2)
+    return build_model(encoder="resnet18", encoder_weights=None, in_channels=2, classes=4)
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def test_a_folder_is_enough_to_predict_as_before(saved):
 
 def test_the_facts_come_back_and_lie_readable_beside_the_weights(saved):
     facts = load_checkpoint(saved[0]).facts
-    assert facts == {"format": 1, **FACTS}
+    assert facts == {"format": 2, **FACTS}
     assert json.loads((saved[0] / "best.json").read_text()) == facts
 
 
@@ -57,8 +62,22 @@ def test_the_scaling_comes_back(saved):
     assert load_checkpoint(saved[0]).scaling == wanted
 
 
+def test_the_speed_bins_come_back(saved):
+    assert load_checkpoint(saved[0]).bins == SpeedBins((30.0, 50.5), "km/h")
+
+
 def test_only_finished_files_are_left(saved):
     assert sorted(p.name for p in saved[0].iterdir()) == ["best.json", "best.safetensors"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_error_that_names_it(saved, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_file", full)
+    with pytest.raises(OutputError, match=r"last\.safetensors: cannot be written: No space left"):
+        save_checkpoint(saved[0], "last", saved[1], FACTS)
+    assert not (saved[0] / "last.safetensors").exists()
 
 
 def test_moments_come_back_in_the_memory_layout_of_their_weights(tmp_path):
@@ -96,9 +115,9 @@ def test_a_pickle_is_refused_and_not_run(tmp_path):
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [
-        (None, "found no facts of roadseg, expected format 1"),
+        (None, "found no facts of roadseg, expected format 2"),
         ({"roadseg": "{"}, "damaged or not"),
-        ({"roadseg": json.dumps({**FACTS, "format": 2})}, "found format 2, expected format 1"),
+        ({"roadseg": json.dumps({**FACTS, "format": 1})}, "found format 1, expected format 2"),
     ],
 )
 def test_a_foreign_safetensors_file_is_refused(tmp_path, metadata, words):
@@ -111,7 +130,7 @@ def test_weights_that_do_not_fit_the_facts_are_refused(saved):
     path = saved[0] / "best.safetensors"
     tensors = load_file(path)
     tensors.popitem()
-    save_file(tensors, path, metadata={"roadseg": json.dumps({**FACTS, "format": 1})})
+    save_file(tensors, path, metadata={"roadseg": json.dumps({**FACTS, "format": 2})})
     with pytest.raises(CheckpointError, match="do not fit its facts") as error:
         load_checkpoint(saved[0])
     assert "\n" not in str(error.value)

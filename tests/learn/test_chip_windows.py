@@ -1,21 +1,21 @@
 """Training and validation windows of chips: which pixels they show, and when again."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.learn import chips as chips_module
 from roadseg.learn.chips import ShuffledEpoch, TrainingWindows, ValidationWindows
 
 
 def training_windows(chips, *, window_px=64, per_chip=4, seed=0):
-    return TrainingWindows(
-        chips, bands=(1, 2, 3), window_px=window_px, windows_per_chip=per_chip, seed=seed
-    )
+    return TrainingWindows(chips, window_px=window_px, windows_per_chip=per_chip, seed=seed)
 
 
 def without_augmentation(windows):
@@ -127,28 +127,37 @@ def test_the_order_of_an_epoch_is_a_shuffle_that_repeats():
 @pytest.mark.parametrize(("size_px", "windows"), [(64, 1), (96, 4), (128, 4), (40, 1)])
 def test_validation_counts_each_pixel_of_a_chip_once(make_chips, size_px, windows):
     chips = make_chips(bands=1, size_px=size_px, chip_px=size_px)
-    cover = ValidationWindows(chips, bands=(1,), window_px=64)
+    cover = ValidationWindows(chips, window_px=64)
     counted = sum(int((mask != 255).sum()) for _, mask in (cover[i] for i in range(len(cover))))
     assert (len(cover), counted) == (windows, size_px**2)
 
 
 def test_validation_windows_are_the_scene_unchanged(make_chips):
     (chip,) = make_chips(bands=1)
-    cover = ValidationWindows([chip], bands=(1,), window_px=64)
+    cover = ValidationWindows([chip], window_px=64)
     image, mask = cover[3]
-    values, _ = chips_module.read_window(chip.image, (64, 64, 64, 64), (1,))
+    values, _ = chips_module.read_window(chip.scene, Window(64, 64, 64, 64))
     assert np.array_equal(image.numpy(), chip.scaling.apply(values))
     assert torch.equal(mask > 0, image[0] > 150)
 
 
 def test_an_image_that_is_gone_is_a_data_error(make_chips):
     chips = make_chips()
-    chips[0].image.unlink()
+    chips[0].scene.path.unlink()
     with pytest.raises(DataError, match=r"scene\.tif"):
         training_windows(chips)[0]
 
 
 def test_an_image_of_another_type_than_prepared_is_a_data_error(make_chips):
     (chip,) = make_chips(bands=2)
+    one_band = replace(chip, scene=replace(chip.scene, bands=(1,)))
     with pytest.raises(DataError, match=r"scene\.tif: got 1 bands of uint16, expected 2 of uint16"):
-        ValidationWindows([chip], bands=(1,), window_px=64)[0]
+        ValidationWindows([one_band], window_px=64)[0]
+
+
+def test_each_scene_has_its_own_order_of_bands(make_chips):
+    (chip,) = make_chips(bands=2)
+    turned = replace(chip, scene=replace(chip.scene, bands=(2, 1)))
+    first, second = (ValidationWindows([c], window_px=64)[0][0] for c in (chip, turned))
+    assert torch.equal(second, first.flip(0))
+    assert not torch.equal(second, first)

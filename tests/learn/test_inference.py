@@ -37,7 +37,7 @@ def reader_of(scene, valid=None):
 
 
 def predict(model, reader, shape, device, **changes):
-    options = {"window_px": 32, "overlap_px": 8, "batch_size": 3, "scaling": PLAIN}
+    options = {"window_px": 32, "overlap_px": 8, "batch_size": 3, "scaling": PLAIN, "classes": 8}
     height, width = shape
     return list(
         predict_windows(
@@ -98,7 +98,7 @@ def test_rows_without_data_are_given_out_before_the_rest_is_read(cpu):
         return reader_of(scene, np.zeros_like(scene, dtype=bool))(window)
 
     size = {"height": 96, "width": 32, "window_px": 32, "overlap_px": 0, "batch_size": 3}
-    rows = predict_windows(Echo(), reader, **size, scaling=PLAIN, device=cpu)
+    rows = predict_windows(Echo(), reader, **size, classes=8, scaling=PLAIN, device=cpu)
     assert (next(rows).start, seen) == (0, [0, 32])
 
 
@@ -119,6 +119,7 @@ def test_gradients_are_as_before_between_the_rows(cpu):
     reader = reader_of(scene_of(64, 32))
     for _ in predict_windows(
         *(Echo(), reader),
+        classes=8,
         height=64,
         width=32,
         window_px=32,

@@ -14,14 +14,26 @@ def mask_of(*values):
 
 def certain(mask, size=50.0):
     """Logits of a network that is right and sure of it."""
-    return (targets(mask) * 2 - 1) * size
+    return (targets(mask, bins=7) * 2 - 1) * size
 
 
 def test_targets_are_one_plane_a_bin_and_one_for_any_road():
-    planes = targets(mask_of(0, 1, 7, 255))[0, :, 0]
+    planes = targets(mask_of(0, 1, 7, 255), bins=7)[0, :, 0]
     wanted = torch.zeros(8, 4)
     wanted[0, 1] = wanted[6, 2] = wanted[7, 1] = wanted[7, 2] = 1
     assert torch.equal(planes, wanted)
+
+
+@pytest.mark.parametrize("bins", [2, 31])
+def test_there_may_be_any_number_of_bins(bins):
+    planes = targets(mask_of(0, bins, 255), bins=bins)[0, :, 0]
+    assert planes.shape == (bins + 1, 3)
+    assert planes.nonzero().tolist() == [[bins - 1, 1], [bins, 1]]
+
+
+def test_the_logits_say_how_many_bins_there_are():
+    loss = road_loss(torch.zeros(1, 3, 1, 2), mask_of(0, 2), focal=0, dice=1)
+    assert loss.item() == pytest.approx(1 - 2 * (2 * 0.5) / (6 * 0.5 + 2), abs=1e-5)
 
 
 def test_a_perfect_prediction_costs_nothing():

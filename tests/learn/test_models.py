@@ -8,16 +8,18 @@ from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.models import Normalise, build_model, check_window
 
+SMALL = {"encoder": "resnet18", "encoder_weights": None, "in_channels": 3, "classes": 8}
 
-@pytest.mark.parametrize("bands", [1, 8])
-def test_a_model_takes_any_number_of_bands_and_gives_eight_logits(bands):
-    model = build_model(encoder="resnet18", encoder_weights=None, in_channels=bands).eval()
+
+@pytest.mark.parametrize(("bands", "classes"), [(1, 8), (8, 3)])
+def test_a_model_takes_any_number_of_bands_and_gives_any_number_of_logits(bands, classes):
+    model = build_model(**SMALL | {"in_channels": bands, "classes": classes}).eval()
     with torch.no_grad():
-        assert model(torch.zeros(1, bands, 64, 32)).shape == (1, 8, 64, 32)
+        assert model(torch.zeros(1, bands, 64, 32)).shape == (1, classes, 64, 32)
 
 
 def test_an_encoder_of_timm_is_known_by_its_prefix():
-    model = build_model(encoder="tu-resnet10t", encoder_weights=None, in_channels=3)
+    model = build_model(**SMALL | {"encoder": "tu-resnet10t"})
     assert isinstance(model, smp.Unet)
 
 
@@ -32,9 +34,8 @@ def test_an_encoder_of_timm_is_known_by_its_prefix():
     ],
 )
 def test_an_unknown_name_is_answered_with_names_that_exist(names, words):
-    options = {"encoder": "resnet18", "encoder_weights": None, "in_channels": 3} | names
     with pytest.raises(ConfigError, match=words):
-        build_model(**options)
+        build_model(**SMALL | names)
 
 
 def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
@@ -43,7 +44,7 @@ def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
 
     monkeypatch.setattr(smp.encoders, "hf_hub_download", offline)
     with pytest.raises(RoadsegError, match=r"set train\.encoder_weights to null") as error:
-        build_model(encoder="resnet18", encoder_weights="imagenet", in_channels=3)
+        build_model(**SMALL | {"encoder_weights": "imagenet"})
     assert "\n" not in str(error.value)
 
 
@@ -52,12 +53,12 @@ def test_pretrained_weights_are_asked_for_as_each_source_wants(monkeypatch, enco
     asked = []
     network = smp.Unet("resnet18", encoder_weights=None)
     monkeypatch.setattr(smp, "create_model", lambda *args: asked.extend(args) or network)
-    build_model(encoder=encoder, encoder_weights="imagenet", in_channels=3)
+    build_model(**SMALL | {"encoder": encoder, "encoder_weights": "imagenet"})
     assert asked == ["unet", encoder, given, 3, 8]
 
 
 def test_a_new_network_expects_few_roads():
-    network = build_model(encoder="resnet18", encoder_weights=None, in_channels=3)
+    network = build_model(**SMALL)
     bias = network.segmentation_head[0].bias
     assert torch.allclose(bias.sigmoid(), torch.tensor(0.05))
 

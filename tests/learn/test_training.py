@@ -3,19 +3,21 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn import training
 from roadseg.learn.checkpoints import load_checkpoint
 from roadseg.learn.training import train
 
 SETTINGS = {
-    "facts": {"gsd_m": 0.5},
-    "bands": (1, 2, 3),
+    "facts": {"gsd_m": 0.5, "bands": (1, 2, 3)},
+    "bins": DEFAULT_BINS,
     "architecture": "unet",
     "encoder": "tu-test_resnet",  # small
     "encoder_weights": None,
@@ -90,6 +92,25 @@ def test_the_best_checkpoint_holds_the_facts_to_predict(run, tmp_path):
     assert facts["epoch"] == best["epoch"]
     assert facts["score"]["val_loss"] == best["val_loss"]
     assert (facts["gsd_m"], facts["bands"], facts["encoder"]) == (0.5, [1, 2, 3], "tu-test_resnet")
+
+
+@pytest.fixture
+def two_speeds():
+    """Draw a slow road and a fast one."""
+    mask = np.zeros((128, 128), dtype=np.uint8)
+    mask[30:36], mask[:, 60:66] = 1, 2
+    return mask
+
+
+def test_a_network_has_a_logit_for_each_bin_and_one_for_any_road(
+    make_chips, two_speeds, cpu, tmp_path
+):
+    chips = make_chips(mask=two_speeds, chip_px=64)
+    changes = {"bins": SpeedBins((50.0,), "km/h"), "epochs": 1, "device": cpu}
+    train(chips[:2], chips[2:3], tmp_path, **SETTINGS | changes)
+    loaded = load_checkpoint(tmp_path)
+    assert (loaded.facts["classes"], loaded.bins) == (3, changes["bins"])
+    assert loaded.model(torch.zeros(1, 3, 64, 64)).shape == (1, 3, 64, 64)
 
 
 def test_a_network_learns_the_crossing(make_chips, cpu, tmp_path):
@@ -195,7 +216,12 @@ def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_p
         ),
         ({"encoder": "resnet18"}, "began with encoder tu-test_resnet, now it is resnet18"),
         ({"facts": {"gsd_m": 0.3}}, "began with gsd_m 0.5, now it is 0.3; .* --force"),
-        ({"bands": (3, 2, 1)}, r"began with bands \[1, 2, 3\], now it is \[3, 2, 1\]"),
+        ({"facts": {"bands": ("red",)}}, r"began with bands \[1, 2, 3\], now it is \['red'\]"),
+        ({"bins": SpeedBins((50.0,), "km/h")}, r"began with classes 8, now it is 3"),
+        (
+            {"bins": SpeedBins(DEFAULT_BINS.edges, "km/h")},
+            "began with bin_unit mph, now it is km/h",
+        ),
     ],
 )
 def test_another_training_in_the_folder_is_refused(run, tmp_path, changes, words):

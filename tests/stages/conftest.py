@@ -2,6 +2,9 @@ import json
 import shutil
 
 import pytest
+import rasterio
+from affine import Affine
+from rasterio.errors import NotGeoreferencedWarning
 
 from roadseg import pipeline
 from roadseg.config import load_config
@@ -28,3 +31,19 @@ def finished(finished_city, tmp_path):
     (folder / "roadseg.json").write_text(json.dumps(settings))
     config = load_config(folder / "roadseg.json")
     return config, Workspace(config.run)
+
+
+@pytest.fixture(scope="session")
+def write_nowhere():
+    """Give the function that writes bytes, shape (band, row, col), without a place on earth."""
+
+    def write(path, pixels):
+        options = {"driver": "GTiff", "dtype": "uint8", "transform": Affine.identity()}
+        bands, height, width = pixels.shape
+        with (
+            pytest.warns(NotGeoreferencedWarning),
+            rasterio.open(path, "w", **options, count=bands, height=height, width=width) as target,
+        ):
+            target.write(pixels)
+
+    return write

@@ -2,6 +2,7 @@ import rasterio
 import shapely
 
 from roadseg.config import load_config
+from roadseg.core.schemes import Scheme
 from roadseg.io.rasters import read_facts
 from roadseg.io.roads import read_roads
 from roadseg.stages import demo
@@ -31,9 +32,9 @@ def test_roads_lie_inside_of_their_scene(tmp_path, monkeypatch):
     small(monkeypatch)
     demo.run(tmp_path)
     image = read_facts(tmp_path / "images/city_0.tif").grid
-    roads = read_roads(tmp_path / "roads/city_0.geojson", default_mph=25).roads.to_crs(image.crs)
-    assert len(roads.lines) > 3
-    assert shapely.covers(image.footprint.buffer(0.01), roads.lines).all()
+    roads = read_roads(tmp_path / "roads/city_0.geojson", scheme=Scheme()).roads.to_crs(image.crs)
+    assert len(roads.shapes) > 3
+    assert shapely.covers(image.footprint.buffer(0.01), roads.shapes).all()
 
 
 def test_what_is_there_is_not_drawn_again(tmp_path, monkeypatch):

@@ -1,14 +1,26 @@
 import csv
 import json
 
+import geopandas
 import numpy as np
+import pandas as pd
 import pytest
+import rasterio
 
+from roadseg import pipeline
+from roadseg.config import load_config
+from roadseg.core.grid import LOCAL_CRS
 from roadseg.core.pixel_metrics import Counts
+from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.errors import MissingInputError
-from roadseg.io.probabilities import write_probability
-from roadseg.io.rasters import read_facts, read_mask
-from roadseg.stages import evaluate, graph
+from roadseg.io.chips import read_chips
+from roadseg.io.graphs import read_graph
+from roadseg.io.masks import read_mask
+from roadseg.io.probabilities import read_probability, write_probability
+from roadseg.io.rasters import read_facts
+from roadseg.io.roads import read_roads
+from roadseg.stages import evaluate, graph, predict
+from roadseg.workspace import Workspace
 
 
 def replace_by_the_truth(workspace, scene):
@@ -17,7 +29,8 @@ def replace_by_the_truth(workspace, scene):
     values = [*(mask == b for b in range(1, 8)), (mask > 0) & (mask < 255)]
     rows = [(0, np.stack(values).astype(np.float32), mask < 255)]
     grid = read_facts(workspace.mask(scene)).grid
-    write_probability(workspace.probability(scene), rows, grid, key="truth", tags={})
+    path = workspace.probability(scene)
+    write_probability(path, rows, grid, bins=DEFAULT_BINS, key="truth", tags={})
 
 
 def held_out(workspace):
@@ -25,14 +38,113 @@ def held_out(workspace):
 
 
 def test_perfect_predictions_score_one(finished):
-    config, workspace = finished
-    for scene in held_out(workspace):
-        replace_by_the_truth(workspace, scene)
-    graph.run(config, workspace, force=True)
-    summary = evaluate.run(config, workspace, force=True)
+    summary = evaluate_the_truth(*finished)
     assert (summary.iou, summary.f1) == (1, 1)
     assert summary.apls_length == pytest.approx(1, abs=0.02)
     assert summary.apls_time == pytest.approx(1, abs=0.02)
+
+
+def label_all_by(workspace, path):
+    """Let one label file serve all scenes."""
+    listed = json.loads(workspace.chips.read_text())
+    for scene in listed["scenes"]:
+        scene["labels"] = str(path)
+    workspace.chips.write_text(json.dumps(listed))
+
+
+def evaluate_the_truth(config, workspace):
+    for scene in held_out(workspace):
+        replace_by_the_truth(workspace, scene)
+    graph.run(config, workspace, force=True)
+    return evaluate.run(config, workspace, force=True)
+
+
+def polygons_of(lines, path, *, keep_lines):
+    """Write label lines as polygons 4 m wide."""
+    table = geopandas.read_file(lines)
+    metric = table.to_crs(32611)
+    areas = metric.set_geometry(metric.buffer(2)).to_crs(table.crs)
+    pd.concat([areas, table[:keep_lines]]).to_file(path)
+
+
+def test_labels_that_are_masks_are_traced_for_the_reference(finished):
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    label_all_by(workspace, workspace.mask(scene))
+    summary = evaluate_the_truth(config, workspace)
+    assert (summary.iou, summary.apls_length, summary.apls_time) == (1, 1, 1)
+    assert summary.reference_km == summary.predicted_km == pytest.approx(0.128, abs=0.005)
+
+
+@pytest.mark.parametrize("keep_lines", [0, 1])
+def test_labels_with_polygons_are_traced_for_the_reference(finished, finished_city, keep_lines):
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    areas = workspace.root / "areas.geojson"
+    polygons_of(finished_city / f"roads/{scene}.geojson", areas, keep_lines=keep_lines)
+    label_all_by(workspace, areas)
+    summary = evaluate_the_truth(config, workspace)
+    assert summary.reference_km == summary.predicted_km == pytest.approx(0.128, abs=0.005)
+
+
+def test_speeds_of_traced_labels_are_those_of_the_mask(finished):
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    label_all_by(workspace, workspace.mask(scene))
+    evaluate_the_truth(config, workspace)
+    found = evaluate._read_scene(  # noqa: SLF001
+        config, workspace, read_chips(workspace.chips).scene(scene), labels=None
+    )
+    speeds = set(found.reference.attributes["speed_kph"].round(2))
+    assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
+
+
+@pytest.fixture
+def city_nowhere(city, write_nowhere):
+    """Write a tiny city without georeference, with masks as labels; return its config."""
+    (city.parent / "masks").mkdir()
+    for image in (city.parent / "images").iterdir():
+        with rasterio.open(image) as source:
+            pixels = source.read()
+        write_nowhere(image, pixels)
+        write_nowhere(city.parent / "masks" / image.name, (pixels[:1] > 140).astype(np.uint8))
+    settings = json.loads(city.read_text())
+    settings["imagery"]["gsd_m"] = 0.6
+    settings["labels"] = {"roads": ["masks"], "bin_edges": [30, 50], "bin_unit": "km/h"}
+    settings["split"] = {"method": "random"}
+    city.write_text(json.dumps(settings))
+    return load_config(city)
+
+
+def test_a_city_without_georeference_goes_through_all_stages(city_nowhere):
+    workspace = Workspace(city_nowhere.run)
+    pipeline.run(city_nowhere, workspace, say=lambda *_: None)
+    (scene,) = held_out(workspace)
+    found = read_probability(workspace.probability(scene), gsd_m=0.6)
+    summary = json.loads(workspace.record("evaluate").read_text())["summary"]
+    assert (found.grid.is_local, len(found.bins)) == (True, 3)
+    assert read_graph(workspace.graph(scene)).crs == LOCAL_CRS
+    assert summary["reference_km"] == pytest.approx(2 * 64 * 0.6 / 1000, abs=0.003)
+
+
+def test_a_label_file_of_many_scenes_is_read_once(finished, finished_city, monkeypatch):
+    config, workspace = finished
+    chosen = config.predict.model_copy(update={"scenes": "all"})
+    config = config.model_copy(update={"predict": chosen})
+    predict.run(config, workspace, fold=0)
+    graph.run(config, workspace)
+    folds = json.loads(workspace.folds.read_text())
+    workspace.folds.write_text(json.dumps(dict.fromkeys(folds, 0)))
+    label_all_by(workspace, finished_city / "roads/city_0.geojson")
+    calls = []
+
+    def counted(path, **options):
+        calls.append(path)
+        return read_roads(path, **options)
+
+    monkeypatch.setattr(evaluate, "read_roads", counted)
+    assert evaluate.run(config, workspace).chips == 5
+    assert len(calls) == 1
 
 
 def test_every_chip_held_out_has_a_row(finished):

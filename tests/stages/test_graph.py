@@ -4,10 +4,15 @@ import pyogrio
 import pytest
 import rasterio
 from affine import Affine
+from pyproj import CRS
 
-from roadseg.config import Config, load_config
+from roadseg.config import load_config
+from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.core.speeds import SpeedBins
 from roadseg.errors import DataError, MissingInputError
 from roadseg.io.graphs import read_graph
+from roadseg.io.probabilities import write_probability
+from roadseg.settings import Config
 from roadseg.stages import graph
 from roadseg.workspace import Workspace
 
@@ -59,6 +64,31 @@ def test_the_mask_of_prepare_gives_its_speeds_to_the_graph(finished, tmp_path):
     graph.run_images(config, [str(workspace.mask("city_0"))], output=tmp_path)
     speeds = set(read_graph(tmp_path / "city_0.gpkg").attributes["speed_kph"].round(2))
     assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
+
+
+def test_speeds_are_those_of_the_bins_that_the_raster_names(tmp_path):
+    road, bins = cross().astype(np.float32)[np.newaxis], SpeedBins((50.0,), "km/h")
+    rows = [(0, np.concatenate([0 * road, road, road]), road[0] > -1)]
+    grid = Grid(CRS.from_epsg(32611), UTM, 400, 400)
+    write_probability(tmp_path / "a.tif", rows, grid, bins=bins, key="", tags={})
+    graph.run_images(Config(), [str(tmp_path / "a.tif")], output=tmp_path)
+    speeds = read_graph(tmp_path / "a.gpkg").attributes["speed_kph"]
+    assert speeds == pytest.approx([75] * 4)
+
+
+def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path, write_nowhere):
+    write_nowhere(tmp_path / "a.tif", cross()[np.newaxis])
+    config = load_config(None, ["imagery.gsd_m=0.5"])
+    graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
+    found = read_graph(tmp_path / "a.gpkg")
+    assert found.crs == LOCAL_CRS
+    assert found.length_m == pytest.approx([100] * 4, abs=1)
+
+
+def test_the_size_of_pixels_of_a_mask_that_has_a_place_is_its_own(tmp_path):
+    config = load_config(None, ["imagery.gsd_m=3"])
+    graph.run_images(config, [str(write(tmp_path / "cross.tif", cross()))], output=tmp_path)
+    assert read_graph(tmp_path / "cross.gpkg").length_m == pytest.approx([100] * 4, abs=1)
 
 
 def test_all_three_files_are_written_and_open(tmp_path):

@@ -1,16 +1,22 @@
+import json
+
 import numpy as np
 import pytest
 import rasterio
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from roadseg.config import load_config
-from roadseg.core.speeds import BAND_NAMES
+from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.errors import CheckpointError, DataError, MissingInputError
+from roadseg.io.probabilities import read_probability
 from roadseg.stages import predict
 from roadseg.workspace import Workspace
 
 
-def predict_images(finished, images, output):
+def predict_images(finished, images, output, **imagery):
     config, workspace = finished
+    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=imagery)})
     checkpoint = workspace.checkpoint(0)
     return predict.run_images(config, map(str, images), checkpoint=checkpoint, output=output)
 
@@ -19,7 +25,7 @@ def test_a_probability_raster_has_a_band_for_each_bin_and_one_for_roads(finished
     config, workspace = finished
     (name,) = predict.run(config, workspace, fold=0).scenes
     with rasterio.open(workspace.probability(name)) as raster:
-        assert raster.descriptions == BAND_NAMES
+        assert raster.descriptions == DEFAULT_BINS.band_names
         assert (raster.dtypes[0], raster.shape) == ("uint8", (64, 64))
 
 
@@ -32,6 +38,56 @@ def test_a_probability_raster_lies_exactly_on_its_scene_and_is_a_cog(finished, f
     ):
         assert (raster.transform, raster.crs) == (image.transform, image.crs)
         assert raster.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+
+
+def test_a_probability_raster_says_which_speeds_its_bands_stand_for(finished):
+    config, workspace = finished
+    (name,) = predict.run(config, workspace, fold=0).scenes
+    assert read_probability(workspace.probability(name)).speed_bins == DEFAULT_BINS
+
+
+def test_an_image_without_georeference_needs_the_size_of_its_pixels(
+    finished, write_nowhere, tmp_path
+):
+    image = tmp_path / "nowhere.tif"
+    write_nowhere(image, np.full((3, 64, 64), 80, dtype=np.uint8))
+    with pytest.raises(DataError, match=r"nowhere\.tif: no georeference found .* imagery\.gsd_m"):
+        predict_images(finished, [image], tmp_path / "out")
+    predict_images(finished, [image], tmp_path / "out", gsd_m=1.1)
+    found = read_probability(tmp_path / "out/nowhere.tif").grid
+    assert (found.is_local, found.pixel_size_m) == (True, pytest.approx((1.1, 1.1)))
+
+
+def change_facts(folder, **changes):
+    """Change the facts of a checkpoint, as if it had been trained so."""
+    path = folder / "best.safetensors"
+    with safe_open(path, "pt") as file:
+        facts = json.loads(file.metadata()["roadseg"]) | changes
+    save_file(load_file(path), path, metadata={"roadseg": json.dumps(facts)})
+
+
+def test_bands_are_found_by_name_wherever_they_are(finished, make_scene, tmp_path):
+    change_facts(finished[1].checkpoint(0), bands=["red", "green", "blue"])
+    image, _ = make_scene(tmp_path, "named", bands=4)
+    with pytest.raises(DataError, match=r"named\.tif: has no bands with the description 'red'"):
+        predict_images(finished, [image], tmp_path / "out")
+    with rasterio.open(image, "r+") as target:
+        target.descriptions = ("blue", "green", "infrared", "red")
+    assert predict_images(finished, [image], tmp_path / "out").scenes == ["named"]
+
+
+@pytest.mark.parametrize(("trained", "given"), [(0, None), (None, 0), (0, 9)])
+def test_the_value_without_data_is_that_of_the_training(
+    finished, make_scene, tmp_path, trained, given
+):
+    change_facts(finished[1].checkpoint(0), nodata=trained)
+    image, _ = make_scene(tmp_path, "holes")
+    with rasterio.open(image, "r+") as target:
+        target.write(np.zeros((3, 20, 64), dtype=np.uint8), window=((0, 20), (0, 64)))
+    predict_images(finished, [image], tmp_path / "out", nodata=given)
+    with rasterio.open(tmp_path / "out/holes.tif") as raster:
+        assert not raster.dataset_mask()[:20].any()
+        assert raster.dataset_mask()[20:].all()
 
 
 def test_all_scenes_are_predicted_on_request(finished):

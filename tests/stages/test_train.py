@@ -1,7 +1,10 @@
 import csv
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+import rasterio
 from safetensors.torch import load_file
 
 from roadseg.config import load_config
@@ -17,8 +20,10 @@ def changed(config, **settings):
 def test_a_checkpoint_says_all_that_prediction_needs(finished):
     _, workspace = finished
     facts = json.loads((workspace.checkpoint(0) / "best.json").read_text())
-    wanted = {"architecture", "encoder", "bands", "scaling", "gsd_m", "bin_speeds_mph", "epoch"}
-    assert wanted <= facts.keys()
+    wanted = {"bands": [1, 2, 3], "gsd_m": 1.0, "resample_m": None, "nodata": None}
+    wanted |= {"bin_edges": [10, 20, 30, 40, 50, 60], "bin_unit": "mph", "classes": 8}
+    assert {key: facts[key] for key in wanted} == wanted | {"gsd_m": pytest.approx(1, abs=0.01)}
+    assert {"architecture", "encoder", "scaling", "epoch"} <= facts.keys()
 
 
 def test_weights_are_tensors_only_and_json_lies_beside_them(finished):
@@ -62,6 +67,31 @@ def test_force_trains_anew(finished):
 def test_a_fold_that_does_not_exist_is_named(finished):
     with pytest.raises(ConfigError, match=r"--fold 7: there are folds 0 to 4"):
         train.run(*finished, fold=7)
+
+
+def test_a_fold_that_holds_all_chips_is_refused(finished):
+    config, workspace = finished
+    folds = json.loads(workspace.folds.read_text())
+    workspace.folds.write_text(json.dumps(dict.fromkeys(folds, 1)))
+    with pytest.raises(ConfigError, match=r"--fold 1: it holds all 5 chips"):
+        train.run(config, workspace, fold=1)
+
+
+def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, tmp_path):
+    config, workspace = finished
+    images = shutil.copytree(finished_city / "images", tmp_path / "named")
+    for path in images.iterdir():
+        with rasterio.open(path, "r+") as target:
+            target.descriptions = ("red", "green", "blue")
+    listed = json.loads(workspace.chips.read_text())
+    for scene in listed["scenes"]:
+        scene["image"] = str(images / Path(scene["image"]).name)
+    workspace.chips.write_text(json.dumps(listed))
+    names = ("red", "green", "blue")
+    imagery = config.imagery.model_copy(update={"bands": names, "nodata": 7.0})
+    train.run(config.model_copy(update={"imagery": imagery}), workspace, fold=1)
+    facts = json.loads((workspace.checkpoint(1) / "best.json").read_text())
+    assert (facts["bands"], facts["nodata"], facts["in_channels"]) == (list(names), 7.0, 3)
 
 
 def test_train_before_prepare_names_prepare(city):

@@ -1,0 +1,156 @@
+"""The executor: one function over many items, here, in local processes, or on a Dask cluster."""
+
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any, Generic, TypeVar
+
+from roadseg.errors import RoadsegError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Item], Result]
+
+_POOLS = 3  # that may break one after the other without one finished item in between
+_CONNECT = "10s"
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Result]):
+    """What became of one item.
+
+    Attributes:
+        index: its place among the items.
+        result: what the work returned; None if it failed.
+        error: why it failed; None if it did not.
+    """
+
+    index: int
+    result: Result | None = None
+    error: RoadsegError | None = None
+
+
+def each(
+    work: Work[Item, Result],
+    items: Sequence[Item],
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+) -> Iterator[Outcome[Result]]:
+    """Do the work for every item and give out what became of each, in the order they end.
+
+    An item whose process died is done again by another one. Leaving the iteration early cancels
+    what has not begun.
+
+    Args:
+        work: a function of a module, so that another process finds it.
+        items: pickled where the work is done elsewhere.
+        workers: processes on this machine; with 1 or 0 all is done in this one, in order.
+        scheduler: address of a Dask scheduler to use instead; its workers see the same files.
+
+    Raises:
+        RoadsegError: if the scheduler is not there, or processes die again and again. What the
+            work itself raises as RoadsegError is an outcome; anything else is a bug and is raised.
+    """
+    if scheduler:
+        return _on_dask(work, items, scheduler)
+    if min(workers, len(items)) > 1:
+        return _in_processes(work, items, min(workers, len(items)))
+    return (_outcome(work, index, item) for index, item in enumerate(items))
+
+
+def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
+    try:
+        return Outcome(index, result=work(item))
+    except RoadsegError as error:
+        return Outcome(index, error=error)
+
+
+def _in_processes(
+    work: Work[Item, Result], items: Sequence[Item], workers: int
+) -> Iterator[Outcome[Result]]:
+    left, broken = dict(enumerate(items)), 0
+    while left and broken < _POOLS:
+        broken += 1
+        pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=_end_with_parent)
+        try:
+            futures = [pool.submit(_outcome, work, index, item) for index, item in left.items()]
+            for future in as_completed(futures):
+                outcome = future.result()
+                del left[outcome.index]
+                broken = 0
+                yield outcome
+        except BrokenProcessPool:
+            continue
+        finally:
+            pool.shutdown(cancel_futures=True)
+    if left:
+        raise RoadsegError(
+            f"{_POOLS} times in a row a worker process died, most likely for want of memory; "
+            f"{len(left)} of {len(items)} items are not done; use fewer workers (--workers)"
+        )
+
+
+def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
+    """Fork where that is safe, because starting afresh takes longer than many a scene.
+
+    Forking is not safe once torch runs its threads, and not to be had beyond Linux.
+    """
+    can_fork = sys.platform == "linux" and "torch" not in sys.modules
+    return multiprocessing.get_context("fork" if can_fork else "spawn")
+
+
+def _end_with_parent() -> None:
+    """Let this worker end when the process that started it is killed, and only then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the parent decides
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _on_dask(
+    work: Work[Item, Result], items: Sequence[Item], scheduler: str
+) -> Iterator[Outcome[Result]]:
+    try:
+        dask = importlib.import_module("distributed")
+    except ImportError as error:
+        raise RoadsegError(
+            f"--scheduler {scheduler}: Dask is not installed; pip install 'roadseg[dask]'"
+        ) from error
+    try:
+        client = dask.Client(scheduler, timeout=_CONNECT)
+    except (OSError, ValueError) as error:
+        raise RoadsegError(
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
+        ) from error
+    with client:
+        futures = {
+            client.submit(_outcome, work, index, item, pure=False): index
+            for index, item in enumerate(items)
+        }
+        for future in dask.as_completed(futures):
+            yield _dask_outcome(dask, future, futures[future])
+
+
+def _dask_outcome(dask: Any, future: Any, index: int) -> Outcome[Any]:  # noqa: ANN401 - an optional library
+    try:
+        outcome: Outcome[Any] = future.result()
+    except dask.KilledWorker as error:
+        told = f"the workers that took item {index} died, most likely for want of memory"
+        return Outcome(index, error=RoadsegError(f"{told} ({error})"))
+    finally:
+        future.release()
+    return outcome

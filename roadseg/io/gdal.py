@@ -1,0 +1,173 @@
+"""GDAL: open rasters to read or write them; what goes wrong becomes one clear line."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+import rasterio.windows
+from numpy.typing import NDArray
+from rasterio._err import CPLE_BaseError
+from rasterio.enums import ColorInterp, MaskFlags, Resampling
+from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
+from rasterio.vrt import WarpedVRT
+
+from roadseg.core.grid import Grid
+from roadseg.core.windows import Window
+from roadseg.errors import DataError
+from roadseg.io.files import is_virtual, write_error
+from roadseg.io.tiff import missing_bytes, require_written
+
+_TILED = {"driver": "GTiff", "tiled": True, "blockxsize": 512, "blockysize": 512}
+_NO_RASTERS = {
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"version https://git-lfs": "a pointer of Git LFS",
+}
+
+
+@contextmanager
+def open_raster(
+    path: Path, grid: Grid | None = None, *, nodata: float | None = None
+) -> Iterator[rasterio.DatasetReader]:
+    """Open a raster to read it, resampled to `grid` if that has other pixels on its ground.
+
+    Args:
+        path: any raster GDAL reads, its names such as /vsizip/... included.
+        grid: of the pixels to see; None is the raster's own.
+        nodata: value without meaning for a file that names none, left out in resampling.
+
+    Raises:
+        DataError: if it cannot be read, now or inside the block.
+    """
+    if not is_virtual(path) and not path.exists():
+        raise DataError(f"{path} does not exist")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
+                yield seen
+    except RasterioIOError as error:
+        raise DataError(f"{path}: {_unreadable(path, error)}") from error
+
+
+def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:
+    """Return rasterio's options for a new tiled GeoTIFF on a grid."""
+    return _TILED | {
+        "crs": grid.crs.to_wkt(),
+        "transform": grid.transform,
+        "height": grid.height,
+        "width": grid.width,
+        "count": count,
+        "dtype": dtype,
+        "nodata": nodata,
+    }
+
+
+@contextmanager
+def open_new(path: Path, **profile: Any) -> Iterator[Any]:  # noqa: ANN401 - rasterio's options
+    """Open a new GeoTIFF to write it.
+
+    Raises:
+        OSError: if GDAL cannot write it, or has not written all of it when it is closed.
+    """
+    try:
+        with rasterio.open(path, "w", **profile) as target:
+            yield target
+    except (RasterioIOError, CPLE_BaseError) as error:
+        raise write_error(path, _one_line(error)) from error
+    require_written(path)
+
+
+def is_masked(source: rasterio.DatasetReader) -> bool:
+    """Say whether a raster has an alpha band, a mask or a nodata value."""
+    marked = any(flags != [MaskFlags.all_valid] for flags in source.mask_flag_enums)
+    return marked or _has_alpha(source)
+
+
+def valid_pixels(source: rasterio.DatasetReader, **part: Any) -> NDArray[np.bool_]:  # noqa: ANN401
+    """Read which pixels hold data by alpha band, mask or nodata value, shape (row, col).
+
+    GDAL takes only the second or fourth band for alpha; here any band that says so is.
+
+    Args:
+        source: the raster.
+        part: what to read of it, as rasterio names it.
+    """
+    valid = np.asarray(source.dataset_mask(**part) > 0)
+    for number, colour in zip(source.indexes, source.colorinterp, strict=True):
+        if colour == ColorInterp.alpha and MaskFlags.alpha not in source.mask_flag_enums[0]:
+            valid &= source.read(number, **part) > 0
+    return valid
+
+
+def area(window: Window) -> rasterio.windows.Window:
+    """Return a window as rasterio has it."""
+    row, col, height, width = window
+    return rasterio.windows.Window(col, row, width, height)
+
+
+def require_whole(path: Path) -> None:
+    """Check that a file that GDAL can open is not cut short, where that is told without reading.
+
+    Raises:
+        DataError: if it is a TIFF that lacks pixels.
+    """
+    if not is_virtual(path) and path.is_file() and missing_bytes(path):
+        raise DataError(f"{path}: {_cut_short(path)}")
+
+
+def _on_grid(
+    source: rasterio.DatasetReader, grid: Grid | None, nodata: float | None
+) -> AbstractContextManager[rasterio.DatasetReader]:
+    if grid is None or (grid.height, grid.width) == source.shape:
+        return nullcontext(source)
+    options: dict[str, Any] = {"add_alpha": source.nodata is None and not _has_alpha(source)}
+    if nodata is not None and not is_masked(source):
+        options = {"src_nodata": nodata, "nodata": nodata, "UNIFIED_SRC_NODATA": "YES"}
+    crs = grid.crs.to_wkt()
+    resampled: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
+        source,
+        src_crs=crs,
+        crs=crs,
+        transform=grid.transform,
+        height=grid.height,
+        width=grid.width,
+        resampling=Resampling.average if grid.height < source.height else Resampling.bilinear,
+        **options,
+    )
+    return resampled
+
+
+def _has_alpha(source: rasterio.DatasetReader) -> bool:
+    return ColorInterp.alpha in source.colorinterp
+
+
+def _cut_short(path: Path) -> str:
+    size, missing = path.stat().st_size, missing_bytes(path)
+    return (
+        f"cut short: it has {size} bytes, expected {size + missing} or more; download or copy it "
+        "again"
+    )
+
+
+def _unreadable(path: Path, error: RasterioIOError) -> str:
+    """Say why a raster cannot be read, and what to do."""
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(64).lower()
+        if not start:
+            return "is empty (0 bytes); download or copy it again"
+        for sign, thing in _NO_RASTERS.items():
+            if start.lstrip().startswith(sign):
+                return f"is {thing}, expected a raster; download it again"
+        if missing_bytes(path):
+            return _cut_short(path)
+    return f"not a readable raster ({_one_line(error)}); replace it or leave it out"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error.__cause__ or error).split())

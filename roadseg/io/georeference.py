@@ -1,0 +1,113 @@
+"""Georeference: where an open raster says that its pixels lie."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import rasterio
+from affine import Affine
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+
+from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.errors import DataError
+
+_NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # what readers say where a file says nothing
+_USE_MASKS = (
+    "or use raster masks of its size as labels and set imagery.gsd_m to the ground size of its "
+    "pixels in metres"
+)
+
+
+def place_of(
+    path: Path, source: rasterio.DatasetReader, *, crs: CRS | None, gsd_m: float | None
+) -> Grid:
+    """Return the grid of an open raster, as its pixels are in the file.
+
+    Args:
+        path: its name in errors.
+        source: the raster.
+        crs: coordinate system to use if it does not name its own.
+        gsd_m: ground size of its pixels if it has no geotransform, metres. Its grid then is in
+            `LOCAL_CRS` with the origin at its lower left corner, whatever CRS it names.
+
+    Raises:
+        DataError: if it has no place on the ground.
+    """
+    found = crs_of(path, source.crs)
+    if not has_transform(source):
+        if gsd_m is None or _control_points(source):
+            raise DataError(f"{path}: {_no_place(source, found)}")
+        north = source.height * gsd_m
+        return Grid(LOCAL_CRS, Affine(gsd_m, 0, 0, 0, -gsd_m, north), source.height, source.width)
+    crs = found or crs
+    if crs is None:
+        raise DataError(
+            f"{path}: no coordinate system found, expected one such as EPSG:32611; "
+            "assign it with gdal_edit.py -a_srs, or set imagery.crs"
+        )
+    return _on_earth(path, Grid(crs, source.transform, source.height, source.width))
+
+
+def has_transform(source: rasterio.DatasetReader) -> bool:
+    """Say whether a raster has a geotransform: one that says where its pixels lie."""
+    return source.transform not in _NOWHERE
+
+
+def crs_of(path: Path, found: rasterio.crs.CRS | None) -> CRS | None:
+    """Return the CRS of a raster; None if it has none, or one with no place on earth.
+
+    Raises:
+        DataError: if it cannot be understood.
+    """
+    if found is None:
+        return None
+    try:
+        crs = _parse(found.to_wkt())
+    except CRSError as error:
+        text = " ".join(str(error).split())
+        raise DataError(f"{path}: its coordinate system cannot be understood ({text})") from error
+    is_local_of_others = crs.type_name == LOCAL_CRS.type_name and crs.name != LOCAL_CRS.name
+    return None if is_local_of_others else crs
+
+
+@lru_cache(maxsize=64)
+def _parse(wkt: str) -> CRS:
+    return CRS.from_wkt(wkt)
+
+
+def _control_points(source: rasterio.DatasetReader) -> bool:
+    return bool(source.gcps[0]) or source.rpcs is not None
+
+
+def _no_place(source: rasterio.DatasetReader, crs: CRS | None) -> str:
+    if _control_points(source):
+        return (
+            "placed by control points (GCPs or RPCs) only, expected a geotransform; warp it "
+            "first: gdalwarp -t_srs EPSG:<number of its UTM zone> <it> <new file>"
+        )
+    if crs is not None:
+        return (
+            f"no geotransform found, so its place in {crs.name} is unknown; give it one with "
+            f"gdal_edit.py -a_ullr, {_USE_MASKS}"
+        )
+    return (
+        "no georeference found (neither a geotransform nor a coordinate system), so road lines "
+        f"cannot be laid over it; give it one with gdal_translate -a_srs -a_ullr, {_USE_MASKS}"
+    )
+
+
+def _on_earth(path: Path, grid: Grid) -> Grid:
+    if grid.transform.is_degenerate:
+        raise DataError(
+            f"{path}: its geotransform {tuple(grid.transform)[:6]} gives pixels no area; "
+            "correct it with gdal_edit.py -a_ullr"
+        )
+    if grid.is_local:
+        return grid
+    try:
+        _ = grid.centre_degrees
+    except ValueError as error:
+        raise DataError(
+            f"{path}: {error}; check its geotransform and its coordinate system, {grid.crs.name}"
+        ) from error
+    return grid

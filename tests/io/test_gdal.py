@@ -1,0 +1,121 @@
+import os
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from affine import Affine
+from pyproj import CRS
+from rasterio.errors import RasterioIOError
+
+from roadseg.core.grid import Grid
+from roadseg.errors import DataError
+from roadseg.io.gdal import new_profile, open_new, open_raster, require_whole
+
+GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
+NOISE = np.random.default_rng(0).integers(0, 255, (1, 64, 64), dtype=np.uint8)
+VRT = """<VRTDataset rasterXSize="40" rasterYSize="40"><VRTRasterBand dataType="Byte" band="1">
+<SimpleSource><SourceFilename relativeToVRT="1">gone.tif</SourceFilename><SourceBand>1</SourceBand>
+<SrcRect xOff="0" yOff="0" xSize="40" ySize="40"/><DstRect xOff="0" yOff="0" xSize="40" ySize="40"/>
+</SimpleSource></VRTRasterBand></VRTDataset>"""
+
+
+def read(path):
+    with open_raster(path) as source:
+        return source.read()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", r"is empty \(0 bytes\); download or copy it again"),
+        (b"\n<!DOCTYPE html><html>404</html>", "is a web page, expected a raster; download it"),
+        (b"<HTML>404</HTML>", "is a web page, expected a raster; download it again"),
+        (b"version https://git-lfs.github.com/spec/v1", "is a pointer of Git LFS"),
+        (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 10 or more"),
+        (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace it or leave it out"),
+    ],
+    ids=["empty", "html", "HTML", "lfs", "header", "text"],
+)
+def test_a_file_that_is_no_raster_is_refused_in_one_line(tmp_path, content, told):
+    (tmp_path / "a.tif").write_bytes(content)
+    with pytest.raises(DataError, match=rf"a\.tif: {told}") as bad:
+        read(tmp_path / "a.tif")
+    assert "\n" not in str(bad.value)
+
+
+def test_a_missing_raster_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"a\.tif does not exist"):
+        read(tmp_path / "a.tif")
+
+
+def test_a_mosaic_whose_file_is_gone_names_it(tmp_path):
+    (tmp_path / "a.vrt").write_text(VRT)
+    with pytest.raises(DataError, match=r"a\.vrt: not a readable raster \(.*gone\.tif"):
+        read(tmp_path / "a.vrt")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
+def test_a_tiff_cut_short_says_so(write_raster, share):
+    path = write_raster(NOISE)
+    os.truncate(path, int(path.stat().st_size * share))
+    with pytest.raises(DataError, match=r"scene\.tif: cut short: it has \d+ bytes, expected 4\d+"):
+        read(path)
+    with pytest.raises(DataError, match=r"cut short.*; download or copy it again"):
+        require_whole(path)
+
+
+def test_a_whole_raster_of_any_format_is_whole(write_raster, save_as):
+    require_whole(write_raster(NOISE))
+    require_whole(save_as(NOISE, "a.png", driver="PNG"))
+
+
+def test_a_raster_in_an_archive_is_read(write_raster, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(write_raster(NOISE), "in/scene.tif")
+    assert np.array_equal(read(Path(f"/vsizip/{{{tmp_path}/a.zip}}/in/scene.tif")), NOISE)
+
+
+def test_a_raster_missing_in_an_archive_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"/vsizip/.*scene\.tif: not a readable raster"):
+        read(Path(f"/vsizip/{{{tmp_path}/a.zip}}/scene.tif"))
+
+
+def test_a_raster_written_lies_on_its_grid(tmp_path):
+    with open_new(tmp_path / "a.tif", **new_profile(GRID, count=1, dtype="uint8")) as target:
+        target.write(NOISE)
+    with open_raster(tmp_path / "a.tif") as source:
+        assert (source.transform, source.shape) == (GRID.transform, (64, 64))
+        assert CRS.from_wkt(source.crs.to_wkt()) == GRID.crs
+
+
+def test_a_raster_that_is_not_whole_when_it_is_closed_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "a.tif"
+
+    @contextmanager
+    def on_a_full_disk(*_, **__):
+        yield
+        path.write_bytes(b"II*\x00\x08\x00\x00\x00")
+
+    monkeypatch.setattr("rasterio.open", on_a_full_disk)
+    with pytest.raises(OSError, match="only a part of it could be written"), open_new(path):
+        pass
+
+
+def test_what_gdal_cannot_write_is_an_error_of_the_system(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise RasterioIOError("write error at scanline 7")
+
+    monkeypatch.setattr("rasterio.open", fail)
+    with pytest.raises(OSError, match="write error at scanline 7"), open_new(tmp_path / "a.tif"):
+        pass
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path):
+    profile = new_profile(GRID, count=1, dtype="uint8")
+    with (
+        pytest.raises(OSError, match="No such file"),
+        open_new(tmp_path / "b" / "a.tif", **profile),
+    ):
+        pass

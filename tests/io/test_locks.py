@@ -1,0 +1,67 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from roadseg.errors import OutputError
+from roadseg.io.locks import lock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from roadseg.io.locks import lock
+with lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Start another process that holds the lock; end it afterwards."""
+    words = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_folder_that_another_process_holds_is_refused_with_its_number(tmp_path, other):
+    with (
+        pytest.raises(OutputError, match=rf"process {other.pid} works in this run folder.*--run"),
+        lock(tmp_path),
+    ):
+        pass
+
+
+def test_a_lock_ends_with_its_process(tmp_path, other):
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    with lock(tmp_path):
+        assert (tmp_path / ".lock-holder").read_text() == f"process {os.getpid()}"
+
+
+def test_a_lock_ends_with_its_block(tmp_path):
+    for _ in range(2):
+        with lock(tmp_path / "run"):
+            time.sleep(0)
+    assert (tmp_path / "run").is_dir()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(OutputError, match=r"file.run: cannot be written: Not a directory"),
+        lock(tmp_path / "file" / "run"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("error", [OSError(5, "unrelated"), ValueError("unrelated")])
+def test_errors_of_the_block_pass_through(tmp_path, error):
+    with pytest.raises(type(error)) as raised, lock(tmp_path):
+        raise error
+    assert raised.value is error
