@@ -20,7 +20,7 @@ from roadseg.io.sheets import Example
 from roadseg.scenes import SceneFound, scene_facts
 from roadseg.settings import ImageryConfig
 
-EXAMPLES = 24  # scenes shown on the sheets, and measured for a shift
+EXAMPLES = 12  # scenes shown on the sheets, and measured for a shift
 _EXAMPLE_PX = 1300  # at most shown of a scene, each way
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageDraw, ImageFont
 from scipy import ndimage
 
 from roadseg.core.masks import BACKGROUND, IGNORE
@@ -61,13 +61,13 @@ def draw_labels(
         colours: of the speed bins.
         frame: part to draw a frame around.
     """
-    shown = _rgb(image).astype(np.float32)
+    shown = _rgb(image)
     palette = np.zeros((IGNORE + 1, 3), dtype=np.float32)
     palette[1 : len(colours) + 1] = colours
     road = (mask != BACKGROUND) & (mask != IGNORE)
-    shown[road] += _STRENGTH * (palette[mask[road]] - shown[road])
+    shown[road] = shown[road] * (1 - _STRENGTH) + palette[mask[road]] * _STRENGTH
     size = _size(mask.shape, pixel_m, side_px)
-    picture = Image.fromarray(shown.astype(np.uint8)).resize(size, Image.Resampling.BOX)
+    picture = Image.fromarray(shown).resize(size, Image.Resampling.BOX)
     unknown = Image.fromarray(mask == IGNORE).convert("L").resize(size, Image.Resampling.BOX)
     picture.paste(hatch(size), mask=unknown)
     rows, cols = size[1] / mask.shape[0], size[0] / mask.shape[1]
@@ -98,12 +98,13 @@ def draw_outlines(
         moves_m: colours of outlines, and how far right and down their roads are moved.
     """
     row, col, height, width = window
-    part = _rgb(image)[row : row + height, col : col + width]
+    part = _rgb(image[:, row : row + height, col : col + width])
     size = _size((height, width), pixel_m, side_px * _SOFT)
     picture = Image.fromarray(part).resize(size, Image.Resampling.BICUBIC)
     road = ((mask != BACKGROUND) & (mask != IGNORE)).astype(np.uint8) * np.uint8(255)
     for colour, (right_m, down_m) in moves_m:
-        moved = ndimage.shift(road, (down_m / pixel_m[1], right_m / pixel_m[0]), order=1)
+        by = (down_m / pixel_m[1], right_m / pixel_m[0])
+        moved = ndimage.shift(road, by, order=1) if any(by) else road
         there = Image.fromarray(moved[row : row + height, col : col + width])
         smooth = there.resize(size, Image.Resampling.BICUBIC)
         picture.paste(_BLACK, mask=_line(smooth, 7).point(lambda value: value // 2))
@@ -128,7 +129,7 @@ def hatch(size: tuple[int, int]) -> Image.Image:
 
 def _rgb(image: Bytes) -> Bytes:
     bands = image[:_BANDS] if len(image) >= _BANDS else image[[0, 0, 0]]
-    return np.ascontiguousarray(np.moveaxis(bands, 0, -1))
+    return np.moveaxis(bands, 0, -1).copy(order="C")
 
 
 def _size(shape: tuple[int, ...], pixel_m: tuple[float, float], side_px: int) -> tuple[int, int]:
@@ -141,8 +142,8 @@ def _size(shape: tuple[int, ...], pixel_m: tuple[float, float], side_px: int) ->
 def _line(area: Image.Image, width: int) -> Image.Image:
     """Return the outline of the bright part of a picture, white on black."""
     inside = area.point(lambda value: 255 * (value > 127))  # noqa: PLR2004 - half
-    wider, narrower = ImageFilter.MaxFilter(width), ImageFilter.MinFilter(width)
-    both = np.asarray(inside.filter(wider)) != np.asarray(inside.filter(narrower))
+    pixels = np.asarray(inside)
+    both = ndimage.maximum_filter(pixels, width) != ndimage.minimum_filter(pixels, width)
     return Image.fromarray(both).convert("L")
 
 
