@@ -390,4 +390,5 @@ def _all_or_none(*values: object) -> bool:
 
 
 def _say(stage: str, summary: object) -> None:
-    click.echo(f"{stage:<9} {summary}", err=True)
+    text = str(summary).replace("\n", "\n" + " " * 10)
+    click.echo(f"{stage:<9} {text}", err=True)

@@ -5,11 +5,11 @@
     scripts/bench_prepare.py city LABELS
 
 `chips` repeats the given scenes to --count and compares, in rounds one after the other, the CPU
-seconds a scene of three ways to the same masks: the floor (read the vector file, buffer, rasterise
-once, write one compressed band), `prepare_scene` (that, and: attributes, nodata, chips, counts,
-record, pixels for the scaling), and the whole of `roadseg prepare`. Then it times the whole with
-one worker and with two: as it is, and without the examples of the quality report, which are as many
-for any number of scenes.
+seconds a scene of four ways to the same masks: the floor (read the vector file, buffer, rasterise
+once, write one compressed band), the masks of roadseg (that, and: attributes, nodata, chips,
+counts, record), the same with the pixels sampled for the scaling, and the whole of `roadseg
+prepare`. Then it times the whole with one worker and with two: as it is, and without the examples
+of the quality report, which are as many for any number of scenes.
 
 `city` burns the roads of a file over a quarter, a half and the whole of their extent, as a scene of
 1 m pixels, each in a process of its own, and prints seconds and peak memory.
@@ -35,11 +35,11 @@ import shapely
 from affine import Affine
 from rasterio.features import rasterize
 
-from roadseg import quality
+from roadseg import quality, scenes
 from roadseg.config import load_config
 from roadseg.core.grid import DEGREES, Grid, transformer
 from roadseg.io.rasters import read_facts
-from roadseg.scenes import SceneTask, prepare_scene
+from roadseg.scenes import SceneTask
 from roadseg.settings import ImageryConfig, LabelsConfig
 from roadseg.stages import prepare
 from roadseg.workspace import Workspace
@@ -71,6 +71,18 @@ def floor(image: Path, labels: Path, mask: Path) -> None:
         compress="deflate",
     ) as target:
         target.write(burnt, 1)
+
+
+def make_masks(pairs: list[tuple[Path, Path]], folder: Path, *, sampled: bool) -> None:
+    """Do for each scene what `roadseg prepare` does, with or without pixels for the scaling."""
+    read_sample = scenes.read_sample
+    if not sampled:
+        scenes.read_sample = lambda *_, **__: np.zeros((1, 0), dtype=np.uint8)
+    try:
+        for number, pair in enumerate(pairs):
+            scenes.prepare_scene(task(*pair, folder, f"{number}"))
+    finally:
+        scenes.read_sample = read_sample
 
 
 def _by(convert):
@@ -149,9 +161,8 @@ def bench_chips(options: argparse.Namespace) -> None:
         out.mkdir()
         ways = {
             "floor": lambda: [floor(*pair, out / f"{i}.tif") for i, pair in enumerate(pairs)],
-            "prepare_scene": lambda: [
-                prepare_scene(task(*pair, out, f"{i}")) for i, pair in enumerate(pairs)
-            ],
+            "masks": lambda: make_masks(pairs, out, sampled=False),
+            "masks, sampled": lambda: make_masks(pairs, out, sampled=True),
             "roadseg prepare": lambda: run_prepare(folder, pairs),
         }
         found: dict[str, list[float]] = {name: [] for name in ways}
@@ -231,7 +242,7 @@ def draw_empty(path: Path, crs, corner: tuple[float, float], height: int, width:
 def bench_one(options: argparse.Namespace) -> None:
     """Make the mask of one scene, and print what it took."""
     before = _cpu()
-    scene = prepare_scene(
+    scene = scenes.prepare_scene(
         task(Path(options.image), Path(options.labels), Path(options.folder), "city")
     )
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

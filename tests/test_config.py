@@ -7,7 +7,7 @@ from pyproj import CRS
 
 from roadseg.config import check_config, find_config, load_config
 from roadseg.errors import ConfigError
-from roadseg.settings import Config, crs_setting
+from roadseg.settings import Config, crs_setting, label_scheme, speed_bins
 from roadseg.stages import demo
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -133,6 +133,10 @@ LIMITS = [
     ("imagery.percentiles", [2, 101], [2, 100]),
     ("labels.buffer_m", 0, 0.1),
     ("labels.default_speed_mph", 0, 0.1),
+    ("labels.bin_edges", [], [30]),
+    ("labels.bin_edges", [0, 10], [0.1, 10]),
+    ("labels.bin_edges", [10, 10], [10, 10.1]),
+    ("labels.bin_edges", list(range(1, 32)), list(range(1, 31))),
     ("split.folds", 1, 2),
     ("split.block_m", 0, 0.1),
     ("train.window_px", 33, 32),
@@ -157,6 +161,31 @@ def test_a_value_outside_of_its_limits_is_refused(write, key, outside, inside):
     load_config(write({section: {name: inside}}))
     with pytest.raises(ConfigError, match=rf"roadseg\.json: {key}: .*(expected|should)"):
         load_config(write({section: {name: outside}}))
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "message"),
+    [
+        ("labels", {"scheme": "attribute"}, "labels.speed_key: expected the name of an attribute"),
+        ("labels", {"speed_key": "v"}, 'labels.speed_key: is read only if scheme is "attribute"'),
+        ("split", {"method": "groups"}, "split.group: expected a regular expression"),
+        ("split", {"method": "file"}, "split.file: expected a path"),
+        ("split", {"group": "("}, "split.group: expected a regular expression (missing )"),
+    ],
+)
+def test_settings_that_need_each_other_are_named(write, section, values, message):
+    with pytest.raises(ConfigError) as caught:
+        load_config(write({section: values}))
+    assert message in str(caught.value)
+
+
+def test_the_scheme_and_the_bins_are_those_of_the_labels(write):
+    values = {"scheme": "attribute", "speed_key": "v", "speed_unit": "km/h", "buffer_m": 3}
+    labels = load_config(write({"labels": values | {"bin_edges": [50], "bin_unit": "km/h"}})).labels
+    scheme = label_scheme(labels)
+    assert (scheme.name, scheme.speed_key, scheme.speed_unit) == ("attribute", "v", "km/h")
+    assert scheme.width_m == 6
+    assert speed_bins(labels).names == ("0 to 50 km/h", "above 50 km/h")
 
 
 @pytest.mark.parametrize("text", ["Infinity", "NaN", "1e999"])

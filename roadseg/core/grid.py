@@ -144,9 +144,13 @@ class Grid:
         return np.array([[0, 0], [0, w], [h, w], [h, 0]], dtype=np.float64)
 
 
-@lru_cache(maxsize=256)
 def transformer(source: CRS, target: CRS) -> Transformer:
     """Return the conversion between two CRSs, always x before y; kept, as it is slow to make."""
+    return _transformer(source.srs, target.srs)  # texts are compared faster than CRSs
+
+
+@lru_cache(maxsize=256)
+def _transformer(source: str, target: str) -> Transformer:
     return Transformer.from_crs(source, target, always_xy=True)
 
 
