@@ -6,9 +6,9 @@ import pytest
 import rasterio
 from scipy import ndimage
 
-from roadseg.core.grid import Grid
 from roadseg.core.masks import IGNORE
 from roadseg.core.shifts import SURE, Shift, combine_shifts, estimate_shift
+from roadseg.io.rasters import read_facts
 
 SIDE = 240
 ROWS, COLS = np.mgrid[:SIDE, :SIDE].astype(float)
@@ -193,11 +193,12 @@ def test_scenes_whose_roads_all_run_the_same_way_show_one_way_only():
 @pytest.mark.parametrize("name", ["22889-52826-17", "22887-52828-17", "22890-52829-17"])
 @pytest.mark.parametrize(("right", "down"), [(0, 0), (4, -4), (-6, 0)])
 def test_streets_of_san_diego_are_found_again_within_a_metre(real_data, name, right, down):
-    with rasterio.open(real_data / "san_diego/images" / f"{name}.tif") as source:
-        image, transform, crs = source.read(), source.transform, source.crs
+    path = real_data / "san_diego/images" / f"{name}.tif"
+    with rasterio.open(path) as source:
+        image = source.read()
     with rasterio.open(real_data / "san_diego/masks" / f"{name}.tif") as source:
         mask = moved(source.read(1), right * 2, down * 2)
-    pixel_m = Grid(crs, transform, *mask.shape).pixel_size_m
+    pixel_m = read_facts(path).grid.pixel_size_m
     found = estimate(image, mask, pixel_m)
     expected = (-2 * right * pixel_m[0], -2 * down * pixel_m[1])
     assert math.dist((found.x_m, found.y_m), expected) < 1
