@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rasterio._err import CPLE_BaseError
 from rasterio.enums import ColorInterp, MaskFlags, Resampling
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
+from rasterio.io import MemoryFile
 from rasterio.vrt import WarpedVRT
 
 from roadseg.core.grid import Grid
@@ -27,6 +28,7 @@ _NO_RASTERS = {
     b"<html": "a web page",
     b"version https://git-lfs": "a pointer of Git LFS",
 }
+_IN_MEMORY_BYTES = 2**24  # of pixels: a raster of no more is made in memory
 
 
 @contextmanager
@@ -71,12 +73,22 @@ def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None
 def open_new(path: Path, **profile: Any) -> Iterator[Any]:  # noqa: ANN401 - rasterio's options
     """Open a new GeoTIFF to write it.
 
+    A small one is made in memory and written at once, because libtiff prints what goes wrong
+    with a disk, line by line, where nobody can catch it.
+
     Raises:
         OSError: if GDAL cannot write it, or has not written all of it when it is closed.
     """
+    pixels = profile["height"] * profile["width"] * profile["count"]
     try:
-        with rasterio.open(path, "w", **profile) as target:
-            yield target
+        if pixels * np.dtype(profile["dtype"]).itemsize <= _IN_MEMORY_BYTES:
+            with MemoryFile() as memory:
+                with memory.open(**profile) as target:
+                    yield target
+                path.write_bytes(memory.getbuffer())
+        else:
+            with rasterio.open(path, "w", **profile) as target:
+                yield target
     except (RasterioIOError, CPLE_BaseError) as error:
         raise write_error(path, _one_line(error)) from error
     require_written(path)

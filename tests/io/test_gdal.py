@@ -90,6 +90,14 @@ def test_a_raster_written_lies_on_its_grid(tmp_path):
         assert CRS.from_wkt(source.crs.to_wkt()) == GRID.crs
 
 
+LARGE = {"height": 5000, "width": 5000, "count": 1, "dtype": "uint8"}  # not made in memory
+
+
+def with_nothing_in(path):
+    with open_new(path, **LARGE):
+        pass
+
+
 def test_a_raster_that_is_not_whole_when_it_is_closed_is_an_error(tmp_path, monkeypatch):
     path = tmp_path / "a.tif"
 
@@ -99,8 +107,8 @@ def test_a_raster_that_is_not_whole_when_it_is_closed_is_an_error(tmp_path, monk
         path.write_bytes(b"II*\x00\x08\x00\x00\x00")
 
     monkeypatch.setattr("rasterio.open", on_a_full_disk)
-    with pytest.raises(OSError, match="only a part of it could be written"), open_new(path):
-        pass
+    with pytest.raises(OSError, match="only a part of it could be written"):
+        with_nothing_in(path)
 
 
 def test_what_gdal_cannot_write_is_an_error_of_the_system(tmp_path, monkeypatch):
@@ -108,8 +116,8 @@ def test_what_gdal_cannot_write_is_an_error_of_the_system(tmp_path, monkeypatch)
         raise RasterioIOError("write error at scanline 7")
 
     monkeypatch.setattr("rasterio.open", fail)
-    with pytest.raises(OSError, match="write error at scanline 7"), open_new(tmp_path / "a.tif"):
-        pass
+    with pytest.raises(OSError, match="write error at scanline 7"):
+        with_nothing_in(tmp_path / "a.tif")
 
 
 def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path):
@@ -119,3 +127,15 @@ def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path):
         open_new(tmp_path / "b" / "a.tif", **profile),
     ):
         pass
+
+
+@pytest.mark.parametrize("height", [4096, 4097])
+def test_a_raster_is_the_same_whether_it_is_made_in_memory_or_not(tmp_path, height, monkeypatch):
+    profile = {"driver": "GTiff", "height": height, "width": 4096, "count": 1, "dtype": "uint8"}
+    pixels = np.arange(height * 4096).reshape(height, 4096).astype(np.uint8)
+    with open_new(tmp_path / "a.tif", **profile, transform=GRID.transform) as target:
+        target.write(pixels, 1)
+    monkeypatch.setattr("roadseg.io.gdal._IN_MEMORY_BYTES", 0)
+    with open_new(tmp_path / "b.tif", **profile, transform=GRID.transform) as target:
+        target.write(pixels, 1)
+    assert (tmp_path / "a.tif").read_bytes() == (tmp_path / "b.tif").read_bytes()
