@@ -92,9 +92,11 @@ class PrepareSummary:
     def _labels_text(self) -> str:
         masks = self.schemes.get("mask", 0)
         files = {scheme: n for scheme, n in self.schemes.items() if scheme != "mask"}
+        number = sum(files.values())
+        where = f"{number} file" if number == 1 else f"{number} files"
         parts = {
             f"{masks} raster masks": masks,
-            f"{self.labels} in {sum(files.values())} files, read as {', '.join(files)}": files,
+            f"{self.labels} in {where}, read as {', '.join(files)}": files,
             f"repaired: {self.repaired}": self.repaired,
             f"left out: {_counted(self.dropped)}": self.dropped,
         }
