@@ -1,5 +1,6 @@
 """The quality report of prepare: figures of all scenes, and examples with labels over images."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.core.masks import BACKGROUND, IGNORE
+from roadseg.core.sampling import spread
 from roadseg.core.scaling import Scaling
-from roadseg.core.shifts import Shift, estimate_shift
+from roadseg.core.shifts import Shift, directions, estimate_shift
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
+from roadseg.core.wording import count, counted
 from roadseg.io.chips import ChipRecord
 from roadseg.io.masks import read_mask
 from roadseg.io.rasters import read_window
@@ -81,7 +84,7 @@ class PrepareSummary:
             "labels": self._labels_text(),
             "roads": self._road_text(self.road_km, self.road_share),
             **self._bin_rows(),
-            "speeds": _counted(self.roads_by_speed_source, "by "),
+            "speeds": counted(self.roads_by_speed_source, "by "),
             "shift": shift_text(self.shift_m),
             "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
             **{f"skipped {name}": why for name, why in self.failed.items()},
@@ -92,13 +95,12 @@ class PrepareSummary:
     def _labels_text(self) -> str:
         masks = self.schemes.get("mask", 0)
         files = {scheme: n for scheme, n in self.schemes.items() if scheme != "mask"}
-        number = sum(files.values())
-        where = f"{number} file" if number == 1 else f"{number} files"
+        where = count(sum(files.values()), "file")
         parts = {
             f"{masks} raster masks": masks,
             f"{self.labels} in {where}, read as {', '.join(files)}": files,
             f"repaired: {self.repaired}": self.repaired,
-            f"left out: {_counted(self.dropped)}": self.dropped,
+            f"left out: {counted(self.dropped)}": self.dropped,
         }
         return "; ".join(text for text, there in parts.items() if there)
 
@@ -132,9 +134,7 @@ def choose_examples(scenes: Sequence[SceneFound]) -> list[ChipRecord]:
         for scene in scenes
         if scene.chips
     ]
-    with_roads = [chip for chip in best if chip.road_share > 0]
-    chosen = np.linspace(0, len(with_roads) - 1, min(EXAMPLES, len(with_roads))).round()
-    return [with_roads[int(index)] for index in chosen]
+    return spread([chip for chip in best if chip.road_share > 0], EXAMPLES)
 
 
 def make_example(task: ExampleTask) -> Example:
@@ -227,11 +227,8 @@ def shift_text(shift_m: Sequence[float] | None) -> str:
     """Say how far labels are off."""
     if shift_m is None:
         return "cannot be told from these images"
-    right, down = shift_m
-    across = f"{abs(right):.1f} m {'right' if right > 0 else 'left'}"
-    along = f"{abs(down):.1f} m {'down' if down > 0 else 'up'}"
-    off = np.hypot(right, down)
-    return f"labels lie {off:.1f} m off the images and would have to move {across} and {along}"
+    off = math.hypot(*shift_m)
+    return f"labels lie {off:.1f} m off the images and would have to move {directions(*shift_m)}"
 
 
 def _dropped(
@@ -256,7 +253,3 @@ def _sum(counts: Iterable[Mapping[str, float]]) -> Counter[str]:
 
 def _metres(shift: Shift | None) -> list[float] | None:
     return [round(shift.x_m, 2), round(shift.y_m, 2)] if shift and shift.is_sure else None
-
-
-def _counted(counts: Mapping[str, int], before: str = "") -> str:
-    return ", ".join(f"{number} {before}{what}" for what, number in counts.items())

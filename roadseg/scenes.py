@@ -170,6 +170,35 @@ def apart_text(facts: RasterFacts, labels: Path, roads: Roads) -> str:
     )
 
 
+def read_labels(path: Path, options: LabelsConfig) -> LabelFile:
+    """Read a vector file of labels; scenes in a row that share it have it read once.
+
+    Raises:
+        DataError: if it cannot be used.
+    """
+    (facts,) = file_facts([path])
+    return _read_once(path, facts, label_scheme(options), options.crs)
+
+
+def read_labels_mask(
+    path: Path, facts: RasterFacts, window: Window, options: LabelsConfig
+) -> NDArray[np.uint8]:
+    """Read a window of the mask that a raster of labels gives a scene.
+
+    Raises:
+        DataError: if it cannot be read, or be laid over the scene.
+    """
+    return read_mask_labels(
+        path,
+        facts,
+        window,
+        bins=speed_bins(options),
+        speeds_mph=options.mask_speeds_mph,
+        default_mph=options.default_speed_mph,
+        crs=crs_setting(options.crs, "labels.crs"),
+    )
+
+
 def _read_found(task: SceneTask, key: str) -> SceneFound | None:
     """Return what was found before, if it was found in the same inputs with the same settings."""
     if not task.record.exists() or not task.mask.exists():
@@ -211,17 +240,8 @@ Blocks = Iterator[tuple[Window, NDArray[np.uint8]]]
 
 
 def _mask_blocks(task: SceneTask, facts: RasterFacts) -> Blocks:
-    options = task.label_options
     for window in cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX):
-        mask = read_mask_labels(
-            task.labels,
-            facts,
-            window,
-            bins=speed_bins(options),
-            speeds_mph=options.mask_speeds_mph,
-            default_mph=options.default_speed_mph,
-            crs=crs_setting(options.crs, "labels.crs"),
-        )
+        mask = read_labels_mask(task.labels, facts, window, task.label_options)
         yield window, _ignore_invalid(mask, facts, window)
 
 
@@ -239,11 +259,6 @@ def _ignore_invalid(
     return mask
 
 
-def _read_labels(path: Path, options: LabelsConfig) -> LabelFile:
-    (facts,) = file_facts([path])
-    return _read_once(path, facts, label_scheme(options), options.crs)
-
-
 @lru_cache(maxsize=2)  # scenes that share a label file come one after the other
 def _read_once(path: Path, _facts: str, scheme: Scheme, crs: str | None) -> LabelFile:
     return read_roads(path, scheme=scheme, crs=crs_setting(crs, "labels.crs"))
@@ -251,7 +266,7 @@ def _read_once(path: Path, _facts: str, scheme: Scheme, crs: str | None) -> Labe
 
 def _roads(task: SceneTask, facts: RasterFacts) -> tuple[Roads, dict[str, Any]]:
     """Read the roads on a scene, in its metric CRS, and what to tell of them."""
-    file = _read_labels(task.labels, task.label_options)
+    file = read_labels(task.labels, task.label_options)
     roads, touching = lay_over(facts, task.labels, file.roads)
     missed = None
     if len(file.roads.shapes) and not len(touching):

@@ -4,28 +4,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roadseg.core.sampling import spread
 from roadseg.core.wedges import wedge_share
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
-from roadseg.io.mask_labels import is_mask_file, looks_like_mask, mask_values, read_mask_labels
+from roadseg.io.mask_labels import is_mask_file, looks_like_mask, mask_values
 from roadseg.io.rasters import RasterFacts, read_window
 from roadseg.io.roads import LabelFile, read_roads
 from roadseg.io.sources import find_labels, image_paths, name_images
-from roadseg.scenes import apart_text, lay_over, scene_facts
-from roadseg.settings import ImageryConfig, LabelsConfig, crs_setting, label_scheme, speed_bins
+from roadseg.scenes import apart_text, lay_over, read_labels_mask, scene_facts
+from roadseg.settings import ImageryConfig, LabelsConfig, crs_setting, label_scheme
 
 _MANY_FILES = 200  # so many label files are all read
 _FEW = 50  # of more than that, this many are looked at
 _PIXELS_OF = 30  # scenes whose corners are looked at
 _KIND_OF = 12  # images of one kind that are asked whether they are masks
 _CORNER_PX = 256
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def survey_images(
         for name, path in name_images([p for p in facts if p not in masks]).items()
     }
     _require_alike(scenes.values())
-    looked_at = _spread(list(scenes), _PIXELS_OF)
+    looked_at = spread(list(scenes), _PIXELS_OF)
     wedges = {name: wedge_share(*_corners(scenes[name])) for name in looked_at}
     return ImagesFound(
         scenes=scenes,
@@ -126,7 +125,7 @@ def survey_labels(
     """
     matches = find_labels(patterns, {name: facts.path for name, facts in scenes.items()})
     paths = sorted(set(matches.values()))
-    chosen = paths if len(paths) <= _MANY_FILES else _spread(paths, _FEW)
+    chosen = paths if len(paths) <= _MANY_FILES else spread(paths, _FEW)
     masks = [path for path in chosen if is_mask_file(path)]
     scheme, crs = label_scheme(options), crs_setting(options.crs, "labels.crs")
     files = {path: read_roads(path, scheme=scheme, crs=crs) for path in chosen if path not in masks}
@@ -182,7 +181,7 @@ def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
     suspects = [
         path
         for alike in kinds.values()
-        if any(looks_like_mask(path) for path in _spread(alike, _KIND_OF))
+        if any(looks_like_mask(path) for path in spread(alike, _KIND_OF))
         for path in alike
     ]
     return tuple(path for path in suspects if looks_like_mask(path))
@@ -219,15 +218,7 @@ def _corners(facts: RasterFacts) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 def _require_fit(path: Path, facts: RasterFacts, options: LabelsConfig) -> None:
     """Refuse a raster mask that cannot be laid over its image."""
     side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
-    read_mask_labels(
-        path,
-        facts,
-        Window(0, 0, side, side),
-        bins=speed_bins(options),
-        speeds_mph=options.mask_speeds_mph,
-        default_mph=options.default_speed_mph,
-        crs=crs_setting(options.crs, "labels.crs"),
-    )
+    read_labels_mask(path, facts, Window(0, 0, side, side), options)
 
 
 def _bare_scenes(
@@ -243,7 +234,7 @@ def _bare_scenes(
         DataError: if a scene lies nowhere, or the labels lie where no image is.
     """
     read = [name for name in scenes if matches[name] in files]
-    looked_at = _spread(read, _MANY_FILES)
+    looked_at = spread(read, _MANY_FILES)
     served = Counter(matches.values())
     bare = []
     for name in looked_at:
@@ -274,9 +265,3 @@ def _require_touch(
 
 def _touches(facts: RasterFacts, path: Path, file: LabelFile) -> bool:
     return len(lay_over(facts, path, file.roads)[1]) > 0
-
-
-def _spread(items: Sequence[T], number: int) -> list[T]:
-    """Return so many of the items, evenly spread; all if they are no more."""
-    chosen = np.linspace(0, len(items) - 1, min(number, len(items))).round().astype(int)
-    return [items[index] for index in chosen.tolist()]

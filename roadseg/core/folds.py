@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.core.footprints import Pairs, linked
+from roadseg.core.wording import count
 
 Block = tuple[Hashable, int, int]
 
@@ -88,7 +89,7 @@ def deal_folds(groups: Sequence[Hashable], *, folds: int, seed: int) -> NDArray[
     names, group_of_chip = _number(groups)
     if len(names) < folds:
         raise ValueError(
-            f"{_count(len(groups), 'chip')} in {_count(len(names), 'group')} cannot fill "
+            f"{count(len(groups), 'chip')} in {count(len(names), 'group')} cannot fill "
             f"{folds} folds"
         )
     sizes = np.bincount(group_of_chip)
@@ -141,7 +142,3 @@ def _number(groups: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.int6
 def _refuse(what: str, names: Sequence[str], of: Collection[str]) -> None:
     if names:
         raise ValueError(f"{names[0]} {what} ({len(names)} of {len(of)} such)")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

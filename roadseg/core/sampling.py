@@ -1,15 +1,24 @@
-"""Sampling: which windows of a scene to read so that few pixels stand for all."""
+"""Sampling: a few items or windows, so spread that they stand for all."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from roadseg.core.windows import Window
 
+Item = TypeVar("Item")
+
 PLACES = 5  # fewer do not show what differs over a scene; each costs time
 _LARGER = 4  # than its share is a block of which only some rows are taken
 _GOLDEN = (math.sqrt(5) - 1) / 2  # multiples of it spread most evenly over columns of blocks
+
+
+def spread(items: Sequence[Item], number: int) -> list[Item]:
+    """Return so many of the items, evenly spread; all if they are no more."""
+    chosen = np.linspace(0, len(items) - 1, min(number, len(items))).round().astype(int)
+    return [items[index] for index in chosen.tolist()]
 
 
 def spread_windows(

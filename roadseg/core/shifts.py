@@ -106,6 +106,12 @@ def estimate_shift(
     return Shift(*found, confidence=float(agreed), along_deg=along)
 
 
+def directions(x_m: float, y_m: float) -> str:
+    """Say which way a shift goes: `1.0 m left and 2.5 m down`."""
+    across = f"{abs(x_m):.1f} m {'right' if x_m > 0 else 'left'}"
+    return f"{across} and {abs(y_m):.1f} m {'down' if y_m > 0 else 'up'}"
+
+
 def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
     """Combine the shifts of scenes into that of the data set: a median weighted by confidence.
 

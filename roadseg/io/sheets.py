@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from roadseg.core.matching import densest_window
-from roadseg.core.shifts import WORTH_M, Shift
+from roadseg.core.shifts import WORTH_M, Shift, directions
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
 from roadseg.errors import OutputError
@@ -173,9 +173,7 @@ def _shift_text(shift: Shift) -> str:
     if not shift.is_sure:
         return "shift of the labels: cannot be told here"
     across = "" if shift.along_deg is None else " across the roads"
-    right = f"{abs(shift.x_m):.1f} m {'left' if shift.x_m < 0 else 'right'}"
-    down = f"{abs(shift.y_m):.1f} m {'up' if shift.y_m < 0 else 'down'}"
-    moved = f": they fit {right} and {down}" if _is_off(shift) else ""
+    moved = f": they fit {directions(shift.x_m, shift.y_m)}" if _is_off(shift) else ""
     return f"labels {shift.length_m:.1f} m off{across}{moved}"
 
 

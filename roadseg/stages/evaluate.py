@@ -2,10 +2,7 @@
 
 import csv
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +27,11 @@ from roadseg.io.pictures import draw_comparison
 from roadseg.io.probabilities import Probability, read_probability
 from roadseg.io.rasters import read_preview
 from roadseg.io.records import StageRecord, read_json, read_key, read_summary
-from roadseg.io.roads import LabelFile, read_roads
-from roadseg.scenes import scene_facts
-from roadseg.settings import Config, LabelsConfig, crs_setting, label_scheme
+from roadseg.scenes import read_labels, scene_facts
+from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
 
 _PICTURE_PX = 1500  # a larger scene is thinned for its picture
-
-LabelReader = Callable[[Path], LabelFile]
 
 
 @dataclass(frozen=True)
@@ -106,9 +100,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         if folds[chip.name] == predicted["fold"]:
             chips_of.setdefault(chip.scene, []).append(chip)
     scores: list[ChipScore] = []
-    labels = lru_cache(maxsize=2)(partial(_read_labels, config.labels))
     for number, (name, chips) in enumerate(chips_of.items()):
-        found = _read_scene(config, workspace, listed.scene(name), labels)
+        found = _read_scene(config, workspace, listed.scene(name))
         scores += [_score_chip(config, found, chip) for chip in chips]
         if number < config.evaluate.pictures:
             _draw(config, workspace, listed.scene(name), found)
@@ -126,13 +119,13 @@ class _Scene:
     predicted: RoadGraph
 
 
-def _read_scene(
-    config: Config, workspace: Workspace, scene: SceneRecord, labels: LabelReader
-) -> _Scene:
+def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     probability = read_probability(path, gsd_m=config.imagery.gsd_m)
-    roads = None if is_mask_file(scene.labels) else labels(scene.labels).roads
+    roads = None
+    if not is_mask_file(scene.labels):
+        roads = read_labels(scene.labels, config.labels).roads
     if roads is None or roads.has_areas:
         reference = _traced(config, read_probability(mask, gsd_m=config.imagery.gsd_m))
     else:
@@ -144,11 +137,6 @@ def _read_scene(
         reference=reference,
         predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
     )
-
-
-def _read_labels(options: LabelsConfig, path: Path) -> LabelFile:
-    crs = crs_setting(options.crs, "labels.crs")
-    return read_roads(path, scheme=label_scheme(options), crs=crs)
 
 
 def _traced(config: Config, mask: Probability) -> RoadGraph:

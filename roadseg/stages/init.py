@@ -12,6 +12,7 @@ from pyproj import CRS
 
 from roadseg.choices import Choices, choose
 from roadseg.core.grid import LOCAL_CRS
+from roadseg.core.wording import count, counted
 from roadseg.errors import ConfigError
 from roadseg.io.files import is_virtual, whole
 from roadseg.io.rasters import RasterFacts
@@ -117,15 +118,16 @@ class InitSummary:
         )
 
     def _line_rows(self) -> dict[str, str]:
+        files = count(self.label_files, "file")
         some = f"{self.label_files_read} of " if self.label_files_read < self.label_files else ""
         by_default = {"default": self._by_default()}
         sources = ", ".join(
             f"{number} by {by_default.get(key, key)}" for key, number in self.speed_sources.items()
         )
         return {
-            "labels": f"{self.labels} with {self.roads} roads in {some}{_files(self.label_files)}; "
+            "labels": f"{self.labels} with {self.roads} roads in {some}{files}; "
             f"{_few(self.label_crs)}"
-            + (f"; left out: {_counted(self.dropped)}" if self.dropped else "")
+            + (f"; left out: {counted(self.dropped)}" if self.dropped else "")
             + (f"; no road on {_few(self.bare)}" if self.bare else ""),
             "keys": ", ".join(self.label_keys) or "none",
             "speeds": f"scheme {self.scheme}: {sources}",
@@ -277,14 +279,6 @@ def _crs_name(crs: CRS) -> str:
         return "no georeference"
     authority = crs.to_authority()
     return ":".join(authority) if authority else str(crs.name)
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {what}" for what, number in counts.items())
-
-
-def _files(number: int) -> str:
-    return f"{number} file" if number == 1 else f"{number} files"
 
 
 def _few(names: Sequence[str], shown: int = 3) -> str:

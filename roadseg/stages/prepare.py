@@ -156,6 +156,9 @@ def _look(
     ]
     work = each(make_example, tasks, workers=config.compute.workers)
     ended = sorted(work, key=lambda outcome: outcome.index)
+    for outcome in ended:
+        if outcome.error is not None:
+            logger.warning("no picture of %s: %s", tasks[outcome.index].chip.name, outcome.error)
     examples = [outcome.result for outcome in ended if outcome.result is not None]
     shifts = {example.name: example.shift for example in examples if example.shift is not None}
     shift = combine_shifts(list(shifts.values()))

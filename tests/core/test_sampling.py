@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.core.sampling import spread_windows
+from roadseg.core.sampling import spread, spread_windows
 from roadseg.core.windows import Window
 
 sides = st.integers(1, 400)
@@ -71,3 +71,11 @@ def test_a_scene_of_one_block_is_read_whole():
 
 def test_the_pattern_is_fixed():
     assert windows(900, 700, (64, 64), 9999) == windows(900, 700, (64, 64), 9999)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, []), (1, [0]), (3, [0, 4, 9]), (10, list(range(10))), (99, list(range(10)))],
+)
+def test_items_are_spread_from_the_first_to_the_last(number, expected):
+    assert spread(range(10), number) == expected

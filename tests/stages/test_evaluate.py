@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import rasterio
 
-from roadseg import pipeline
+from roadseg import pipeline, scenes
 from roadseg.config import load_config
 from roadseg.core.grid import LOCAL_CRS
 from roadseg.core.pixel_metrics import Counts
@@ -92,9 +92,8 @@ def test_speeds_of_traced_labels_are_those_of_the_mask(finished):
     (scene,) = held_out(workspace)
     label_all_by(workspace, workspace.mask(scene))
     evaluate_the_truth(config, workspace)
-    found = evaluate._read_scene(  # noqa: SLF001
-        config, workspace, read_chips(workspace.chips).scene(scene), labels=None
-    )
+    record = read_chips(workspace.chips).scene(scene)
+    found = evaluate._read_scene(config, workspace, record)  # noqa: SLF001
     speeds = set(found.reference.attributes["speed_kph"].round(2))
     assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
 
@@ -142,7 +141,8 @@ def test_a_label_file_of_many_scenes_is_read_once(finished, finished_city, monke
         calls.append(path)
         return read_roads(path, **options)
 
-    monkeypatch.setattr(evaluate, "read_roads", counted)
+    monkeypatch.setattr(scenes, "read_roads", counted)
+    scenes._read_once.cache_clear()  # noqa: SLF001 - of what prepare has read
     assert evaluate.run(config, workspace).chips == 5
     assert len(calls) == 1
 

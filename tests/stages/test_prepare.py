@@ -319,6 +319,15 @@ def test_sheets_show_labels_over_images(city):
     assert (city.parent / "run/quality/sheet_01.png").stat().st_size > 1000
 
 
+def test_a_picture_that_cannot_be_made_is_told(city, monkeypatch, caplog):
+    def fail(_task):
+        raise DataError("block 7 cannot be read")
+
+    monkeypatch.setattr(prepare, "make_example", fail)
+    assert run(city).sheets == []
+    assert "no picture of city_0: block 7 cannot be read" in caplog.text
+
+
 def test_an_unknown_crs_setting_is_named(city):
     with pytest.raises(ConfigError, match=r"imagery\.crs: expected a CRS"):
         run(city, "imagery.crs=EPSG:1")

@@ -1,0 +1,13 @@
+import pytest
+
+from roadseg.core.wording import count, counted
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_one_of_a_thing_has_no_s(number, text):
+    assert count(number, "file") == text
+
+
+def test_counts_are_listed_in_their_order():
+    assert counted({"null": 3, "empty": 1}) == "3 null, 1 empty"
+    assert counted({"maxspeed": 3}, "by ") == "3 by maxspeed"
