@@ -1,5 +1,7 @@
-"""Run the command line as `python -m roadseg`."""
+"""Run the command line as `python -m roadseg`, which is also how launchers start it."""
 
 from roadseg.cli import main
+from roadseg.learn.processes import reporting
 
-main(prog_name="roadseg")
+with reporting():
+    main(prog_name="roadseg")

@@ -1,50 +1,39 @@
 """roadseg on the command line: read options, call one stage, show its summary."""
 
-import contextlib
-import dataclasses
 import functools
 import importlib
 import json
-import logging
-import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from roadseg.errors import RoadsegError
+from roadseg.console import PARTLY, Group, locked, set_up, show
+from roadseg.options import (
+    CONFIG,
+    DEVICES,
+    FOLD,
+    FORCE,
+    JSON,
+    LAUNCHING,
+    LAUNCHING_SEVERAL,
+    ON_ERROR,
+    OUTPUT,
+    RUN,
+    SCHEDULER,
+    SET,
+    WORKERS,
+    Command,
+    Option,
+    started,
+    together,
+)
 
 if TYPE_CHECKING:
     from roadseg.settings import Config
     from roadseg.workspace import Workspace
-
-_PARTLY = 4
-_INTERRUPTED = 130
-_TERMINATED = 143
-_Command = Callable[..., Any]
-_Option = Callable[[_Command], _Command]
-
-
-class Group(click.Group):
-    """A group that shows errors a user can act on as one line, with their exit code."""
-
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click declares it
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except RoadsegError as error:
-            click.echo(f"Error: {error}", err=True)
-            ctx.exit(error.exit_code)
-        except KeyboardInterrupt:
-            click.echo("interrupted; the same command continues", err=True)
-            ctx.exit(_INTERRUPTED)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
-        """Return the commands in the order in which they are used."""
-        return list(self.commands)
 
 
 @click.group(
@@ -66,64 +55,13 @@ def main(verbose: int, quiet: int) -> None:
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
     4 some scenes failed, 130 interrupted, 143 terminated.
     """
-    level = min(max(logging.INFO - 10 * (verbose - quiet), logging.DEBUG), logging.CRITICAL)
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s")
-    logging.getLogger("roadseg").setLevel(level)
-    logging.getLogger("rasterio").setLevel(logging.CRITICAL)  # what it logs, it also raises
-    signal.signal(signal.SIGTERM, _terminate)
+    set_up(verbosity=verbose - quiet)
 
 
-def _terminate(*_: object) -> NoReturn:
-    sys.exit(_TERMINATED)
-
-
-_CONFIG = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Config file; else ROADSEG_CONFIG, else ./roadseg.json.",
-)
-_SET = click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Change one setting for this command; may be repeated.",
-)
-_RUN = click.option(
-    "--run",
-    "run_folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Run folder; else `run` of the config.",
-)
-_FORCE = click.option("--force", is_flag=True, help="Do it again even if nothing changed.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-_FOLD = click.option(
-    "--fold", type=click.IntRange(min=0), default=0, show_default=True, help="Fold held out."
-)
-_OUTPUT = click.option(
-    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for their results."
-)
-
-
-_WORKERS = click.option(
-    "--workers", type=click.IntRange(min=0), help="Processes to use; else compute.workers."
-)
-_SCHEDULER = click.option(
-    "--scheduler", metavar="ADDRESS", help="Dask scheduler to use instead, such as tcp://host:8786."
-)
-_ON_ERROR = click.option(
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    help="A scene that cannot be used stops the command, or is skipped (exit code 4).",
-)
-_COMPUTE = ("workers", "scheduler", "on_error")
-
-
-def _stage_command(*options: _Option) -> Callable[[_Command], click.Command]:
+def _stage_command(*options: Option) -> Callable[[Command], click.Command]:
     """Make a command of a function that takes config, workspace and options, returns a summary."""
 
-    def decorate(function: _Command) -> click.Command:
+    def decorate(function: Command) -> click.Command:
         @functools.wraps(function)
         def command(
             config_path: Path | None,
@@ -133,31 +71,19 @@ def _stage_command(*options: _Option) -> Callable[[_Command], click.Command]:
             as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
         ) -> None:
-            given = {key: values.pop(key, None) for key in _COMPUTE}
-            assignments += tuple(f"compute.{k}={v}" for k, v in given.items() if v is not None)
+            assignments += started(values)
             config = _load(config_path, assignments, required=not values.get("images"))
             folder = run_folder or config.run
             workspace = importlib.import_module("roadseg.workspace").Workspace(folder)
-            with _locked(None if values.get("images") else folder):
+            with locked(folder, function.__name__, values):
                 summary = function(config, workspace, **values)
-            _show(summary, as_json=as_json)
+            show(summary, as_json=as_json)
             if getattr(summary, "failed", None):
-                click.get_current_context().exit(_PARTLY)
+                click.get_current_context().exit(PARTLY)
 
-        with_options: Any = command
-        for option in (_JSON, _FORCE, _RUN, _SET, _CONFIG, *reversed(options)):
-            with_options = option(with_options)
-        return main.command()(cast("_Command", with_options))
+        return main.command()(together(*options, CONFIG, SET, RUN, FORCE, JSON)(command))
 
     return decorate
-
-
-def _locked(folder: Path | None) -> contextlib.AbstractContextManager[None]:
-    """Keep other processes out of a run folder."""
-    if folder is None:
-        return contextlib.nullcontext()
-    lock = importlib.import_module("roadseg.io.locks").lock(folder)
-    return cast("contextlib.AbstractContextManager[None]", lock)
 
 
 def _load(
@@ -172,10 +98,6 @@ def _stage(name: str) -> ModuleType:
     return importlib.import_module(f"roadseg.stages.{name}")
 
 
-def _show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's summary
-    click.echo(json.dumps(dataclasses.asdict(summary), default=str) if as_json else str(summary))
-
-
 @main.command()
 @click.option("--images", multiple=True, required=True, help="Folder, file or glob; repeatable.")
 @click.option("--labels", multiple=True, required=True, help="Folder, file or glob; repeatable.")
@@ -187,8 +109,8 @@ def _show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's
     help="Config file to write.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing config file.")
-@_SET
-@_JSON
+@SET
+@JSON
 def init(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -205,7 +127,7 @@ def init(
     """
     settings = importlib.import_module("roadseg.config").load_config(None, assignments)
     summary = _stage("init").run(images, labels, output, settings=settings, force=force)
-    _show(summary, as_json=as_json)
+    show(summary, as_json=as_json)
 
 
 @main.group()
@@ -218,8 +140,8 @@ def config() -> None:
 
 
 @config.command()
-@_CONFIG
-@_SET
+@CONFIG
+@SET
 def check(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     """Say whether the config can be used, without running anything.
 
@@ -230,10 +152,10 @@ def check(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     click.echo("every key and value of the config can be used")
 
 
-@config.command()
-@_CONFIG
-@_SET
-def show(config_path: Path | None, assignments: tuple[str, ...]) -> None:
+@config.command("show")
+@CONFIG
+@SET
+def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     """Print the config with every default filled in and every path made absolute.
 
     Without a config file these are the defaults.
@@ -255,7 +177,7 @@ def schema() -> None:
     click.echo(json.dumps(models.Config.model_json_schema(), indent=2))
 
 
-@_stage_command(_WORKERS, _SCHEDULER, _ON_ERROR)
+@_stage_command(WORKERS, SCHEDULER, ON_ERROR)
 def prepare(config: "Config", workspace: "Workspace", *, force: bool) -> object:
     """Make masks, cut scenes into chips, deal them into folds.
 
@@ -277,26 +199,31 @@ def split(config: "Config", workspace: "Workspace", *, force: bool) -> object:
     return _stage("split").run(config, workspace, force=force)
 
 
-@_stage_command(_FOLD)
+@_stage_command(FOLD, *DEVICES, *LAUNCHING_SEVERAL)
 def train(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
     """Train on all folds but one, and validate on that one.
 
     An interrupted training continues with the same command.
 
     \b
-    Example: roadseg train --fold 0 --set train.epochs=10
+    Examples:
+      roadseg train --fold 0 --set train.epochs=10
+      roadseg train --fold 0 --ncores 16 --allocator auto
+      roadseg train --fold 0 --processes 2
     """
     return _stage("train").run(config, workspace, fold=fold, force=force)
 
 
 @_stage_command(
-    _FOLD,
+    FOLD,
     click.option(
         "--checkpoint",
         type=click.Path(path_type=Path, file_okay=False),
         help="Checkpoint folder to predict IMAGES with.",
     ),
-    _OUTPUT,
+    OUTPUT,
+    *DEVICES,
+    *LAUNCHING,
     click.argument("images", nargs=-1),
 )
 def predict(
@@ -325,7 +252,7 @@ def predict(
     return module.run_images(config, images, checkpoint=checkpoint, output=output, force=force)
 
 
-@_stage_command(_OUTPUT, click.argument("images", nargs=-1))
+@_stage_command(OUTPUT, click.argument("images", nargs=-1))
 def graph(
     config: "Config",
     workspace: "Workspace",
@@ -362,7 +289,7 @@ def evaluate(config: "Config", workspace: "Workspace", *, force: bool) -> object
     return _stage("evaluate").run(config, workspace, force=force)
 
 
-@_stage_command(_FOLD, _WORKERS, _SCHEDULER, _ON_ERROR)
+@_stage_command(FOLD, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
 def run(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
     """Run all stages in order, skipping what has not changed.
 
@@ -374,15 +301,61 @@ def run(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> 
 
 
 @main.command()
+@together(*DEVICES, *LAUNCHING, CONFIG, SET, JSON)
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps of a round."
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Rounds of each."
+)
+def bench(
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    *,
+    as_json: bool,
+    steps: int,
+    rounds: int,
+    **values: Any,  # noqa: ANN401 - how to start, and where to compute
+) -> None:
+    """Measure training and inference here with the settings given.
+
+    Windows a second of roadseg and of a bare loop of the same model, in turns, on noise in
+    memory. No data is needed.
+
+    \b
+    Examples:
+      roadseg bench --set train.batch_size=4 --set train.encoder=resnet18
+      roadseg bench --ncores 8 --allocator tcmalloc
+    """
+    assignments += started(values)
+    config = _load(config_path, assignments, required=False)
+    show(_stage("bench").run(config, steps=steps, rounds=rounds), as_json=as_json)
+
+
+@main.command()
+@JSON
+def doctor(*, as_json: bool) -> None:
+    """Show versions, devices, CPU features, limits, and what could be installed for more.
+
+    \b
+    Example: roadseg doctor
+    """
+    summary = _stage("doctor").run()
+    show(summary, as_json=as_json)
+    if summary.broken:
+        click.get_current_context().exit(1)
+
+
+@main.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
-@_JSON
+@JSON
 def demo(folder: Path, *, as_json: bool) -> None:
     """Draw a small city, train on it, map what was held out.
 
     \b
     Example: roadseg demo
     """
-    _show(importlib.import_module("roadseg.pipeline").demo(folder, say=_say), as_json=as_json)
+    show(importlib.import_module("roadseg.pipeline").demo(folder, say=_say), as_json=as_json)
 
 
 def _all_or_none(*values: object) -> bool:

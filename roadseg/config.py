@@ -95,6 +95,10 @@ def _with_absolute_paths(config: Config, folder: Path) -> Config:
             p if p.startswith(("/", "~")) or "://" in p else str(folder / p) for p in paths
         )
 
+    def weights(name: str | None) -> str | None:
+        is_path = name is not None and ("/" in name or "." in name)
+        return str(folder / Path(str(name)).expanduser()) if is_path else name
+
     return config.model_copy(
         update={
             "run": folder / config.run.expanduser(),
@@ -104,6 +108,12 @@ def _with_absolute_paths(config: Config, folder: Path) -> Config:
             "labels": config.labels.model_copy(update={"roads": absolute(config.labels.roads)}),
             "split": config.split.model_copy(
                 update={"file": config.split.file and folder / config.split.file.expanduser()}
+            ),
+            "train": config.train.model_copy(
+                update={
+                    "init": config.train.init and folder / config.train.init.expanduser(),
+                    "encoder_weights": weights(config.train.encoder_weights),
+                }
             ),
         }
     )
@@ -130,10 +140,10 @@ def _nearest(key: str) -> str:
     return f"known here: {', '.join(here)}"
 
 
-def _known_keys() -> list[str]:
+def _known_keys(section: type[Section] = Config, prefix: str = "") -> list[str]:
     keys = []
-    for name, field in Config.model_fields.items():
-        keys.append(name)
+    for name, field in section.model_fields.items():
+        keys.append(prefix + name)
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            keys += [f"{name}.{key}" for key in field.annotation.model_fields]
+            keys += _known_keys(field.annotation, f"{prefix}{name}.")
     return keys

@@ -22,7 +22,8 @@ from roadseg.io.masks import read_mask_key, write_mask
 from roadseg.io.rasters import RasterFacts, is_all_valid, read_facts, read_sample, read_valid
 from roadseg.io.records import file_facts, key_of, read_json, write_json
 from roadseg.io.roads import LabelFile, read_roads
-from roadseg.settings import ImageryConfig, LabelsConfig, crs_setting, label_scheme, speed_bins
+from roadseg.labels import crs_setting, label_scheme, speed_bins
+from roadseg.settings import ImageryConfig, LabelsConfig
 
 _BLOCK_PX = 2048  # side of the squares in which a mask is made; whole tiles of its file
 

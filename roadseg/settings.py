@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pyproj import CRS
-from pyproj.exceptions import CRSError
 
-from roadseg.core.schemes import NO_ROADS, Scheme, SchemeName, WidthRule
-from roadseg.core.speeds import DEFAULT_BINS, BinUnit, SpeedBins, SpeedUnit
-from roadseg.errors import ConfigError
+from roadseg.core.schemes import NO_ROADS, SchemeName, WidthRule
+from roadseg.core.speeds import DEFAULT_BINS, BinUnit, SpeedUnit
 
 
 def _setting(default: Any, unit: str, description: str, **limits: Any) -> Any:  # noqa: ANN401
@@ -180,6 +177,45 @@ class SplitConfig(Section):
         return self
 
 
+class LossConfig(Section):
+    """Weights of the terms of the loss; 0 leaves a term out."""
+
+    focal: float = _setting(0.75, "weight", "Focal loss: every pixel, the hard ones most.", ge=0)
+    dice: float = _setting(0.25, "weight", "Soft dice loss: the overlap with the roads.", ge=0)
+    bce: float = _setting(0.0, "weight", "Binary cross entropy: every pixel alike.", ge=0)
+    cldice: float = _setting(
+        0.0, "weight", "clDice: centrelines of one side on the roads of the other; slow.", ge=0
+    )
+    skeleton_recall: float = _setting(
+        0.0, "weight", "Skeleton recall: centrelines that are found; breaks fewer roads.", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _some_term(self) -> "LossConfig":
+        if not any(self.model_dump().values()):
+            raise ValueError("loss: expected a weight above 0 for one term at least")
+        return self
+
+
+class DistributedConfig(Section):
+    """How processes that train together (torchrun) share what they learn."""
+
+    bucket_mb: float = _setting(25.0, "MB", "Gradients are averaged in pieces of this size.", gt=0)
+    gradient_as_bucket_view: bool = _setting(
+        default=True, unit="-", description="Keep gradients in these pieces, which saves a copy."
+    )
+    hierarchy: dict[int, int] | None = _setting(
+        None,
+        "steps: processes",
+        "Average weights instead of gradients: after every so many steps, among so many "
+        "processes, such as {4: 8, 16: 64}; the last number is all of them. null averages "
+        "gradients at every step.",
+    )
+    warmup_steps: int = _setting(
+        0, "steps", "Steps with averaged gradients before the hierarchy sets in.", ge=0
+    )
+
+
 class TrainConfig(Section):
     """The network and its training."""
 
@@ -187,27 +223,59 @@ class TrainConfig(Section):
     encoder: str = _setting("resnet34", "-", "Encoder, by its segmentation-models name.")
     encoder_weights: str | None = _setting(
         None,
-        "-",
-        '"imagenet" downloads pretrained weights once (better); null trains from scratch.',
+        "name or path",
+        '"imagenet" downloads pretrained weights once (better); a file of torchvision, timm or '
+        "roadseg is read; null trains from scratch.",
+    )
+    init: Path | None = _setting(
+        None,
+        "path",
+        "Checkpoint folder of another run, whose weights this training starts from.",
+        strict=False,
     )
     window_px: int = _setting(
         512, "pixels", "Side of the random windows; a multiple of 32.", ge=32, multiple_of=32
     )
     windows_per_chip: int = _setting(8, "windows", "Windows drawn from each chip an epoch.", ge=1)
-    batch_size: int = _setting(8, "windows", "Windows a training step.", ge=1)
+    road_share: float = _setting(
+        0.75, "share", "Share of the windows that are placed on a road.", ge=0, le=1
+    )
+    batch_size: int = _setting(8, "windows", "Windows at once, in each process.", ge=1)
+    accumulate: int = _setting(
+        1, "batches", "Batches whose gradients are added up for one training step.", ge=1
+    )
     epochs: int = _setting(30, "epochs", "Passes over the chips.", ge=1)
     patience: int = _setting(
         8, "epochs", "Stop when the validation loss has not improved for so long.", ge=1
     )
-    learning_rate: float = _setting(3e-4, "-", "Learning rate of Adam.", gt=0)
-    lr_milestones: tuple[int, ...] = _setting(
-        (20, 25), "epochs", "Epochs after which the learning rate drops."
+    optimizer: Literal["adam", "adamw", "sgd"] = _setting("adam", "-", "Optimizer.")
+    learning_rate: float = _setting(3e-4, "-", "Highest learning rate.", gt=0)
+    weight_decay: float = _setting(0.0, "-", "Weight decay of the optimizer.", ge=0)
+    momentum: float = _setting(0.9, "-", "Momentum of sgd.", ge=0, lt=1)
+    schedule: Literal["step", "cosine"] = _setting(
+        "step", "-", "Learning rate: drops after milestones, or falls as a cosine to the end."
     )
-    lr_gamma: float = _setting(0.2, "factor", "The learning rate drops by this.", gt=0, le=1)
+    warmup_steps: int = _setting(0, "steps", "Steps over which the learning rate rises.", ge=0)
+    lr_milestones: tuple[int, ...] = _setting(
+        (20, 25), "epochs", "step: epochs after which the learning rate drops."
+    )
+    lr_gamma: float = _setting(0.2, "factor", "step: the learning rate drops by this.", gt=0, le=1)
     clip_norm: float = _setting(1.0, "norm", "Largest norm of the gradient.", gt=0)
-    focal: float = _setting(0.75, "weight", "Weight of the focal loss.", ge=0)
-    dice: float = _setting(0.25, "weight", "Weight of the soft dice loss.", ge=0)
+    loss: LossConfig = LossConfig()
+    ema: float | None = _setting(
+        None,
+        "decay",
+        "Validate and keep a moving average of the weights with this decay, such as 0.999.",
+        gt=0,
+        lt=1,
+    )
+    tensorboard: bool = _setting(
+        default=False,
+        unit="-",
+        description="Write scalars and pictures for TensorBoard (roadseg[tensorboard]).",
+    )
     seed: int = _setting(0, "-", "Decides first weights, windows and augmentation.", ge=0)
+    distributed: DistributedConfig = DistributedConfig()
 
 
 class PredictConfig(Section):
@@ -265,9 +333,20 @@ class EvaluateConfig(Section):
 class ComputeConfig(Section):
     """Where the work is done; no stage is repeated when this changes."""
 
-    device: Literal["auto", "cpu", "cuda"] = _setting("auto", "-", "Where networks run.")
-    precision: Literal["auto", "fp32", "bf16"] = _setting(
-        "auto", "-", "bf16: mixed precision; auto takes it where the device is fast at it."
+    device: Literal["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"] = _setting(
+        "auto", "-", "Where networks run."
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = _setting(
+        "auto", "-", "bf16, fp16: mixed precision; auto takes it where the device is fast at it."
+    )
+    backend: Literal["native", "ipex"] = _setting(
+        "native", "-", "On CPUs: PyTorch alone, or Intel's archived extension (roadseg[ipex])."
+    )
+    compile: bool = _setting(
+        default=False, unit="-", description="Compile the network first; pays in long runs."
+    )
+    save_minutes: float = _setting(
+        5.0, "minutes", "An epoch under way is kept so often, to go on from after a crash.", ge=0
     )
     workers: int = _setting(
         1, "processes", "Processes that prepare scenes, or load windows in training.", ge=0
@@ -297,36 +376,3 @@ class Config(Section):
     graph: GraphConfig = GraphConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     compute: ComputeConfig = ComputeConfig()
-
-
-def crs_setting(text: str | None, key: str) -> CRS | None:
-    """Return the CRS that a setting names, None where it is null.
-
-    Raises:
-        ConfigError: if there is no such CRS.
-    """
-    try:
-        return CRS.from_user_input(text) if text else None
-    except CRSError as error:
-        raise ConfigError(f"{key}: expected a CRS such as EPSG:32611, got {text!r}") from error
-
-
-def label_scheme(labels: LabelsConfig) -> Scheme:
-    """Return how the attributes of labels become speed and width."""
-    return Scheme(
-        name=labels.scheme,
-        speed_key=labels.speed_key,
-        speed_unit=labels.speed_unit,
-        default_mph=labels.default_speed_mph,
-        width=labels.width,
-        width_m=2 * labels.buffer_m,
-        width_key=labels.width_key,
-        lane_m=labels.lane_m,
-        exclude=labels.exclude,
-        tunnels=labels.tunnels,
-    )
-
-
-def speed_bins(labels: LabelsConfig) -> SpeedBins:
-    """Return the speed bins of the masks."""
-    return SpeedBins(labels.bin_edges, labels.bin_unit)

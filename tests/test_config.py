@@ -7,20 +7,20 @@ from pyproj import CRS
 
 from roadseg.config import check_config, find_config, load_config
 from roadseg.errors import ConfigError
-from roadseg.settings import Config, crs_setting, label_scheme, speed_bins
+from roadseg.labels import crs_setting, label_scheme, speed_bins
+from roadseg.settings import Config
 from roadseg.stages import demo
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
 
-def settings():
-    """Yield the dotted name and the field of every setting."""
-    for name, field in Config.model_fields.items():
+def settings(section=Config, prefix=""):
+    """Give every setting under its dotted name."""
+    for name, field in section.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            for key, inner in field.annotation.model_fields.items():
-                yield pytest.param(inner, id=f"{name}.{key}")
+            yield from settings(field.annotation, f"{prefix}{name}.")
         else:
-            yield pytest.param(field, id=name)
+            yield pytest.param(field, id=prefix + name)
 
 
 @pytest.fixture

@@ -12,11 +12,13 @@ LAYERS = [
     ("io",),
     ("learn",),
     ("cluster", "settings", "config", "workspace"),
+    ("labels", "networks"),
     ("scenes",),
     ("quality",),
     ("survey", "choices"),
     ("stages",),
     ("pipeline",),
+    ("options", "console"),
     ("cli",),
     ("__main__",),
 ]
@@ -25,12 +27,12 @@ ONLY_IN = {
     "torch": {"learn"},
     "segmentation_models_pytorch": {"learn"},
     "albumentations": {"learn"},
-    "click": {"cli"},
+    "click": {"options", "console", "cli"},
     "tqdm": {"learn", "stages"},
-    "logging": {"io", "learn", "stages", "pipeline", "cli"},
+    "logging": {"io", "learn", "networks", "stages", "pipeline", "console"},
     "pathlib": {
         *("io", "learn", "settings", "config", "workspace", "scenes", "quality", "survey"),
-        *("choices", "stages", "pipeline", "cli"),
+        *("choices", "stages", "pipeline", "options", "console", "cli"),
     },
 }
 

@@ -97,9 +97,12 @@ def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:
 def _scale(bands: NDArray[Any], limits: Sequence[Range]) -> NDArray[np.uint8]:
     if bands.dtype == np.uint8 and set(limits) == {(0.0, 255.0)}:
         return bands
-    shape = (-1,) + (1,) * (bands.ndim - 1)
-    low, high = (
-        np.array(edge, dtype=np.float32).reshape(shape) for edge in zip(*limits, strict=True)
-    )
-    scaled = np.nan_to_num((bands.astype(np.float32) - low) * (255.0 / (high - low)))
-    return np.asarray(np.clip(np.rint(scaled), 0, 255), dtype=np.uint8)
+    scaled = np.empty(bands.shape, dtype=np.uint8)
+    for band, target, (low, high) in zip(bands, scaled, limits, strict=True):
+        values = band.astype(np.float32)  # one band in one place: it stays in the cache
+        values -= np.float32(low)
+        values *= np.float32(255) / (np.float32(high) - np.float32(low))
+        if band.dtype.kind == "f":
+            np.nan_to_num(values, copy=False)
+        target[...] = np.clip(np.rint(values, out=values), 0, 255, out=values)
+    return scaled

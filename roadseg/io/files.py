@@ -9,6 +9,7 @@ from pathlib import Path
 
 from roadseg.errors import OutputError, RoadsegError
 
+_PARTIAL = ".partial-"  # begins the names of files that are being written
 _ENOUGH_BYTES = 2**20  # free on a disk that is not full
 
 
@@ -23,7 +24,7 @@ def whole(path: Path) -> Iterator[Path]:
     Raises:
         OutputError: if the file cannot be written (a full disk, a read-only folder).
     """
-    partial = path.with_name(f".partial-{path.name}")
+    partial = path.with_name(f"{_PARTIAL}{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -35,6 +36,12 @@ def whole(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove what killed processes left half written in a folder, if there is such a folder."""
+    for path in folder.glob(f"{_PARTIAL}*"):
+        path.unlink(missing_ok=True)
 
 
 def is_virtual(path: Path) -> bool:

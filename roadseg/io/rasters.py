@@ -211,7 +211,8 @@ def _sample(source: rasterio.DatasetReader, facts: RasterFacts, pixels: int) -> 
 def _read(source: rasterio.DatasetReader, facts: RasterFacts, **part: Any) -> Read:  # noqa: ANN401
     """Read bands and which pixels hold data, with rasterio's options of the part to read."""
     values = source.read(list(facts.bands), **part)
-    valid = valid_pixels(source, **part)
+    everywhere = np.ones(values.shape[1:], dtype=bool)
+    valid = valid_pixels(source, **part) if is_masked(source) else everywhere
     if values.dtype.kind == "f":
         valid &= np.isfinite(values).all(axis=0)
     if facts.nodata is not None:

@@ -2,6 +2,7 @@
 
 import os
 import random
+from typing import Any
 
 import cv2
 import numpy as np
@@ -12,6 +13,7 @@ from roadseg.core.masks import IGNORE
 os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # or its import asks PyPI for news
 import albumentations as A  # noqa: N812 - after the line above, under its usual name
 
+_TURNS = 8  # and flips of a square
 _COLOURS = 3  # hue and saturation need red, green and blue
 
 Bytes = NDArray[np.uint8]
@@ -30,7 +32,6 @@ class Augmenter:
         colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _COLOURS else []
         self._chain = A.Compose(
             [
-                A.D4(p=1.0),
                 _RotateAndScale(
                     rotate=(-30, 30),
                     scale=(0.85, 1.15),
@@ -55,15 +56,25 @@ class Augmenter:
         # one generator for the whole chain: set_random_seed would give each change the same one,
         # and with it the same first draw
         generator = random.Random(seed)  # noqa: S311 - not a secret
-        self._chain.set_random_state(np.random.default_rng(seed), generator)
-        changed = self._chain(image=np.ascontiguousarray(image.transpose(1, 2, 0)), mask=mask)
-        rows_first = np.ascontiguousarray(changed["image"].transpose(2, 0, 1))
-        return rows_first, np.ascontiguousarray(changed["mask"])
+        numbers = np.random.default_rng(seed)
+        self._chain.set_random_state(numbers, generator)
+        turns = int(numbers.integers(_TURNS))
+        *bands, mask = (_turned(plane, turns) for plane in (*image, mask))
+        changed = self._chain(image=np.stack(bands, axis=-1), mask=mask)
+        bands_first = np.ascontiguousarray(changed["image"].transpose(2, 0, 1))
+        return bands_first, np.ascontiguousarray(changed["mask"])
 
 
 def use_one_thread(_worker: int = 0) -> None:
     """Keep OpenCV from starting threads in a worker process, of which there are enough."""
     cv2.setNumThreads(0)
+
+
+def _turned(plane: NDArray[Any], turns: int) -> NDArray[Any]:
+    """Return one of the eight turns and flips of a plane; several times as fast as numpy's."""
+    if turns & 1:
+        plane = cv2.transpose(plane)
+    return plane if turns < 2 else cv2.flip(plane, turns // 2 - 2)  # noqa: PLR2004
 
 
 class _RotateAndScale(A.Affine):  # type: ignore[misc] # albumentations is untyped

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -18,10 +17,9 @@ from roadseg.io.files import whole
 from roadseg.io.records import write_json
 from roadseg.learn.models import build_model
 
-_FORMAT = 2
+_FORMAT = 3
 _METADATA = "roadseg"  # key under which the facts stand in the file
-_MODEL = "model."
-_OPTIMIZER = "optimizer."
+MODEL = "model."  # begins the names of the weights
 
 Facts = dict[str, Any]
 
@@ -56,24 +54,22 @@ def checkpoint_path(folder: Path, which: str) -> Path:
 
 
 def save_checkpoint(
-    folder: Path,
-    which: str,
-    model: nn.Module,
-    facts: Mapping[str, Any],
-    optimizer: torch.optim.Optimizer | None = None,
+    folder: Path, which: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]
 ) -> None:
     """Write a checkpoint so that a reader finds the old one or the new one, never a half.
 
     The facts also go to `<which>.json`, for people; nothing reads them from there.
 
+    Args:
+        folder: folder of the checkpoint.
+        which: "best" or "last".
+        tensors: by name, the weights under "model."; copies on the CPU are written.
+        facts: JSON values.
+
     Raises:
         OutputError: if it cannot be written (a full disk).
     """
     facts = {"format": _FORMAT, **facts}
-    tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
-    if optimizer is not None:
-        for index, state in optimizer.state_dict()["state"].items():
-            tensors |= {f"{_OPTIMIZER}{index}.{name}": value for name, value in state.items()}
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_json(folder / f"{which}.json", facts)
     with whole(checkpoint_path(folder, which)) as partial:
@@ -81,6 +77,11 @@ def save_checkpoint(
             save_file(on_cpu, partial, metadata={_METADATA: json.dumps(facts)})
         except SafetensorError as error:
             raise OSError(str(error)) from error  # which `whole` reports with the final name
+
+
+def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Put a prefix before the names of tensors."""
+    return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
 def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:
@@ -134,7 +135,7 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
         CheckpointError: if they do not fit.
     """
     try:
-        model.load_state_dict(_read_tensors(folder, which, _MODEL))
+        model.load_state_dict(read_tensors(folder, which, MODEL))
     except RuntimeError as error:
         path = checkpoint_path(folder, which)
         first = " ".join(str(error).split())[:200]
@@ -143,25 +144,8 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
         ) from error
 
 
-def load_optimizer(folder: Path, which: str, optimizer: torch.optim.Optimizer) -> None:
-    """Load the state of an optimizer, in the memory layout of the weights it belongs to.
-
-    A fused optimizer walks through memory without a look at strides, so a moment in another
-    layout than its weight would go to the wrong places.
-    """
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in _read_tensors(folder, which, _OPTIMIZER).items():
-        index, name = key.split(".")
-        weight = weights[int(index)]
-        like_weight = value.shape == weight.shape
-        placed = torch.empty_like(weight).copy_(value) if like_weight else value
-        state.setdefault(int(index), {})[name] = placed
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-
-
-def _read_tensors(folder: Path, which: str, prefix: str) -> dict[str, Tensor]:
+def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor]:
+    """Read the tensors whose names begin with a prefix, without it."""
     with safe_open(checkpoint_path(folder, which), "pt") as file:
         names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
         return {name.removeprefix(prefix): file.get_tensor(name) for name in names}

@@ -8,29 +8,33 @@ from typing import Any
 
 from roadseg.errors import ConfigError
 from roadseg.io.files import whole
-from roadseg.learn.checkpoints import checkpoint_path, read_facts
+from roadseg.learn.checkpoints import Facts, checkpoint_path, read_facts
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
 
 
-def read_history(folder: Path, settings: Mapping[str, Any]) -> list[Row]:
-    """Return the epochs of the training that a folder holds, none if it holds none.
+def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
+    """Return the facts of the training that a folder holds, None if it holds none.
 
     Raises:
-        ConfigError: if that training had other settings.
+        ConfigError: if that training had other settings; it says which.
     """
     path = checkpoint_path(folder, "last")
     if not path.exists():
-        return []
+        return None
     facts = read_facts(folder, "last")
-    for key, wanted in json.loads(json.dumps(settings)).items():  # tuples are lists there
-        if facts.get(key) != wanted:
-            raise ConfigError(
-                f"{path}: this training began with {key} {facts.get(key)}, now it is {wanted}; "
-                "restore that to go on with it, or train anew with --force"
-            )
-    history: list[Row] = facts["history"]
-    return history
+    wanted = json.loads(json.dumps(settings))  # tuples are lists there
+    changed = [
+        f"{key} {facts.get(key)} (now {value})"
+        for key, value in wanted.items()
+        if facts.get(key) != value
+    ]
+    if changed:
+        raise ConfigError(
+            f"{path}: this training began with {', '.join(changed)}; restore that to go on with "
+            "it, or train anew with --force"
+        )
+    return facts
 
 
 def best_row(history: list[Row]) -> Row:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from roadseg.core.scaling import Scaling
 from roadseg.core.windows import Floats, Known, Piece, Rows, Window, blend, cover
 from roadseg.learn.devices import Device
-from roadseg.learn.models import Normalise, check_window
+from roadseg.learn.models import Normalise, check_batch, check_window
 
 Reader = Callable[[Window], tuple[NDArray[np.uint8], Known]]
 
@@ -53,7 +53,11 @@ def predict_windows(
         ConfigError: if the networks cannot work on windows of this size.
     """
     check_window(window_px)
-    network = device.to(nn.Sequential(Normalise(scaling), model)).eval()
+    check_batch(
+        model.eval(), in_channels=len(scaling.mean), window_px=window_px, batch_size=batch_size
+    )
+    fast = device.for_inference(device.to(model).eval())
+    network = device.compile(device.to(nn.Sequential(Normalise(scaling), fast)).eval())
     windows = cover(height, width, window_px=window_px, overlap_px=overlap_px)
     pieces = _predict(network, device, map(reader, windows), windows, batch_size)
     yield from blend(pieces, classes=classes, height=height, width=width)
@@ -94,4 +98,5 @@ def _probabilities(
     batch: Tensor = device.to(torch.from_numpy(np.stack(images)))
     with device.autocast():
         logits = network(batch)
+    device.mark()
     return list(logits.float().sigmoid().cpu().numpy())

@@ -1,6 +1,8 @@
 """Models: networks by name, and the way from bytes to their input."""
 
+import copy
 import difflib
+import logging
 import math
 from typing import cast
 
@@ -12,8 +14,15 @@ from torch import Tensor, nn
 from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError, RoadsegError
 
+_log = logging.getLogger(__name__)
+
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
+_ANY_SIZE = {  # options of timm for encoders that otherwise take windows of one size only
+    "tu-vit_": {"dynamic_img_size": True},
+    "tu-deit": {"dynamic_img_size": True},
+    "tu-swin": {"strict_img_size": False},
+}
 
 
 def build_model(
@@ -26,14 +35,15 @@ def build_model(
 ) -> nn.Module:
     """Build a network from float windows (window, band, row, col) to logits of the same size.
 
-    Its last layer starts at the probability of a rare class, so that training does not begin by
+    The bias of its last layer is that of a rare class, so that training does not begin by
     unlearning roads everywhere. Source: Lin et al., Focal Loss for Dense Object Detection, 2017.
 
     Args:
         architecture: name in segmentation-models, such as "unet".
-        encoder: name in segmentation-models, such as "resnet34".
+        encoder: name in segmentation-models, such as "resnet34", or "tu-" and a name in timm.
         encoder_weights: name of pretrained encoder weights, downloaded at first use; None
-            draws weights from torch's generator.
+            draws weights from torch's generator. timm has one set for each name, and any name
+            of weights takes it.
         in_channels: bands; pretrained weights are spread over other numbers than 3.
         classes: logits for each pixel: one for each speed bin, the last for any road.
 
@@ -45,25 +55,33 @@ def build_model(
     from_timm = encoder.startswith("tu-")  # has its own list, and its own sets of weights
     if not from_timm:
         _check_name("encoder", encoder, list(smp.encoders.encoders))
+    if encoder_weights:
+        _log.info("%s weights of %s: the first use downloads them", encoder_weights, encoder)
     weights = True if from_timm and encoder_weights else encoder_weights
+    options = next((o for name, o in _ANY_SIZE.items() if encoder.startswith(name)), {})
     try:
-        model: nn.Module = smp.create_model(architecture, encoder, weights, in_channels, classes)
+        model: nn.Module = smp.create_model(
+            architecture, encoder, weights, in_channels, classes, **options
+        )
     except (OSError, SafetensorError) as error:
         raise RoadsegError(
             f"the {encoder_weights} weights of encoder {encoder} are not here and cannot be "
-            "downloaded; set train.encoder_weights to null, or run once where "
+            "downloaded; set train.encoder_weights to null or to a local file, or run once where "
             f"huggingface.co can be reached ({_first_line(error)})"
         ) from error
-    except (ValueError, KeyError, NotImplementedError, RuntimeError) as error:
-        parts = f"{architecture} with encoder {encoder}, {encoder_weights} weights, "
+    except (ValueError, KeyError, NotImplementedError, RuntimeError, TypeError) as error:
+        parts = f"{architecture} with encoder {encoder}, {encoder_weights or 'new'} weights, "
         raise ConfigError(
             f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
         ) from error
-    head = cast("nn.Module", model.segmentation_head)
-    for name, values in head.named_parameters():
-        if name.endswith("bias"):
-            nn.init.constant_(values, _logit(_PRIOR))
+    nn.init.constant_(cast("Tensor", last_layer(model).bias), _logit(_PRIOR))
     return model
+
+
+def last_layer(model: nn.Module) -> nn.Conv2d:
+    """Return the layer of a network of `build_model` that gives the logits."""
+    head = cast("nn.Module", model.segmentation_head)
+    return [layer for layer in head.modules() if isinstance(layer, nn.Conv2d)][-1]
 
 
 def check_window(window_px: int) -> None:
@@ -74,6 +92,28 @@ def check_window(window_px: int) -> None:
     """
     if window_px < WINDOW_MULTIPLE or window_px % WINDOW_MULTIPLE:
         raise ConfigError(f"window_px: expected a multiple of {WINDOW_MULTIPLE}, got {window_px}")
+
+
+def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_size: int) -> None:
+    """Check that a network takes batches of a shape in its present mode, training or evaluation.
+
+    Only shapes are followed, on torch's meta device: nothing is computed, and the network stays
+    as it is.
+
+    Raises:
+        ConfigError: if it does not: some encoders take windows of one size only, some decoders
+            large ones only, and batch norm cannot train on a single value.
+    """
+    trial = copy.deepcopy(model).to("meta")
+    try:
+        with torch.no_grad():
+            trial(torch.empty(batch_size, in_channels, window_px, window_px, device="meta"))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        mode = "train on" if model.training else "predict"
+        raise ConfigError(
+            f"window_px, batch_size: this network cannot {mode} {batch_size} windows of "
+            f"{window_px} pixels: {_first_line(error)}; change these, or architecture and encoder"
+        ) from error
 
 
 class Normalise(nn.Module):

@@ -1,42 +1,34 @@
-"""Training: from chips to checkpoints, epoch by epoch; an interrupted training goes on."""
+"""Training: from chips to checkpoints; wherever it is interrupted, it goes on from there."""
 
 import hashlib
 import logging
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
-from tqdm import tqdm
 
-from roadseg.core.masks import BACKGROUND, IGNORE
-from roadseg.core.pixel_metrics import Counts
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
-from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.io.records import versions
-from roadseg.learn.augment import use_one_thread
-from roadseg.learn.checkpoints import (
-    load_optimizer,
-    load_weights,
-    save_checkpoint,
-)
-from roadseg.learn.chips import Chip, ShuffledEpoch, TrainingWindows, ValidationWindows
+from roadseg.errors import DataError
+from roadseg.io.files import remove_partial
+from roadseg.learn.checkpoints import Facts, read_tensors
+from roadseg.learn.chips import Chip
 from roadseg.learn.devices import Device
-from roadseg.learn.history import Row, best_row, has_ended, read_history, write_metrics
-from roadseg.learn.losses import road_loss
-from roadseg.learn.models import Normalise, build_model, check_window
+from roadseg.learn.distributed import Parallel
+from roadseg.learn.epochs import LOSS, Epochs, Progress, seed_step
+from roadseg.learn.history import Row, has_ended, read_last
+from roadseg.learn.interrupts import postponed
+from roadseg.learn.learner import Learner, Sharing
+from roadseg.learn.loaders import TrainingBatches, validation_batches
+from roadseg.learn.models import check_batch, check_window
+from roadseg.learn.optimizers import build_optimizer
+from roadseg.learn.pretrained import build_pretrained, init_from
+from roadseg.learn.recipe import Recipe
+from roadseg.learn.tensorboard import open_board
 
 _log = logging.getLogger(__name__)
-_CHECK_EVERY = 20  # steps between looks at the loss, each of which waits for the device
-
-Batches = Iterable[tuple[Tensor, Tensor]]  # images and masks
 
 
 def train(
@@ -44,58 +36,41 @@ def train(
     validation: Sequence[Chip],
     folder: Path,
     *,
+    recipe: Recipe,
     facts: Mapping[str, Any],
     bins: SpeedBins,
-    architecture: str,
-    encoder: str,
-    encoder_weights: str | None,
-    window_px: int,
-    windows_per_chip: int,
-    batch_size: int,
-    epochs: int,
-    patience: int,
-    learning_rate: float,
-    lr_milestones: tuple[int, ...],
-    lr_gamma: float,
-    clip_norm: float,
-    focal: float,
-    dice: float,
-    seed: int,
-    workers: int,
     device: Device,
+    parallel: Parallel,
+    sharing: Sharing,
+    workers: int,
+    save_minutes: float,
+    tensorboard: bool,
     started: Callable[[], None] = lambda: None,
 ) -> list[Row]:
     """Train a network, or go on with the training that `folder` holds.
 
-    Every finished epoch leaves `last.safetensors` (all that the next epoch needs),
-    `best.safetensors` (the epoch with the lowest validation loss) and `metrics.csv`. Called
-    again with the same settings it starts after the last finished epoch, and on a CPU ends with
-    the same weights as if it had never stopped; only `epochs` and `patience` may change.
+    `last.safetensors` holds all that the next step needs; it is written after every epoch,
+    every few minutes, and when the process is asked to stop (SIGINT, SIGTERM). Every finished
+    epoch also leaves `best.safetensors` (the epoch with the lowest validation loss),
+    `metrics.csv` and `curves.png`. Called again with the same recipe it goes on after the last
+    step that was kept, and on a CPU ends with the same weights, bit for bit, as if it had never
+    stopped. Nothing random has a state that could get lost: every window with its augmentation,
+    and every step, has a generator of its own, seeded by the seed and its number.
 
     Args:
         training: chips to learn from.
         validation: chips to measure on.
-        folder: where checkpoints and metrics are written.
+        folder: where checkpoints and metrics are written, by the first process.
+        recipe: what decides about the weights.
         facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...);
             a training goes on only with the same ones.
         bins: speed bins of the masks.
-        architecture: name in segmentation-models.
-        encoder: name in segmentation-models.
-        encoder_weights: name of pretrained weights, None to start from scratch.
-        window_px: side of the windows, a multiple of 32.
-        windows_per_chip: training windows drawn from each chip an epoch.
-        batch_size: windows a step.
-        epochs: passes over the chips.
-        patience: stop when the validation loss has not improved for so many epochs.
-        learning_rate: of Adam.
-        lr_milestones: epochs after which the learning rate drops.
-        lr_gamma: it drops by this factor.
-        clip_norm: largest norm of the gradient.
-        focal: weight of the focal loss.
-        dice: weight of the dice loss.
-        seed: decides first weights, windows and augmentation.
-        workers: processes that read and augment windows; 0 does it here.
         device: where the network runs.
+        parallel: the processes that train together.
+        sharing: how they do.
+        workers: processes that read and augment windows; 0 does it here.
+        save_minutes: minutes between two writings of `last` inside an epoch.
+        tensorboard: whether to write scalars and pictures for TensorBoard.
         started: called once the folder is known to hold this training or none.
 
     Returns:
@@ -107,196 +82,136 @@ def train(
         DataError: if a chip cannot be read, or no validation pixel has data.
         RoadsegError: if the loss is no longer a number.
     """
-    check_window(window_px)
+    check_window(recipe.window_px)
     scaling = _shared_scaling([*training, *validation])
-    shape = {"in_channels": len(scaling.mean), "classes": bins.count + 1}
     settings = {
         **facts,
-        "architecture": architecture,
-        "encoder": encoder,
-        "encoder_weights": encoder_weights,
-        **shape,
+        **recipe.fixed(),
+        "sharing": asdict(sharing),
+        "in_channels": len(scaling.mean),
+        "classes": bins.count + 1,
         "bin_edges": bins.edges,
         "bin_unit": bins.unit,
         "scaling": asdict(scaling),
-        "window_px": window_px,
-        "windows_per_chip": windows_per_chip,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "lr_milestones": lr_milestones,
-        "lr_gamma": lr_gamma,
-        "clip_norm": clip_norm,
-        "focal": focal,
-        "dice": dice,
-        "seed": seed,
         "training_chips": _digest(training),
         "validation_chips": _digest(validation),
+        "precision": device.precision,
+        "backend": device.backend,
+        "processes": parallel.size,
     }
-    history = read_history(folder, settings)
-    started()
-    if has_ended(history, epochs, patience):
-        return history
+    last = read_last(folder, settings)
+    parallel.wait()  # until all have read it
+    if parallel.first:
+        started()
+        remove_partial(folder)
+    shown = tensorboard and parallel.first
+    if last and has_ended(last["history"], recipe.epochs, recipe.patience):
+        return list(last["history"])
 
-    with _seeded(device, seed, 0):
-        model = build_model(
-            architecture=architecture,
-            encoder=encoder,
-            encoder_weights=None if history else encoder_weights,
-            **shape,
+    loading: dict[str, Any] = {
+        "parallel": parallel,
+        "workers": workers,
+        "pin_memory": device.pin_memory,
+    }
+    batches = TrainingBatches(training, recipe, **loading)
+    covers = validation_batches(validation, recipe, **loading)
+    progress = _progress(folder, last, device)
+    next_step = len(progress.history) * batches.steps + progress.step + 1
+    with (
+        open_board(folder / "tensorboard" if shown else None, first_step=next_step) as board,
+        torch.random.fork_rng(_accelerators(device)),
+    ):
+        learner = _learner(
+            folder, last, recipe, settings, device=device, parallel=parallel, sharing=sharing
         )
-    network = device.to(nn.Sequential(Normalise(scaling), model))
-    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
-    if history:
-        load_weights(folder, "last", model)
-        load_optimizer(folder, "last", optimizer)
-        _log.info("%s: going on after epoch %d", folder, len(history))
-
-    windows = TrainingWindows(
-        training, window_px=window_px, windows_per_chip=windows_per_chip, seed=seed
-    )
-    order = ShuffledEpoch(len(windows), seed=seed)
-    batches = _loader(windows, batch_size, workers, device, sampler=order, drop_last=True)
-    if len(batches) == 0:
-        raise ConfigError(
-            f"batch_size: expected at most {len(windows)}, the windows an epoch, got {batch_size}"
-        )
-    covers = ValidationWindows(validation, window_px=window_px)
-    validation_batches = _loader(covers, batch_size, workers, device)
-
-    while not has_ended(history, epochs, patience):
-        epoch = order.epoch = len(history) + 1
-        rate = learning_rate * lr_gamma ** sum(epoch > milestone for milestone in lr_milestones)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        begun = time.monotonic()
-        with _seeded(device, seed, epoch):
-            train_loss = _train_epoch(
-                network,
-                optimizer,
-                tqdm(batches, f"epoch {epoch}", unit="batch", leave=False, disable=None),
-                device,
-                clip_norm=clip_norm,
-                focal=focal,
-                dice=dice,
-            )
-            trained = time.monotonic()
-            scores = _validate(network, validation_batches, device, focal=focal, dice=dice)
-        row = {
-            "epoch": epoch,
-            "train_loss": train_loss,
-            **scores,
-            "learning_rate": rate,
-            "seconds": round(time.monotonic() - begun, 3),
-            "windows_per_s": round(len(batches) * batch_size / (trained - begun), 3),
-        }
-        history.append(row)
-        now = {**settings, "epoch": epoch, "score": scores, "versions": versions()}
-        write_metrics(folder / "metrics.csv", history)
-        if best_row(history) is row:  # "last" is last: once it is there, all is
-            save_checkpoint(folder, "best", model, now)
-        save_checkpoint(folder, "last", model, {**now, "history": history}, optimizer)
-        _log.info(
-            "epoch %d of %d: training loss %.4f, validation loss %.4f, IoU %.3f, %.1f windows/s",
-            *(epoch, epochs, train_loss, row["val_loss"], row["val_iou"], row["windows_per_s"]),
-        )
-    return history
+        with postponed() as stop:
+            return Epochs(
+                learner=learner,
+                batches=batches,
+                covers=covers,
+                folder=folder,
+                recipe=recipe,
+                settings=settings,
+                progress=progress,
+                parallel=parallel,
+                save_minutes=save_minutes,
+                board=board,
+                stop=stop,
+            ).run()
 
 
-def _train_epoch(
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batches: Batches,
-    device: Device,
+def _learner(
+    folder: Path,
+    last: Facts | None,
+    recipe: Recipe,
+    settings: Facts,
     *,
-    clip_norm: float,
-    focal: float,
-    dice: float,
-) -> float:
-    """Take one step a batch; return the mean loss."""
-    network.train()
-    total, step = torch.zeros((), device=device.type), 0
-    for step, (images, masks) in enumerate(batches, start=1):
-        with device.autocast():
-            logits = network(device.to(images))
-        loss = road_loss(logits, device.to(masks), focal=focal, dice=dice)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(network.parameters(), clip_norm)
-        optimizer.step()
-        total += loss.detach()
-        if step % _CHECK_EVERY == 0:
-            _finite(total)
-    return _finite(total) / step
-
-
-@torch.no_grad()
-def _validate(
-    network: nn.Module, batches: Batches, device: Device, *, focal: float, dice: float
-) -> Row:
-    """Measure the loss, and IoU and F1 of any road at probability 0.5, over all valid pixels."""
-    network.eval()
-    total = torch.zeros((), device=device.type)
-    counts = torch.zeros(4, dtype=torch.int64, device=device.type)
-    windows = 0
-    for images, masks in batches:
-        on_device = device.to(masks)
-        with device.autocast():
-            logits = network(device.to(images))
-        total += road_loss(logits, on_device, focal=focal, dice=dice) * len(images)
-        counts += _count(logits, on_device)
-        windows += len(images)
-    valid, *ratios = counts.tolist()
-    if valid == 0:
-        raise DataError(
-            "the validation chips hold no pixel with data; split the chips in another way"
-        )
-    roads = Counts(*ratios)
-    return {"val_loss": _finite(total) / windows, "val_iou": roads.iou, "val_f1": roads.f1}
-
-
-def _count(logits: Tensor, masks: Tensor) -> Tensor:
-    """Count valid pixels, and true positives, false positives and false negatives among them."""
-    valid = masks != IGNORE
-    reference = valid & (masks != BACKGROUND)
-    predicted = valid & (logits[:, -1] > 0)
-    found = reference & predicted
-    return torch.stack([m.sum() for m in (valid, found, predicted & ~found, reference & ~found)])
-
-
-def _finite(total: Tensor) -> float:
-    value = float(total)
-    if not np.isfinite(value):
-        raise RoadsegError(
-            "the loss is no longer a number; lower train.learning_rate or use precision fp32"
-        )
-    return value
-
-
-def _loader(
-    windows: Dataset[tuple[Tensor, Tensor]],
-    batch_size: int,
-    workers: int,
     device: Device,
-    **options: Any,  # noqa: ANN401 - DataLoader's
-) -> DataLoader[tuple[Tensor, Tensor]]:
-    return DataLoader(
-        windows,
-        batch_size,
-        num_workers=workers,
-        persistent_workers=workers > 0,
-        pin_memory=device.pin_memory,
-        worker_init_fn=use_one_thread,
-        **options,
+    parallel: Parallel,
+    sharing: Sharing,
+) -> Learner:
+    """Build the network and its optimizer, as new or as the folder has them."""
+    seed_step(recipe.seed, 0, 0)
+    new = last is None
+    model = build_pretrained(
+        architecture=recipe.architecture,
+        encoder=recipe.encoder,
+        encoder_weights=recipe.encoder_weights if new and recipe.init is None else None,
+        in_channels=settings["in_channels"],
+        classes=settings["classes"],
+    )
+    if new and recipe.init is not None:
+        taken = init_from(
+            model,
+            recipe.init,
+            architecture=recipe.architecture,
+            encoder=recipe.encoder,
+            in_channels=settings["in_channels"],
+            bins=SpeedBins(settings["bin_edges"], settings["bin_unit"]),
+        )
+        _log.info("%s: starting from %s", recipe.init, taken)
+    check_batch(
+        model.train(),
+        in_channels=settings["in_channels"],
+        window_px=recipe.window_px,
+        batch_size=recipe.batch_size,
+    )
+    model = device.to(model)
+    optimizer = build_optimizer(
+        model.parameters(),
+        device=device,
+        kind=recipe.optimizer,
+        learning_rate=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        momentum=recipe.momentum,
+    )
+    return Learner(
+        model,
+        optimizer,
+        state=None if last is None else (read_tensors(folder, "last"), last),
+        scaling=Scaling.from_json(settings["scaling"]),
+        weights=recipe.loss,
+        clip_norm=recipe.clip_norm,
+        ema=recipe.ema,
+        device=device,
+        parallel=parallel,
+        sharing=sharing,
     )
 
 
-@contextmanager
-def _seeded(device: Device, *numbers: int) -> Iterator[None]:
-    """Seed torch's generators (first weights, dropout) for a while; then they are as before."""
-    devices = [torch.cuda.current_device()] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
-        yield
+def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
+    """Say how far the training in the folder has come."""
+    if last is None:
+        return Progress([], torch.zeros((), device=device.type))
+    history, step = last["history"], last["step"]
+    _log.info("%s: going on after epoch %d, step %d", folder, len(history), step)
+    loss = read_tensors(folder, "last", LOSS)[""].to(device.type)
+    return Progress(list(history), loss, step, last["seconds"])
+
+
+def _accelerators(device: Device) -> list[int]:
+    """Return whose random generators a training must leave as they were."""
+    return [torch.cuda.current_device()] if device.type == "cuda" else []
 
 
 def _shared_scaling(chips: Sequence[Chip]) -> Scaling:

@@ -9,7 +9,8 @@ from roadseg.io.graphs import write_graphs
 from roadseg.io.probabilities import read_probability
 from roadseg.io.records import StageRecord, read_key, read_summary
 from roadseg.io.sources import find_images
-from roadseg.settings import Config, crs_setting
+from roadseg.labels import crs_setting
+from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
 
 

@@ -19,10 +19,12 @@ from roadseg.io.probabilities import write_probability
 from roadseg.io.rasters import RasterFacts, read_facts, read_window
 from roadseg.io.records import StageRecord, file_facts, key_of, read_json, read_key
 from roadseg.io.sources import find_images
+from roadseg.labels import crs_setting
 from roadseg.learn.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
-from roadseg.learn.devices import Device, pick_device
+from roadseg.learn.devices import Device
 from roadseg.learn.inference import predict_windows
-from roadseg.settings import Config, ImageryConfig, PredictConfig, crs_setting
+from roadseg.networks import chosen_device
+from roadseg.settings import Config, ImageryConfig, PredictConfig
 from roadseg.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
@@ -92,8 +94,7 @@ def _predict_all(
     config: Config, scenes: dict[str, Path], *, folder: Path, checkpoint: Path, force: bool
 ) -> PredictSummary:
     loaded = load_checkpoint(checkpoint)
-    device = pick_device(config.compute.device, config.compute.precision)
-    logger.info(device.reason)
+    device = chosen_device(config.compute)
     network = _Network(loaded, device, config.predict)
     options = _pixel_options(config.imagery, loaded)
     crs = crs_setting(config.imagery.crs, "imagery.crs")

@@ -18,6 +18,7 @@ from roadseg.io.chips import SceneRecord, write_chips
 from roadseg.io.records import StageRecord, file_facts, write_json
 from roadseg.io.sheets import write_sheets
 from roadseg.io.sources import find_images, find_labels
+from roadseg.labels import speed_bins
 from roadseg.quality import (
     ExampleTask,
     PrepareSummary,
@@ -27,7 +28,7 @@ from roadseg.quality import (
     summarise,
 )
 from roadseg.scenes import PreparedScene, SceneFound, SceneTask, prepare_scene
-from roadseg.settings import ComputeConfig, Config, speed_bins
+from roadseg.settings import ComputeConfig, Config
 from roadseg.workspace import Workspace
 
 logger = logging.getLogger(__name__)

@@ -3,17 +3,23 @@
 import logging
 import shutil
 import statistics
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError
-from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.io.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.io.rasters import RasterFacts
 from roadseg.io.records import StageRecord, read_json, read_key
 from roadseg.learn.chips import Chip
-from roadseg.learn.devices import pick_device
-from roadseg.learn.history import best_row
+from roadseg.learn.devices import Device
+from roadseg.learn.distributed import Parallel, parallel
+from roadseg.learn.history import Row, best_row
+from roadseg.learn.learner import Sharing
 from roadseg.learn.training import train
+from roadseg.networks import chosen_device, recipe_of
 from roadseg.scenes import scene_facts
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
@@ -50,7 +56,6 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     """Train on the chips of all folds but one, and validate on that one."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     folds = read_json(require(workspace.folds, made_by="split"))
-    folder = workspace.checkpoint(fold)
     split_key = read_key(workspace.record("split"))
     record = StageRecord(
         workspace.train_record(fold),
@@ -59,43 +64,93 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     )
     if not force and (done := record.summary()):
         return TrainSummary(**done)
-    if force:
-        shutil.rmtree(folder, ignore_errors=True)
-    training = [chip for chip in listed.chips if folds[chip.name] != fold]
-    validation = [chip for chip in listed.chips if folds[chip.name] == fold]
+    sides = _sides(listed.chips, folds, fold)
+    device = chosen_device(config.compute)
+    with parallel(device) as processes:
+        if force and processes.first:
+            shutil.rmtree(workspace.checkpoint(fold), ignore_errors=True)
+        processes.wait()
+        history = _train(
+            config,
+            workspace,
+            listed,
+            sides,
+            facts={"fold": fold, "prepared_data": split_key},
+            started=record.begin,
+            device=device,
+            processes=processes,
+        )
+        summary = _summary(fold, sides, history, workspace.checkpoint(fold))
+        if processes.first:
+            record.finish(asdict(summary))
+    return summary
+
+
+def _sides(
+    chips: tuple[ChipRecord, ...], folds: Mapping[str, int], fold: int
+) -> tuple[list[ChipRecord], list[ChipRecord]]:
+    """Return the chips to train on, and those to validate on."""
+    training = [chip for chip in chips if folds[chip.name] != fold]
+    validation = [chip for chip in chips if folds[chip.name] == fold]
     if not validation:
         raise ConfigError(
             f"--fold {fold}: there are folds 0 to {max(folds.values())} (split.folds)"
         )
     if not training:
         raise ConfigError(f"--fold {fold}: it holds all {len(validation)} chips; see split.folds")
-    device = pick_device(config.compute.device, config.compute.precision)
-    logger.info(device.reason)
+    return training, validation
+
+
+def _train(
+    config: Config,
+    workspace: Workspace,
+    listed: ChipList,
+    sides: tuple[list[ChipRecord], list[ChipRecord]],
+    *,
+    facts: dict[str, Any],
+    started: Callable[[], None],
+    device: Device,
+    processes: Parallel,
+) -> list[Row]:
     scaling = Scaling.from_json(read_json(workspace.scaling))
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
-    history = train(
-        [_chip(chip, scenes, workspace, scaling) for chip in training],
-        [_chip(chip, scenes, workspace, scaling) for chip in validation],
-        folder,
+    training, validation = (
+        [_chip(chip, scenes, workspace, scaling) for chip in side] for side in sides
+    )
+    return train(
+        training,
+        validation,
+        workspace.checkpoint(facts["fold"]),
+        recipe=recipe_of(config.train),
         facts={
             "bands": config.imagery.bands or next(iter(scenes.values())).bands,
             "gsd_m": _median_gsd_m(listed.scenes),
             "resample_m": config.imagery.gsd_m,
             "nodata": config.imagery.nodata,
-            "fold": fold,
-            "prepared_data": split_key,
+            **facts,
         },
         bins=listed.bins,
-        workers=config.compute.workers,
         device=device,
-        started=record.begin,
-        **config.train.model_dump(),
+        parallel=processes,
+        sharing=Sharing(**config.train.distributed.model_dump()),
+        workers=config.compute.workers,
+        save_minutes=config.compute.save_minutes,
+        tensorboard=config.train.tensorboard,
+        started=started,
     )
+
+
+def _summary(
+    fold: int,
+    sides: tuple[list[ChipRecord], list[ChipRecord]],
+    history: list[Row],
+    folder: Path,
+) -> TrainSummary:
     best = best_row(history)
-    summary = TrainSummary(
+    return TrainSummary(
         fold=fold,
-        training_chips=len(training),
-        validation_chips=len(validation),
+        training_chips=len(sides[0]),
+        validation_chips=len(sides[1]),
         epochs=len(history),
         best_epoch=int(best["epoch"]),
         val_loss=best["val_loss"],
@@ -104,8 +159,6 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         seconds=sum(row["seconds"] for row in history),
         checkpoint=str(folder),
     )
-    record.finish(asdict(summary))
-    return summary
 
 
 def _chip(

@@ -12,16 +12,17 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from roadseg.io.locks import lock
-with lock(Path(sys.argv[1])):
+with lock(Path(sys.argv[1]), **eval(sys.argv[2])):
     print("held", flush=True)
     time.sleep(60)
 """
 
 
 @pytest.fixture
-def other(tmp_path):
+def other(tmp_path, request):
     """Start another process that holds the lock; end it afterwards."""
-    words = [sys.executable, "-c", HOLD, str(tmp_path)]
+    options = getattr(request, "param", {})
+    words = [sys.executable, "-c", HOLD, str(tmp_path), repr(options)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         yield process
@@ -63,3 +64,27 @@ def test_errors_of_the_block_pass_through(tmp_path, error):
     with pytest.raises(type(error)) as raised, lock(tmp_path):
         raise error
     assert raised.value is error
+
+
+@pytest.mark.parametrize("other", [{"fold": 0}], indirect=True)
+@pytest.mark.parametrize("options", [{"fold": 1}, {"alone": False}])
+@pytest.mark.usefixtures("other")
+def test_another_fold_and_what_changes_no_data_go_beside_a_training(tmp_path, options):
+    with lock(tmp_path, **options):
+        assert (tmp_path / ".fold-0.lock").exists()
+
+
+@pytest.mark.parametrize("other", [{"fold": 0}], indirect=True)
+@pytest.mark.parametrize("options", [{"fold": 0}, {}])
+def test_the_same_fold_and_what_changes_data_do_not(tmp_path, other, options):
+    with (
+        pytest.raises(OutputError, match=rf"process {other.pid} works in this run folder"),
+        lock(tmp_path, **options),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("other")
+def test_no_training_begins_while_another_process_holds_the_folder(tmp_path):
+    with pytest.raises(OutputError, match="works in this run folder"), lock(tmp_path, fold=0):
+        pass

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from roadseg.learn.augment import Augmenter
+from roadseg.learn.augment import Augmenter, _turned
 
 
 def marked_window(bands, size_px=32):
@@ -53,6 +53,13 @@ def test_the_image_moves_with_its_mask():
         bright = image[0] > image[0].max() // 2
         known = mask != 255
         assert np.mean(bright[known] == (mask == 5)[known]) > 0.95
+
+
+def test_all_turns_and_flips_of_a_square_are_there():
+    square = np.arange(9, dtype=np.uint8).reshape(3, 3)
+    expected = {np.rot90(s, turns).tobytes() for s in (square, square.T) for turns in range(4)}
+    assert {_turned(square, number).tobytes() for number in range(8)} == expected
+    assert len(expected) == 8
 
 
 def test_masks_hold_only_old_values_and_ignore_what_they_cannot_know():

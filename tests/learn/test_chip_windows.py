@@ -8,14 +8,27 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from roadseg.core.skeletons import skeletonise
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.learn import chips as chips_module
-from roadseg.learn.chips import ShuffledEpoch, TrainingWindows, ValidationWindows
+from roadseg.learn.chips import (
+    EpochBatches,
+    TrainingWindows,
+    ValidationBatches,
+    ValidationWindows,
+)
 
 
-def training_windows(chips, *, window_px=64, per_chip=4, seed=0):
-    return TrainingWindows(chips, window_px=window_px, windows_per_chip=per_chip, seed=seed)
+def training_windows(chips, *, window_px=64, per_chip=4, road_share=0.75, seed=0, skeletons=False):
+    return TrainingWindows(
+        chips,
+        window_px=window_px,
+        windows_per_chip=per_chip,
+        road_share=road_share,
+        seed=seed,
+        skeletons=skeletons,
+    )
 
 
 def without_augmentation(windows):
@@ -51,9 +64,10 @@ def test_each_epoch_shows_other_windows(make_chips):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_worker_processes_show_the_same_windows(make_chips, workers):
     windows = training_windows(make_chips())
-    order = ShuffledEpoch(len(windows), seed=0)
-    images = torch.cat([i for i, _ in DataLoader(windows, 2, sampler=order, num_workers=workers)])
-    assert torch.equal(images, torch.stack([windows[i][0] for i in order]))
+    order = EpochBatches(len(windows), seed=0, batch_size=2)
+    loader = DataLoader(windows, batch_sampler=order, num_workers=workers)
+    images = torch.cat([i for i, _ in loader])
+    assert torch.equal(images, torch.stack([windows[i][0] for batch in order for i in batch]))
 
 
 def test_windows_can_travel_to_a_spawned_process(make_chips):
@@ -76,19 +90,81 @@ def test_a_chip_never_shows_its_neighbours(make_chips):
         assert {v for i in range(20) for v in windows[i][1].unique().tolist()} == {value}
 
 
-def share_with_road(chips):
-    windows = without_augmentation(training_windows(chips, window_px=32, per_chip=200))
-    return np.mean([bool(windows[i][1].any()) for i in range(200)])
+def sparse_mask():
+    mask = np.zeros((160, 160), dtype=np.uint8)
+    mask[70:74, 70:74] = 2
+    mask[150:, 150:] = 255  # is no road
+    return mask
 
 
-def test_windows_with_a_road_are_preferred_but_not_the_only_ones(make_chips, monkeypatch):
+def drawn(chips, *, window_px, road_share, windows=3000):
+    """Return places of windows of the first chip."""
+    every = training_windows(chips, window_px=window_px, road_share=road_share)
+    return [every._draw(0, np.random.default_rng(i)) for i in range(windows)]  # noqa: SLF001
+
+
+def shown(mask, area):
+    row, col, height, width = area
+    return set(np.unique(mask[row : row + height, col : col + width]).tolist())
+
+
+def corners(areas):
+    return {(area.row, area.col) for area in areas}
+
+
+@pytest.mark.parametrize("road_share", [0.0, 0.5, 1.0])
+def test_so_many_windows_are_placed_on_a_road(make_chips, road_share):
+    mask = sparse_mask()
+    chips = make_chips(mask=mask, size_px=160, chip_px=160)
+    by_chance = (35 / 129) ** 2
+    areas = drawn(chips, window_px=32, road_share=road_share)
+    found = np.mean([2 in shown(mask, area) for area in areas])
+    assert found == pytest.approx(road_share + (1 - road_share) * by_chance, abs=0.03)
+
+
+def test_a_window_on_a_road_lies_anywhere_around_its_cell(make_chips):
+    mask = np.zeros((100, 100), dtype=np.uint8)
+    mask[40, 99] = 1  # in rows 32 to 63 and columns 96 to 99
+    chips = make_chips(mask=mask, size_px=100, chip_px=100)
+    found = corners(drawn(chips, window_px=64, road_share=1.0))
+    assert {row for row, _ in found} == set(range(33))
+    assert {col for _, col in found} == {36}
+
+
+def test_each_place_of_a_chip_can_be_drawn(make_chips):
+    mask = np.zeros((67, 67), dtype=np.uint8)
+    mask[0, 0] = 1
+    chips = make_chips(mask=mask, size_px=67, chip_px=67)
+    assert len(corners(drawn(chips, window_px=64, road_share=0.75))) == 4 * 4
+
+
+def test_all_roads_are_as_likely(make_chips):
     mask = np.zeros((128, 128), dtype=np.uint8)
-    mask[40:60, 40:60] = 2  # in 28 % of all windows
-    chips = make_chips(mask=mask)
-    preferred = share_with_road(chips)
-    monkeypatch.setattr(chips_module, "_DRAWS", 1)
-    assert share_with_road(chips) == pytest.approx(0.28, abs=0.08)
-    assert preferred == pytest.approx(0.56, abs=0.08)
+    mask[:32, :32] = 1  # a full cell
+    mask[100, 100] = 2  # one pixel
+    areas = drawn(make_chips(mask=mask), window_px=32, road_share=1.0)
+    assert np.mean([1 in shown(mask, area) for area in areas]) == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_chip_without_a_road_is_drawn_from_anywhere(make_chips):
+    chips = make_chips(mask=np.zeros((66, 66), dtype=np.uint8), size_px=66, chip_px=66)
+    assert len(corners(drawn(chips, window_px=64, road_share=1.0))) == 9
+
+
+def test_the_skeleton_is_that_of_the_augmented_mask(make_chips):
+    windows = training_windows(make_chips(), skeletons=True)
+    for index in range(4):
+        image, mask, skeleton = windows[index]
+        assert (image.shape[1:], skeleton.dtype) == (skeleton.shape, torch.uint8)
+        road = (mask > 0) & (mask < 255)
+        assert np.array_equal(skeleton.numpy(), skeletonise(road.numpy()))
+        assert skeleton.any()
+
+
+def test_validation_windows_have_skeletons_if_asked(make_chips):
+    _, mask, skeleton = ValidationWindows(make_chips(), window_px=64, skeletons=True)[0]
+    assert not skeleton[(mask == 0) | (mask == 255)].any()
+    assert 0 < skeleton.sum() < (mask > 0).sum() / 2
 
 
 def test_a_chip_smaller_than_a_window_is_filled_with_ignore(make_chips):
@@ -114,14 +190,59 @@ def test_pixels_without_data_are_black_and_ignored(make_chips, monkeypatch):
     assert image[:, 32:].any()
 
 
+def flat(batches):
+    return [index for batch in batches for index in batch]
+
+
 def test_the_order_of_an_epoch_is_a_shuffle_that_repeats():
-    order = ShuffledEpoch(10, seed=3)
+    order = EpochBatches(10, seed=3, batch_size=2)
     order.epoch = 2
-    shuffled = list(order)
+    shuffled = flat(order)
     assert sorted(shuffled) == list(range(20, 30))
-    assert shuffled == list(order)
+    assert shuffled == flat(order)
     order.epoch = 3
-    assert [i - 10 for i in order] != shuffled
+    assert [i - 10 for i in flat(order)] != shuffled
+
+
+def test_an_epoch_can_go_on_from_any_of_its_batches():
+    order = EpochBatches(10, seed=3, batch_size=3)
+    whole = list(order)
+    order.start_batch = 1
+    assert list(order) == whole[1:]
+    assert (len(whole), len(order)) == (3, 2)
+
+
+@pytest.mark.parametrize("start_batch", [3, 4])
+def test_after_the_last_batch_nothing_is_left(start_batch):
+    order = EpochBatches(10, seed=3, batch_size=3)
+    order.start_batch = start_batch
+    assert (len(order), list(order)) == (0, [])
+
+
+@pytest.mark.parametrize(("windows", "batches"), [(23, 3), (24, 4), (25, 4)])
+def test_processes_together_see_the_windows_of_one(windows, batches):
+    alone = list(EpochBatches(windows, seed=1, batch_size=6))
+    shared = [EpochBatches(windows, seed=1, batch_size=2, rank=r, ranks=3) for r in range(3)]
+    assert [[*a, *b, *c] for a, b, c in zip(*shared, strict=True)] == alone
+    assert {len(order) for order in shared} == {batches}
+
+
+@pytest.mark.parametrize(("windows", "batches"), [(8, 2), (9, 3), (12, 3), (1, 1)])
+def test_validation_is_dealt_in_equal_batches(windows, batches):
+    shared = [ValidationBatches(windows, batch_size=2, rank=r, ranks=2) for r in range(2)]
+    assert {len(order) for order in shared} == {batches}
+    assert {len(batch) for order in shared for batch in order} == {2}
+    dealt = flat(flat(zip(*shared, strict=True)))
+    assert dealt == [*range(windows), *[-1] * (4 * batches - windows)]
+
+
+def test_the_empty_validation_window_counts_nowhere(make_chips):
+    cover = ValidationWindows(make_chips(bands=2), window_px=64, skeletons=True)
+    image, mask, skeleton = cover[-1]
+    assert [t.shape for t in (image, mask, skeleton)] == [t.shape for t in cover[0]]
+    assert (mask == 255).all()
+    assert not image.any()
+    assert not skeleton.any()
 
 
 @pytest.mark.parametrize(("size_px", "windows"), [(64, 1), (96, 4), (128, 4), (40, 1)])

@@ -1,12 +1,14 @@
 """Networks by name, without a look at the network outside."""
 
+import copy
+
 import pytest
 import segmentation_models_pytorch as smp
 import torch
 
 from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.learn.models import Normalise, build_model, check_window
+from roadseg.learn.models import Normalise, build_model, check_batch, check_window, last_layer
 
 SMALL = {"encoder": "resnet18", "encoder_weights": None, "in_channels": 3, "classes": 8}
 
@@ -30,6 +32,8 @@ def test_an_encoder_of_timm_is_known_by_its_prefix():
         ({"architecture": "unett"}, "train.architecture: 'unett' .* did you mean unet"),
         ({"architecture": "qqq"}, "'qqq' is unknown; expected unet, "),
         ({"encoder": "tu-nosuch"}, r"unet with encoder tu-nosuch.*Unknown model"),
+        ({"architecture": "dpt"}, r"dpt with encoder resnet18, new weights.*start with 'tu-'"),
+        ({"architecture": "linknet", "encoder": "mit_b0"}, "linknet with .*mit_b0.*not supported"),
         ({"encoder_weights": "nosuch"}, r"nosuch weights.*Wrong pretrained weights `nosuch`"),
     ],
 )
@@ -52,15 +56,64 @@ def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
 def test_pretrained_weights_are_asked_for_as_each_source_wants(monkeypatch, encoder, given):
     asked = []
     network = smp.Unet("resnet18", encoder_weights=None)
-    monkeypatch.setattr(smp, "create_model", lambda *args: asked.extend(args) or network)
+    monkeypatch.setattr(smp, "create_model", lambda *args, **_: asked.extend(args) or network)
     build_model(**SMALL | {"encoder": encoder, "encoder_weights": "imagenet"})
     assert asked == ["unet", encoder, given, 3, 8]
 
 
-def test_a_new_network_expects_few_roads():
-    network = build_model(**SMALL)
-    bias = network.segmentation_head[0].bias
-    assert torch.allclose(bias.sigmoid(), torch.tensor(0.05))
+ENCODERS = {"dpt": "tu-test_vit"}  # which takes no others
+
+
+@pytest.mark.parametrize("architecture", list(smp.MODEL_ARCHITECTURES_MAPPING))
+def test_every_architecture_gives_logits_and_expects_few_roads(architecture):
+    encoder = ENCODERS.get(architecture, "tu-test_resnet")
+    model = build_model(**SMALL | {"architecture": architecture, "encoder": encoder})
+    with torch.no_grad():
+        assert model.eval()(torch.zeros(1, 3, 128, 128)).shape == (1, 8, 128, 128)
+    assert torch.allclose(last_layer(model).bias.sigmoid(), torch.tensor(0.05))
+
+
+def test_only_the_bias_of_the_last_layer_expects_few_roads():
+    head = build_model(
+        **SMALL | {"architecture": "dpt", "encoder": "tu-test_vit"}
+    ).segmentation_head
+    changed = [name for name, value in head.named_parameters() if (value < -2).all()]
+    assert changed == ["head.4.bias"]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "encoder", "window_px"),
+    [("dpt", "tu-vit_tiny_patch16_224", 96), ("unet", "tu-swin_tiny_patch4_window7_224", 160)],
+)
+def test_transformers_of_timm_take_windows_of_any_size(architecture, encoder, window_px):
+    with torch.device("meta"):  # nothing is computed
+        model = build_model(**SMALL | {"architecture": architecture, "encoder": encoder})
+    check_batch(model, in_channels=3, window_px=window_px, batch_size=2)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "training", "batch_size", "fitting_px", "words"),
+    [
+        ("pan", True, 2, 128, "train on 2 windows of 96 pixels: .*Output size is too small"),
+        ("unet", True, 1, 64, "train on 1 windows of 32 pixels: Expected more than 1 value"),
+        ("pan", False, 1, 128, "predict 1 windows of 96 pixels: .*Output size is too small"),
+    ],
+)
+def test_batches_that_a_network_cannot_take_are_refused(
+    architecture, training, batch_size, fitting_px, words
+):
+    network = build_model(**SMALL | {"architecture": architecture}).train(training)
+    check_batch(network, in_channels=3, window_px=fitting_px, batch_size=batch_size)
+    with pytest.raises(ConfigError, match=words):
+        check_batch(network, in_channels=3, window_px=fitting_px - 32, batch_size=batch_size)
+
+
+def test_checking_a_batch_leaves_network_and_generator_as_they_are():
+    network = build_model(**SMALL | {"architecture": "fpn"})  # its decoder has dropout
+    before, generator = copy.deepcopy(network.state_dict()), torch.get_rng_state()
+    check_batch(network, in_channels=3, window_px=64, batch_size=2)
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), generator)
 
 
 def test_windows_are_multiples_of_32():

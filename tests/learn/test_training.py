@@ -1,6 +1,9 @@
 """Training learns, stops, goes on where it was, and says what is wrong."""
 
+import logging
 import math
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -8,42 +11,60 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from roadseg.core.pixel_metrics import Counts
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.learn import training
-from roadseg.learn.checkpoints import load_checkpoint
+from roadseg.learn import epochs, training
+from roadseg.learn.checkpoints import load_checkpoint, read_facts
+from roadseg.learn.distributed import Parallel
+from roadseg.learn.learner import Learner, Sharing
+from roadseg.learn.losses import LossWeights
+from roadseg.learn.recipe import Recipe
 from roadseg.learn.training import train
+from roadseg.learn.validation import Scores
 
-SETTINGS = {
+RECIPE = Recipe(
+    encoder="tu-test_resnet",  # small
+    window_px=64,
+    windows_per_chip=2,
+    batch_size=2,
+    epochs=3,
+    patience=9,
+    learning_rate=1e-3,
+    lr_milestones=(1,),
+    lr_gamma=0.5,
+)
+OPTIONS = {
     "facts": {"gsd_m": 0.5, "bands": (1, 2, 3)},
     "bins": DEFAULT_BINS,
-    "architecture": "unet",
-    "encoder": "tu-test_resnet",  # small
-    "encoder_weights": None,
-    "window_px": 64,
-    "windows_per_chip": 2,
-    "batch_size": 2,
-    "epochs": 3,
-    "patience": 9,
-    "learning_rate": 1e-3,
-    "lr_milestones": (1,),
-    "lr_gamma": 0.5,
-    "clip_norm": 1.0,
-    "focal": 0.75,
-    "dice": 0.25,
-    "seed": 0,
+    "parallel": Parallel(),
+    "sharing": Sharing(),
     "workers": 0,
+    "save_minutes": 5.0,
+    "tensorboard": False,
 }
 
 
 @pytest.fixture
-def run(make_chips, cpu):
+def start(cpu):
+    """Give a function that trains on some chips and validates on others."""
+
+    def start(training, validation, folder, **changes):
+        recipe = {key: changes.pop(key) for key in list(changes) if hasattr(RECIPE, key)}
+        options = OPTIONS | {"device": cpu, "recipe": replace(RECIPE, **recipe)} | changes
+        return train(training, validation, folder, **options)
+
+    return start
+
+
+@pytest.fixture
+def run(make_chips, start):
     """Give a function that trains on two chips and validates on one."""
     chips = make_chips(chip_px=64)
 
     def run(folder, **changes):
-        return train(chips[:2], chips[2:3], folder, **SETTINGS | {"device": cpu} | changes)
+        return start(chips[:2], chips[2:3], folder, **changes)
 
     return run
 
@@ -52,17 +73,21 @@ class StoppedError(Exception):
     """Stands for a kill."""
 
 
-def stop_at_call(monkeypatch, name, call):
-    """Let a function of the training module raise at its n-th call."""
-    calls, original = [], getattr(training, name)
+def at_call(monkeypatch, owner, name, call, act):
+    """Let something happen before the n-th call of a function."""
+    calls, original = [], getattr(owner, name)
 
     def counted(*args, **kwargs):
         calls.append(1)
         if len(calls) == call:
-            raise StoppedError
+            act()
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(training, name, counted)
+    monkeypatch.setattr(owner, name, counted)
+
+
+def die():
+    raise StoppedError
 
 
 def weights(folder, which="last"):
@@ -73,11 +98,18 @@ def same_weights(a, b):
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_training_leaves_checkpoints_and_one_line_an_epoch(run, tmp_path):
+def same_checkpoints(one, other):
+    return all(same_weights(weights(one, which), weights(other, which)) for which in WHICH)
+
+
+WHICH = ("last", "best")
+
+
+def test_training_leaves_checkpoints_curves_and_one_line_an_epoch(run, tmp_path):
     history = run(tmp_path / "fold", epochs=2)
     names = {p.name for p in (tmp_path / "fold").iterdir()}
-    checkpoints = {f"{w}.{suffix}" for w in ("best", "last") for suffix in ("json", "safetensors")}
-    assert names == checkpoints | {"metrics.csv"}
+    checkpoints = {f"{w}.{suffix}" for w in WHICH for suffix in ("json", "safetensors")}
+    assert names == checkpoints | {"metrics.csv", "curves.png"}
     header, *lines = (tmp_path / "fold" / "metrics.csv").read_text().splitlines()
     assert header == (
         "epoch,train_loss,val_loss,val_iou,val_f1,learning_rate,seconds,windows_per_s"
@@ -103,59 +135,104 @@ def two_speeds():
 
 
 def test_a_network_has_a_logit_for_each_bin_and_one_for_any_road(
-    make_chips, two_speeds, cpu, tmp_path
+    make_chips, two_speeds, start, tmp_path
 ):
-    chips = make_chips(mask=two_speeds, chip_px=64)
-    changes = {"bins": SpeedBins((50.0,), "km/h"), "epochs": 1, "device": cpu}
-    train(chips[:2], chips[2:3], tmp_path, **SETTINGS | changes)
+    chips, bins = make_chips(mask=two_speeds, chip_px=64), SpeedBins((50.0,), "km/h")
+    start(chips[:2], chips[2:3], tmp_path, bins=bins, epochs=1)
     loaded = load_checkpoint(tmp_path)
-    assert (loaded.facts["classes"], loaded.bins) == (3, changes["bins"])
+    assert (loaded.facts["classes"], loaded.bins) == (3, bins)
     assert loaded.model(torch.zeros(1, 3, 64, 64)).shape == (1, 3, 64, 64)
 
 
-def test_a_network_learns_the_crossing(make_chips, cpu, tmp_path):
-    chips = make_chips(size_px=64, chip_px=64)
-    history = train(
-        *(chips, chips, tmp_path),
-        **SETTINGS
-        | {"epochs": 3, "windows_per_chip": 64, "batch_size": 4, "learning_rate": 3e-3}
-        | {"lr_milestones": (), "device": cpu},
-    )
-    assert history[-1]["val_iou"] > 0.8
+LEARNING = {"windows_per_chip": 64, "batch_size": 4, "learning_rate": 3e-3, "lr_milestones": ()}
 
 
-# a run of 3 epochs takes 2 steps each, and so calls the loss 3 times an epoch
 @pytest.mark.parametrize(
-    ("name", "call"),
+    "changes",
     [
-        ("road_loss", 1),  # before anything is there
-        ("road_loss", 5),  # in the middle of the second epoch
-        ("save_checkpoint", 1),  # before the first checkpoint
-        ("save_checkpoint", 2),  # between best and last
-        ("_validate", 3),
+        {},
+        {"ema": 0.9, "accumulate": 2, "optimizer": "adamw", "schedule": "cosine"},
+        {"loss": LossWeights(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
     ],
 )
-def test_a_stopped_training_goes_on_to_the_same_weights(run, tmp_path, monkeypatch, name, call):
+def test_a_network_learns_the_crossing(make_chips, start, tmp_path, changes):
+    chips = make_chips(size_px=64, chip_px=64)
+    history = start(chips, chips, tmp_path, **LEARNING | changes)
+    assert history[-1]["val_iou"] > 0.75
+
+
+# a run of 3 epochs takes 2 steps each
+@pytest.mark.parametrize(
+    "moment",
+    [
+        (Learner, "step", 1),  # before anything is there
+        (Learner, "step", 4),  # in the middle of the second epoch
+        (epochs, "save_checkpoint", 1),  # before the first checkpoint
+        (epochs, "save_checkpoint", 3),  # between best and last
+        (epochs, "validate", 3),
+    ],
+)
+@pytest.mark.parametrize("save_minutes", [0.0, 5.0])
+def test_a_killed_training_goes_on_to_the_same_weights(
+    run, tmp_path, monkeypatch, moment, save_minutes
+):
     run(tmp_path / "straight")
     with monkeypatch.context() as patch:
-        stop_at_call(patch, name, call)
+        at_call(patch, *moment, die)
         with pytest.raises(StoppedError):
-            run(tmp_path / "stopped")
-    run(tmp_path / "stopped")
-    for which in ("last", "best"):
-        assert same_weights(*(weights(tmp_path / n, which) for n in ("straight", "stopped")))
+            run(tmp_path / "killed", save_minutes=save_minutes)
+    run(tmp_path / "killed")
+    assert same_checkpoints(tmp_path / "straight", tmp_path / "killed")
+
+
+PLAIN: dict[str, object] = {}
+AVERAGED = {"ema": 0.9, "accumulate": 2, "windows_per_chip": 4, "schedule": "cosine"}
+ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
+
+
+@pytest.mark.parametrize(
+    ("number", "place", "changes"),
+    [
+        (signal.SIGTERM, "step", PLAIN),
+        (signal.SIGINT, "step", AVERAGED),
+        (signal.SIGTERM, "step", {"optimizer": "sgd"}),
+        (signal.SIGTERM, "judge", AVERAGED),
+        (signal.SIGINT, "judge", PLAIN),
+    ],
+)
+def test_a_training_asked_to_stop_keeps_its_last_step(run, tmp_path, number, place, changes):
+    run(tmp_path / "straight", **changes)
+    with pytest.MonkeyPatch.context() as patch:
+        at_call(patch, Learner, place, 2, lambda: os.kill(os.getpid(), number))
+        with pytest.raises(ENDINGS[number]):
+            run(tmp_path / "stopped", **changes)
+    assert read_facts(tmp_path / "stopped", "last")["step"] > 0
+    run(tmp_path / "stopped", **changes)
+    assert same_checkpoints(tmp_path / "straight", tmp_path / "stopped")
+
+
+def test_signals_act_as_before_once_training_has_ended(run, tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    run(tmp_path, epochs=1)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_a_killed_process_left_half_written_is_removed(run, tmp_path):
+    (tmp_path / ".partial-last.safetensors").write_text("half")
+    run(tmp_path, epochs=1)
+    assert not list(tmp_path.glob(".partial*"))
 
 
 def test_each_epoch_learns_from_other_windows(run, tmp_path, monkeypatch):
-    seen = []
+    seen, original = [], Learner.step
 
-    def watch(network, optimizer, batches, device, **_):  # noqa: ARG001
-        seen.append(torch.cat([images for images, _ in batches]).float().mean().item())
-        return 1.0
+    def watch(self, batches, **options):
+        seen.append(batches[0][0].float().mean().item())
+        return original(self, batches, **options)
 
-    monkeypatch.setattr(training, "_train_epoch", watch)
+    monkeypatch.setattr(Learner, "step", watch)
     run(tmp_path)
-    assert len(set(seen)) == 3
+    assert len(set(seen)) == 6
 
 
 def test_more_epochs_go_on_from_an_ended_training(run, tmp_path):
@@ -185,17 +262,17 @@ def test_only_the_seed_decides_and_torchs_own_generator_stays_untouched(run, tmp
 
 def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
     history = run(tmp_path, epochs=1)
-    stop_at_call(monkeypatch, "build_model", 1)
+    at_call(monkeypatch, training, "build_pretrained", 1, die)
     assert run(tmp_path, epochs=1) == history
 
 
 def test_training_stops_early_and_stays_stopped(run, tmp_path, monkeypatch):
-    scores = iter([0.5, 0.4, 0.6, 0.4, 0.1])
+    losses, original = iter([0.5, 0.4, 0.6, 0.4, 0.1]), epochs.validate
 
-    def validate(*_, **__):
-        return {"val_loss": next(scores), "val_iou": 0.0, "val_f1": 0.0}
+    def validate(*args, **options):
+        return replace(original(*args, **options), loss=next(losses))
 
-    monkeypatch.setattr(training, "_validate", validate)
+    monkeypatch.setattr(epochs, "validate", validate)
     assert len(run(tmp_path, epochs=5, patience=2)) == 4
     assert len(run(tmp_path, epochs=5, patience=2)) == 4
     assert load_checkpoint(tmp_path).facts["epoch"] == 2
@@ -207,21 +284,37 @@ def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_p
     assert [row["learning_rate"] for row in history] == [1e-3, 5e-4, 2.5e-4]
 
 
+def test_the_moving_average_is_what_is_kept(run, tmp_path):
+    run(tmp_path, epochs=1, ema=0.99)
+    kept, last = weights(tmp_path, "best"), weights(tmp_path)
+    names = [name.removeprefix("model.") for name in kept]
+    assert all(torch.equal(kept[f"model.{n}"], last[f"average.module.{n}"]) for n in names)
+    assert any(not torch.equal(kept[f"model.{n}"], last[f"model.{n}"]) for n in names)
+
+
+def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
+    run(tmp_path / "first", epochs=1)
+    with caplog.at_level(logging.INFO):
+        run(tmp_path / "second", epochs=1, init=tmp_path / "first", learning_rate=1e-9)
+    before, after = (weights(tmp_path / name, "best") for name in ("first", "second"))
+    name = "model.decoder.blocks.0.conv1.0.weight"
+    assert torch.allclose(before[name], after[name], atol=1e-7)
+    assert "starting from" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         (
             {"learning_rate": 0.1},
-            r"last\.safetensors: .* began with learning_rate 0.001, now it is 0.1",
+            r"last\.safetensors: .* began with learning_rate 0.001 \(now 0.1\)",
         ),
-        ({"encoder": "resnet18"}, "began with encoder tu-test_resnet, now it is resnet18"),
-        ({"facts": {"gsd_m": 0.3}}, "began with gsd_m 0.5, now it is 0.3; .* --force"),
-        ({"facts": {"bands": ("red",)}}, r"began with bands \[1, 2, 3\], now it is \['red'\]"),
-        ({"bins": SpeedBins((50.0,), "km/h")}, r"began with classes 8, now it is 3"),
-        (
-            {"bins": SpeedBins(DEFAULT_BINS.edges, "km/h")},
-            "began with bin_unit mph, now it is km/h",
-        ),
+        ({"encoder": "resnet18"}, r"began with encoder tu-test_resnet \(now resnet18\)"),
+        ({"facts": {"gsd_m": 0.3}}, r"began with gsd_m 0.5 \(now 0.3\); .* --force"),
+        ({"facts": {"bands": ("red",)}}, r"began with bands \[1, 2, 3\] \(now \['red'\]\)"),
+        ({"bins": SpeedBins((50.0,), "km/h")}, r"classes 8 \(now 3\), bin_edges .*, bin_unit mph"),
+        ({"seed": 1, "ema": 0.9}, r"began with ema None \(now 0.9\), seed 0 \(now 1\)"),
+        ({"schedule": "cosine", "epochs": 5}, r"schedule step \(now cosine\)"),
     ],
 )
 def test_another_training_in_the_folder_is_refused(run, tmp_path, changes, words):
@@ -230,43 +323,65 @@ def test_another_training_in_the_folder_is_refused(run, tmp_path, changes, words
         run(tmp_path, **changes)
 
 
-def test_a_loss_that_is_no_number_stops_before_anything_is_saved(run, tmp_path, monkeypatch):
-    def nan(logits, *_, **__):
-        return logits.sum() * math.nan
+def test_more_epochs_are_refused_where_the_rate_was_planned_to_the_end(run, tmp_path):
+    run(tmp_path, epochs=1, schedule="cosine")
+    with pytest.raises(ConfigError, match=r"began with epochs 1 \(now 2\)"):
+        run(tmp_path, epochs=2, schedule="cosine")
 
-    monkeypatch.setattr(training, "road_loss", nan)
+
+def test_a_loss_that_is_no_number_stops_before_anything_is_saved(run, tmp_path, monkeypatch):
+    def nan(self, batches, **_):  # noqa: ARG001
+        return torch.tensor(math.nan)
+
+    monkeypatch.setattr(Learner, "step", nan)
     with pytest.raises(RoadsegError, match="no longer a number"):
         run(tmp_path / "fold")
     assert not (tmp_path / "fold").exists()
 
 
-@pytest.mark.parametrize(("batch_size", "refused"), [(4, False), (5, True)])
-def test_a_batch_larger_than_an_epoch_is_refused(run, tmp_path, batch_size, refused):
+@pytest.mark.parametrize("found", [1, 2])
+def test_a_network_blind_after_the_first_epoch_is_a_warning(
+    run, tmp_path, monkeypatch, caplog, found
+):
+    scores = Scores(0.5, Counts(true_positive=found, false_negative=100 - found))
+    monkeypatch.setattr(epochs, "validate", lambda *_, **__: scores)
+    with caplog.at_level(logging.WARNING):
+        run(tmp_path, epochs=2)
+    assert sum("hardly any road is found" in r.message for r in caplog.records) == (found < 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"batch_size": 4}, False),
+        ({"batch_size": 5}, True),
+        ({"batch_size": 2, "accumulate": 2}, False),
+        ({"batch_size": 2, "accumulate": 3}, True),
+    ],
+)
+def test_a_step_larger_than_an_epoch_is_refused(run, tmp_path, changes, refused):
     if not refused:
-        assert run(tmp_path, epochs=1, batch_size=batch_size)
+        assert run(tmp_path, epochs=1, **changes)
         return
     with pytest.raises(ConfigError, match="batch_size: expected at most 4"):
-        run(tmp_path, epochs=1, batch_size=batch_size)
+        run(tmp_path, epochs=1, **changes)
 
 
-def test_validation_chips_without_data_are_refused(make_chips, cpu, tmp_path):
-    mask = torch.full((128, 128), 255, dtype=torch.uint8).numpy()
+def test_validation_chips_without_data_are_refused(make_chips, start, tmp_path):
+    mask = np.full((128, 128), 255, dtype=np.uint8)
     mask[:64] = 1
     chips = make_chips(mask=mask, chip_px=64)
     with pytest.raises(DataError, match="no pixel with data"):
-        train(chips[:2], chips[2:], tmp_path, **SETTINGS | {"device": cpu, "epochs": 1})
+        start(chips[:2], chips[2:], tmp_path, epochs=1)
 
 
-def test_chips_with_several_scalings_are_refused(make_chips, cpu, tmp_path):
+def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
     chips = make_chips(chip_px=64)
     other = replace(chips[0], scaling=Scaling({}, mean=(0.0,) * 3, std=(1.0,) * 3))
     with pytest.raises(DataError, match="another scaling"):
-        train(chips, [other], tmp_path, **SETTINGS | {"device": cpu})
+        start(chips, [other], tmp_path)
 
 
-def test_iou_counts_the_valid_pixels_of_any_road():
-    logits = torch.full((1, 8, 1, 5), -1.0)
-    logits[0, 7, 0, [0, 1, 4]] = 1.0
-    mask = torch.tensor([[[2, 0, 7, 0, 255]]], dtype=torch.uint8)
-    valid, found, wrong, missed = training._count(logits, mask).tolist()  # noqa: SLF001
-    assert (valid, found, wrong, missed) == (4, 1, 1, 1)
+def test_packed_weights_are_not_averaged(run, tmp_path, cpu):
+    with pytest.raises(ConfigError, match="ipex keeps packed weights"):
+        run(tmp_path, ema=0.9, device=replace(cpu, backend="ipex"))

@@ -1,0 +1,217 @@
+"""The machine: CPUs, memory and libraries that it gives this process."""
+
+import math
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/")
+# what a library is called here, and how its file begins; the first that is found counts
+_LIBRARIES = {
+    "tcmalloc": ("libtcmalloc_minimal.so", "libtcmalloc.so"),
+    "jemalloc": ("libjemalloc.so",),
+    "iomp5": ("libiomp5.so",),
+}
+_TOPOLOGY = ("physical_package_id", "die_id", "core_id")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What this process may use of the machine.
+
+    Attributes:
+        model: what the maker calls the CPU.
+        cpus: numbers of the logical CPUs that this process may run on.
+        cores: one of them for each physical core.
+        nodes: CPUs of every NUMA node that has one of `cpus`; one node where Linux tells of none.
+        quota: CPU time that the control group allows, in cores; None if it sets no limit.
+        memory_bytes: memory of the machine; None if it cannot be read.
+        memory_limit_bytes: what the control group allows of it; None if it sets no limit.
+        libraries: files of tcmalloc, jemalloc and iomp5 (Intel's OpenMP), of those that are found.
+        unbound: why numactl cannot bind memory to a node; empty if it can.
+    """
+
+    model: str
+    cpus: tuple[int, ...]
+    cores: tuple[int, ...]
+    nodes: Mapping[int, tuple[int, ...]]
+    quota: float | None
+    memory_bytes: int | None
+    memory_limit_bytes: int | None
+    libraries: Mapping[str, Path]
+    unbound: str
+
+    @property
+    def usable_cores(self) -> int:
+        """Physical cores that can be busy at once: what affinity and quota leave, at least 1."""
+        quota = math.inf if self.quota is None else self.quota
+        return max(1, int(min(len(self.cores), quota)))
+
+
+def read_machine(root: Path = _ROOT, *, affinity: Collection[int] | None = None) -> Machine:
+    """Look at the machine; what cannot be read, as outside of Linux, is left out.
+
+    Args:
+        root: folder in which /proc, /sys and libraries lie.
+        affinity: numbers of the logical CPUs to count; by default those of this process.
+    """
+    cpus = tuple(sorted(_affinity() if affinity is None else affinity))
+    nodes = _nodes(root, cpus)
+    memory = _memory_bytes(root)
+    return Machine(
+        model=_cpu_model(root),
+        cpus=cpus,
+        cores=_cores(root, cpus),
+        nodes=nodes,
+        quota=min(_quotas(root), default=None),
+        memory_bytes=memory,
+        memory_limit_bytes=min(_memory_limits(root, memory), default=None),
+        libraries=_libraries(root),
+        unbound=_unbound(root, nodes),
+    )
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """Read numbers and ranges as Linux writes them: "0-2,8" is (0, 1, 2, 8)."""
+    ranges = [part.partition("-") for part in text.strip().split(",") if part]
+    return tuple(n for first, _, last in ranges for n in range(int(first), int(last or first) + 1))
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """Write numbers with ranges where they follow each other: (0, 1, 2, 8) is "0-2,8"."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][-1] + 1:
+            ranges[-1].append(cpu)
+        else:
+            ranges.append([cpu])
+    return ",".join(f"{r[0]}-{r[-1]}" if len(r) > 1 else f"{r[0]}" for r in ranges)
+
+
+def _affinity() -> Collection[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return range(os.cpu_count() or 1)
+
+
+def _text(path: Path) -> str:
+    """Return what a file of the kernel says; empty if it is not there or not for us."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _cpu_model(root: Path) -> str:
+    found = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def _cores(root: Path, cpus: Iterable[int]) -> tuple[int, ...]:
+    """Return the first CPU of each physical core; all CPUs where Linux does not tell of cores."""
+    first: dict[object, int] = {}
+    for cpu in cpus:
+        folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        place = tuple(_text(folder / name) for name in _TOPOLOGY)
+        first.setdefault(place if place[-1] else cpu, cpu)
+    return tuple(first.values())
+
+
+def _nodes(root: Path, cpus: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+    """Return the CPUs of each NUMA node, without the nodes on which none of `cpus` is."""
+    folders = (root / "sys/devices/system/node").glob("node[0-9]*")
+    found = {int(folder.name[4:]): parse_cpus(_text(folder / "cpulist")) for folder in folders}
+    nodes = {node: of_node for node, of_node in sorted(found.items()) if set(of_node) & set(cpus)}
+    return nodes or {0: cpus}
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """Yield the limits of CPU time, in cores, of the control groups that this process is in."""
+    for folder in _groups(root, "cpu"):
+        quota, _, period = _text(folder / "cpu.max").partition(" ")
+        if not quota:
+            quota = _text(folder / "cpu.cfs_quota_us")
+            period = _text(folder / "cpu.cfs_period_us")
+        if quota.isdecimal() and period.isdecimal():
+            yield int(quota) / int(period)
+
+
+def _memory_limits(root: Path, memory_bytes: int | None) -> Iterator[int]:
+    """Yield the limits of memory of the control groups; version 1 says none by a huge number."""
+    for folder in _groups(root, "memory"):
+        limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
+        if limit.isdecimal() and int(limit) < (memory_bytes or math.inf):
+            yield int(limit)
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """Yield the folders of this process's control groups for a controller, up to the root.
+
+    A container may show a path that is not mounted in it; its limits then lie at the root.
+    """
+    base = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", maxsplit=2)
+        if not controllers:
+            mounts = [base / "unified" if (base / "unified").is_dir() else base]
+        elif controller in controllers.split(","):
+            mounts = [base / controllers, base / controller]
+        else:
+            continue
+        inner = Path(path.lstrip("/"))
+        yield from (mount / part for mount in mounts for part in (inner, *inner.parents))
+
+
+def _memory_bytes(root: Path) -> int | None:
+    found = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    if found:
+        return int(found[1]) * 1024
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf, macOS other names
+        return None
+
+
+def _libraries(root: Path) -> dict[str, Path]:
+    """Find the libraries, with or without a version in the name.
+
+    The path is that of the file itself: launchers drop from LD_PRELOAD what they know by name.
+    """
+    folders = [_inside(root, folder) for folder in _library_folders()]
+    found = {
+        name: [path for f in folders for start in starts for path in sorted(f.glob(f"{start}*"))]
+        for name, starts in _LIBRARIES.items()
+    }
+    return {name: paths[0].resolve() for name, paths in found.items() if paths}
+
+
+def _library_folders() -> list[str]:
+    conda = os.environ.get("CONDA_PREFIX")
+    own = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    debian = f"/usr/lib/{platform.machine()}-linux-gnu"
+    usual = [debian, "/usr/lib64", "/usr/lib", "/usr/local/lib64", "/usr/local/lib"]
+    return [*filter(None, own), f"{sys.prefix}/lib", *([f"{conda}/lib"] if conda else []), *usual]
+
+
+def _inside(root: Path, folder: str) -> Path:
+    path = Path(folder)
+    return root / path.relative_to(path.anchor)
+
+
+def _unbound(root: Path, nodes: Mapping[int, tuple[int, ...]]) -> str:
+    """Try to bind memory with numactl; say why it fails."""
+    folders = os.pathsep.join(str(_inside(root, folder)) for folder in os.get_exec_path())
+    numactl = shutil.which("numactl", path=folders)
+    if numactl is None:
+        return "numactl is not installed"
+    node, cpus = next(iter(nodes.items()))
+    words = [numactl, "-C", str(cpus[0]), "-m", str(node), "true"]
+    tried = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    said = tried.stderr.strip().splitlines() or [f"it ends with {tried.returncode}"]
+    return f"numactl does not work here: {said[-1]}" if tried.returncode else ""

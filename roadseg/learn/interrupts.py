@@ -1,0 +1,67 @@
+"""Interrupts: a signal to stop waits until the work in hand can be kept."""
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """Whether this process was asked to stop, and how to do so once all is saved."""
+
+    def __init__(self) -> None:
+        """Begin with nothing asked."""
+        self.signal: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether a signal has come."""
+        return self.signal is not None
+
+    def leave(self) -> NoReturn:
+        """End as the signal would have done: KeyboardInterrupt, or exit code 143.
+
+        A process that was not asked itself, but whose partners were, ends like a terminated one.
+        """
+        if self.signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + signal.SIGTERM)
+
+
+@contextmanager
+def postponed() -> Iterator[Stop]:
+    """Note SIGINT and SIGTERM instead of obeying them; a second one is obeyed at once.
+
+    Only the main thread can do this; elsewhere the signals act as before.
+    """
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def note(number: int, _: FrameType | None) -> None:
+        stop.signal = number
+        _restore(before)
+
+    try:
+        for number in SIGNALS:
+            signal.signal(number, note)
+        yield stop
+    finally:
+        _restore(before)
+
+
+def ignore() -> None:
+    """Leave stopping to the process that started this one, which the terminal signals as well."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

@@ -1,0 +1,64 @@
+"""Processors: what the CPU of this machine computes fast."""
+
+from pathlib import Path
+
+import torch
+
+# our name, which is torch's, and the flag in /proc/cpuinfo
+_FLAGS = {
+    "avx2": "avx2",
+    "avx512_f": "avx512f",
+    "avx512_vnni": "avx512_vnni",
+    "avx512_bf16": "avx512_bf16",
+    "avx512_fp16": "avx512_fp16",
+    "amx_tile": "amx_tile",
+    "amx_int8": "amx_int8",
+    "amx_bf16": "amx_bf16",
+    "amx_fp16": "amx_fp16",
+}
+
+
+def features() -> dict[str, bool]:
+    """Say which instructions that matter to networks this CPU has.
+
+    Torch is asked where it can tell (2.8 cannot), else Linux. A CPU of which neither knows
+    anything counts as one that has none of them.
+
+    Returns:
+        "avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8",
+        "amx_bf16" and "amx_fp16", each with whether the CPU has it.
+    """
+    if hasattr(torch.cpu, "get_capabilities"):
+        told = torch.cpu.get_capabilities()
+        return {name: bool(told.get(name)) for name in _FLAGS}
+    return read_flags(Path("/proc/cpuinfo"))
+
+
+def read_flags(cpuinfo: Path) -> dict[str, bool]:
+    """Read the features from the file in which Linux describes its CPUs.
+
+    Args:
+        cpuinfo: the file; without one every feature is missing.
+
+    Returns:
+        The same names as `features`.
+    """
+    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
+    lines = (line for line in text.splitlines() if line.startswith("flags"))
+    flags = next(lines, "").partition(":")[2].split()
+    return {name: flag in flags for name, flag in _FLAGS.items()}
+
+
+def is_fast_at_bf16() -> bool:
+    """Whether bfloat16 is faster than float32: with AMX or AVX512_BF16.
+
+    oneDNN's own test is not asked, because it says yes to slow emulation too.
+    """
+    found = features()
+    return found["amx_bf16"] or found["avx512_bf16"]
+
+
+def is_fast_at_fp16() -> bool:
+    """Whether float16 is faster than float32: with AMX_FP16 or AVX512_FP16."""
+    found = features()
+    return found["amx_fp16"] or found["avx512_fp16"]

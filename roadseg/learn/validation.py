@@ -1,0 +1,85 @@
+"""Validation: loss, IoU and F1 of a network on the windows that are held out."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from roadseg.core.masks import BACKGROUND, IGNORE
+from roadseg.core.pixel_metrics import Counts
+from roadseg.errors import DataError
+from roadseg.learn.distributed import Parallel
+from roadseg.learn.learner import Batch, Learner
+from roadseg.learn.losses import LossWeights, loss_of
+
+_ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a network is blind
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What validation found.
+
+    Attributes:
+        loss: over all valid pixels together.
+        roads: valid pixels of any road that are right, wrong and missed at probability 0.5.
+    """
+
+    loss: float
+    roads: Counts
+
+    def columns(self) -> dict[str, float]:
+        """Return what goes into the table of epochs."""
+        return {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
+
+    @property
+    def is_almost_blind(self) -> bool:
+        """Whether there are roads, but hardly any was predicted."""
+        found = self.roads.true_positive
+        predicted, reference = found + self.roads.false_positive, found + self.roads.false_negative
+        return predicted < _ALMOST_NONE * reference
+
+
+def validate(
+    learner: Learner,
+    batches: Iterable[Batch],
+    *,
+    weights: LossWeights,
+    parallel: Parallel,
+    seen: Callable[[Batch, Tensor], None],
+) -> Scores:
+    """Measure the model that a learner keeps over all valid pixels, of all processes together.
+
+    Args:
+        learner: whose model is measured.
+        batches: all of one size; pixels of empty windows are ignored in the masks.
+        weights: of the terms of the loss.
+        parallel: processes that share the windows.
+        seen: called with every batch and its logits.
+
+    Raises:
+        DataError: if no pixel is valid.
+        RoadsegError: if the loss is not a number.
+    """
+    sums, counts = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+    for batch in batches:
+        logits, found = learner.judge(batch)
+        sums = sums.to(found.device) + found
+        counts = counts.to(found.device) + count(logits, batch[1].to(found.device))
+        seen(batch, logits)
+    valid, *roads = parallel.sum(counts).tolist()
+    if valid == 0:
+        raise DataError(
+            "the validation chips hold no pixel with data; split the chips in another way"
+        )
+    loss = float(loss_of(parallel.sum(sums), weights=weights))
+    return Scores(loss, Counts(*(int(number) for number in roads)))
+
+
+def count(logits: Tensor, masks: Tensor) -> Tensor:
+    """Count valid pixels, and true positives, false positives and false negatives among them."""
+    valid = masks != IGNORE
+    reference = valid & (masks != BACKGROUND)
+    predicted = valid & (logits[:, -1] > 0)
+    found = reference & predicted
+    return torch.stack([m.sum() for m in (valid, found, predicted & ~found, reference & ~found)])

@@ -1,0 +1,30 @@
+"""What the config says of networks, as values that learn takes: the device and the recipe."""
+
+import logging
+
+from roadseg.learn.devices import Device, pick_device
+from roadseg.learn.losses import LossWeights
+from roadseg.learn.recipe import Recipe
+from roadseg.settings import ComputeConfig, TrainConfig
+
+_log = logging.getLogger(__name__)
+
+
+def chosen_device(compute: ComputeConfig) -> Device:
+    """Pick the device of a config, and say in one line what was picked and why.
+
+    Raises:
+        ConfigError: if its settings do not go together.
+        DeviceError: if the machine lacks what they ask for.
+    """
+    device = pick_device(
+        compute.device, compute.precision, backend=compute.backend, compiled=compute.compile
+    )
+    _log.info(device.reason)
+    return device
+
+
+def recipe_of(train: TrainConfig) -> Recipe:
+    """Return what decides about the weights of a network."""
+    settings = train.model_dump(exclude={"loss", "distributed", "tensorboard"})
+    return Recipe(**settings, loss=LossWeights(**train.loss.model_dump()))

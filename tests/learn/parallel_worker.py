@@ -1,0 +1,281 @@
+"""What two processes ("pair") or four ("quartet") see that train together, as JSON.
+
+They are forked from this one, so that libraries are imported once, and find each other by the
+variables that torchrun sets.
+"""
+
+import copy
+import json
+import multiprocessing
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch._dynamo  # which DDP would import in every process
+import torch.distributed as dist
+from torch import nn
+
+from roadseg.learn.devices import pick_device
+from roadseg.learn.distributed import Parallel, freeze_unused, parallel, unwrapped
+from roadseg.learn.local_sgd import HierarchicalAverager, statistics
+from roadseg.learn.losses import LossWeights, loss_of, loss_sums
+
+STEPS, BATCH, PX = 10, 2, 32
+WEIGHTS = LossWeights()
+HIERARCHY, WARMUP_STEPS, LOCAL_STEPS = {2: 2, 4: 4}, 2, 7
+torch.set_num_threads(1)
+
+
+def gathered(mine, parallel):
+    """Give what each process holds."""
+    every = [None] * parallel.size
+    dist.all_gather_object(every, mine)
+    return every
+
+
+def flat(tensors):
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+
+
+def spread(replicas):
+    """Give the largest difference of one number between processes."""
+    stacked = torch.stack(replicas)
+    return float((stacked.max(0).values - stacked.min(0).values).max())
+
+
+def sums_and_flags(together):
+    value = torch.tensor([1.0 + together.rank], requires_grad=True)
+    total = together.sum_with_gradient(value)
+    (total**2).sum().backward()
+    lying = torch.arange(24.0).reshape(2, 3, 2, 2).contiguous(memory_format=torch.channels_last)
+    lying *= together.rank
+    numbers = torch.tensor([together.rank], dtype=torch.float64)
+    together.average([lying, numbers])
+    return {
+        "place": [together.rank, together.size, together.local_rank, together.local_size],
+        "first": together.first,
+        "total": total.item(),
+        "gradient": float(value.grad),
+        "counts": together.sum(torch.tensor([together.rank + 1, 10])).tolist(),
+        "sum_wants_gradient": together.sum(value).requires_grad,
+        "any": [together.any(flag) for flag in (together.rank == 1, False)],
+        "average": [float(lying.sum()), float(numbers)],
+        "channels_last": lying.is_contiguous(memory_format=torch.channels_last),
+    }
+
+
+def new_model():
+    """Give a U-Net with batch norm frozen."""
+    from roadseg.learn.models import build_model  # noqa: PLC0415 - slow, and not for the quartet
+
+    torch.manual_seed(0)
+    model = build_model(
+        architecture="unet", encoder="resnet18", encoder_weights=None, in_channels=3, classes=3
+    )
+    return model.to(memory_format=torch.channels_last).eval()
+
+
+def batches():
+    """Give each step's images and masks; the second half of a batch has hardly a valid pixel."""
+    rng = torch.Generator().manual_seed(1)
+    images = torch.rand((STEPS, 2 * BATCH, 3, PX, PX), generator=rng)
+    masks = (images[:, :, 0] > 0.9).to(torch.uint8) + (images[:, :, 1] > 0.9).to(torch.uint8)
+    masks[:, BATCH:, 8:] = 255
+    return list(zip(images, masks, strict=True))
+
+
+def take_steps(network, together, *, halves):
+    """Train with SGD and momentum on a part of each batch; give losses and weights."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.002, momentum=0.9, fused=True)
+    losses = []
+    for images, masks in batches():
+        sums = loss_sums(network(images[halves]), masks[halves], weights=WEIGHTS)
+        loss = loss_of(together.sum_with_gradient(sums), weights=WEIGHTS)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, flat(unwrapped(network).parameters())
+
+
+def wrapped(together, model, device):
+    return together.wrap(model, device=device, bucket_mb=4, gradient_as_bucket_view=True)
+
+
+def shared_training(together, device, model):
+    """Train on two halves together, and on the whole alone."""
+    alone, begun = copy.deepcopy(model), flat(model.parameters())
+    mine = slice(together.rank * BATCH, (together.rank + 1) * BATCH)
+    losses, weights = take_steps(wrapped(together, model, device), together, halves=mine)
+    replicas = gathered(weights, together)
+    if not together.first:
+        return {}
+    expected_losses, expected = take_steps(alone, Parallel(), halves=slice(None))
+    return {
+        "replicas": spread(replicas),
+        "weights": float((weights - expected).abs().max()),
+        "moved": float((weights - begun).abs().max()),
+        "losses": max(abs(a - b) for a, b in zip(losses, expected_losses, strict=True)),
+        "fell": losses[0] - losses[-1],
+    }
+
+
+def accumulation(together, device):
+    """Add up the gradients of two passes; give them after each, and what they should be."""
+    model = nn.Linear(3, 1, bias=False)
+    network = wrapped(together, model, device)
+    passes = [torch.eye(3)[:1] * (together.rank + 1), torch.eye(3)[1:2] * (together.rank + 1)]
+    seen = []
+    for number, images in enumerate(passes):
+        with together.accumulating(network, last=number == 1):
+            network(images).sum().backward()
+        seen.append(gathered(model.weight.grad.tolist()[0], together))
+    return {"local": seen[0], "exchanged": seen[1]}
+
+
+class WithSpareLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.spare = nn.Linear(2, 1), nn.Linear(2, 1)
+
+    def forward(self, images):
+        return self.used(images)
+
+
+def spare_layer(together, device):
+    model = WithSpareLayer()
+    freeze_unused(model, torch.zeros(1, 2))
+    network = wrapped(together, model, device)
+    for _ in range(3):  # DDP complains at the second pass
+        network(torch.ones(1, 2)).sum().backward()
+    return [name for name, weight in model.named_parameters() if weight.requires_grad]
+
+
+def pair(device, model):
+    with parallel(device) as together:
+        return {
+            "basics": gathered(sums_and_flags(together), together),
+            "training": shared_training(together, device, model),
+            "accumulation": accumulation(together, device),
+            "spare": spare_layer(together, device),
+            "unwrapped": unwrapped(wrapped(together, nn.Linear(1, 1), device)).__class__.__name__,
+            "first": together.first,
+        }
+
+
+def small_network():
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3)
+    layers[0].weight.requires_grad_(False)
+    return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+
+def local_steps(together, device):
+    """Train four processes on data of their own; give what they hold around each averaging."""
+    model = small_network()
+    frozen = model[0].weight.clone()
+    network = wrapped(together, model, device)
+    optimizer = torch.optim.AdamW(
+        [weight for weight in model.parameters() if weight.requires_grad], lr=0.01, fused=True
+    )
+    averager = HierarchicalAverager(
+        together, network, hierarchy=HIERARCHY, warmup_steps=WARMUP_STEPS, optimizer=optimizer
+    )
+    rng = torch.Generator().manual_seed(together.rank)
+    steps = []
+    for step in range(1, WARMUP_STEPS + LOCAL_STEPS + 1):
+        images = torch.rand((2, 3, 8, 8), generator=rng).to(memory_format=torch.channels_last)
+        with together.accumulating(network, last=averager.synchronous(step)):
+            ((network(images) - together.rank) ** 2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        before = holdings(model, optimizer, together)
+        averager.average(step)
+        steps.append(
+            compared(before, holdings(model, optimizer, together))
+            | {"agree": averager.replicas_agree(step), "synchronous": averager.synchronous(step)}
+        )
+    averager.average_all()
+    return {
+        "steps": dict(enumerate(steps, start=1)),
+        "end": compared(before, holdings(model, optimizer, together)),
+        "channels_last": [
+            layer.weight.is_contiguous(memory_format=torch.channels_last)
+            and not layer.weight.is_contiguous()
+            for layer in (model[0], model[3])
+        ],
+        "frozen_unchanged": bool((model[0].weight == frozen).all()),
+        "first": together.first,
+    }
+
+
+def holdings(model, optimizer, together):
+    """Give what each process holds: weights, statistics of batch norm, first moments."""
+    states = [state["exp_avg"] for state in optimizer.state.values()]
+    parts = {
+        "weights": flat(model.parameters()),
+        "statistics": flat(statistics(model)),
+        "moments": flat(states),
+    }
+    return {name: gathered(values, together) for name, values in parts.items()}
+
+
+def compared(before, after):
+    """Give how far processes are apart after averaging, and the means from those before."""
+    weights = after["weights"]
+    mean = torch.stack(before["weights"]).mean(0)
+    pair_mean = torch.stack(before["weights"][:2]).mean(0)
+    return {
+        **{name: spread(replicas) for name, replicas in after.items()},
+        "pairs": max(spread(weights[:2]), spread(weights[2:])),
+        "from_mean": float((weights[0] - mean).abs().max()),
+        "from_pair_mean": float((weights[0] - pair_mean).abs().max()),
+    }
+
+
+def quartet(device):
+    with parallel(device) as together:
+        return local_steps(together, device)
+
+
+def run(program, size, path):
+    """Run a program in so many processes; write what the first of them found."""
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    forks = multiprocessing.get_context("fork")
+    processes = [
+        forks.Process(target=member, args=(program, rank, size, store.port, path), daemon=True)
+        for rank in range(size)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        sys.exit(1)
+
+
+def member(program, rank, size, port, path):
+    """Be one of the processes."""
+    os.environ |= {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": str(rank),
+        "LOCAL_WORLD_SIZE": str(size),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the one in `run`
+        "TORCHELASTIC_RESTART_COUNT": "0",
+    }
+    found = program(pick_device("cpu"))
+    if found.pop("first"):
+        path.write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    name, path = sys.argv[1], Path(sys.argv[2])
+    if name == "pair":
+        run(partial(pair, model=new_model()), 2, path)
+    else:
+        run(quartet, 4, path)

@@ -1,0 +1,359 @@
+"""What each accelerator is asked to do in a training step, recorded by fakes on a CPU.
+
+None of this ran on the hardware. The fakes stand for Gaudi's packages and for what torch tells of
+a GPU; the step, the network and the optimizer are real and compute on the CPU.
+"""
+
+import os
+import sys
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+from roadseg.errors import ConfigError, DeviceError
+from roadseg.learn import optimizers
+from roadseg.learn.devices import missing, pick_device
+from roadseg.learn.optimizers import build_optimizer, clip_gradients
+
+GAUDI = "habana_frameworks"
+
+
+class Recorder(nn.Conv2d):
+    """A network of one convolution that records how it is called."""
+
+    def __init__(self, events):
+        super().__init__(3, 1, 3, padding=1)
+        self.events = events
+
+    def forward(self, images):
+        logits = super().forward(images)
+        self.events.append(f"forward {str(logits.dtype).removeprefix('torch.')}")
+        if logits.requires_grad:
+            logits.register_hook(lambda _: self.events.append("backward"))
+        return logits
+
+
+class Doubled(nn.Module):
+    """A network that is not torch's own, which torch 2.8 would not compile."""
+
+    def forward(self, images):
+        return 2 * images
+
+
+def train_step(network, optimizer, scaler, device):
+    """Take a step as the trainer does; return its loss."""
+    images = torch.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8)
+    with device.autocast():
+        logits = network(device.to(images))
+    loss = logits.float().square().mean()
+    scaler.scale(loss).backward()
+    device.mark()
+    if scaler.is_enabled():
+        scaler.unscale_(optimizer)
+    clip_gradients(network.parameters(), 1.0, device=device)
+    scaler.step(optimizer)
+    scaler.update()
+    device.mark()
+    optimizer.zero_grad(set_to_none=True)
+    return float(loss.detach())
+
+
+def train(device, events, *, kind="adamw", steps=3):
+    """Take some steps on the CPU as on a device; return the optimizer and the losses."""
+    torch.manual_seed(0)
+    device = replace(device, type="cpu")  # what is done hangs on the name, not on the type
+    network = device.to(Recorder(events))
+    optimizer = build_optimizer(
+        network.parameters(),
+        device=device,
+        kind=kind,
+        learning_rate=0.01,
+        weight_decay=0.02,
+        momentum=0.9,
+    )
+    network, optimizer = device.for_training(network, optimizer)
+    scaler = device.scaler()
+    losses = [train_step(network, optimizer, scaler, device) for _ in range(steps)]
+    return optimizer, losses
+
+
+def gaudi_packages(events, devices):
+    """Return fakes of the modules of Gaudi's bridge that are used, by name."""
+
+    def fused(base):
+        class Fused(base):
+            def __init__(self, parameters, **options):
+                self.options = options
+                options = {key: options[key] for key in options if key != "nesterov"}
+                super().__init__(parameters, **options)
+
+            def step(self, closure=None):
+                events.append("step")
+                return super().step(closure)
+
+        return Fused
+
+    class FusedClipNorm:
+        def __init__(self, parameters, max_norm):
+            assert not list(parameters), "for float32 it needs no parameter to look at"
+            events.append("build clip")
+            self.max_norm = max_norm
+
+        def clip_norm(self, parameters):
+            events.append("clip")
+            nn.utils.clip_grad_norm_(parameters, self.max_norm)
+
+    def wrap_in_hpu_graph(module):
+        events.append("graph")
+        return module
+
+    return {
+        "": {},
+        ".torch": {},
+        ".torch.core": {"mark_step": lambda: events.append("mark")},
+        ".torch.hpu": {
+            "is_available": lambda: devices > 0,
+            "synchronize": lambda: events.append("synchronize"),
+            "wrap_in_hpu_graph": wrap_in_hpu_graph,
+        },
+        ".torch.hpex": {},
+        ".torch.hpex.normalization": {"FusedClipNorm": FusedClipNorm},
+        ".torch.hpex.optimizers": {
+            "FusedAdamW": fused(torch.optim.AdamW),
+            "FusedSGD": fused(torch.optim.SGD),
+        },
+        ".torch.utils": {},
+        ".torch.utils.internal": {"is_lazy": lambda: os.environ["PT_HPU_LAZY_MODE"] != "0"},
+    }
+
+
+@pytest.fixture
+def events():
+    return []
+
+
+@pytest.fixture
+def gaudi(monkeypatch, events):
+    """Give a function that puts Gaudi's packages and a device in place, in a mode."""
+
+    def put(*, lazy, devices=1):
+        for name, contents in gaudi_packages(events, devices).items():
+            module = ModuleType(GAUDI + name)
+            module.__spec__ = ModuleSpec(GAUDI + name, None, is_package=True)
+            module.__dict__.update(contents)
+            monkeypatch.setitem(sys.modules, GAUDI + name, module)
+        hpu = sys.modules[f"{GAUDI}.torch.hpu"]
+        monkeypatch.setattr(torch, "hpu", hpu, raising=False)
+        monkeypatch.setenv("PT_HPU_LAZY_MODE", "1" if lazy else "0")
+        optimizers._hpu_clipper.cache_clear()  # noqa: SLF001
+
+    yield put
+    optimizers._hpu_clipper.cache_clear()  # noqa: SLF001
+
+
+def pick_with(patches, *choices, **options):
+    """Pick a device while torch tells what it would with some other hardware."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, value in patches:
+            patch.setattr(module, name, value)
+        return pick_device(*choices, **options)
+
+
+def tell(value):
+    return lambda **_: value
+
+
+CPU_BUILD = [(torch.version, "cuda", None), (torch.version, "hip", None)]
+XPU = [
+    *CPU_BUILD,
+    (torch.xpu, "_is_compiled", tell(True)),
+    (torch.xpu, "is_available", tell(True)),
+    (torch.xpu, "is_bf16_supported", tell(True)),
+    (torch.xpu, "get_device_name", tell("Some Arc")),
+]
+ROCM = [
+    (torch.version, "cuda", None),
+    (torch.version, "hip", "6.4"),
+    (torch.cuda, "is_available", tell(True)),
+    (torch.cuda, "is_bf16_supported", tell(True)),
+    (torch.cuda, "get_device_name", tell("Some Instinct")),
+]
+MPS = [
+    *CPU_BUILD,
+    (torch.backends.mps, "is_built", tell(True)),
+    (torch.backends.mps, "is_available", tell(True)),
+]
+
+
+def test_a_lazy_hpu_is_marked_after_backward_and_after_the_step(gaudi, events):
+    gaudi(lazy=True)
+    train(pick_device("hpu"), events, steps=2)
+    first = ["forward bfloat16", "backward", "mark", "build clip", "clip", "step", "mark"]
+    assert events == first + [event for event in first if event != "build clip"]
+
+
+def test_an_eager_hpu_is_never_marked(gaudi, events):
+    gaudi(lazy=False)
+    train(pick_device("hpu"), events, steps=2)
+    first = ["forward bfloat16", "backward", "build clip", "clip", "step"]
+    assert events == first + [event for event in first if event != "build clip"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        ("adamw", {"betas": (0.9, 0.999), "eps": 1e-8}),
+        ("sgd", {"momentum": 0.9, "dampening": 0.0, "nesterov": False}),
+    ],
+)
+def test_the_optimizers_of_gaudi_are_told_all_that_torch_would_assume(gaudi, events, kind, own):
+    gaudi(lazy=False)
+    optimizer, _ = train(pick_device("hpu"), events, kind=kind, steps=1)
+    assert optimizer.options == {"lr": 0.01, "weight_decay": 0.02} | own
+
+
+def test_adam_with_decay_is_torchs_on_an_hpu_and_without_it_the_fused(gaudi, events, cpu):
+    gaudi(lazy=False)
+    device = replace(pick_device("hpu"), type="cpu")
+    options = {"device": device, "kind": "adam", "learning_rate": 0.1, "momentum": 0.0}
+    weights = list(cpu.to(Recorder(events)).parameters())
+    assert type(build_optimizer(weights, weight_decay=0.1, **options)) is torch.optim.Adam
+    assert type(build_optimizer(weights, weight_decay=0.0, **options)).__name__ == "Fused"
+
+
+def test_an_hpu_takes_steps_of_the_same_size_as_a_cpu(gaudi, events):
+    gaudi(lazy=True)
+    _, on_hpu = train(pick_device("hpu", "fp32"), events)
+    _, on_cpu = train(pick_device("cpu", "fp32"), events)
+    assert on_hpu == pytest.approx(on_cpu, rel=1e-5)
+    assert on_hpu[-1] < on_hpu[0]
+
+
+def test_only_a_lazy_hpu_predicts_from_a_graph(gaudi, events):
+    for lazy in (False, True):
+        gaudi(lazy=lazy)
+        pick_device("hpu").for_inference(Recorder(events))
+    assert events == ["graph"]
+
+
+def test_an_hpu_talks_by_hccl_and_keeps_its_own_layout(gaudi):
+    gaudi(lazy=False)
+    device = pick_with(CPU_BUILD)
+    assert (device.name, device.type, device.dist_backend) == ("hpu", "hpu", "hccl")
+    assert (device.channels_last, device.lazy, device.precision) == (False, False, "bf16")
+
+
+def test_an_hpu_is_waited_for(gaudi, events):
+    gaudi(lazy=True)
+    pick_device("hpu").synchronize()
+    assert events == ["synchronize"]
+
+
+def test_a_package_without_an_hpu_is_told(gaudi):
+    gaudi(lazy=False, devices=0)
+    assert missing("hpu") == "habana_frameworks finds no Gaudi device or driver"
+
+
+def test_a_package_for_another_torch_is_told(gaudi, monkeypatch, tmp_path):
+    gaudi(lazy=False)
+    (tmp_path / "core.py").write_text("assert False, 'torch 2.9\\nis needed'")
+    monkeypatch.delitem(sys.modules, f"{GAUDI}.torch.core")
+    sys.modules[f"{GAUDI}.torch"].__path__ = [str(tmp_path)]
+    assert missing("hpu") == "habana_frameworks cannot be loaded (torch 2.9 is needed)"
+
+
+def test_an_hpu_has_no_fp16(gaudi):
+    gaudi(lazy=False)
+    with pytest.raises(DeviceError, match="choose bf16 or fp32"):
+        pick_device("hpu", "fp16")
+
+
+def test_an_eager_hpu_compiles_with_its_own_backend(gaudi, events):
+    gaudi(lazy=False)
+
+    def compiler(graph, _):
+        events.append("compile")
+        return graph.forward
+
+    torch.compiler.reset()
+    torch._dynamo.register_backend(compiler, name="hpu_backend")  # noqa: SLF001
+    network = pick_device("hpu", "fp32", compiled=True).compile(Doubled())
+    assert network(torch.tensor([1.0])).tolist() == [2]
+    assert events == ["compile"]
+
+
+def test_a_lazy_hpu_refuses_to_compile(gaudi):
+    gaudi(lazy=True)
+    with pytest.raises(ConfigError, match="set PT_HPU_LAZY_MODE=0"):
+        pick_device("hpu", compiled=True)
+
+
+def test_an_xpu_trains_in_bf16_with_a_fused_optimizer(events):
+    device = pick_with(XPU)
+    optimizer, losses = train(device, events, steps=2)
+    assert events == ["forward bfloat16", "backward"] * 2
+    assert optimizer.defaults["fused"]
+    assert losses[1] < losses[0]
+
+
+def test_an_xpu_talks_by_xccl_and_reads_pinned_memory():
+    device = pick_with(XPU, "xpu")
+    assert (device.type, device.dist_backend) == ("xpu", "xccl")
+    assert (device.pin_memory, device.channels_last, device.lazy) == (True, True, False)
+    assert device.reason == "xpu (Some Arc, asked for), bf16 (native there)"
+
+
+def test_rocm_is_cuda_to_torch_and_talks_by_nccl():
+    device = pick_with(ROCM)
+    assert (device.name, device.type, device.dist_backend) == ("rocm", "cuda", "nccl")
+    assert (device.pin_memory, device.channels_last) == (True, True)
+    assert device.reason == "rocm (Some Instinct, found), bf16 (native there)"
+
+
+def test_rocm_trains_in_bf16_with_a_fused_optimizer(events):
+    optimizer, losses = train(pick_with(ROCM, "rocm"), events, steps=2)
+    assert events == ["forward bfloat16", "backward"] * 2
+    assert optimizer.defaults["fused"]
+    assert losses[1] < losses[0]
+
+
+def test_fp16_scales_the_loss_and_clips_what_is_scaled_back(events):
+    _, in_fp16 = train(pick_with(ROCM, "rocm", "fp16"), events)
+    _, in_fp32 = train(pick_with(ROCM, "rocm", "fp32"), events)
+    assert events[0] == "forward float16"
+    assert in_fp16 == pytest.approx(in_fp32, rel=0.01)
+
+
+def test_mps_computes_in_fp32_unless_asked():
+    device = pick_with(MPS)
+    assert (device.name, device.precision, device.pin_memory) == ("mps", "fp32", False)
+    assert pick_with(MPS, "mps", "fp16").precision == "fp16"
+
+
+def test_mps_is_not_compiled_for():
+    with pytest.raises(ConfigError, match="no compiler for mps"):
+        pick_with(MPS, "mps", compiled=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_a_real_gpu_takes_the_same_steps_as_a_cpu(events, precision):
+    device = pick_device("auto", precision)
+    torch.manual_seed(0)
+    network = device.to(Recorder(events))
+    optimizer = build_optimizer(
+        network.parameters(),
+        device=device,
+        kind="adamw",
+        learning_rate=0.01,
+        weight_decay=0.02,
+        momentum=0.9,
+    )
+    scaler = device.scaler()
+    losses = [train_step(network, optimizer, scaler, device) for _ in range(3)]
+    device.synchronize()
+    assert losses == pytest.approx(train(pick_device("cpu", "fp32"), events)[1], rel=0.02)

@@ -1,0 +1,22 @@
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+from roadseg.learn.recipe import Recipe
+from roadseg.networks import recipe_of
+from roadseg.settings import TrainConfig
+
+
+def test_the_defaults_are_those_of_the_config():
+    assert recipe_of(TrainConfig()) == Recipe()
+
+
+def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_end():
+    assert "epochs" not in Recipe().fixed()
+    assert Recipe(schedule="cosine", epochs=7).fixed()["epochs"] == 7
+
+
+def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
+    fixed = replace(Recipe(schedule="cosine"), init=Path("run")).fixed()
+    assert set(fixed) == {field.name for field in fields(Recipe)} - {"patience"}
+    assert json.loads(json.dumps(fixed))["init"] == "run"
