@@ -153,6 +153,13 @@ def spare_layer(together, device):
     return [name for name, weight in model.named_parameters() if weight.requires_grad]
 
 
+def found_again(together, device):
+    """Tell whether a network is found under its wrapping, and under its compiled form."""
+    model = nn.Linear(1, 1)
+    network = wrapped(together, model, device)
+    return [unwrapped(outer) is model for outer in (model, network, torch.compile(network))]
+
+
 def pair(device, model):
     with parallel(device) as together:
         return {
@@ -160,8 +167,7 @@ def pair(device, model):
             "training": shared_training(together, device, model),
             "accumulation": accumulation(together, device),
             "spare": spare_layer(together, device),
-            "unwrapped": unwrapped(wrapped(together, nn.Linear(1, 1), device)).__class__.__name__,
-            "first": together.first,
+            "unwrapped": found_again(together, device),
         }
 
 
@@ -207,7 +213,6 @@ def local_steps(together, device):
             for layer in (model[0], model[3])
         ],
         "frozen_unchanged": bool((model[0].weight == frozen).all()),
-        "first": together.first,
     }
 
 
@@ -240,23 +245,31 @@ def quartet(device):
         return local_steps(together, device)
 
 
-def run(program, size, path):
-    """Run a program in so many processes; write what the first of them found."""
+def failing(device):
+    """Fail in one process while the other waits for it."""
+    with parallel(device) as together:
+        if together.rank == 1:
+            sys.exit(3)
+        together.sum(torch.zeros(1))
+
+
+def run(program, size):
+    """Run a program in so many processes; give how they ended and what the first one found."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     forks = multiprocessing.get_context("fork")
+    found = forks.SimpleQueue()
     processes = [
-        forks.Process(target=member, args=(program, rank, size, store.port, path), daemon=True)
+        forks.Process(target=member, args=(program, rank, size, store.port, found), daemon=True)
         for rank in range(size)
     ]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    if any(process.exitcode for process in processes):
-        sys.exit(1)
+    return [process.exitcode for process in processes], None if found.empty() else found.get()
 
 
-def member(program, rank, size, port, path):
+def member(program, rank, size, port, found):
     """Be one of the processes."""
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",
@@ -268,14 +281,21 @@ def member(program, rank, size, port, path):
         "TORCHELASTIC_USE_AGENT_STORE": "True",  # the one in `run`
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-    found = program(pick_device("cpu"))
-    if found.pop("first"):
-        path.write_text(json.dumps(found), encoding="utf-8")
+    mine = program(pick_device("cpu"))
+    if rank == 0:
+        found.put(mine)
+
+
+def everything(name):
+    """Run what the name stands for."""
+    if name == "quartet":
+        return run(quartet, 4)
+    ends, found = run(partial(pair, model=new_model()), 2)
+    return ends, found | {"ends of failing": run(failing, 2)[0]}
 
 
 if __name__ == "__main__":
-    name, path = sys.argv[1], Path(sys.argv[2])
-    if name == "pair":
-        run(partial(pair, model=new_model()), 2, path)
-    else:
-        run(quartet, 4, path)
+    ends, found = everything(sys.argv[1])
+    if any(ends):
+        sys.exit("a process failed; its error stands above")
+    Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")

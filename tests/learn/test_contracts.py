@@ -1,7 +1,7 @@
 """What each accelerator is asked to do in a training step, recorded by fakes on a CPU.
 
 None of this ran on the hardware. The fakes stand for Gaudi's packages and for what torch tells of
-a GPU; the step, the network and the optimizer are real and compute on the CPU.
+a GPU; the training step, the network and the optimizer are real and compute on the CPU.
 """
 
 import os
@@ -14,10 +14,14 @@ import pytest
 import torch
 from torch import nn
 
+from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn import optimizers
 from roadseg.learn.devices import missing, pick_device
-from roadseg.learn.optimizers import build_optimizer, clip_gradients
+from roadseg.learn.distributed import Parallel
+from roadseg.learn.learner import Learner, Sharing
+from roadseg.learn.losses import LossWeights
+from roadseg.learn.optimizers import build_optimizer
 
 GAUDI = "habana_frameworks"
 
@@ -26,7 +30,7 @@ class Recorder(nn.Conv2d):
     """A network of one convolution that records how it is called."""
 
     def __init__(self, events):
-        super().__init__(3, 1, 3, padding=1)
+        super().__init__(3, 2, 3, padding=1)
         self.events = events
 
     def forward(self, images):
@@ -44,40 +48,29 @@ class Doubled(nn.Module):
         return 2 * images
 
 
-def train_step(network, optimizer, scaler, device):
-    """Take a step as the trainer does; return its loss."""
-    images = torch.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8)
-    with device.autocast():
-        logits = network(device.to(images))
-    loss = logits.float().square().mean()
-    scaler.scale(loss).backward()
-    device.mark()
-    if scaler.is_enabled():
-        scaler.unscale_(optimizer)
-    clip_gradients(network.parameters(), 1.0, device=device)
-    scaler.step(optimizer)
-    scaler.update()
-    device.mark()
-    optimizer.zero_grad(set_to_none=True)
-    return float(loss.detach())
-
-
-def train(device, events, *, kind="adamw", steps=3):
-    """Take some steps on the CPU as on a device; return the optimizer and the losses."""
+def train(device, events, *, kind="adamw", steps=3, place="cpu"):
+    """Take some steps as on a device; return the optimizer and the losses."""
     torch.manual_seed(0)
-    device = replace(device, type="cpu")  # what is done hangs on the name, not on the type
-    network = device.to(Recorder(events))
-    optimizer = build_optimizer(
-        network.parameters(),
+    device = replace(device, type=place)  # what is done hangs on the name, not on the type
+    model = device.to(Recorder(events))
+    options = {"learning_rate": 0.01, "weight_decay": 0.02, "momentum": 0.9}
+    optimizer = build_optimizer(model.parameters(), device=device, kind=kind, **options)
+    learner = Learner(
+        model,
+        optimizer,
+        state=None,
+        scaling=Scaling({}, (127.0,) * 3, (64.0,) * 3),
+        weights=LossWeights(),
+        clip_norm=1.0,
+        ema=None,
         device=device,
-        kind=kind,
-        learning_rate=0.01,
-        weight_decay=0.02,
-        momentum=0.9,
+        parallel=Parallel(),
+        sharing=Sharing(),
     )
-    network, optimizer = device.for_training(network, optimizer)
-    scaler = device.scaler()
-    losses = [train_step(network, optimizer, scaler, device) for _ in range(steps)]
+    images = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).reshape(2, 3, 8, 8)
+    masks = (images[:, 0] > 60).to(torch.uint8)
+    numbers = range(1, steps + 1)
+    losses = [float(learner.step([(images, masks)], number=n, rate=0.01)) for n in numbers]
     return optimizer, losses
 
 
@@ -343,17 +336,5 @@ def test_mps_is_not_compiled_for():
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_real_gpu_takes_the_same_steps_as_a_cpu(events, precision):
     device = pick_device("auto", precision)
-    torch.manual_seed(0)
-    network = device.to(Recorder(events))
-    optimizer = build_optimizer(
-        network.parameters(),
-        device=device,
-        kind="adamw",
-        learning_rate=0.01,
-        weight_decay=0.02,
-        momentum=0.9,
-    )
-    scaler = device.scaler()
-    losses = [train_step(network, optimizer, scaler, device) for _ in range(3)]
-    device.synchronize()
+    _, losses = train(device, events, place=device.type)
     assert losses == pytest.approx(train(pick_device("cpu", "fp32"), events)[1], rel=0.02)

@@ -136,7 +136,7 @@ def test_the_bench_of_stragglers_tells_speed_and_loss_of_each_way():
     run = [sys.executable, "-W", "error", bench, *small, "--delay-ms=2", "--json"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     said = subprocess.run(run, env=environment, capture_output=True, timeout=300, check=True)
-    rows = json.loads(said.stdout)["rows"]
+    rows = json.loads(said.stdout.splitlines()[-1])["rows"]  # gloo of torch 2.8 prints before
     assert [row["way"] for row in rows] == ["synchronous", "local", "hierarchical"]
     assert rows[0]["speed_up"] == 1
     assert all(row["final_loss"] > 0 and row["ms_per_step"] >= 1 for row in rows)
