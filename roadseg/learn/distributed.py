@@ -55,7 +55,6 @@ class Parallel:
         device: Device,
         bucket_mb: float,
         gradient_as_bucket_view: bool,
-        local: bool = False,  # noqa: ARG002
     ) -> nn.Module:
         """Return the network with gradients that are averaged over the processes.
 
@@ -69,7 +68,6 @@ class Parallel:
             device: where the network is.
             bucket_mb: gradients are exchanged in pieces of this size.
             gradient_as_bucket_view: keep gradients in these pieces, which saves a copy.
-            local: not needed any more.
         """
         if self.size == 1:
             return network

@@ -13,7 +13,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.checkpoints import MODEL, named
 from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel
-from roadseg.learn.local_sgd import HierarchicalAverager
+from roadseg.learn.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.losses import LossWeights, loss_of, loss_sums
 from roadseg.learn.models import Normalise
 from roadseg.learn.moving_average import moving_average
@@ -69,7 +69,8 @@ class Learner:
             scaling: mean and standard deviation of the bands.
             weights: weights of the terms of the loss.
             clip_norm: largest norm of the gradient.
-            ema: decay of the moving average of the weights, which is then what is kept.
+            ema: decay of the moving average of the weights, which is then what is kept; it
+                follows them at the steps after which all processes hold the same.
             device: where the network runs.
             parallel: the processes that train together.
             sharing: how they do.
@@ -102,7 +103,6 @@ class Learner:
             device=device,
             bucket_mb=sharing.bucket_mb,
             gradient_as_bucket_view=sharing.gradient_as_bucket_view,
-            local=bool(sharing.hierarchy),
         )
         self._run = device.compile(self._network)
         self._kept = device.compile(nn.Sequential(normalise, self.kept))
@@ -132,7 +132,7 @@ class Learner:
             total += loss.detach()
         self._follow_gradient(rate)
         self._averager.average(number)
-        if self._average is not None:
+        if self._average is not None and self.replicas_agree(number):
             self._average.update_parameters(self._model)
         return total
 
@@ -155,7 +155,8 @@ class Learner:
         """Give all processes the same weights and statistics; they must all call this."""
         self._averager.average_all()
         if self._average is not None:
-            self._parallel.average(self._average.module.parameters())
+            module = self._average.module
+            self._parallel.average([*module.parameters(), *statistics(module)])
 
     def state(self) -> State:
         """Return all that a learner needs to go on as if it had never stopped."""

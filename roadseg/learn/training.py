@@ -16,7 +16,7 @@ from roadseg.io.files import remove_partial
 from roadseg.learn.checkpoints import Facts, read_tensors
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import Device
-from roadseg.learn.distributed import Parallel
+from roadseg.learn.distributed import Parallel, freeze_unused
 from roadseg.learn.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.history import Row, has_ended, read_last
 from roadseg.learn.interrupts import postponed
@@ -177,6 +177,9 @@ def _learner(
         batch_size=recipe.batch_size,
     )
     model = device.to(model)
+    if parallel.size > 1:
+        side = recipe.window_px
+        freeze_unused(model, torch.zeros(1, settings["in_channels"], side, side).to(device.type))
     optimizer = build_optimizer(
         model.parameters(),
         device=device,

@@ -81,9 +81,9 @@ def gaudi(monkeypatch):
 
 
 def test_two_processes_learn_what_one_does_with_twice_the_batch(pair):
-    assert pair["training"]["weights"] < 1e-5
-    assert pair["training"]["losses"] < 1e-5
-    assert pair["training"]["moved"] > 1e-3
+    assert pair["training"]["weights"] < 1e-6
+    assert pair["training"]["losses"] < 1e-6
+    assert pair["training"]["moved"] > 1e-2
 
 
 def test_two_processes_hold_the_same_weights(pair):

@@ -1,0 +1,121 @@
+"""`roadseg train` as a process: several together, signals, kills."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from roadseg.config import load_config
+from roadseg.pipeline import prepare
+from roadseg.workspace import Workspace
+
+SETTINGS = {
+    "train.encoder": "tu-test_resnet",
+    "train.epochs": 2,
+    "train.window_px": 32,
+    "train.windows_per_chip": 40,
+    "train.batch_size": 2,
+    "compute.save_minutes": 0,
+    "compute.workers": 0,
+}
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory, write_city):
+    """Write and prepare a tiny city; give its config."""
+    config_path = write_city(tmp_path_factory.mktemp("prepared"))
+    config = load_config(config_path)
+    prepare(config, Workspace(config.run))
+    return config_path
+
+
+@pytest.fixture
+def start(prepared):
+    """Give a function that starts the training of a fold."""
+    started = []
+
+    def start(fold, *more):
+        settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
+        words = ["train", "--config", str(prepared), "--fold", str(fold), *settings, *more]
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "roadseg", *words],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def checkpoint(prepared):
+    """Give a function that returns the checkpoint folder of a fold."""
+    return lambda fold: prepared.parent / "run" / "checkpoints" / f"fold-{fold}"
+
+
+def finish(process):
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors
+    return output
+
+
+def wait_for(path):
+    end = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} does not appear"
+        time.sleep(0.01)
+
+
+def same_weights(one, other):
+    a, b = (load_file(folder / "last.safetensors") for folder in (one, other))
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_processes_train_together_and_one_of_them_tells_and_writes(start, checkpoint):
+    output = finish(start(0, "--processes", "2", "--json"))
+    assert json.loads(output)["epochs"] == 2
+    facts = json.loads((checkpoint(0) / "last.json").read_text())
+    assert (facts["processes"], facts["step"]) == (2, 0)
+    alone = start(0, "--set=train.epochs=3")
+    assert "processes 2 (now 1)" in alone.communicate(timeout=PATIENCE_S)[1]
+    assert alone.returncode == 2
+
+
+def test_a_killed_and_a_terminated_training_end_as_one_left_alone(start, checkpoint):
+    finish(start(1))
+    straight = checkpoint(1).rename(checkpoint(1).with_name("straight"))
+    killed = start(1)
+    wait_for(checkpoint(1) / "last.safetensors")
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    terminated = start(1)
+    time.sleep(1)
+    terminated.send_signal(signal.SIGTERM)
+    terminated.communicate(timeout=PATIENCE_S)
+    assert terminated.returncode == 143
+    finish(start(1))
+    assert same_weights(straight, checkpoint(1))
+
+
+def test_terminated_processes_all_stop_and_go_on_together(start, checkpoint):
+    together = start(2, "--processes", "2")
+    wait_for(checkpoint(2) / "last.safetensors")
+    together.send_signal(signal.SIGTERM)
+    errors = together.communicate(timeout=PATIENCE_S)[1]
+    assert (together.returncode, "stopped in epoch" in errors) == (143, True), errors
+    assert json.loads(finish(start(2, "--processes", "2", "--json")))["epochs"] == 2
