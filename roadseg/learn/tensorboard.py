@@ -85,6 +85,15 @@ def open_board(folder: Path | None, *, first_step: int = 0) -> Board:
     """
     if folder is None:
         return Board(None)
+    return Board(require_tensorboard()(str(folder), purge_step=first_step))
+
+
+def require_tensorboard() -> "type[SummaryWriter]":
+    """Return what writes event files.
+
+    Raises:
+        ConfigError: if TensorBoard is not installed.
+    """
     try:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -92,7 +101,7 @@ def open_board(folder: Path | None, *, first_step: int = 0) -> Board:
             f"train.tensorboard: TensorBoard is not installed ({error}); "
             "pip install 'roadseg[tensorboard]', or set it to false"
         ) from error
-    return Board(SummaryWriter(str(folder), purge_step=first_step))
+    return SummaryWriter
 
 
 def _rows(images: Bytes, references: Bytes, probability: NDArray[np.float32]) -> Bytes:

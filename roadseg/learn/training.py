@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +27,7 @@ from roadseg.learn.models import check_batch, check_window
 from roadseg.learn.optimizers import build_optimizer
 from roadseg.learn.pretrained import build_pretrained, init_from
 from roadseg.learn.recipe import Recipe
-from roadseg.learn.tensorboard import open_board
+from roadseg.learn.tensorboard import open_board, require_tensorboard
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ def train(
     workers: int,
     save_minutes: float,
     tensorboard: bool,
+    anew: bool = False,
     started: Callable[[], None] = lambda: None,
 ) -> list[Row]:
     """Train a network, or go on with the training that `folder` holds.
@@ -71,7 +73,9 @@ def train(
         workers: processes that read and augment windows; 0 does it here.
         save_minutes: minutes between two writings of `last` inside an epoch.
         tensorboard: whether to write scalars and pictures for TensorBoard.
-        started: called once the folder is known to hold this training or none.
+        anew: whether to begin again, whatever the folder holds; that is removed only once all
+            is ready to begin.
+        started: called then, or once the folder is known to hold this training or none.
 
     Returns:
         One row an epoch, as in metrics.csv.
@@ -83,31 +87,32 @@ def train(
         RoadsegError: if the loss is no longer a number.
     """
     check_window(recipe.window_px)
-    scaling = _shared_scaling([*training, *validation])
+    if tensorboard:
+        require_tensorboard()
     settings = {
         **facts,
-        **recipe.fixed(),
+        **_settings(recipe, _shared_scaling([*training, *validation]), bins),
         "sharing": asdict(sharing),
-        "in_channels": len(scaling.mean),
-        "classes": bins.count + 1,
-        "bin_edges": bins.edges,
-        "bin_unit": bins.unit,
-        "scaling": asdict(scaling),
         "training_chips": _digest(training),
         "validation_chips": _digest(validation),
         "precision": device.precision,
         "backend": device.backend,
         "processes": parallel.size,
     }
-    last = read_last(folder, settings)
+    last = None if anew else read_last(folder, settings)
     parallel.wait()  # until all have read it
-    if parallel.first:
-        started()
-        remove_partial(folder)
-    shown = tensorboard and parallel.first
-    if last and has_ended(last["history"], recipe.epochs, recipe.patience):
-        return list(last["history"])
 
+    def begin() -> None:
+        if parallel.first:
+            if anew:
+                shutil.rmtree(folder, ignore_errors=True)
+            started()
+            remove_partial(folder)
+        parallel.wait()
+
+    if last and has_ended(last["history"], recipe.epochs, recipe.patience):
+        begin()
+        return list(last["history"])
     loading: dict[str, Any] = {
         "parallel": parallel,
         "workers": workers,
@@ -117,14 +122,16 @@ def train(
     covers = validation_batches(validation, recipe, **loading)
     progress = _progress(folder, last, device)
     next_step = len(progress.history) * batches.steps + progress.step + 1
-    with (
-        open_board(folder / "tensorboard" if shown else None, first_step=next_step) as board,
-        torch.random.fork_rng(_accelerators(device)),
-    ):
+    with torch.random.fork_rng(_accelerators(device)):
         learner = _learner(
             folder, last, recipe, settings, device=device, parallel=parallel, sharing=sharing
         )
-        with postponed() as stop:
+        begin()
+        shown = tensorboard and parallel.first
+        with (
+            open_board(folder / "tensorboard" if shown else None, first_step=next_step) as board,
+            postponed() as stop,
+        ):
             return Epochs(
                 learner=learner,
                 batches=batches,
@@ -138,6 +145,18 @@ def train(
                 board=board,
                 stop=stop,
             ).run()
+
+
+def _settings(recipe: Recipe, scaling: Scaling, bins: SpeedBins) -> Facts:
+    """Return what a checkpoint says of its network, and what has to stay as it is."""
+    return {
+        **recipe.fixed(),
+        "in_channels": len(scaling.mean),
+        "classes": bins.count + 1,
+        "bin_edges": bins.edges,
+        "bin_unit": bins.unit,
+        "scaling": asdict(scaling),
+    }
 
 
 def _learner(

@@ -1,7 +1,6 @@
 """train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
 
 import logging
-import shutil
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -67,9 +66,6 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     sides = _sides(listed.chips, folds, fold)
     device = chosen_device(config.compute)
     with parallel(device) as processes:
-        if force and processes.first:
-            shutil.rmtree(workspace.checkpoint(fold), ignore_errors=True)
-        processes.wait()
         history = _train(
             config,
             workspace,
@@ -77,6 +73,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
             sides,
             facts={"fold": fold, "prepared_data": split_key},
             started=record.begin,
+            anew=force,
             device=device,
             processes=processes,
         )
@@ -109,6 +106,7 @@ def _train(
     *,
     facts: dict[str, Any],
     started: Callable[[], None],
+    anew: bool,
     device: Device,
     processes: Parallel,
 ) -> list[Row]:
@@ -136,6 +134,7 @@ def _train(
         workers=config.compute.workers,
         save_minutes=config.compute.save_minutes,
         tensorboard=config.train.tensorboard,
+        anew=anew,
         started=started,
     )
 

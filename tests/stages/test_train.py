@@ -64,6 +64,13 @@ def test_force_trains_anew(finished):
     assert train.run(changed(config, **options), workspace, fold=0, force=True).epochs == 1
 
 
+def test_force_removes_nothing_before_it_can_begin(finished):
+    config, workspace = finished
+    with pytest.raises(ConfigError, match="batch_size: expected at most"):
+        train.run(changed(config, batch_size=99), workspace, fold=0, force=True)
+    assert train.run(config, workspace, fold=0).epochs == 2
+
+
 def test_a_fold_that_does_not_exist_is_named(finished):
     with pytest.raises(ConfigError, match=r"--fold 7: there are folds 0 to 4"):
         train.run(*finished, fold=7)
