@@ -55,14 +55,19 @@ def main():
         _check(straight.wait() == 0, "the training left alone failed")
         seconds = time.monotonic() - begun
         print(f"a training left alone takes {seconds:.1f} s", flush=True)
-        for number in range(options.kills):
+        kills = 0
+        while kills < options.kills:
             moment = moments.uniform(0, seconds)
-            run = folder / f"run-{number}"
+            run = folder / "killed"
             shutil.copytree(folder / "run", run)
-            state = _kill(folder, run, options.workers, moment)
-            _check(_train(folder, run, options.workers).wait() == 0, "the same command failed")
-            _compare(folder / "straight", run)
-            print(f"killed after {moment:5.1f} s, {state}; weights equal, bit for bit", flush=True)
+            if _kill(folder, run, options.workers, moment):
+                kills += 1
+                state = _look(run / "checkpoints" / "fold-0")
+                _check(_train(folder, run, options.workers).wait() == 0, "the command failed")
+                _compare(folder / "straight", run)
+                print(f"{kills}: killed after {moment:.1f} s, {state}; equal weights", flush=True)
+            else:
+                seconds = moment  # it was faster this time
             shutil.rmtree(run)
 
 
@@ -79,14 +84,14 @@ def _train(folder, run, workers):
 
 
 def _kill(folder, run, workers, moment):
-    """Kill a training and all its processes; say how far it had come."""
+    """Kill a training and all its processes; return False if it had ended by itself."""
     process = _train(folder, run, workers)
     time.sleep(moment)
-    ended = process.poll() is not None
-    if not ended:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return "after its end" if ended else _look(run / "checkpoints" / "fold-0")
+    if process.poll() is not None:
+        return False
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return True
 
 
 def _look(checkpoint):
