@@ -1,26 +1,25 @@
 #!/usr/bin/env python
-"""Measure `roadseg train` against a bare loop in memory and against the plain recipe.
+"""Measure training from files to weights against a bare loop in memory and the plain recipe.
 
-    scripts/bench_train.py [--steps 8] [--rounds 5] [--batch-size 4] [--window-px 512]
+    scripts/bench_train.py [--steps 4] [--rounds 9] [--batch-size 4] [--window-px 256]
 
-In turns: `roadseg` (one more epoch of the command, from files to weights: its windows a second as
-in metrics.csv), `bare` (as many steps of the same model, batch, loss and precision on one batch in
-memory) and `plain` (what tutorials start from: default memory layout, an unfused Adam, the same
-windows from one worker process). Prints windows a second, and medians of the ratios of each round.
-The data is the drawn city of the demo.
+Three processes take steps in turns, each a few at a time: `roadseg` (what `roadseg train` does
+between two validations: windows are read and augmented by its workers, its step, its memory
+settings), `bare` (the same model, batch, loss and precision on one batch in memory, and nothing
+else) and `plain` (what tutorials start from: default memory layout, unfused Adam, losses of a
+library, one worker process for the same windows). Prints windows a second, and the ratios of the
+rounds: median, lowest and highest. The data is the drawn city of the demo.
 """
 
 import argparse
-import csv
 import json
+import multiprocessing
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
+import segmentation_models_pytorch as smp
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
@@ -29,57 +28,39 @@ from roadseg.config import load_config
 from roadseg.core.scaling import Scaling
 from roadseg.io.chips import read_chips
 from roadseg.io.records import read_json
-from roadseg.learn.bench import bare_step
+from roadseg.learn.bench import bare_step, new_learner
 from roadseg.learn.chips import Chip, TrainingWindows
 from roadseg.learn.devices import pick_device
-from roadseg.learn.losses import loss_of, loss_sums
+from roadseg.learn.distributed import Parallel
+from roadseg.learn.epochs import seed_step
+from roadseg.learn.loaders import TrainingBatches
+from roadseg.learn.memory import keep_freed_memory
 from roadseg.learn.models import Normalise, build_model
-from roadseg.networks import recipe_of
+from roadseg.learn.recipe import Recipe
 from roadseg.pipeline import prepare
 from roadseg.scenes import scene_facts
 from roadseg.stages import demo
 from roadseg.workspace import Workspace
+
+BANDS = 3
 
 
 def main():
     """Measure and print."""
     options = parse()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        demo.run(folder)
-        config = configure(folder, options)
-        workspace = Workspace(config.run)
-        prepare(config, workspace)
-        chips, bins = chips_to_learn(config, workspace)
-        device = pick_device(options.device, options.precision, compiled=options.compile)
-        print(device.reason, flush=True)
-        windows = TrainingWindows(
-            chips,
-            window_px=options.window_px,
-            windows_per_chip=config.train.windows_per_chip,
-            road_share=config.train.road_share,
-            seed=0,
-        )
-        loops = {
-            "bare": bare(config, windows, bins, device),
-            "plain": plain(config, windows, bins, device),
-        }
-        rates = {"roadseg": [], **{name: [] for name in loops}}
-        for number in range(1, options.rounds + 1):
-            rates["roadseg"].append(one_more_epoch(folder, workspace, number))
-            for name, loop in loops.items():
-                rates[name].append(timed(loop, options, device))
-            print({name: round(values[-1], 3) for name, values in rates.items()}, flush=True)
+        config = prepared_city(Path(scratch))
+        rates = measure(config, options)
     report(rates, as_json=options.json)
 
 
 def parse():
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=8, help="of a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=4, help="of a round")
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch-size", type=int, default=4)
-    parser.add_argument("--window-px", type=int, default=512)
+    parser.add_argument("--window-px", type=int, default=256)
     parser.add_argument("--encoder", default="resnet34")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
@@ -89,125 +70,168 @@ def parse():
     return parser.parse_args()
 
 
-def configure(folder, options):
-    """Write the config of the city, with an epoch of as many steps as asked for."""
+def prepared_city(folder):
+    """Draw the city, and prepare it at its own resolution; return its config."""
+    demo.run(folder)
     path = folder / "roadseg.json"
     settings = json.loads(path.read_text())
     settings["imagery"].pop("gsd_m")
-    chips = 8  # of the ten, those not held out
-    settings["train"] = {
-        "encoder": options.encoder,
-        "window_px": options.window_px,
-        "batch_size": options.batch_size,
-        "windows_per_chip": -(-options.steps * options.batch_size // chips),
-        "patience": options.rounds,
-    }
-    settings["compute"] = {
-        "device": options.device,
-        "precision": options.precision,
-        "compile": options.compile,
-        "workers": options.workers,
-    }
     path.write_text(json.dumps(settings))
-    return load_config(path)
+    config = load_config(path)
+    prepare(config, Workspace(config.run))
+    return config
 
 
-def chips_to_learn(config, workspace):
-    """Return the chips of all folds but the first, as `roadseg train` makes them."""
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
-    scaling = Scaling.from_json(read_json(workspace.scaling))
+def measure(config, options):
+    """Let the processes take steps in turns; return the windows a second of each round."""
+    context = multiprocessing.get_context("spawn")
+    pipes = {}
+    for way in (roadseg, bare, plain):
+        pipes[way.__name__], theirs = context.Pipe()
+        context.Process(target=serve, args=(way, config, options, theirs)).start()
+    rates = {name: [] for name in pipes}
+    for number in range(options.rounds + 1):
+        for name, pipe in pipes.items():
+            pipe.send("go")
+            seconds = pipe.recv()
+            if number:  # the first round warms up
+                rates[name].append(options.steps * options.batch_size / seconds)
+        if number:
+            print({name: round(values[-1], 3) for name, values in rates.items()}, flush=True)
+    for pipe in pipes.values():
+        pipe.send("stop")
+    return rates
+
+
+def serve(way, config, options, pipe):
+    """Take steps whenever asked to."""
+    device = pick_device(options.device, options.precision, compiled=options.compile)
+    step = way(config, options, device)
+    while pipe.recv() == "go":
+        begun = time.perf_counter()
+        for _ in range(options.steps):
+            step()
+        device.synchronize()
+        pipe.send(time.perf_counter() - begun)
+
+
+def recipe_of(options):
+    """Return the recipe of the measured training."""
+    return Recipe(
+        encoder=options.encoder,
+        window_px=options.window_px,
+        batch_size=options.batch_size,
+        windows_per_chip=options.steps * (options.rounds + 2) * options.batch_size,
+    )
+
+
+def city(config):
+    """Return the chips, and the number of speed bins."""
+    workspace = Workspace(config.run)
+    listed, scaling = read_chips(workspace.chips), read_json(workspace.scaling)
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
     chips = [
-        Chip(scenes[chip.scene], workspace.mask(chip.scene), chip.window, scaling)
+        Chip(
+            scenes[chip.scene],
+            workspace.mask(chip.scene),
+            chip.window,
+            Scaling.from_json(scaling),
+        )
         for chip in listed.chips
-        if folds[chip.name]
     ]
     return chips, listed.bins.count
 
 
-def one_more_epoch(folder, workspace, number):
-    """Let the command train up to an epoch; return its windows a second in that epoch."""
-    words = ["train", "--config", str(folder / "roadseg.json"), f"--set=train.epochs={number}"]
-    subprocess.run(
-        [sys.executable, "-m", "roadseg", "-qq", *words], check=True, stdout=subprocess.DEVNULL
+def roadseg(config, options, device):
+    """Return the step of this package, with all that brings its windows."""
+    keep_freed_memory()
+    recipe, (chips, bins) = recipe_of(options), city(config)
+    learner = new_learner(recipe, bands=BANDS, bins=bins, device=device)
+    batches = TrainingBatches(
+        chips,
+        recipe,
+        parallel=Parallel(),
+        workers=options.workers,
+        pin_memory=device.pin_memory,
     )
-    with (workspace.checkpoint(0) / "metrics.csv").open() as file:
-        row = list(csv.DictReader(file))[-1]
-    if int(float(row["epoch"])) != number:
-        sys.exit(f"expected epoch {number} in metrics.csv, found {row}; more --rounds, or fewer")
-    return float(row["windows_per_s"])
+    steps = enumerate(batches.epoch(1, after=0), start=1)
+    total = torch.zeros((), device=device.type)
+
+    def step():
+        number, taken = next(steps)
+        seed_step(0, number, 0)
+        total.add_(learner.step(taken, number=number, rate=recipe.learning_rate))
+
+    return step
 
 
-def bare(config, windows, bins, device):
-    """Return a loop on one batch in memory."""
-    recipe = recipe_of(config.train)
-    images, masks = (
-        torch.stack(each) for each in zip(*first(windows, recipe.batch_size), strict=True)
-    )
-    step = bare_step(recipe, images, [masks], bins=bins, device=device)
-
-    def loop(steps):
-        for _ in range(steps):
-            step()
-
-    return loop
+def bare(config, options, device):
+    """Return a step on one batch in memory."""
+    recipe, (chips, bins) = recipe_of(options), city(config)
+    windows = windows_of(chips, recipe)
+    first = [windows[len(windows) + number] for number in range(recipe.batch_size)]
+    images, masks = (torch.stack(each) for each in zip(*first, strict=True))
+    return bare_step(recipe, images, [masks], bins=bins, device=device)
 
 
-def first(windows, count):
-    """Return the first windows of the first epoch."""
-    return [windows[len(windows) + number] for number in range(count)]
-
-
-def plain(config, windows, bins, device):
-    """Return the loop of a tutorial."""
-    recipe = replace(recipe_of(config.train), optimizer="adam")
+def plain(config, options, device):
+    """Return the step of a tutorial."""
+    recipe, (chips, bins) = recipe_of(options), city(config)
     model = build_model(
         architecture=recipe.architecture,
         encoder=recipe.encoder,
         encoder_weights=None,
-        in_channels=3,
+        in_channels=BANDS,
         classes=bins + 1,
     )
-    network = nn.Sequential(Normalise(Scaling({}, (127.0,) * 3, (64.0,) * 3)), model)
-    network = network.to(device.type).train()
+    normalise = Normalise(Scaling({}, (127.0,) * BANDS, (64.0,) * BANDS))
+    network = nn.Sequential(normalise, model).to(device.type).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, foreach=False)
+    focal, dice = smp.losses.FocalLoss("binary"), smp.losses.DiceLoss("multilabel")
+    windows = windows_of(chips, recipe)
     order = range(len(windows), 2 * len(windows))
+    batches = iter(DataLoader(windows, recipe.batch_size, sampler=order, num_workers=1))
 
-    def loop(steps):
-        batches = DataLoader(windows, recipe.batch_size, sampler=order, num_workers=1)
-        for _, (images, masks) in zip(range(steps), batches, strict=False):
-            with device.autocast():
-                logits = network(images.to(device.type))
-            sums = loss_sums(logits.float(), masks.to(device.type), weights=recipe.loss)
-            optimizer.zero_grad()
-            loss_of(sums, weights=recipe.loss).backward()
-            optimizer.step()
+    def step():
+        images, masks = (each.to(device.type) for each in next(batches))
+        wanted = torch.stack([masks == bin_ for bin_ in range(1, bins + 1)] + [masks > 0], dim=1)
+        wanted = wanted.float()
+        with device.autocast():
+            logits = network(images)
+        loss = 0.75 * focal(logits.float(), wanted) + 0.25 * dice(logits.float(), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
-    return loop
+    return step
 
 
-def timed(loop, options, device):
-    """Return the windows a second of a loop."""
-    begun = time.perf_counter()
-    loop(options.steps)
-    device.synchronize()
-    return options.steps * options.batch_size / (time.perf_counter() - begun)
+def windows_of(chips, recipe):
+    """Return the training windows."""
+    return TrainingWindows(
+        chips,
+        window_px=recipe.window_px,
+        windows_per_chip=recipe.windows_per_chip,
+        road_share=recipe.road_share,
+        seed=0,
+    )
 
 
 def report(rates, *, as_json):
     """Print medians of the rates, and of the ratios within each round."""
     medians = {name: statistics.median(values) for name, values in rates.items()}
     ratios = {
-        name: statistics.median(a / b for a, b in zip(rates["roadseg"], rates[name], strict=True))
+        name: sorted(a / b for a, b in zip(rates["roadseg"], rates[name], strict=True))
         for name in ("bare", "plain")
     }
     if as_json:
         print(json.dumps({"windows_per_s": medians, "roadseg_over": ratios}))
         return
     for name, rate in medians.items():
-        print(f"{name:<8} {rate:8.3f} windows/s")
-    for name, ratio in ratios.items():
-        print(f"roadseg / {name:<6} {ratio:.3f}")
+        print(f"{name:<16} {rate:8.3f} windows/s")
+    for name, values in ratios.items():
+        middle = statistics.median(values)
+        print(f"roadseg / {name:<6} {middle:8.3f}  ({values[0]:.3f} to {values[-1]:.3f})")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def training_rate(
     """
     images, masks = _noise(recipe.batch_size, bands, bins, recipe.window_px)
     labels = [masks] + ([masks.clamp(max=1)] if recipe.loss.needs_skeletons else [])
-    learner = _learner(recipe, bands, bins, device)
+    learner = new_learner(recipe, bands=bands, bins=bins, device=device)
     numbers = iter(range(1, 10**9))
 
     def step() -> None:
@@ -93,6 +93,7 @@ def inference_rate(
         batches: of a round.
         rounds: of each, in turns, after one of each that is not counted.
     """
+    device = device.in_inference
     windows, stride = batches * batch_size, window_px - overlap_px
     image = np.random.default_rng(0).integers(0, _VALUES, (bands, window_px, window_px), np.uint8)
     known = np.ones((window_px, window_px), dtype=bool)
@@ -197,7 +198,8 @@ def _noise(windows: int, bands: int, bins: int, side_px: int) -> tuple[Tensor, T
     return torch.from_numpy(images), torch.from_numpy(masks)
 
 
-def _learner(recipe: Recipe, bands: int, bins: int, device: Device) -> Learner:
+def new_learner(recipe: Recipe, *, bands: int, bins: int, device: Device) -> Learner:
+    """Return a learner as training starts with, whose images have mean 127 and deviation 64."""
     model = _model(recipe, bands, bins, device)
     return Learner(
         model,

@@ -34,7 +34,7 @@ class Device:
         amp_dtype: type of autocast, None for float32 throughout.
         reason: what was picked and why, one line.
         backend: "native", or "ipex" on a CPU.
-        channels_last: whether images lie in memory pixel by pixel, which convolutions there like.
+        channels_last: whether images lie in memory pixel by pixel, as training is faster there.
         pin_memory: whether batches wait in page-locked memory for their way to the device.
         dist_backend: what carries messages between processes.
         compiler: backend of torch.compile, None where networks are not compiled.
@@ -51,6 +51,11 @@ class Device:
     dist_backend: str = "gloo"
     compiler: str | None = None
     lazy: bool = False
+
+    @property
+    def in_inference(self) -> "Device":
+        """The same device, with the memory format that inference likes on it."""
+        return replace(self, channels_last=self.channels_last or self.type == "cpu")
 
     @property
     def precision(self) -> str:
@@ -156,6 +161,8 @@ def pick_device(
     device = _DEVICES[found]
     if found == "hpu":
         device = replace(device, lazy=_hpu_is_lazy(), pin_memory=torch.accelerator.is_available())
+    if found == "cpu" and processors.trains_slower_channels_last():
+        device = replace(device, channels_last=False)
     dtype, chosen = _choose_precision(found, precision)
     compiler = _compiler(device) if compiled else None
     extras = [f"backend {backend}"] * (backend != "native") + [f"compiled by {compiler}"] * compiled

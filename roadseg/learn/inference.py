@@ -52,6 +52,7 @@ def predict_windows(
     Raises:
         ConfigError: if the networks cannot work on windows of this size.
     """
+    device = device.in_inference
     check_window(window_px)
     check_batch(
         model.eval(), in_channels=len(scaling.mean), window_px=window_px, batch_size=batch_size

@@ -5,6 +5,7 @@ from typing import Any
 
 from roadseg.labels import speed_bins
 from roadseg.learn.bench import Rate, inference_rate, training_rate
+from roadseg.learn.memory import keep_freed_memory
 from roadseg.networks import chosen_device, recipe_of
 from roadseg.settings import Config
 
@@ -40,6 +41,7 @@ class BenchSummary:
 def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
     """Measure training steps and inference with the settings of a config, on noise in memory."""
     device, recipe = chosen_device(config.compute), recipe_of(config.train)
+    keep_freed_memory()
     predict, bins = config.predict, speed_bins(config.labels).count
     bands = len(config.imagery.bands or range(_RGB))
     shared: dict[str, Any] = {"bands": bands, "bins": bins, "device": device, "rounds": rounds}

@@ -17,6 +17,7 @@ from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel, parallel
 from roadseg.learn.history import Row, best_row
 from roadseg.learn.learner import Sharing
+from roadseg.learn.memory import keep_freed_memory
 from roadseg.learn.training import train
 from roadseg.networks import chosen_device, recipe_of
 from roadseg.scenes import scene_facts
@@ -65,6 +66,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         return TrainSummary(**done)
     sides = _sides(listed.chips, folds, fold)
     device = chosen_device(config.compute)
+    keep_freed_memory()
     with parallel(device) as processes:
         history = _train(
             config,

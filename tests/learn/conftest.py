@@ -1,5 +1,7 @@
 """A tiny scene with two crossing roads, cut into chips."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import rasterio
@@ -21,7 +23,8 @@ def one_thread():
 
 @pytest.fixture
 def cpu():
-    return pick_device("cpu", "fp32")
+    """Give the CPU with the memory format that can go wrong, wherever the tests run."""
+    return replace(pick_device("cpu", "fp32"), channels_last=True)
 
 
 def write_raster(path, array, nodata=None):

@@ -175,6 +175,19 @@ def test_a_device_that_wants_rows_of_bands_keeps_them(cpu):
     assert device.to(nn.Conv2d(3, 4, 3)).weight.is_contiguous()
 
 
+@pytest.mark.parametrize("slower", [True, False])
+def test_a_cpu_trains_in_the_format_it_is_faster_with_and_predicts_channels_last(
+    monkeypatch, slower
+):
+    monkeypatch.setattr(processors, "trains_slower_channels_last", lambda: slower)
+    device = pick_device("cpu", "fp32")
+    assert (device.channels_last, device.in_inference.channels_last) == (not slower, True)
+
+
+def test_an_accelerator_keeps_its_format_in_inference(cpu):
+    assert not replace(cpu, type="hpu", channels_last=False).in_inference.channels_last
+
+
 def test_what_is_not_compiled_and_not_native_is_left_as_it_is(cpu):
     network = nn.Conv2d(1, 1, 1)
     optimizer = torch.optim.SGD(network.parameters())
@@ -184,9 +197,7 @@ def test_what_is_not_compiled_and_not_native_is_left_as_it_is(cpu):
 
 
 def test_waiting_and_marking_do_nothing_on_a_cpu(cpu):
-    cpu.mark()
-    cpu.synchronize()
-    assert cpu == pick_device("cpu", "fp32")
+    assert (cpu.mark(), cpu.synchronize()) == (None, None)
 
 
 def test_compiling_for_a_cpu_needs_a_compiler(monkeypatch):

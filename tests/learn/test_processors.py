@@ -1,6 +1,7 @@
 """CPU features: asked from torch, else read from the file in which Linux describes the CPUs."""
 
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,14 @@ def test_an_older_torch_leaves_it_to_linux(monkeypatch, tmp_path):
 @pytest.mark.skipif(not hasattr(torch.cpu, "get_capabilities"), reason="this torch cannot tell")
 def test_torch_and_linux_agree_about_this_cpu():
     assert processors.features() == processors.read_flags(Path("/proc/cpuinfo"))
+
+
+@pytest.mark.parametrize(
+    ("found", "slower"),
+    [({"avx2"}, True), ({"avx2", "avx512_f"}, False), (set(), False)],
+)
+def test_channels_last_is_slower_in_training_with_avx2_alone(monkeypatch, found, slower):
+    monkeypatch.setattr(
+        processors, "features", lambda: defaultdict(bool, dict.fromkeys(found, True))
+    )
+    assert processors.trains_slower_channels_last() is slower
