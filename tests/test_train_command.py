@@ -19,7 +19,7 @@ SETTINGS = {
     "train.encoder": "tu-test_resnet",
     "train.epochs": 2,
     "train.window_px": 32,
-    "train.windows_per_chip": 40,
+    "train.windows_per_chip": 12,
     "train.batch_size": 2,
     "compute.save_minutes": 0,
     "compute.workers": 0,
@@ -86,16 +86,6 @@ def same_weights(one, other):
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_processes_train_together_and_one_of_them_tells_and_writes(start, checkpoint):
-    output = finish(start(0, "--processes", "2", "--json"))
-    assert json.loads(output)["epochs"] == 2
-    facts = json.loads((checkpoint(0) / "last.json").read_text())
-    assert (facts["processes"], facts["step"]) == (2, 0)
-    alone = start(0, "--set=train.epochs=3")
-    assert "processes 2 (now 1)" in alone.communicate(timeout=PATIENCE_S)[1]
-    assert alone.returncode == 2
-
-
 def test_a_killed_and_a_terminated_training_end_as_one_left_alone(start, checkpoint):
     finish(start(1))
     straight = checkpoint(1).rename(checkpoint(1).with_name("straight"))
@@ -112,10 +102,15 @@ def test_a_killed_and_a_terminated_training_end_as_one_left_alone(start, checkpo
     assert same_weights(straight, checkpoint(1))
 
 
-def test_terminated_processes_all_stop_and_go_on_together(start, checkpoint):
+def test_processes_stop_and_go_on_together_and_one_of_them_tells(start, checkpoint):
     together = start(2, "--processes", "2")
     wait_for(checkpoint(2) / "last.safetensors")
     together.send_signal(signal.SIGTERM)
     errors = together.communicate(timeout=PATIENCE_S)[1]
     assert (together.returncode, "stopped in epoch" in errors) == (143, True), errors
+    alone = start(2)
+    assert "processes 2 (now 1)" in alone.communicate(timeout=PATIENCE_S)[1]
+    assert alone.returncode == 2
     assert json.loads(finish(start(2, "--processes", "2", "--json")))["epochs"] == 2
+    facts = json.loads((checkpoint(2) / "last.json").read_text())
+    assert (facts["processes"], facts["step"]) == (2, 0)
