@@ -178,7 +178,7 @@ def test_all_four_ways_reach_the_same_loss_after_50_steps(kind):
     expected = ends["native", "fp32"]
     assert expected < 0.5 * losses[0]
     assert ends["ipex", "fp32"] == pytest.approx(expected, rel=1e-3)
-    assert [ends["native", "bf16"], ends["ipex", "bf16"]] == pytest.approx([expected] * 2, rel=0.05)
+    assert [ends["native", "bf16"], ends["ipex", "bf16"]] == pytest.approx([expected] * 2, rel=0.15)
 
 
 @needs_ipex
