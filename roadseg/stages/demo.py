@@ -38,10 +38,10 @@ CONFIG: dict[str, Any] = {
         "window_px": 192,
         "windows_per_chip": 12,
         "batch_size": 4,
-        "epochs": 7,
+        "epochs": 8,
         "learning_rate": 2e-3,
-        "lr_milestones": [4, 5, 6],
-        "lr_gamma": 0.35,
+        "schedule": "cosine",
+        "warmup_steps": 12,
     },
     "predict": {"window_px": 512, "overlap_px": 64},
 }
