@@ -151,9 +151,11 @@ class Epochs:
                 shown = True
 
         weights = self.recipe.loss
-        return validate(
+        scores = validate(
             self.learner, self.covers, weights=weights, parallel=self.parallel, seen=seen
         )
+        _finite(scores.loss)
+        return scores
 
     def _keep(self, row: Row, scores: Scores) -> None:
         """Keep a finished epoch. `last` is last: once it is there, all is."""

@@ -59,7 +59,6 @@ def validate(
 
     Raises:
         DataError: if no pixel is valid.
-        RoadsegError: if the loss is not a number.
     """
     sums, counts = torch.zeros(()), torch.zeros((), dtype=torch.int64)
     for batch in batches:

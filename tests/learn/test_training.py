@@ -339,6 +339,14 @@ def test_a_loss_that_is_no_number_stops_before_anything_is_saved(run, tmp_path, 
     assert not (tmp_path / "fold").exists()
 
 
+def test_a_validation_loss_that_is_no_number_stops_too(run, tmp_path, monkeypatch):
+    scores = Scores(math.nan, Counts(1, 1, 1))
+    monkeypatch.setattr(epochs, "validate", lambda *_, **__: scores)
+    with pytest.raises(RoadsegError, match="no longer a number"):
+        run(tmp_path / "fold")
+    assert not (tmp_path / "fold" / "metrics.csv").exists()
+
+
 @pytest.mark.parametrize("found", [1, 2])
 def test_a_network_blind_after_the_first_epoch_is_a_warning(
     run, tmp_path, monkeypatch, caplog, found
