@@ -28,7 +28,7 @@ from roadseg.config import load_config
 from roadseg.core.scaling import Scaling
 from roadseg.io.chips import read_chips
 from roadseg.io.records import read_json
-from roadseg.learn.bench import bare_step, new_learner
+from roadseg.learn.bench import bare_step, noise_learner
 from roadseg.learn.chips import Chip, TrainingWindows
 from roadseg.learn.devices import pick_device
 from roadseg.learn.distributed import Parallel
@@ -146,7 +146,7 @@ def roadseg(config, options, device):
     """Return the step of this package, with all that brings its windows."""
     keep_freed_memory()
     recipe, (chips, bins) = recipe_of(options), city(config)
-    learner = new_learner(recipe, bands=BANDS, bins=bins, device=device)
+    learner = noise_learner(recipe, bands=BANDS, bins=bins, device=device)
     batches = TrainingBatches(
         chips,
         recipe,

@@ -16,10 +16,9 @@ from roadseg.core.windows import Known, Window
 from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel
 from roadseg.learn.inference import predict_windows
-from roadseg.learn.learner import Learner, Sharing
+from roadseg.learn.learner import Learner, Sharing, new_learner, recipe_optimizer
 from roadseg.learn.losses import loss_of, loss_sums
 from roadseg.learn.models import build_model
-from roadseg.learn.optimizers import build_optimizer
 from roadseg.learn.recipe import Recipe
 
 _ROAD_SHARE = 0.05
@@ -56,7 +55,7 @@ def training_rate(
     """
     images, masks = _noise(recipe.batch_size, bands, bins, recipe.window_px)
     labels = [masks] + ([masks.clamp(max=1)] if recipe.loss.needs_skeletons else [])
-    learner = new_learner(recipe, bands=bands, bins=bins, device=device)
+    learner = noise_learner(recipe, bands=bands, bins=bins, device=device)
     numbers = iter(range(1, 10**9))
 
     def step() -> None:
@@ -136,7 +135,7 @@ def bare_step(
 ) -> Callable[[], None]:
     """Return a step of training as short as torch allows, on tensors that are on the device."""
     model = _model(recipe, images.shape[1], bins, device)
-    model, optimizer = device.for_training(model, _optimizer(recipe, model, device))
+    model, optimizer = device.for_training(model, recipe_optimizer(model, recipe, device=device))
     network = device.compile(model).train()
     scaler = device.scaler()
     ready = device.to(images.float().sub(127).div(64))
@@ -198,17 +197,12 @@ def _noise(windows: int, bands: int, bins: int, side_px: int) -> tuple[Tensor, T
     return torch.from_numpy(images), torch.from_numpy(masks)
 
 
-def new_learner(recipe: Recipe, *, bands: int, bins: int, device: Device) -> Learner:
+def noise_learner(recipe: Recipe, *, bands: int, bins: int, device: Device) -> Learner:
     """Return a learner as training starts with, whose images have mean 127 and deviation 64."""
-    model = _model(recipe, bands, bins, device)
-    return Learner(
-        model,
-        _optimizer(recipe, model, device),
-        state=None,
+    return new_learner(
+        _model(recipe, bands, bins, device),
+        recipe,
         scaling=_scaling(bands),
-        weights=recipe.loss,
-        clip_norm=recipe.clip_norm,
-        ema=recipe.ema,
         device=device,
         parallel=Parallel(),
         sharing=Sharing(),
@@ -224,17 +218,6 @@ def _model(recipe: Recipe, bands: int, bins: int, device: Device) -> nn.Module:
             in_channels=bands,
             classes=bins + 1,
         )
-    )
-
-
-def _optimizer(recipe: Recipe, model: nn.Module, device: Device) -> torch.optim.Optimizer:
-    return build_optimizer(
-        model.parameters(),
-        device=device,
-        kind=recipe.optimizer,
-        learning_rate=recipe.learning_rate,
-        weight_decay=recipe.weight_decay,
-        momentum=recipe.momentum,
     )
 
 

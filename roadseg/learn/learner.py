@@ -17,7 +17,8 @@ from roadseg.learn.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.losses import LossWeights, loss_of, loss_sums
 from roadseg.learn.models import Normalise
 from roadseg.learn.moving_average import moving_average
-from roadseg.learn.optimizers import clip_gradients
+from roadseg.learn.optimizers import build_optimizer, clip_gradients
+from roadseg.learn.recipe import Recipe
 
 _OPTIMIZER, _AVERAGE = "optimizer.", "average."  # begin the names of tensors
 
@@ -139,13 +140,9 @@ class Learner:
     @torch.no_grad()
     def judge(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the logits of the model that is kept, float32, and the sums of its loss."""
-        self._kept.eval()
-        images, *labels = batch
-        with self._device.autocast():
-            logits = self._kept(self._device.to(images))
+        found = self._forward(self._kept.eval(), batch)
         self._device.mark()
-        labels = [self._device.to(label) for label in labels]
-        return logits.float(), loss_sums(logits.float(), *labels, weights=self._weights)
+        return found
 
     def replicas_agree(self, number: int) -> bool:
         """Say whether all processes hold the same weights after a step."""
@@ -176,14 +173,18 @@ class Learner:
         return tensors, values | {"scaler_state": self._scaler.state_dict()}
 
     def _loss(self, batch: Batch, *, together: bool) -> Tensor:
-        images, *labels = batch
-        with self._device.autocast():
-            logits = self._run(self._device.to(images))
-        labels = [self._device.to(label) for label in labels]
-        sums = loss_sums(logits.float(), *labels, weights=self._weights)
+        _, sums = self._forward(self._run, batch)
         if together:
             sums = self._parallel.sum_with_gradient(sums)
         return loss_of(sums, weights=self._weights)
+
+    def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the logits of a batch, float32, and the sums of its loss."""
+        images, *labels = batch
+        with self._device.autocast():
+            logits = network(self._device.to(images))
+        labels = [self._device.to(label) for label in labels]
+        return logits.float(), loss_sums(logits.float(), *labels, weights=self._weights)
 
     def _follow_gradient(self, rate: float) -> None:
         for group in self._optimizer.param_groups:
@@ -195,6 +196,43 @@ class Learner:
         self._scaler.update()
         self._device.mark()
         self._optimizer.zero_grad(set_to_none=True)
+
+
+def new_learner(
+    model: nn.Module,
+    recipe: Recipe,
+    *,
+    state: State | None = None,
+    scaling: Scaling,
+    device: Device,
+    parallel: Parallel,
+    sharing: Sharing,
+) -> Learner:
+    """Return a learner with the optimizer of a recipe; the arguments are those of `Learner`."""
+    return Learner(
+        model,
+        recipe_optimizer(model, recipe, device=device),
+        state=state,
+        scaling=scaling,
+        weights=recipe.loss,
+        clip_norm=recipe.clip_norm,
+        ema=recipe.ema,
+        device=device,
+        parallel=parallel,
+        sharing=sharing,
+    )
+
+
+def recipe_optimizer(model: nn.Module, recipe: Recipe, *, device: Device) -> torch.optim.Optimizer:
+    """Return the optimizer of a recipe for a model on its device."""
+    return build_optimizer(
+        model.parameters(),
+        device=device,
+        kind=recipe.optimizer,
+        learning_rate=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        momentum=recipe.momentum,
+    )
 
 
 def _load(

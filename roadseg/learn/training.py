@@ -21,10 +21,9 @@ from roadseg.learn.distributed import Parallel, freeze_unused
 from roadseg.learn.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.history import Row, has_ended, read_last
 from roadseg.learn.interrupts import postponed
-from roadseg.learn.learner import Learner, Sharing
+from roadseg.learn.learner import Learner, Sharing, new_learner
 from roadseg.learn.loaders import TrainingBatches, validation_batches
 from roadseg.learn.models import check_batch, check_window
-from roadseg.learn.optimizers import build_optimizer
 from roadseg.learn.pretrained import build_pretrained, init_from
 from roadseg.learn.recipe import Recipe
 from roadseg.learn.tensorboard import open_board, require_tensorboard
@@ -199,22 +198,11 @@ def _learner(
     if parallel.size > 1:
         side = recipe.window_px
         freeze_unused(model, torch.zeros(1, settings["in_channels"], side, side).to(device.type))
-    optimizer = build_optimizer(
-        model.parameters(),
-        device=device,
-        kind=recipe.optimizer,
-        learning_rate=recipe.learning_rate,
-        weight_decay=recipe.weight_decay,
-        momentum=recipe.momentum,
-    )
-    return Learner(
+    return new_learner(
         model,
-        optimizer,
+        recipe,
         state=None if last is None else (read_tensors(folder, "last"), last),
         scaling=Scaling.from_json(settings["scaling"]),
-        weights=recipe.loss,
-        clip_norm=recipe.clip_norm,
-        ema=recipe.ema,
         device=device,
         parallel=parallel,
         sharing=sharing,

@@ -1,6 +1,11 @@
 """A tiny scene with two crossing roads, cut into chips."""
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +24,19 @@ from roadseg.learn.devices import pick_device
 def one_thread():
     """Keep torch from dividing tiny windows among threads, which wait longer than they work."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def seen_by():
+    """Give a function that returns what the processes of a program saw."""
+
+    def run(program, folder):
+        path, worker = folder / "seen.json", Path(__file__).with_name("parallel_worker.py")
+        words = [sys.executable, "-W", "error", worker, program, path]
+        subprocess.run(words, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300, check=True)
+        return json.loads(path.read_text())
+
+    return run
 
 
 @pytest.fixture

@@ -1,12 +1,8 @@
 """Processes that train together: what they add up, what they become, how they find each other."""
 
-import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -28,16 +24,8 @@ SECOND_OF_FOUR = {
 }
 
 
-def seen_by(program, folder):
-    """Give what the processes of a program saw."""
-    path, worker = folder / "seen.json", Path(__file__).with_name("parallel_worker.py")
-    run = [sys.executable, "-W", "error", worker, program, path]
-    subprocess.run(run, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300, check=True)
-    return json.loads(path.read_text())
-
-
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
+def pair(tmp_path_factory, seen_by):
     """Give what two processes saw."""
     return seen_by("pair", tmp_path_factory.mktemp("pair"))
 

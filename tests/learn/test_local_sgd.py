@@ -22,16 +22,8 @@ from roadseg.learn.local_sgd import HierarchicalAverager, check_hierarchy, stati
 SHARED, LOCAL, OF_GROUPS, OF_ALL = (1, 2), (3, 5, 7, 9), (4, 8), (6,)
 
 
-def seen_by(program, folder):
-    """Give what the processes of a program saw."""
-    path, worker = folder / "seen.json", Path(__file__).with_name("parallel_worker.py")
-    run = [sys.executable, "-W", "error", worker, program, path]
-    subprocess.run(run, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300, check=True)
-    return json.loads(path.read_text())
-
-
 @pytest.fixture(scope="module")
-def quartet(tmp_path_factory):
+def quartet(tmp_path_factory, seen_by):
     """Give what four processes saw."""
     return seen_by("quartet", tmp_path_factory.mktemp("quartet"))
 
