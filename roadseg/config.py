@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from roadseg.errors import ConfigError
-from roadseg.settings import Config, Section
+from roadseg.section import Section
+from roadseg.settings import Config
 
 FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
@@ -90,10 +91,13 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
 
 
 def _with_absolute_paths(config: Config, folder: Path) -> Config:
-    def absolute(paths: Iterable[str]) -> tuple[str, ...]:
-        return tuple(
-            p if p.startswith(("/", "~")) or "://" in p else str(folder / p) for p in paths
-        )
+    def absolute(path: str) -> str:
+        if path.startswith("@"):
+            return f"@{absolute(path[1:])}"
+        return path if path.startswith(("/", "~")) or "://" in path else str(folder / path)
+
+    def each(paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(map(absolute, paths))
 
     def weights(name: str | None) -> str | None:
         is_path = name is not None and ("/" in name or "." in name)
@@ -103,9 +107,9 @@ def _with_absolute_paths(config: Config, folder: Path) -> Config:
         update={
             "run": folder / config.run.expanduser(),
             "imagery": config.imagery.model_copy(
-                update={"images": absolute(config.imagery.images)}
+                update={"images": each(config.imagery.images)}
             ),
-            "labels": config.labels.model_copy(update={"roads": absolute(config.labels.roads)}),
+            "labels": config.labels.model_copy(update={"roads": each(config.labels.roads)}),
             "split": config.split.model_copy(
                 update={"file": config.split.file and folder / config.split.file.expanduser()}
             ),

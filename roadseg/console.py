@@ -34,6 +34,10 @@ class Group(click.Group):
         except KeyboardInterrupt:
             click.echo("interrupted; the same command continues", err=True)
             ctx.exit(_INTERRUPTED)
+        except SystemExit as end:
+            if end.code == _TERMINATED:
+                click.echo("terminated; the same command continues", err=True)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
         """Return the commands in the order in which they are used."""
@@ -83,3 +87,9 @@ def show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's 
         click.echo(
             json.dumps(dataclasses.asdict(summary), default=str) if as_json else str(summary)
         )
+
+
+def say(stage: str, summary: object) -> None:
+    """Tell on stderr what one stage of several did."""
+    text = str(summary).replace("\n", "\n" + " " * 10)
+    click.echo(f"{stage:<9} {text}", err=True)

@@ -5,7 +5,8 @@ import logging
 from roadseg.learn.devices import Device, pick_device
 from roadseg.learn.losses import LossWeights
 from roadseg.learn.recipe import Recipe
-from roadseg.settings import ComputeConfig, TrainConfig
+from roadseg.settings import ComputeConfig
+from roadseg.train_settings import TrainConfig
 
 _log = logging.getLogger(__name__)
 

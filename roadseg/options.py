@@ -70,8 +70,31 @@ _BACKEND = click.option(
 _COMPILE = click.option(
     "--compile/--no-compile", default=None, help="Compile the network first; else compute.compile."
 )
-_COMPUTE = ("workers", "scheduler", "on_error", "device", "precision", "backend", "compile")
+_SETTINGS = {
+    **dict.fromkeys(
+        ("workers", "scheduler", "on_error", "device", "precision", "backend", "compile"), "compute"
+    ),
+    **dict.fromkeys(("engine", "tta", "gsd", "mask"), "predict"),
+}
 DEVICES = (_DEVICE, _PRECISION, _BACKEND, _COMPILE)
+PREDICTING = (
+    click.option(
+        "--engine",
+        type=click.Choice(["auto", "eager", "inductor", "int8", "openvino", "onnx"]),
+        help="What runs the network; else predict.engine.",
+    ),
+    click.option(
+        "--tta/--no-tta", default=None, help="Average over turns and flips; else predict.tta."
+    ),
+    click.option(
+        "--gsd",
+        type=click.Choice(["strict", "auto"]),
+        help="Refuse or resample pixels of another size than in training; else predict.gsd.",
+    ),
+    click.option(
+        "--mask/--no-mask", default=None, help="Also write a mask of roads; else predict.mask."
+    ),
+)
 
 
 def _launcher(*more: str) -> Option:
@@ -126,12 +149,32 @@ def started(values: dict[str, Any]) -> tuple[str, ...]:
         launchers = importlib.import_module("roadseg.learn.launchers")
         nodes = _numbers("--nodes", wish.pop("nodes") or "")
         launchers.launch(launchers.Launch(nodes=nodes, **wish), sys.argv[1:])
-    given = {key: values.pop(key, None) for key in _COMPUTE}
+    given = {key: values.pop(key, None) for key in _SETTINGS}
     return tuple(
-        f"compute.{key}={json.dumps(value) if isinstance(value, bool) else value}"
+        f"{_SETTINGS[key]}.{key}={json.dumps(value) if isinstance(value, bool) else value}"
         for key, value in given.items()
         if value is not None
     )
+
+
+def _shard(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    number, _, count = value.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return int(number), int(count)
+    msg = f"expected I/N with I from 1 to N, such as 1/8, got {value!r}"
+    raise click.BadParameter(msg)
+
+
+SHARD = click.option(
+    "--shard",
+    metavar="I/N",
+    callback=_shard,
+    help="Only every N-th scene, from the I-th on, for job arrays.",
+)
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

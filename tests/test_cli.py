@@ -289,6 +289,7 @@ def busy(tmp_path):
 import time
 from pathlib import Path
 from roadseg import cli
+from roadseg.commands import stages
 from roadseg.io.files import whole
 
 class Busy:
@@ -299,7 +300,7 @@ class Busy:
             print("busy", flush=True)
             time.sleep(60)
 
-cli._stage = lambda name: Busy
+stages.stage = lambda name: Busy
 cli.main(["split"])
 """
     process = python(code, cwd=tmp_path)
@@ -313,7 +314,7 @@ cli.main(["split"])
     ("sent", "exit_code", "told"),
     [
         (signal.SIGINT, 130, "interrupted; the same command continues\n"),
-        (signal.SIGTERM, 143, ""),
+        (signal.SIGTERM, 143, "terminated; the same command continues\n"),
     ],
 )
 def test_a_signal_ends_a_command_and_leaves_no_half_file(busy, tmp_path, sent, exit_code, told):
@@ -344,7 +345,7 @@ def test_a_skipped_scene_is_in_the_json(call, city):
 
 def test_a_bug_keeps_its_traceback(tmp_path):
     (tmp_path / "roadseg.json").write_text("{}")
-    code = "from roadseg import cli\ncli._stage = None\ncli.main(['split'])"
+    code = "from roadseg.commands import stages\nstages.stage = None\nstages.split(['--run', '.'])"
     process = python(code, cwd=tmp_path, env={**os.environ, "ROADSEG_CONFIG": ""})
     assert "TypeError: 'NoneType' object is not callable" in process.communicate(timeout=30)[1]
     assert process.returncode == 1

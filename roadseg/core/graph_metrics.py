@@ -1,249 +1,177 @@
-"""Compare a predicted road graph with the reference by the routes through them: APLS."""
+"""Graph metrics: compare a predicted road graph with the reference by the routes through them."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
-import shapely
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
+from roadseg.core.canonical import canonical_graph
+from roadseg.core.control_points import place, snap
 from roadseg.core.graphs import RoadGraph
+from roadseg.core.route_similarity import Similarity, mean_similarity
+from roadseg.core.routes import Routes, Weight, edge_costs
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Weight = Literal["length_m", "travel_time_s"]
+EXACT_POINTS = 10_000  # control points of a graph up to which routes start from every one
+SAMPLED_POINTS = 1_000  # control points from which routes start in a larger graph
 
-PAIRS_AT_ONCE = 2_000_000  # routes held in memory: 16 MB an array, some ten arrays
+_SCORES = ("score", "reference_to_predicted", "predicted_to_reference")
+_MARGINS = tuple(f"{name}_margin" for name in _SCORES)
+_COUNTS = ("reference_points", "predicted_points", "reference_sources", "predicted_sources")
+_NUMBERS = (*_SCORES, *_MARGINS, *_COUNTS)
 
 
 @dataclass(frozen=True)
 class Apls:
-    """Average path length similarity, all three from 0 (no route is right) to 1 (every one is).
+    """Average path length similarity, from 0 (no route is right) to 1 (every one is).
 
     Attributes:
         score: harmonic mean of both directions, 0 if either is 0.
         reference_to_predicted: routes of the reference, found again in the prediction (complete?).
         predicted_to_reference: routes of the prediction, found again in the reference (correct?).
+        score_margin: half the width of the 95 % confidence interval of `score`; 0 if exact.
+        reference_to_predicted_margin: the same of that direction.
+        predicted_to_reference_margin: the same of that direction.
+        reference_points: control points of the reference.
+        predicted_points: control points of the prediction.
+        reference_sources: how many of them routes were started from, all unless sampled.
+        predicted_sources: the same of the prediction.
     """
 
     score: float
     reference_to_predicted: float
     predicted_to_reference: float
+    score_margin: float = 0.0
+    reference_to_predicted_margin: float = 0.0
+    predicted_to_reference_margin: float = 0.0
+    reference_points: int = 0
+    predicted_points: int = 0
+    reference_sources: int = 0
+    predicted_sources: int = 0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Bounds of the 95 % confidence interval of the score; both are the score if exact."""
+        return max(0.0, self.score - self.score_margin), min(1.0, self.score + self.score_margin)
 
 
 def apls(
     reference: RoadGraph,
-    predicted: RoadGraph,
+    predicted: RoadGraph | None,
     *,
     weight: Weight = "length_m",
     spacing_m: float = 50.0,
     snap_m: float = 4.0,
+    exact_points: int = EXACT_POINTS,
+    sampled_points: int = SAMPLED_POINTS,
+    seed: int = 0,
 ) -> Apls:
     """Score how alike the shortest routes of two road graphs are.
 
-    Control points are all nodes and evenly spaced points on every edge: none on an edge shorter
-    than 0.75 `spacing_m`, else max(2, ceil(length / `spacing_m`)) - 1. Each is snapped to the
-    nearest edge of the other graph and is missing there if that is further away than `snap_m`.
-    Every ordered pair of control points with a route of cost L > 0 between them in their own graph
-    counts min(1, |L - L'| / L), L' being the cost between the snapped points, or 1 if one of them
-    is missing or no route joins them. A direction scores 1 minus the mean over its pairs.
+    Control points are all junctions and ends of roads and evenly spaced points between them
+    (`control_points.place`). Each is snapped to the nearest edge of the other graph and is missing
+    there if that is further away than `snap_m`. Every ordered pair of different control points
+    with a route of cost L between them in their own graph counts min(1, |L - L'| / L), L' being
+    the cost between the snapped points; 1 if one of them is missing or no route joins them; and if
+    L is 0, then 0 if L' is 0 too, else 1. A direction scores 1 minus the mean over its pairs.
 
-    A graph without any such pair (no edges; or only loops too short for a control point) is
-    empty: two empty graphs score 1, an empty and another 0, in both directions.
+    A graph without any such pair is empty: two empty graphs score 1, an empty and another 0, in
+    both directions. A prediction that is missing (None) scores 0 against anything.
 
-    Control points sit on each edge by itself, so nodes in the middle of a road add control points:
-    give both graphs with chains merged (no node joins just two edges, closed rings aside) to get
-    values that compare with others. Loops and parallel edges count, but an edge drawn again point
-    by point between the same nodes counts once. Roads that cross without a node stay unconnected.
+    It does not matter where a road is cut into edges, in which direction or order edges and nodes
+    are given, nor if an edge is given twice (`canonical.canonical_graph`). Loops and parallel
+    edges count. Roads that cross without a node stay unconnected.
+
+    Routes start from all control points of a graph that has no more than `exact_points`, else from
+    `sampled_points` of them, drawn without replacement; goals are all in either case. Which pairs
+    have routes is never sampled, only how similar these are (`route_similarity.mean_similarity`).
+    The margin of the score is what it changes by, to first order, when both directions are off by
+    theirs: samples of graphs that are alike err alike.
 
     Args:
         reference: graph of the labels.
-        predicted: graph to be scored, in the same metric CRS.
+        predicted: graph to be scored, in the same metric CRS; None if there is none.
         weight: cost of a route: metres, or seconds from the column `travel_time_s` of the edges'
             attributes (zero or more). Spacing and snapping are in metres either way; the seconds
-            of a part of an edge are in proportion to its length.
+            of a part of a road between two junctions are in proportion to its length.
         spacing_m: greatest distance between control points on an edge, above 0; an edge of
             0.75 `spacing_m` up to and including 2 `spacing_m` gets one in its middle.
         snap_m: greatest distance at which a control point is found in the other graph, itself
             included; above 0.
-
-    Returns:
-        The score and both directions.
+        exact_points: control points of a graph up to which nothing is sampled.
+        sampled_points: control points drawn in a larger graph, at least 2.
+        seed: of the draw.
 
     Raises:
-        ValueError: the CRSs differ, a distance is not above 0, or the edges of a graph lack
-            `travel_time_s` or have one that is negative or not finite.
+        ValueError: the CRSs differ, a distance is not above 0, fewer than 2 points are to be
+            drawn, or the edges of a graph lack `travel_time_s` or have one that is negative or
+            not finite.
 
     Source: APLS of Van Etten, Lindenbaum, Bacastow, "SpaceNet: A Remote Sensing Dataset and
     Challenge Series" (2018), as in the SpaceNet 3 scorer and CosmiQ/apls. Unlike that code we
     measure in planar metres, keep loops, parallel edges and short components, split no edge (a part
     keeps the speed of its own edge), let no control point replace another, have a score for empty
-    graphs, and use all control points at any size.
+    graphs, and never leave out the points between junctions.
     """
-    if reference.crs != predicted.crs:
+    _check(reference, predicted, spacing_m, snap_m, sampled_points)
+    edge_costs(reference, weight)
+    if predicted is None:
+        return Apls(0.0, 0.0, 0.0)
+    edge_costs(predicted, weight)
+    graphs = canonical_graph(reference), canonical_graph(predicted)
+    routes = Routes.through(graphs[0], weight), Routes.through(graphs[1], weight)
+    directions = []
+    for here, there in ((0, 1), (1, 0)):
+        points, xy = place(graphs[here], spacing_m=spacing_m)
+        snapped, found = snap(xy, graphs[there], snap_m=snap_m)
+        sample = None if len(points) <= exact_points else sampled_points
+        directions.append(
+            mean_similarity(
+                *(routes[here], routes[there], points, snapped, found),
+                sampled_points=sample,
+                seed=seed,
+            )
+        )
+    return _both(*directions)
+
+
+def pool_apls(scores: Sequence[Apls]) -> Apls:
+    """Return the mean over pairs of graphs, each number by itself, as SpaceNet scores a city.
+
+    Control points and sources add up. The mean over no pairs is a score of 1.
+    """
+    if not scores:
+        return Apls(1.0, 1.0, 1.0)
+    pooled = {name: np.array([getattr(score, name) for score in scores]) for name in _NUMBERS}
+    fields: dict[str, Any] = {name: float(pooled[name].mean()) for name in _SCORES}
+    fields |= {name: float(np.linalg.norm(pooled[name])) / len(scores) for name in _MARGINS}
+    fields |= {name: int(pooled[name].sum()) for name in _COUNTS}
+    return Apls(**fields)
+
+
+def _check(
+    reference: RoadGraph,
+    predicted: RoadGraph | None,
+    spacing_m: float,
+    snap_m: float,
+    sampled_points: int,
+) -> None:
+    if predicted is not None and reference.crs != predicted.crs:
         raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
     if not (spacing_m > 0 and snap_m > 0):
         raise ValueError(f"spacing_m and snap_m must be above 0, got {spacing_m} and {snap_m}")
-    sides = _Routes.of(reference, weight), _Routes.of(predicted, weight)
-    there = _score(sides[0], sides[1], spacing_m, snap_m)
-    back = _score(sides[1], sides[0], spacing_m, snap_m)
-    if there is None or back is None:
-        there = back = float(there is None and back is None)
-    return Apls(2 * there * back / (there + back) if there + back else 0.0, there, back)
+    if sampled_points < 2:  # noqa: PLR2004 - one value has no spread
+        raise ValueError(f"sampled_points must be 2 or more, got {sampled_points}")
 
 
-@dataclass(frozen=True)
-class _Points:
-    """Places in a graph: the row of an edge and the fraction of its length, both of shape (k,)."""
-
-    edge: Ints
-    fraction: Floats
-
-    def __getitem__(self, rows: Ints | NDArray[np.bool_]) -> "_Points":
-        return _Points(self.edge[rows], self.fraction[rows])
-
-
-@dataclass(frozen=True)
-class _Routes:
-    """A graph ready for routing: cost of every edge, and cheapest edge between two nodes."""
-
-    graph: RoadGraph
-    cost: Floats
-    adjacency: csr_array
-
-    @classmethod
-    def of(cls, graph: RoadGraph, weight: Weight) -> "_Routes":
-        cost = _cost(graph, weight)
-        once = _once(graph, cost)
-        graph = RoadGraph(graph.crs, graph.nodes, graph.ends[once], graph.lines[once])
-        return cls(graph, cost[once], _adjacency(graph.ends, cost[once], len(graph.nodes)))
-
-    def costs(self, starts: _Points, goals: _Points) -> Floats:
-        """Cost of the cheapest route from each start to each goal, infinite if there is none."""
-        nodes, of_start = np.unique(self.graph.ends[starts.edge], return_inverse=True)
-        of_start = of_start.reshape(-1, 2)
-        between = dijkstra(self.adjacency, indices=nodes)
-        leave, arrive = self._to_ends(starts), self._to_ends(goals)
-        ends = self.graph.ends[goals.edge]
-        from_nodes = np.minimum(
-            between[:, ends[:, 0]] + arrive[:, 0], between[:, ends[:, 1]] + arrive[:, 1]
-        )
-        routes: Floats = np.minimum(
-            from_nodes[of_start[:, 0]] + leave[:, :1], from_nodes[of_start[:, 1]] + leave[:, 1:]
-        )
-        start, goal = np.nonzero(starts.edge[:, None] == goals.edge)
-        along = np.abs(leave[start, 0] - arrive[goal, 0])
-        routes[start, goal] = np.minimum(routes[start, goal], along)
-        return routes
-
-    def _to_ends(self, points: _Points) -> Floats:
-        """Cost along its edge from each point to both ends, shape (k, 2)."""
-        both = np.column_stack([points.fraction, 1 - points.fraction])
-        return both * self.cost[points.edge, None]
-
-
-def _cost(graph: RoadGraph, weight: Weight) -> Floats:
-    """Cost of each edge, shape (m,); a graph without edges needs no attribute."""
-    if weight == "length_m" or len(graph.lines) == 0:
-        return graph.length_m
-    if weight not in graph.attributes:
-        raise ValueError(f"the edges have no {weight}, only {sorted(graph.attributes)}")
-    cost = np.asarray(graph.attributes[weight], dtype=np.float64)
-    if not np.all((cost >= 0) & np.isfinite(cost)):
-        raise ValueError(f"{weight} must be finite and not negative on every edge")
-    return cost
-
-
-def _once(graph: RoadGraph, cost: Floats) -> Ints:
-    """Rows of the edges without those drawn again between the same nodes; the cheapest stays."""
-    drawing = shapely.to_wkb(shapely.normalize(graph.lines))
-    ends = np.sort(graph.ends, axis=1).tolist()
-    rows: dict[tuple[int, int, bytes], int] = {}
-    for row in np.argsort(cost, kind="stable").tolist():
-        rows.setdefault((*ends[row], drawing[row]), row)
-    return np.sort(np.array(list(rows.values()), dtype=np.int64))
-
-
-def _adjacency(ends: Ints, cost: Floats, nodes: int) -> csr_array:
-    """Cheapest edge between each two nodes, both ways, shape (nodes, nodes).
-
-    The csr constructor adds up duplicates, so parallel edges are reduced to the cheapest before. It
-    keeps an edge of cost 0 as a stored zero, which scipy's graph routines count as an edge.
-    """
-    start, goal = np.concatenate([ends, ends[:, ::-1]]).T
-    twice = np.concatenate([cost, cost])
-    order = np.lexsort([twice, goal, start])
-    pair = start[order] * nodes + goal[order]
-    first = order[np.unique(pair, return_index=True)[1]]
-    return csr_array((twice[first], (start[first], goal[first])), shape=(nodes, nodes))
-
-
-def _score(source: _Routes, target: _Routes, spacing_m: float, snap_m: float) -> float | None:
-    """Score one direction; None if the source has no pair of control points."""
-    points, places = _control_points(source.graph, spacing_m)
-    snapped, found = _snap(places, target.graph, snap_m)
-    total, pairs = 0.0, 0
-    for rows in _blocks(len(places)):
-        native = source.costs(points[rows], points)
-        counted = np.isfinite(native) & (native > 0)
-        other = np.full_like(native, np.inf)
-        hits = rows[found[rows]]
-        other[np.ix_(found[rows], found)] = target.costs(snapped[hits], snapped[found])
-        ratio = np.abs(native[counted] - other[counted]) / native[counted]
-        total += float(np.minimum(ratio, 1).sum())
-        pairs += ratio.size
-    return 1 - total / pairs if pairs else None
-
-
-def _blocks(count: int) -> Iterator[Ints]:
-    """Yield the rows 0 to `count` in runs that keep `PAIRS_AT_ONCE`, one row at least."""
-    step = max(1, PAIRS_AT_ONCE // max(count, 1))
-    for start in range(0, count, step):
-        yield np.arange(start, min(start + step, count))
-
-
-def _control_points(graph: RoadGraph, spacing_m: float) -> tuple[_Points, NDArray[np.object_]]:
-    """Put control points on all nodes that have an edge and along all edges; where, and as Points.
-
-    Points of one edge follow each other, so that a block of them starts from few nodes.
-    """
-    edges = len(graph.lines)
-    used, end = np.unique(graph.ends, return_index=True)
-    length = graph.length_m
-    pieces = np.maximum(np.ceil(length / spacing_m), 2).astype(np.int64)
-    inner = np.where(length < 0.75 * spacing_m, 0, pieces - 1)
-    edge = np.repeat(np.arange(edges), inner)
-    nth = np.arange(len(edge)) - np.repeat(np.cumsum(inner) - inner, inner) + 1
-    points = _Points(
-        np.concatenate([end // 2, edge]), np.concatenate([end % 2, nth / pieces[edge]])
-    )
-    middles = shapely.line_interpolate_point(
-        graph.lines[edge], points.fraction[len(used) :], normalized=True
-    )
-    order = np.argsort(points.edge, kind="stable")
-    return points[order], np.concatenate([shapely.points(graph.nodes[used]), middles])[order]
-
-
-def _snap(
-    places: NDArray[np.object_], graph: RoadGraph, snap_m: float
-) -> tuple[_Points, NDArray[np.bool_]]:
-    """Find each place on the nearest edge within `snap_m`; of equally near ones the first row.
-
-    Returns:
-        The points and which of them were found; those not found are meaningless.
-    """
-    tree = shapely.STRtree(graph.lines)
-    place, near = tree.query_nearest(places, max_distance=snap_m)
-    order = np.lexsort([near, place])
-    place, near = place[order], near[order]
-    place, first = np.unique(place, return_index=True)
-    edge, fraction = np.zeros(len(places), dtype=np.int64), np.zeros(len(places))
-    found = np.zeros(len(places), dtype=np.bool_)
-    edge[place], found[place] = near[first], True
-    length = graph.length_m[edge[place]]
-    along = shapely.line_locate_point(graph.lines[edge[place]], places[place])
-    fraction[place] = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
-    return _Points(edge, fraction), found
+def _both(there: Similarity, back: Similarity) -> Apls:
+    """Join both directions to the score."""
+    counts = there.points, back.points, there.sources, back.sources
+    a, b = there.score, back.score
+    if a is None or b is None:
+        score = float(a is None and b is None)
+        return Apls(score, score, score, 0.0, 0.0, 0.0, *counts)
+    if a + b == 0:
+        return Apls(0.0, a, b, 0.0, there.margin, back.margin, *counts)
+    margin = 2 * (b * b * there.margin + a * a * back.margin) / (a + b) ** 2
+    return Apls(2 * a * b / (a + b), a, b, margin, there.margin, back.margin, *counts)

@@ -1,9 +1,10 @@
-"""Count the pixels that two masks share or not: IoU, precision, recall and F1."""
+"""Count the pixels that two masks share or not: IoU, precision, recall, F1 and clDice."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from skimage.morphology import skeletonize
 
 Mask = NDArray[np.bool_]
 
@@ -60,6 +61,54 @@ class Counts:
         return float(self.false_positive == 0 and self.false_negative == 0)
 
 
+@dataclass(frozen=True)
+class CentrelineCounts:
+    """Centreline pixels of a comparison; add the counts of all chips to pool them.
+
+    A share of nothing (0 / 0) is 1 when no road is in either mask, and 0 otherwise; the source has
+    NaN there.
+
+    Attributes:
+        predicted: pixels of the skeleton of the predicted mask.
+        predicted_inside: those of them that are road in the reference mask.
+        reference: pixels of the skeleton of the reference mask.
+        reference_inside: those of them that are road in the predicted mask.
+    """
+
+    predicted: int = 0
+    predicted_inside: int = 0
+    reference: int = 0
+    reference_inside: int = 0
+
+    def __add__(self, other: "CentrelineCounts") -> "CentrelineCounts":
+        """Pool two comparisons."""
+        return CentrelineCounts(
+            self.predicted + other.predicted,
+            self.predicted_inside + other.predicted_inside,
+            self.reference + other.reference,
+            self.reference_inside + other.reference_inside,
+        )
+
+    @property
+    def precision(self) -> float:
+        """Share of the predicted skeleton inside the reference mask (topology precision)."""
+        return self._share(self.predicted_inside, self.predicted)
+
+    @property
+    def sensitivity(self) -> float:
+        """Share of the reference skeleton inside the predicted mask (topology sensitivity)."""
+        return self._share(self.reference_inside, self.reference)
+
+    @property
+    def cldice(self) -> float:
+        """Harmonic mean of precision and sensitivity; 0 if both are."""
+        both = self.precision + self.sensitivity
+        return 2 * self.precision * self.sensitivity / both if both else 0.0
+
+    def _share(self, part: int, whole: int) -> float:
+        return part / whole if whole else float(self.predicted == self.reference == 0)
+
+
 def count_pixels(reference: Mask, predicted: Mask, valid: Mask) -> Counts:
     """Count the pixels that two road masks share and those that only one of them has.
 
@@ -74,14 +123,52 @@ def count_pixels(reference: Mask, predicted: Mask, valid: Mask) -> Counts:
     Raises:
         ValueError: the shapes differ, or a mask is not boolean.
     """
+    _check_masks(reference, predicted, valid)
+    return Counts(
+        true_positive=int(np.count_nonzero(reference & predicted & valid)),
+        false_positive=int(np.count_nonzero(~reference & predicted & valid)),
+        false_negative=int(np.count_nonzero(reference & ~predicted & valid)),
+    )
+
+
+def count_centrelines(reference: Mask, predicted: Mask, valid: Mask) -> CentrelineCounts:
+    """Count the centreline pixels of each of two road masks that lie inside the other.
+
+    Args:
+        reference: shape (row, col), true where the labels show road.
+        predicted: same shape, true where road was predicted.
+        valid: same shape, false where a pixel of a skeleton is not to be counted; skeletons are
+            those of the whole masks.
+
+    Returns:
+        The counts over the valid pixels.
+
+    Raises:
+        ValueError: the shapes differ, or a mask is not boolean.
+
+    Source: S. Shit et al., "clDice - a novel topology-preserving loss function for tubular
+    structure segmentation", CVPR 2021; skeletons by Zhang and Suen, as `skimage.morphology` has
+    them, without the care for the border that `skeletons.skeletonise` takes.
+    """
+    _check_masks(reference, predicted, valid)
+    ours, theirs = _skeleton(reference) & valid, _skeleton(predicted) & valid
+    return CentrelineCounts(
+        predicted=int(np.count_nonzero(theirs)),
+        predicted_inside=int(np.count_nonzero(theirs & reference)),
+        reference=int(np.count_nonzero(ours)),
+        reference_inside=int(np.count_nonzero(ours & predicted)),
+    )
+
+
+def _check_masks(reference: Mask, predicted: Mask, valid: Mask) -> None:
     masks = {"reference": reference, "predicted": predicted, "valid": valid}
     for name, mask in masks.items():
         if mask.dtype != np.bool_:
             raise ValueError(f"the {name} mask is {mask.dtype}, expected bool")
         if mask.shape != reference.shape:
             raise ValueError(f"the {name} mask is {mask.shape}, the reference {reference.shape}")
-    return Counts(
-        true_positive=int(np.count_nonzero(reference & predicted & valid)),
-        false_positive=int(np.count_nonzero(~reference & predicted & valid)),
-        false_negative=int(np.count_nonzero(reference & ~predicted & valid)),
-    )
+
+
+def _skeleton(mask: Mask) -> Mask:
+    thin: Mask = skeletonize(mask)  # type: ignore[no-untyped-call]
+    return thin

@@ -1,9 +1,9 @@
-"""Windows: cut a scene into chips, cover it with overlapping windows, blend windows together."""
+"""Windows: cut a scene into chips, cover it with overlapping windows, weigh them for a blend."""
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,32 +21,21 @@ class Window(NamedTuple):
     width: int
 
 
-class Piece(NamedTuple):
-    """What is known of the pixels of one window.
-
-    Attributes:
-        window: where it lies.
-        values: shape (class, row, col), of the window's size; None if nothing is known.
-        known: shape (row, col), false where the values mean nothing.
-    """
-
-    window: Window
-    values: Floats | None
-    known: Known
-
-
 class Rows(NamedTuple):
-    """Finished rows of a scene.
+    """Finished rows of a scene, or the part of them that is finished.
 
     Attributes:
         start: first row.
-        values: shape (class, rows, width); 0 where nothing is known.
-        known: shape (rows, width), true where at least one window knew the pixel.
+        values: probabilities of the pixels, shape (class, rows, cols): float32 0..1, or uint8
+            with 255 for certain; 0 where nothing is known.
+        known: shape (rows, cols), true where the scene holds data.
+        col: first column.
     """
 
     start: int
-    values: Floats
+    values: NDArray[Any]
     known: Known
+    col: int = 0
 
 
 def cover(height: int, width: int, *, window_px: int, overlap_px: int) -> list[Window]:
@@ -58,10 +47,7 @@ def cover(height: int, width: int, *, window_px: int, overlap_px: int) -> list[W
     Raises:
         ValueError: if the scene is empty or the overlap is not from 0 to window_px - 1.
     """
-    if min(height, width) < 1:
-        raise ValueError(f"a scene of {height} x {width} pixels has no window")
-    if not 0 <= overlap_px < window_px:
-        raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
+    _check(min(height, width), window_px, overlap_px)
     rows, cols = (_starts(length, window_px, overlap_px) for length in (height, width))
     return [Window(r, c, window_px, window_px) for r, c in itertools.product(rows, cols)]
 
@@ -96,73 +82,48 @@ def shared_window(first: Window, second: Window) -> Window:
     return Window(row, col, height, width)
 
 
-def taper(window_px: int) -> Floats:
-    """Return the weights with which a window enters the blend, shape (window_px, window_px).
+def spread_starts(length: int, *, window_px: int, overlap_px: int) -> list[int]:
+    """Return where windows along one side of a scene start: evenly, from edge to edge.
 
-    A Hann window sampled at pixel centres: close to 1 in the middle, small at the edge where a
-    network sees half of its surroundings, and above 0 everywhere.
-    """
-    hann = np.sin(np.pi * (np.arange(window_px) + 0.5) / window_px) ** 2
-    return np.outer(hann, hann).astype(np.float32)
-
-
-def blend(pieces: Iterable[Piece], *, classes: int, height: int, width: int) -> Iterator[Rows]:
-    """Blend overlapping windows into a scene, and give out rows as soon as they are final.
-
-    Only the rows that the open row of windows touches are held in memory.
-
-    Args:
-        pieces: the windows of `cover`, in its order.
-        classes: length of the first axis of the values.
-        height: rows of the scene; what a window knows beyond them is left out.
-        width: columns of the scene.
+    There are as many as in `cover`, but all overlap alike, by `overlap_px` or a little more: no
+    pixel is predicted more often than another, and no two windows share nearly all they show.
 
     Raises:
-        ValueError: if a window starts above the one before it.
+        ValueError: as for `cover`.
     """
-    open_rows: _OpenRows | None = None
-    for piece in pieces:
-        if open_rows is None:
-            open_rows = _OpenRows(classes, piece.window.height, width)
-        if piece.window.row < open_rows.start:
-            raise ValueError(f"{piece.window} comes after row {open_rows.start} was reached")
-        if piece.window.row > open_rows.start:
-            yield open_rows.finish(piece.window.row - open_rows.start)
-        open_rows.add(piece)
-    if open_rows is not None:
-        yield open_rows.finish(height - open_rows.start)
+    _check(length, window_px, overlap_px)
+    last = max(length - window_px, 0)
+    gaps = math.ceil(last / (window_px - overlap_px))
+    return [0, *(number * last // gaps for number in range(1, gaps + 1))]
 
 
-class _OpenRows:
-    """Weighted sums of the rows that later windows may still touch."""
+def blend_weights(starts: Sequence[int], *, window_px: int) -> Floats:
+    """Return the weights with which windows along one side of a scene are blended.
 
-    def __init__(self, classes: int, height: int, width: int) -> None:
-        self.start = 0
-        self._sums = np.zeros((classes, height, width), dtype=np.float32)
-        self._weights = np.zeros((height, width), dtype=np.float32)
-        self._taper = taper(height)
+    Hann windows sampled at pixel centres, divided by their sum at every pixel: a window counts
+    most in its middle and little at its edge, where a network sees half of its surroundings. Of
+    two sides, the weight of a pixel is the product.
 
-    def add(self, piece: Piece) -> None:
-        if piece.values is None:
-            return
-        col = piece.window.col
-        cols = min(piece.window.width, self._weights.shape[1] - col)
-        weights = self._taper * piece.known
-        self._sums[:, :, col : col + cols] += (piece.values * weights)[:, :, :cols]
-        self._weights[:, col : col + cols] += weights[:, :cols]
+    Args:
+        starts: first pixel of each window, rising; together they cover the side.
+        window_px: length of a window.
 
-    def finish(self, rows: int) -> Rows:
-        """Give out the upper rows and move down by as many."""
-        weights = self._weights[:rows]
-        known = weights > 0
-        values = self._sums[:, :rows].copy()
-        np.divide(values, weights, out=values, where=known)
-        finished = Rows(self.start, values, known)
-        self.start += rows
-        for kept in (self._sums, self._weights[np.newaxis]):
-            kept[:, :-rows] = kept[:, rows:].copy()
-            kept[:, -rows:] = 0
-        return finished
+    Returns:
+        Shape (window, pixel of the window); the weights of each pixel of the scene add up to 1.
+    """
+    places = np.asarray(starts)[:, np.newaxis] + np.arange(window_px)
+    hann = np.sin(np.pi * (np.arange(window_px) + 0.5) / window_px) ** 2
+    sums = np.zeros(starts[-1] + window_px)
+    for start in starts:
+        sums[start : start + window_px] += hann
+    return (hann / sums[places]).astype(np.float32)
+
+
+def _check(length: int, window_px: int, overlap_px: int) -> None:
+    if length < 1:
+        raise ValueError(f"a side of {length} pixels has no window")
+    if not 0 <= overlap_px < window_px:
+        raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
 
 
 def _starts(length: int, window_px: int, overlap_px: int) -> list[int]:

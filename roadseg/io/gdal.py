@@ -1,5 +1,6 @@
 """GDAL: open rasters to read or write them; what goes wrong becomes one clear line."""
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -28,7 +29,8 @@ _NO_RASTERS = {
     b"<html": "a web page",
     b"version https://git-lfs": "a pointer of Git LFS",
 }
-_IN_MEMORY_BYTES = 2**24  # of pixels: a raster of no more is made in memory
+CACHE_BYTES = 2**26  # of blocks that GDAL holds, at least
+IN_MEMORY_BYTES = 2**24  # of pixels: a raster of no more is made in memory
 
 
 @contextmanager
@@ -47,13 +49,40 @@ def open_raster(
     """
     if not is_virtual(path) and not path.exists():
         raise DataError(f"{path} does not exist")
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
+            yield seen
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one line what is wrong with a raster that cannot be read inside the block.
+
+    Raises:
+        DataError: if so.
+    """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
-                yield seen
+        yield
     except RasterioIOError as error:
         raise DataError(f"{path}: {_unreadable(path, error)}") from error
+
+
+def keep_blocks(source: rasterio.DatasetReader, rows: int) -> None:
+    """Let GDAL hold the blocks of so many rows of a raster, so that none is read twice in a row.
+
+    By itself it holds 5 % of the memory of the machine. This is for the whole process.
+
+    Args:
+        source: the raster, as wide as it is.
+        rows: that are read before the next ones.
+    """
+    height, width = source.block_shapes[0]
+    blocks = (math.ceil(rows / height) + 1) * math.ceil(source.width / width)
+    pixel = sum(np.dtype(dtype).itemsize for dtype in source.dtypes)
+    needed = blocks * height * width * pixel
+    with rasterio.Env(GDAL_CACHEMAX=max(CACHE_BYTES, needed)):
+        pass  # GDAL keeps this beyond the block
 
 
 def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:
@@ -81,7 +110,7 @@ def open_new(path: Path, **profile: Any) -> Iterator[Any]:  # noqa: ANN401 - ras
     """
     pixels = profile["height"] * profile["width"] * profile["count"]
     try:
-        if pixels * np.dtype(profile["dtype"]).itemsize <= _IN_MEMORY_BYTES:
+        if pixels * np.dtype(profile["dtype"]).itemsize <= IN_MEMORY_BYTES:
             with MemoryFile() as memory:
                 with memory.open(**profile) as target:
                     yield target

@@ -10,8 +10,8 @@ import rasterio
 from numpy.typing import NDArray
 from pyproj import CRS
 from rasterio._err import CPLE_BaseError
+from rasterio.io import MemoryFile
 from rasterio.shutil import copy as copy_raster
-from rasterio.windows import Window
 
 from roadseg.core.extraction import CERTAIN
 from roadseg.core.grid import Grid
@@ -19,11 +19,20 @@ from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import Rows
 from roadseg.errors import DataError
 from roadseg.io.files import whole, write_error
-from roadseg.io.gdal import new_profile, open_new, open_raster
+from roadseg.io.gdal import CACHE_BYTES, IN_MEMORY_BYTES, open_raster
 from roadseg.io.masks import CONTENT_TAG, KEY_TAG, SPEED_BINS, bins_of, bins_tags
 from roadseg.io.rasters import read_grid
+from roadseg.io.strips import Strips
 from roadseg.io.tiff import require_written
 
+_COG = {  # probabilities compress well; a higher level costs twice the time for 5 % less room
+    "driver": "COG",
+    "compress": "deflate",
+    "level": "1",
+    "predictor": "2",
+    "overview_resampling": "average",
+    "bigtiff": "if_safer",
+}
 _MASK_VALUES = 7  # integer rasters of others with no larger value are masks
 
 
@@ -51,14 +60,18 @@ def write_probability(
     *,
     bins: SpeedBins,
     key: str,
-    tags: dict[str, str],
+    tags: Mapping[str, str],
 ) -> None:
-    """Write a probability raster as a Cloud Optimized GeoTIFF, some rows at a time.
+    """Write a probability raster as a Cloud Optimized GeoTIFF, as its rows come.
+
+    They are kept as strips in a hidden folder beside the file until it is whole, so that a
+    process that is killed, or whose disk is full, loses at most what it was at: the next one
+    goes on with the rows that `probability_strips` lists as missing.
 
     Args:
         path: file to write.
-        rows: from top to bottom: the first row, probabilities 0..1 as (band, row, col), and
-            which pixels hold data as (row, col).
+        rows: what is missing of the raster, from left to right and top to bottom; probabilities
+            are uint8 with 255 for certain, or 0..1.
         grid: where the pixels lie.
         bins: the speed bins that all bands but the last stand for; they name the bands.
         key: digest of all that the raster is made from, for `read_key`.
@@ -67,20 +80,23 @@ def write_probability(
     Raises:
         OutputError: if the file cannot be written in whole (a full disk).
     """
-    plain = path.with_name(f".rows-{path.name}")
-    profile = new_profile(grid, count=len(bins.band_names), dtype="uint8")
-    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), whole(path) as partial:
-        try:
-            with open_new(plain, **profile, compress="lzw", bigtiff="if_safer") as target:
-                for first, values, valid in rows:
-                    area = Window(0, first, grid.width, values.shape[1])
-                    target.write(np.rint(values * CERTAIN).astype(np.uint8), window=area)
-                    target.write_mask(valid, window=area)
-                target.descriptions = bins.band_names
-                target.update_tags(**tags, **bins_tags(bins), **{KEY_TAG: key})
-            _copy_as_cog(plain, partial)
-        finally:
-            plain.unlink(missing_ok=True)
+    strips = probability_strips(path, grid, bins=bins, key=key)
+    strips.remove_others()
+    tags = {**tags, **bins_tags(bins), KEY_TAG: key}
+    with whole(path) as partial:
+        strips.write(_in_bytes(Rows(*given)) for given in rows)
+        if strips.missing:
+            raise ValueError(f"{path}: no rows {strips.missing[0]} were given")
+        with strips.described(grid, names=bins.band_names, tags=tags) as (source, draft):
+            _copy_as_cog(source, draft)
+            draft.replace(partial)
+    strips.remove()
+
+
+def probability_strips(path: Path, grid: Grid, *, bins: SpeedBins, key: str) -> Strips:
+    """Return the strips in which a probability raster is kept while it is made."""
+    bands = len(bins.band_names)
+    return Strips.beside(path, key, height=grid.height, width=grid.width, bands=bands)
 
 
 def read_key(path: Path) -> str | None:
@@ -129,11 +145,23 @@ def read_probability(
 
 
 def _copy_as_cog(source: Path, target: Path) -> None:
+    """Copy the strips of a raster; a small one in memory, see `open_new`."""
+    is_small = sum(strip.stat().st_size for strip in source.parent.glob("*.raw")) <= IN_MEMORY_BYTES
     try:
-        copy_raster(source, target, driver="COG", compress="deflate", predictor="2")
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, GDAL_CACHEMAX=CACHE_BYTES):
+            if not is_small:
+                copy_raster(source, target, **_COG)
+            else:
+                with MemoryFile(ext=".tif") as memory:
+                    copy_raster(source, memory.name, **_COG)
+                    target.write_bytes(memory.getbuffer())
     except CPLE_BaseError as error:
         raise write_error(target, " ".join(str(error).split())) from error
     require_written(target)
+
+
+def _in_bytes(rows: Rows) -> Rows:
+    return rows._replace(values=_as_bytes(rows.values))
 
 
 def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
@@ -156,6 +184,8 @@ def _certain(claim: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+    if values.dtype == np.uint8:
+        return values
     if values.dtype.kind == "f":
         values = np.rint(np.nan_to_num(values) * CERTAIN)
     return np.asarray(np.clip(values, 0, CERTAIN), dtype=np.uint8)

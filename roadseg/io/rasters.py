@@ -1,9 +1,11 @@
 """Rasters: what a scene is, and its pixels by window, sampled, or thinned."""
 
 import math
+import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import rasterio
@@ -15,7 +17,15 @@ from roadseg.core.grid import Grid
 from roadseg.core.sampling import PLACES, spread_windows
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
-from roadseg.io.gdal import area, is_masked, open_raster, require_whole, valid_pixels
+from roadseg.io.gdal import (
+    area,
+    is_masked,
+    keep_blocks,
+    open_raster,
+    reading,
+    require_whole,
+    valid_pixels,
+)
 from roadseg.io.georeference import place_of
 
 LEAST_SIDE_PX = 32  # of a scene; the network halves windows five times
@@ -132,6 +142,44 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     """
     with open_raster(facts.path, facts.grid, nodata=_meaningless(facts)) as source:
         return _read(source, facts, window=area(window))
+
+
+class OpenScene:
+    """A scene held open, for reading many windows from any number of threads.
+
+    Each thread has the file open for itself, as GDAL wants it, until the scene is closed.
+    """
+
+    def __init__(self, facts: RasterFacts, *, rows: int) -> None:
+        """Name a scene, and of how many rows the windows are that are read side by side."""
+        self._facts, self._rows = facts, rows
+        self._own = threading.local()
+        self._opened = ExitStack()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Begin; files are opened when they are needed."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close all files."""
+        self._opened.close()
+
+    def read(self, window: Window) -> Read:
+        """Read a window, as `read_window`."""
+        # a file takes with it the environment that it was opened in; this one stays in its thread
+        with reading(self._facts.path), rasterio.Env():
+            if not hasattr(self._own, "source"):
+                self._own.source = self._open()
+            return _read(self._own.source, self._facts, window=area(window))
+
+    def _open(self) -> rasterio.DatasetReader:
+        facts = self._facts
+        with self._lock:
+            opened = open_raster(facts.path, facts.grid, nodata=_meaningless(facts))
+            source = self._opened.enter_context(opened)
+        keep_blocks(source, self._rows)
+        return source
 
 
 def read_valid(facts: RasterFacts, window: Window | None = None) -> NDArray[np.bool_]:

@@ -25,6 +25,7 @@ _LABELS = (  # of what a folder holds the first kind counts; other data is often
     (".json",),
     MASK_SUFFIXES,
 )
+_LIST = ".txt"
 _PACKED = (".gz", ".zip", ".pbf")
 _NETWORKS = {"s3": "vsis3", "gs": "vsigs", "az": "vsiaz", "oss": "vsioss", "swift": "vsiswift"}
 _ARCHIVES = ("/vsizip/", "/vsitar/", "/vsi7z/", "/vsirar/")
@@ -35,11 +36,13 @@ def find_images(patterns: Iterable[str]) -> dict[str, Path]:
     """Find scenes and give each a name: its file name, or with its folder's where two are alike.
 
     Args:
-        patterns: files, folders, globs, addresses such as `s3://bucket/a.tif`, or GDAL paths
-            such as `/vsizip//data/x.zip/a.tif`.
+        patterns: files, folders, globs, addresses such as `s3://bucket/a.tif`, GDAL paths such
+            as `/vsizip//data/x.zip/a.tif`, or lists of such: `list.txt`, or `@` before a file
+            of any other name, with one to a line, relative to the list, and comments after #.
 
     Raises:
-        DataError: if a pattern finds nothing, or if two scenes would have one name.
+        DataError: if a pattern finds nothing, a list cannot be read, or two scenes would have
+            one name.
     """
     return name_images(image_paths(patterns))
 
@@ -48,9 +51,10 @@ def image_paths(patterns: Iterable[str]) -> list[Path]:
     """Find images, as `find_images`, without a name for each.
 
     Raises:
-        DataError: if a pattern finds nothing.
+        DataError: if a pattern finds nothing, or a list cannot be read.
     """
-    return _find(patterns, _IMAGES, what="images", setting="imagery.images")
+    each = [one for pattern in patterns for one in _unlisted(pattern)]
+    return _find(each, _IMAGES, what="images", setting="imagery.images")
 
 
 def name_images(paths: Collection[Path]) -> dict[str, Path]:
@@ -172,6 +176,27 @@ def _archive(text: str) -> tuple[str, str] | None:
 def _encoded(address: str) -> str:
     place, mark, query = address.partition("?")
     return quote(place).replace("//", "%2F%2F") + quote(mark + query, safe="")
+
+
+def _unlisted(pattern: str) -> list[str]:
+    """Return what a list of paths names; any other pattern as it is."""
+    path = source_path(pattern.removeprefix("@"))
+    is_list = path.suffix.lower() == _LIST and path.is_file()
+    if is_virtual(path) or not (is_list or pattern.startswith("@")):
+        return [pattern]
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path}: not a readable list of images ({error}); write a path a line"
+        ) from error
+    entries = [text for line in lines if (text := line.strip()) and not text.startswith("#")]
+    if not entries:
+        raise DataError(f"{path}: the list names no images, expected one path a line")
+    return [
+        text if text.startswith(("/", "~")) or "://" in text else str(path.parent / text)
+        for text in entries
+    ]
 
 
 def _find(

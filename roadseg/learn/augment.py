@@ -2,7 +2,8 @@
 
 import os
 import random
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -17,33 +18,33 @@ _TURNS = 8  # and flips of a square
 _COLOURS = 3  # hue and saturation need red, green and blue
 
 Bytes = NDArray[np.uint8]
+Kind = Literal["turns", "warp", "colour"]
+
+KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
 
 class Augmenter:
     """Random changes of a window that leave its roads true; built once, for any number of bands.
 
-    All eight turns and flips; rotation by up to 30 degrees with scale 0.85 to 1.15, where the
-    image is mirrored at its border and the mask ignores what it cannot know; brightness,
-    contrast and gamma; hue and saturation if there are three bands.
+    "turns": all eight turns and flips. "warp": rotation by up to 30 degrees with scale 0.85 to
+    1.15, where the image is mirrored at its border and the mask ignores what it cannot know.
+    "colour": brightness, contrast and gamma; hue and saturation if there are three bands.
     """
 
-    def __init__(self, bands: int) -> None:
-        """Build the chain of changes for windows of so many bands."""
+    def __init__(self, bands: int, kinds: Collection[Kind] = KINDS) -> None:
+        """Build the chain of changes of some kinds for windows of so many bands."""
+        self._turns = _TURNS if "turns" in kinds else 1
         colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _COLOURS else []
-        self._chain = A.Compose(
-            [
-                _RotateAndScale(
-                    rotate=(-30, 30),
-                    scale=(0.85, 1.15),
-                    keep_ratio=True,
-                    border_mode=cv2.BORDER_REFLECT_101,
-                    p=0.75,
-                ),
-                A.RandomBrightnessContrast(0.2, 0.2, p=0.5),
-                A.RandomGamma((80, 125), p=0.3),
-                *colours,
-            ]
+        warp = _RotateAndScale(
+            rotate=(-30, 30),
+            scale=(0.85, 1.15),
+            keep_ratio=True,
+            border_mode=cv2.BORDER_REFLECT_101,
+            p=0.75,
         )
+        light = [A.RandomBrightnessContrast(0.2, 0.2, p=0.5), A.RandomGamma((80, 125), p=0.3)]
+        chain = [warp] * ("warp" in kinds) + (light + colours) * ("colour" in kinds)
+        self._chain = A.Compose(chain)
 
     def __call__(self, image: Bytes, mask: Bytes, *, seed: int) -> tuple[Bytes, Bytes]:
         """Change a window; the same seed makes the same changes.
@@ -58,7 +59,7 @@ class Augmenter:
         generator = random.Random(seed)  # noqa: S311 - not a secret
         numbers = np.random.default_rng(seed)
         self._chain.set_random_state(numbers, generator)
-        turns = int(numbers.integers(_TURNS))
+        turns = int(numbers.integers(self._turns))
         *bands, mask = (_turned(plane, turns) for plane in (*image, mask))
         changed = self._chain(image=np.stack(bands, axis=-1), mask=mask)
         bands_first = np.ascontiguousarray(changed["image"].transpose(2, 0, 1))

@@ -3,19 +3,20 @@
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roadseg.core.masks import IGNORE
 from roadseg.core.scaling import Scaling
-from roadseg.core.windows import Known, Window
+from roadseg.learn.checkpoints import Checkpoint
 from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel
-from roadseg.learn.inference import predict_windows
+from roadseg.learn.engines import open_engine
+from roadseg.learn.inference import predict_parts
 from roadseg.learn.learner import Learner, Sharing, new_learner, recipe_optimizer
 from roadseg.learn.losses import loss_of, loss_sums
 from roadseg.learn.models import build_model
@@ -79,7 +80,7 @@ def inference_rate(
     batches: int,
     rounds: int,
 ) -> Rate:
-    """Compare tiled inference with a bare loop over as many windows in memory.
+    """Compare tiled inference with the same engine over as many windows in memory.
 
     Args:
         recipe: the model.
@@ -92,40 +93,36 @@ def inference_rate(
         batches: of a round.
         rounds: of each, in turns, after one of each that is not counted.
     """
-    device = device.in_inference
+    model = _model(recipe, bands, bins, device).eval()
+    engine = open_engine(
+        Checkpoint(model, {"scaling": asdict(_scaling(bands))}),
+        Path(),
+        name="eager" if device.compiler is None else "inductor",
+        device=device,
+        window_px=window_px,
+        batch_size=batch_size,
+        windows=batches * batch_size,
+    )
     windows, stride = batches * batch_size, window_px - overlap_px
     image = np.random.default_rng(0).integers(0, _VALUES, (bands, window_px, window_px), np.uint8)
     known = np.ones((window_px, window_px), dtype=bool)
-    model = _model(recipe, bands, bins, device).eval()
-    scaling = _scaling(bands)
-
-    def read(_: Window) -> tuple[NDArray[np.uint8], Known]:
-        return image, known
 
     def scene() -> None:
-        for _ in predict_windows(
-            model,
-            read,
+        for _ in predict_parts(
+            engine,
+            lambda _: (image, known),
             classes=bins + 1,
             height=window_px,
             width=window_px + (windows - 1) * stride,
-            window_px=window_px,
             overlap_px=overlap_px,
-            batch_size=batch_size,
-            scaling=scaling,
-            device=device,
         ):
             pass
 
-    batch = torch.from_numpy(np.stack([image] * batch_size)).float().sub(127).div(64)
-    fast = device.compile(device.for_inference(model))
+    batch = torch.from_numpy(np.stack([image] * batch_size))
 
-    @torch.inference_mode()
     def bare() -> None:
         for _ in range(batches):
-            with device.autocast():
-                logits = fast(device.to(batch))
-            logits.float().sigmoid().cpu()
+            engine.run(batch).cpu()
 
     return rates({"roadseg": scene, "bare": bare}, windows=windows, rounds=rounds, device=device)
 

@@ -1,7 +1,7 @@
 """Chips as training data: random augmented windows to learn from, a fixed cover to validate on."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from roadseg.core.windows import Window, cover
 from roadseg.errors import DataError
 from roadseg.io.masks import read_mask
 from roadseg.io.rasters import RasterFacts, read_window
-from roadseg.learn.augment import Augmenter
+from roadseg.learn.augment import KINDS, Augmenter, Kind
 
 _CELL_PX = 32  # side of the squares of a chip that may or may not hold a road
 
@@ -64,6 +64,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         windows_per_chip: int,
         road_share: float,
         seed: int,
+        augment: Collection[Kind] = KINDS,
         skeletons: bool = False,
     ) -> None:
         """Get ready to draw windows.
@@ -75,6 +76,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
             road_share: share of the windows that are placed on a road, 0..1; the others may
                 lie anywhere.
             seed: decides all that is random.
+            augment: kinds of changes, see `Augmenter`.
             skeletons: whether skeletons are needed as well.
         """
         self._chips = list(chips)
@@ -83,7 +85,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         self._road_share = road_share
         self._seed = seed
         self._skeletons = skeletons
-        self._augment = Augmenter(len(self._chips[0].scene.bands))
+        self._augment = Augmenter(len(self._chips[0].scene.bands), augment)
         self._road_cells: dict[int, NDArray[np.int64]] = {}  # by chip, as they are needed
 
     def __len__(self) -> int:

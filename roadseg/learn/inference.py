@@ -1,103 +1,297 @@
-"""Inference: a network over a scene, window by window, in the memory of one row of windows."""
+"""Inference: an engine over a scene, window by window, in the memory of the rows still open."""
 
-from collections.abc import Callable, Iterator
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from roadseg.core.scaling import Scaling
-from roadseg.core.windows import Floats, Known, Piece, Rows, Window, blend, cover
-from roadseg.learn.devices import Device
-from roadseg.learn.models import Normalise, check_batch, check_window
+from roadseg.core.extraction import CERTAIN
+from roadseg.core.windows import Known, Rows, Window, blend_weights, spread_starts
+from roadseg.learn.engines import Engine
 
-Reader = Callable[[Window], tuple[NDArray[np.uint8], Known]]
+Image = NDArray[np.uint8]
+Reader = Callable[[Window], tuple[Image, Known]]
+
+_READERS = 4  # threads that read windows, at most: one for every four that compute
+_BATCHES_AHEAD = 2  # read, and waiting for the network
 
 
-def predict_windows(
-    model: nn.Module,
+class _Item(NamedTuple):
+    """A window: the numbers of its row and column of windows, its pixels, which hold data."""
+
+    row: int
+    col: int
+    image: Image
+    known: Known
+
+
+class _Part(NamedTuple):
+    """Finished pixels: first row and column, values (row, col, class), which hold data."""
+
+    row: int
+    col: int
+    values: Tensor
+    known: Known
+
+
+def predict_rows(
+    engine: Engine,
     reader: Reader,
     *,
     classes: int,
     height: int,
     width: int,
-    window_px: int,
     overlap_px: int,
-    batch_size: int,
-    scaling: Scaling,
-    device: Device,
+    rows: range | None = None,
 ) -> Iterator[Rows]:
-    """Predict the probabilities of a scene, and give out rows as soon as they are final.
+    """Predict the probabilities of a scene, and give out its rows from top to bottom.
 
-    Windows without a valid pixel are not shown to the network.
+    As `predict_parts`, but in whole rows, as float32 0..1: for scenes that fit into memory.
+    """
+    scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
+    parts = itertools.chain.from_iterable(_predict(engine, reader, scene, torch.clone))
+    for start, group in itertools.groupby(parts, key=lambda part: part.row):
+        _, _, values, known = zip(*group, strict=True)
+        joined = torch.cat(values, dim=1).permute(2, 0, 1).cpu().numpy()
+        yield Rows(start, joined, np.concatenate(known, axis=1))
+
+
+def predict_parts(
+    engine: Engine,
+    reader: Reader,
+    *,
+    classes: int,
+    height: int,
+    width: int,
+    overlap_px: int,
+    rows: range | None = None,
+) -> Generator[Rows, None, None]:
+    """Predict the probabilities of a scene of any size, and give out what is finished at once.
+
+    Windows are read ahead in threads; those without a valid pixel are not shown to the network.
+    Only the rows that two rows of windows share are held in memory. What is given out does not
+    depend on `rows`, bit for bit, as long as the engine treats each window of a batch alike.
 
     Args:
-        model: from normalised windows to logits; it is moved to the device, in evaluation mode.
-        reader: reads a window in whole, also where it reaches beyond the scene: scaled bands,
-            uint8 (band, row, col), and which pixels hold data, (row, col).
-        classes: number of logits that the model gives for each pixel.
+        engine: takes batches of one size; the last one is filled up by repeating a window.
+        reader: reads a window in whole, also where it reaches beyond the scene, from any
+            thread: scaled bands, uint8 (band, row, col), and which pixels hold data, (row, col).
+        classes: number of probabilities that the engine gives for each pixel.
         height: rows of the scene.
         width: columns of the scene.
-        window_px: side of the windows, a multiple of 32.
-        overlap_px: overlap of neighbouring windows.
-        batch_size: windows shown to the network at once.
-        scaling: mean and standard deviation of the bands.
-        device: where the network runs.
+        overlap_px: overlap of neighbouring windows, at least.
+        rows: rows of the scene to give out; None is all of them.
 
     Yields:
-        Rows from top to bottom: the first row, probabilities 0..1 as float32 (class, row, col),
-        0 where there is no data, and which pixels hold data.
-
-    Raises:
-        ConfigError: if the networks cannot work on windows of this size.
+        From left to right and top to bottom: probabilities, uint8 with 255 for certain, 0 where
+        there is no data, and which pixels hold data.
     """
-    device = device.in_inference
-    check_window(window_px)
-    check_batch(
-        model.eval(), in_channels=len(scaling.mean), window_px=window_px, batch_size=batch_size
+    scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
+    launched: list[_Part] = []
+    with closing(_predict(engine, reader, scene, _as_bytes)) as batches:
+        for parts in batches:
+            yield from map(_fetched, launched)  # while the device is at work on the next
+            launched = parts
+    yield from map(_fetched, launched)
+
+
+def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -> int:
+    """Return how many windows a scene is predicted in."""
+    sides = (
+        spread_starts(length, window_px=window_px, overlap_px=overlap_px)
+        for length in (height, width)
     )
-    fast = device.for_inference(device.to(model).eval())
-    network = device.compile(device.to(nn.Sequential(Normalise(scaling), fast)).eval())
-    windows = cover(height, width, window_px=window_px, overlap_px=overlap_px)
-    pieces = _predict(network, device, map(reader, windows), windows, batch_size)
-    yield from blend(pieces, classes=classes, height=height, width=width)
+    rows, cols = map(len, sides)
+    return rows * cols
+
+
+def seconds_per_window(engine: Engine, *, bands: int) -> float:
+    """Return about how long an engine takes for a window, by a batch of nothing after another."""
+    batch = torch.zeros(engine.batch_size, bands, *[engine.window_px] * 2, dtype=torch.uint8)
+    engine.run(batch).cpu()
+    begun = time.perf_counter()
+    engine.run(batch).cpu()
+    return (time.perf_counter() - begun) / engine.batch_size
+
+
+def share_cores(processes: int) -> None:
+    """Let networks compute on this process's part of the cores that several share."""
+    if processes > 1:
+        torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+
+
+class _Side:
+    """The windows along one side of a scene."""
+
+    def __init__(self, length: int, window_px: int, overlap_px: int) -> None:
+        self.starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px)
+        self.weights = torch.from_numpy(blend_weights(self.starts, window_px=window_px))
+        ends = [*self.starts[1:], length]
+        self.finished = [end - start for start, end in zip(self.starts, ends, strict=True)]
+
+
+class _Scene:
+    """Weighted sums of the pixels of a scene that later windows may still touch.
+
+    Each row of windows is summed on its own, from left to right, and added to the rows above it.
+    So no pixel depends on where the first row of windows lay.
+    """
+
+    def __init__(
+        self,
+        window_px: int,
+        overlap_px: int,
+        *,
+        classes: int,
+        size: tuple[int, int],
+        rows: range | None,
+    ) -> None:
+        self._rows, self._cols = (_Side(length, window_px, overlap_px) for length in size)
+        self._wanted = rows or range(size[0])
+        self._classes = classes
+        self._window_px = window_px
+        self._depth = window_px - min(self._rows.finished[:-1], default=window_px)
+        self._below: Tensor | None = None  # of the rows of windows so far, (row, col, class)
+        self._right: Tensor | None = None  # of the windows of this row so far, alike
+        self._summed: Tensor | None = None  # of the window in hand, alike
+
+    def windows(self) -> Iterator[tuple[int, int, Window]]:
+        """Give the windows that touch the rows wanted, with their numbers of row and column."""
+        size = self._window_px
+        for row, top in enumerate(self._rows.starts):
+            if top < self._wanted.stop and top + size > self._wanted.start:
+                for col, left in enumerate(self._cols.starts):
+                    yield row, col, Window(top, left, size, size)
+
+    @torch.inference_mode()
+    def add(self, item: _Item, values: Tensor | None, finish: Callable[[Tensor], Tensor]) -> _Part:
+        """Add the probabilities of a window, (class, row, col), None where it has no data.
+
+        Returns:
+            What no later window changes, of the rows wanted, made of a tensor that is used again.
+        """
+        top, left = self._rows.starts[item.row], self._cols.starts[item.col]
+        height, width = self._rows.finished[item.row], self._cols.finished[item.col]
+        first = max(top, self._wanted.start)
+        kept = slice(first - top, max(min(top + height, self._wanted.stop), first) - top)
+        known = item.known[kept, :width]
+        if values is None:
+            self._skip(left, width)
+            return _Part(first, left, finish(torch.zeros(*known.shape, self._classes)), known)
+        summed = self._sum_up(item, values)[:, :width]
+        if self._depth:
+            self._carry(summed, left, height)
+        found = summed[kept]
+        if not known.all():
+            found = found * torch.from_numpy(known).to(found.device)[..., None]
+        return _Part(first, left, finish(found), known)
+
+    def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
+        """Weigh a window, and add what the windows to its left have for its columns."""
+        if self._summed is None:
+            shape = (self._window_px, self._window_px, self._classes)
+            self._summed = torch.empty(shape, device=values.device)
+        weights = torch.outer(self._rows.weights[item.row], self._cols.weights[item.col])
+        weights = weights.to(values.device)[..., None]
+        torch.mul(values.permute(1, 2, 0), weights, out=self._summed)
+        if self._right is not None:
+            self._summed[:, : self._right.shape[1]] += self._right
+        self._right = None
+        if item.col + 1 < len(self._cols.starts):
+            self._right = self._summed[:, self._cols.finished[item.col] :].clone()
+        return self._summed
+
+    def _carry(self, summed: Tensor, left: int, height: int) -> None:
+        """Add what the rows of windows above have, and keep what the next one may change."""
+        if self._below is None:
+            size = (self._depth, sum(self._cols.finished), self._classes)
+            self._below = torch.zeros(size, device=summed.device)
+        below = self._below[:, left : left + summed.shape[1]]
+        summed[: self._depth] += below
+        shared = min(self._window_px - height, self._depth)
+        below[:shared] = summed[height : height + shared]
+        below[shared:] = 0
+
+    def _skip(self, left: int, width: int) -> None:
+        """Forget what others have for the pixels of a window: they hold no data."""
+        self._right = None
+        if self._below is not None:
+            self._below[:, left : left + width] = 0
 
 
 def _predict(
-    network: nn.Module,
-    device: Device,
-    images: Iterator[tuple[NDArray[np.uint8], Known]],
-    windows: list[Window],
-    batch_size: int,
-) -> Iterator[Piece]:
-    """Predict windows in their order; those without data pass through unseen."""
-    waiting: list[Piece] = []
-    batch: list[NDArray[np.uint8]] = []
-    for window, (image, valid) in zip(windows, images, strict=True):
-        waiting.append(Piece(window, None, valid))
-        if valid.any():
-            batch.append(image)
-        if len(batch) == batch_size or not batch:
-            yield from _fill_in(waiting, _probabilities(network, device, batch))
-            waiting, batch = [], []
-    yield from _fill_in(waiting, _probabilities(network, device, batch))
+    engine: Engine, reader: Reader, scene: _Scene, finish: Callable[[Tensor], Tensor]
+) -> Generator[list[_Part], None, None]:
+    """Predict windows in their order, and give out after every batch what is finished."""
+    with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
+        for batch in _batches(items, engine.batch_size):
+            found = iter(_run(engine, [item.image for item in batch if item.known.any()]))
+            parts = [
+                scene.add(item, next(found) if item.known.any() else None, finish) for item in batch
+            ]
+            yield [part for part in parts if part.known.size]
 
 
-def _fill_in(waiting: list[Piece], probabilities: list[Floats]) -> Iterator[Piece]:
-    found = iter(probabilities)
-    for piece in waiting:
-        yield piece._replace(values=next(found)) if piece.known.any() else piece
+def _run(engine: Engine, images: list[Image]) -> Tensor | tuple[()]:
+    if not images:
+        return ()
+    filled = images + images[-1:] * (engine.batch_size - len(images))
+    return engine.run(torch.from_numpy(np.stack(filled)))
+
+
+def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
+    """Put windows together of which so many hold data; those at the start that hold none alone."""
+    batch: list[_Item] = []
+    filled = 0
+    for item in items:
+        batch.append(item)
+        filled += bool(item.known.any())
+        if filled in (0, size):
+            yield batch
+            batch, filled = [], 0
+    if batch:
+        yield batch
+
+
+def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, None, None]:
+    """Read windows in threads, neighbours in the same one, and give them out in their order."""
+
+    def read(windows: tuple[tuple[int, int, Window], ...]) -> list[_Item]:
+        return [_Item(row, col, *reader(window)) for row, col, window in windows]
+
+    threads = max(1, min(_READERS, torch.get_num_threads() // 4))
+    waiting: deque[Future[list[_Item]]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="reader")
+    try:
+        for windows in _chunks(scene.windows(), size):
+            waiting.append(pool.submit(read, windows))
+            if len(waiting) >= _BATCHES_AHEAD + threads:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _chunks(
+    windows: Iterator[tuple[int, int, Window]], size: int
+) -> Iterator[tuple[tuple[int, int, Window], ...]]:
+    while chunk := tuple(itertools.islice(windows, size)):
+        yield chunk
 
 
 @torch.inference_mode()
-def _probabilities(
-    network: nn.Module, device: Device, images: list[NDArray[np.uint8]]
-) -> list[Floats]:
-    if not images:
-        return []
-    batch: Tensor = device.to(torch.from_numpy(np.stack(images)))
-    with device.autocast():
-        logits = network(batch)
-    device.mark()
-    return list(logits.float().sigmoid().cpu().numpy())
+def _as_bytes(values: Tensor) -> Tensor:
+    return (values * CERTAIN).round_().to(torch.uint8)
+
+
+def _fetched(part: _Part) -> Rows:
+    return Rows(part.row, part.values.permute(2, 0, 1).cpu().numpy(), part.known, part.col)

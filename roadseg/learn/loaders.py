@@ -45,6 +45,7 @@ class TrainingBatches:
             windows_per_chip=recipe.windows_per_chip,
             road_share=recipe.road_share,
             seed=recipe.seed,
+            augment=recipe.augment,
             skeletons=recipe.loss.needs_skeletons,
         )
         self._accumulate = recipe.accumulate

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from roadseg.learn.augment import KINDS, Kind
 from roadseg.learn.losses import LossWeights
 
 _MAY_CHANGE = ("epochs", "patience")
@@ -21,6 +22,7 @@ class Recipe:
         window_px: side of the windows, a multiple of 32.
         windows_per_chip: training windows drawn from each chip an epoch.
         road_share: share of the windows that are placed on a road.
+        augment: kinds of random changes of the windows: turns, warp, colour.
         batch_size: windows whose gradients a process computes at once.
         accumulate: batches whose gradients are added up for a step.
         epochs: passes over the chips.
@@ -46,6 +48,7 @@ class Recipe:
     window_px: int = 512
     windows_per_chip: int = 8
     road_share: float = 0.75
+    augment: tuple[Kind, ...] = KINDS
     batch_size: int = 8
     accumulate: int = 1
     epochs: int = 30

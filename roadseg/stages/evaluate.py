@@ -7,27 +7,21 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.core.cleaning import merge_chains
 from roadseg.core.clipping import clip_graph
-from roadseg.core.extraction import CERTAIN, find_graph
 from roadseg.core.graph_metrics import apls
-from roadseg.core.graphs import RoadGraph, graph_from_lines
-from roadseg.core.masks import BACKGROUND, IGNORE
-from roadseg.core.pixel_metrics import Counts, count_pixels
-from roadseg.core.roads import Roads, roads_on
+from roadseg.core.graphs import RoadGraph
+from roadseg.core.pixel_metrics import Counts
 from roadseg.core.scaling import Scaling
-from roadseg.core.speeds import KPH_PER_MPH
-from roadseg.core.travel import add_travel
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.files import whole
 from roadseg.io.graphs import read_graph
-from roadseg.io.mask_labels import is_mask_file
 from roadseg.io.masks import read_mask
 from roadseg.io.pictures import draw_comparison
 from roadseg.io.probabilities import Probability, read_probability
 from roadseg.io.rasters import read_preview
 from roadseg.io.records import StageRecord, read_json, read_key, read_summary
-from roadseg.scenes import read_labels, scene_facts
+from roadseg.scenes import scene_facts
+from roadseg.scoring import RouteScore, count_roads, mean_apls, reference_graph
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
 
@@ -81,6 +75,11 @@ class ChipScore:
     reference_km: float
     predicted_km: float
 
+    @property
+    def has_roads(self) -> bool:
+        """Whether there are roads on either side."""
+        return self.reference_km + self.predicted_km > 0
+
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on the fold held out."""
@@ -123,48 +122,25 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     probability = read_probability(path, gsd_m=config.imagery.gsd_m)
-    roads = None
-    if not is_mask_file(scene.labels):
-        roads = read_labels(scene.labels, config.labels).roads
-    if roads is None or roads.has_areas:
-        reference = _traced(config, read_probability(mask, gsd_m=config.imagery.gsd_m))
-    else:
-        on_scene, _ = roads_on(probability.grid, roads)
-        reference = _of_lines(on_scene)
     return _Scene(
         mask=read_mask(mask),
         probability=probability,
-        reference=reference,
+        reference=reference_graph(config, scene.labels, mask, probability.grid),
         predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
     )
-
-
-def _traced(config: Config, mask: Probability) -> RoadGraph:
-    """Trace the roads of labels that are areas, which have no centreline, as `graph` does."""
-    options = config.graph.model_dump()
-    return find_graph(mask.road, mask.grid, bins=mask.bins, speed_bins=mask.speed_bins, **options)
-
-
-def _of_lines(roads: Roads) -> RoadGraph:
-    speed_kph = roads.speed_mph * KPH_PER_MPH
-    graph = graph_from_lines(roads.shapes, roads.crs, {"speed_kph": speed_kph})
-    return add_travel(graph, graph.attributes["speed_kph"])
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
     row, col, height, width = chip.window
     window = (slice(row, row + height), slice(col, col + width))
-    mask = scene.mask[window]
     area = scene.probability.grid.crop(row, col, height, width).footprint_m
-    reference = merge_chains(clip_graph(scene.reference, area))
-    predicted = merge_chains(clip_graph(scene.predicted, area))
+    reference = clip_graph(scene.reference, area)
+    predicted = clip_graph(scene.predicted, area)
     options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
     return ChipScore(
         chip=chip.name,
-        pixels=count_pixels(
-            (mask != BACKGROUND) & (mask != IGNORE),
-            scene.probability.road[window] >= config.graph.threshold * CERTAIN,
-            mask != IGNORE,
+        pixels=count_roads(
+            scene.mask[window], scene.probability.road[window], threshold=config.graph.threshold
         ),
         apls_length=apls(reference, predicted, weight="length_m", **options).score,
         apls_time=apls(reference, predicted, weight="travel_time_s", **options).score,
@@ -196,7 +172,6 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
 
 def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
     pixels = sum((score.pixels for score in scores), Counts())
-    routed = [score for score in scores if score.reference_km + score.predicted_km > 0]
     return EvaluateSummary(
         fold=fold,
         chips=len(scores),
@@ -205,12 +180,8 @@ def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSu
         precision=pixels.precision,
         recall=pixels.recall,
         f1=pixels.f1,
-        apls_length=_mean([score.apls_length for score in routed]),
-        apls_time=_mean([score.apls_time for score in routed]),
+        apls_length=mean_apls([RouteScore(score.apls_length, score.has_roads) for score in scores]),
+        apls_time=mean_apls([RouteScore(score.apls_time, score.has_roads) for score in scores]),
         reference_km=math.fsum(score.reference_km for score in scores),
         predicted_km=math.fsum(score.predicted_km for score in scores),
     )
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values) if values else 1.0

@@ -1,35 +1,54 @@
-"""predict: road probabilities of scenes. Reads a checkpoint, writes probabilities/<scene>.tif."""
+"""predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
+import itertools
 import logging
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
+from roadseg.cluster import Outcome, each
+from roadseg.core.estimates import about_memory, about_time, predict_memory_mb
 from roadseg.core.scaling import Scaling
-from roadseg.core.windows import Rows, Window
-from roadseg.errors import CheckpointError
+from roadseg.core.speeds import SpeedBins
+from roadseg.errors import DataError, RoadsegError
+from roadseg.fitness import scene_to_predict
 from roadseg.io.chips import read_chips
+from roadseg.io.masks import read_mask_key
+from roadseg.io.mosaic import write_mosaic
 from roadseg.io.probabilities import read_key as read_probability_key
-from roadseg.io.probabilities import write_probability
-from roadseg.io.rasters import RasterFacts, read_facts, read_window
 from roadseg.io.records import StageRecord, file_facts, key_of, read_json, read_key
-from roadseg.io.sources import find_images
+from roadseg.io.road_masks import write_road_mask
+from roadseg.io.sources import find_images, image_paths
+from roadseg.io.strips import require_room
 from roadseg.labels import crs_setting
-from roadseg.learn.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
-from roadseg.learn.devices import Device
-from roadseg.learn.inference import predict_windows
-from roadseg.networks import chosen_device
-from roadseg.settings import Config, ImageryConfig, PredictConfig
+from roadseg.learn.checkpoints import Facts
+from roadseg.learn.inference import count_windows, seconds_per_window
+from roadseg.prediction import (
+    SceneToPredict,
+    Task,
+    Trained,
+    opened,
+    predict_task,
+    read_alike,
+    weights_of,
+)
+from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
 
-_GSD_TOLERANCE = 0.2
+_STRIPS_OF_A_TASK = 2  # each task reads and predicts some rows of windows above it once more
+_ROOM = 1.1  # times the strips: what comes of them packs to a tenth, unless it is full of roads
+_TURNS = 8  # and flips of a window
+_REHEARSED = 400  # windows from which it is worth trying how long one takes
+_WEIGHT_BYTES = 4
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n:.3f}/{total:.3f} km2 [{elapsed}<{remaining}]"
 
 
 @dataclass(frozen=True)
@@ -41,149 +60,288 @@ class PredictSummary:
     scenes: list[str]
     megapixels: float
     folder: str
+    failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Say it in a sentence."""
-        return f"{len(self.scenes)} scenes, {self.megapixels:.1f} megapixels; {self.folder}"
+        skipped = f"; {len(self.failed)} skipped" if self.failed else ""
+        return (
+            f"{len(self.scenes)} scenes, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
+        )
 
 
-def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> PredictSummary:
-    """Predict the scenes of the run: those with chips held out by the fold, or all of them."""
+def run(
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: int,
+    force: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> PredictSummary:
+    """Predict the scenes of the run: those with chips held out by the fold, or all of them.
+
+    A shard is a part of the work: it leaves no record, which is for the command without one.
+    """
+    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
     record = StageRecord(
         workspace.record("predict"),
         settings=config.predict.model_dump(mode="json") | {"fold": fold},
-        inputs=[read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))],
+        inputs=[trained],
     )
-    if not force and (done := record.summary()):
+    if not force and (done := record.summary()) and not done.get("failed"):
         return PredictSummary(**done)
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
-    held_out = {chip.scene for chip in listed.chips if folds[chip.name] == fold}
-    scenes = {
-        scene.name: scene.image
-        for scene in listed.scenes
-        if config.predict.scenes == "all" or scene.name in held_out
-    }
+    scenes = _scenes_of(config, workspace, fold)
+    job = _Job(config, (workspace.checkpoint(fold),), workspace.probabilities)
+    if shard is not None:
+        return job.run(_nth(scenes, shard), force=force)
     record.begin()
-    summary = _predict_all(
-        config,
-        scenes,
-        folder=workspace.probabilities,
-        checkpoint=workspace.checkpoint(fold),
-        force=force,
-    )
+    summary = job.run(scenes, force=force)
     record.finish(asdict(summary))
     return summary
 
 
 def run_images(
-    config: Config, images: Iterable[str], *, checkpoint: Path, output: Path, force: bool = False
+    config: Config,
+    images: Iterable[str],
+    *,
+    checkpoints: Sequence[Path],
+    output: Path,
+    mosaic: str | None = None,
+    force: bool = False,
+    shard: tuple[int, int] | None = None,
 ) -> PredictSummary:
-    """Predict any images with a checkpoint folder, which alone is enough."""
-    found = find_images(images)
-    return _predict_all(config, found, folder=output, checkpoint=checkpoint, force=force)
+    """Predict any images with checkpoint folders, whose probabilities are averaged.
+
+    Args:
+        config: settings of the prediction.
+        images: files, folders or globs.
+        checkpoints: folders of networks that were trained alike.
+        output: folder for the results.
+        mosaic: name of the one scene that all images are adjoining tiles of; None if they are
+            scenes of their own.
+        force: whether to predict again what is there.
+        shard: number of a part, from 1, and number of parts: every so many-th scene only.
+    """
+    if mosaic is None:
+        scenes = find_images(images)
+    else:
+        scenes = {mosaic: output / f"{mosaic}.vrt"}
+        crs = crs_setting(config.imagery.crs, "imagery.crs")
+        write_mosaic(scenes[mosaic], image_paths(images), crs=crs)
+    return _Job(config, tuple(checkpoints), output).run(_nth(scenes, shard), force=force)
 
 
-@dataclass(frozen=True)
-class _Network:
-    checkpoint: Checkpoint
-    device: Device
-    options: PredictConfig
-
-
-def _predict_all(
-    config: Config, scenes: dict[str, Path], *, folder: Path, checkpoint: Path, force: bool
-) -> PredictSummary:
-    loaded = load_checkpoint(checkpoint)
-    device = chosen_device(config.compute)
-    network = _Network(loaded, device, config.predict)
-    options = _pixel_options(config.imagery, loaded)
-    crs = crs_setting(config.imagery.crs, "imagery.crs")
-    facts = {name: read_facts(path, crs=crs, **options) for name, path in scenes.items()}
-    for scene in facts.values():
-        _require_fit(scene, loaded)
-    settings = config.predict.model_dump(mode="json", exclude={"scenes"}) | options
-    for name, scene in facts.items():
-        key = key_of(settings, file_facts([scene.path, checkpoint_path(checkpoint, "best")]))
-        path = folder / f"{name}.tif"
-        if force or read_probability_key(path) != key:
-            _predict(network, scene, path, key)
-    return PredictSummary(
-        checkpoint=str(checkpoint),
-        fold=loaded.facts.get("fold"),
-        scenes=list(scenes),
-        megapixels=sum(scene.grid.height * scene.grid.width for scene in facts.values()) / 1e6,
-        folder=str(folder),
-    )
-
-
-def _pixel_options(imagery: ImageryConfig, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Read pixels as in training; the config adds what the training images did not need."""
-    facts = checkpoint.facts
+def _scenes_of(config: Config, workspace: Workspace, fold: int) -> dict[str, Path]:
+    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    held_out = {chip.scene for chip in listed.chips if folds[chip.name] == fold}
     return {
-        "bands": tuple(facts["bands"]),
-        "gsd_m": facts["resample_m"] or imagery.gsd_m,
-        "nodata": imagery.nodata if facts["nodata"] is None else facts["nodata"],
+        scene.name: scene.image
+        for scene in listed.scenes
+        if config.predict.scenes == "all" or scene.name in held_out
     }
 
 
-def _require_fit(scene: RasterFacts, checkpoint: Checkpoint) -> None:
-    """Refuse pixels that the network has never seen the like of."""
-    known = checkpoint.scaling.ranges
-    if scene.dtype not in known:
-        raise CheckpointError(
-            f"{scene.path}: pixels of {scene.dtype}, but the checkpoint was trained on "
-            f"{' and '.join(known)} (imagery.images); convert the image or train on its like"
+def _nth(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+    number, count = shard or (1, 1)
+    return dict(sorted(scenes.items())[number - 1 :: count])
+
+
+class _Job:
+    """Scenes to predict with some checkpoints, into a folder."""
+
+    def __init__(self, config: Config, checkpoints: tuple[Path, ...], folder: Path) -> None:
+        self._config = config
+        self._folder = folder
+        self._folders = tuple(path.absolute() for path in checkpoints)
+        self._failed: dict[str, str] = {}
+
+    def run(self, images: dict[str, Path], *, force: bool) -> PredictSummary:
+        """Predict all of them that are not there yet."""
+        trained = read_alike(self._folders)
+        scenes = list(self._fitting(images, trained))
+        waiting = [s for s in scenes if force or read_probability_key(s.path) != s.key]
+        for scene in waiting:
+            if force:
+                scene.strips.remove()
+            require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+        self._predict(waiting, windows=sum(map(self._windows, scenes)))
+        done = [scene for scene in scenes if scene.name not in self._failed]
+        for scene in done:
+            self._mask(scene)
+        if not done:
+            first = next(iter(self._failed.values()), "there is none")
+            raise DataError(f"all {len(images)} scenes failed, the first: {first}")
+        return PredictSummary(
+            checkpoint=", ".join(map(str, self._folders)),
+            fold=trained[0].get("fold") if len(trained) == 1 else None,
+            scenes=[scene.name for scene in done],
+            megapixels=sum(s.facts.grid.height * s.facts.grid.width for s in done) / 1e6,
+            folder=str(self._folder),
+            failed=self._failed,
         )
-    trained_m, found_m = float(checkpoint.facts["gsd_m"]), sum(scene.grid.pixel_size_m) / 2
-    if abs(found_m / trained_m - 1) > _GSD_TOLERANCE:
-        logger.warning(
-            "%s: its pixels of %.2f m are not the %.2f m that the checkpoint was trained on",
-            scene.path,
-            found_m,
-            trained_m,
+
+    def _fitting(
+        self, images: dict[str, Path], trained: Sequence[Facts]
+    ) -> Iterator[SceneToPredict]:
+        """Give the scenes that the networks can predict."""
+        options = self._config.predict
+        scaling = Scaling.from_json(trained[0]["scaling"])
+        bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
+        for name, image in images.items():
+            try:
+                facts = scene_to_predict(
+                    image.absolute(),
+                    trained[0],
+                    scaling,
+                    imagery=self._config.imagery,
+                    gsd=options.gsd,
+                )
+            except RoadsegError as error:
+                self._fail(name, error)
+                continue
+            settings = options.model_dump(mode="json", exclude={"scenes", "mask"}) | {
+                "bands": facts.bands,
+                "nodata": facts.nodata,
+                "size": (facts.grid.height, facts.grid.width),
+            }
+            key = key_of(settings, file_facts([image, *map(weights_of, self._folders)]))
+            path = self._folder.absolute() / f"{name}.tif"
+            yield SceneToPredict(name, facts, path, key, bins, _tags(image, trained))
+
+    def _predict(self, scenes: Sequence[SceneToPredict], *, windows: int) -> None:
+        """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
+        compute = self._config.compute
+        pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
+        processes = 1 if compute.scheduler else max(1, min(compute.workers, len(pieces)))
+        here = compute.scheduler is None and processes == 1
+        trained = self._trained(windows, processes)
+        tasks = [Task(*piece, trained) for piece in pieces]
+        if tasks:
+            self._announce(tasks, here=here)
+        left = Counter(task.scene.name for task in tasks)
+        total = sum(task.km2 for task in tasks)
+        with tqdm(total=total, desc="predict", disable=None, leave=False, bar_format=_BAR) as bar:
+            work = partial(predict_task, told=bar.update) if here else predict_task
+            for outcome in each(work, tasks, workers=processes, scheduler=compute.scheduler):
+                task = tasks[outcome.index]
+                left[task.scene.name] -= 1
+                if not here:
+                    bar.update(task.km2)
+                self._end(task, outcome, is_last=not left[task.scene.name])
+        opened.cache_clear()
+
+    def _trained(self, windows: int, processes: int) -> Trained:
+        return Trained(
+            folders=self._folders,
+            stamps=tuple(file_facts(map(weights_of, self._folders))),
+            options=self._config.predict,
+            compute=self._config.compute,
+            windows=windows * (_TURNS if self._config.predict.tta else 1),
+            processes=processes,
         )
 
+    def _windows(self, scene: SceneToPredict) -> int:
+        options, grid = self._config.predict, scene.facts.grid
+        sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
+        return count_windows(grid.height, grid.width, **sides)
 
-def _predict(network: _Network, scene: RasterFacts, path: Path, key: str) -> None:
-    checkpoint, grid = network.checkpoint, scene.grid
-    rows = predict_windows(
-        checkpoint.model,
-        lambda window: _read(scene, window, checkpoint.scaling),
-        classes=checkpoint.bins.count + 1,
-        height=grid.height,
-        width=grid.width,
-        window_px=network.options.window_px,
-        overlap_px=network.options.overlap_px,
-        batch_size=network.options.batch_size,
-        scaling=checkpoint.scaling,
-        device=network.device,
+    def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
+        """Say before the start what is to be done, what memory it takes, and here how long."""
+        trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
+        megapixels, km2 = sum(t.pixels for t in tasks) / 1e6, sum(t.km2 for t in tasks)
+        memory = about_memory(max(self._memory_mb(scene) for scene in scenes.values()))
+        parts = [
+            f"{len(scenes)} scenes, {megapixels:.1f} megapixels, {km2:.3f} km2",
+            memory if here else f"{memory} in each process",
+        ]
+        if here and megapixels:
+            engine = opened(trained).engine
+            parts.append(engine.reason)
+            windows = sum(self._windows(scene) * _missing(scene) for scene in scenes.values())
+            if windows >= _REHEARSED:
+                seconds = seconds_per_window(engine, bands=len(tasks[0].scene.facts.bands))
+                parts.append(about_time(seconds * windows))
+        logger.info("to predict: %s", "; ".join(parts))
+
+    def _memory_mb(self, scene: SceneToPredict) -> float:
+        facts, options = scene.facts, self._config.predict
+        weights = sum(weights_of(folder).stat().st_size for folder in self._folders)
+        return predict_memory_mb(
+            width=facts.grid.width,
+            bands=len(facts.bands),
+            band_bytes=np.dtype(facts.dtype).itemsize,
+            classes=len(scene.bins.band_names),
+            window_px=options.window_px,
+            overlap_px=options.overlap_px,
+            batch_size=options.batch_size,
+            parameters=weights // _WEIGHT_BYTES,
+        )
+
+    def _end(self, task: Task, outcome: Outcome[None], *, is_last: bool) -> None:
+        """Finish a scene of which several tasks made the strips, or note why it failed."""
+        try:
+            if outcome.error is not None:
+                raise outcome.error
+            if is_last and not task.is_all and task.scene.name not in self._failed:
+                task.scene.write([])
+        except RoadsegError as error:
+            self._fail(task.scene.name, error)
+
+    def _fail(self, name: str, error: RoadsegError) -> None:
+        if self._config.compute.on_error == "stop":
+            raise error
+        logger.warning("skipped %s: %s", name, error)
+        self._failed.setdefault(name, str(error))
+
+    def _mask(self, scene: SceneToPredict) -> None:
+        """Write the mask of a scene, if it is wanted and not there."""
+        if self._config.predict.mask:
+            threshold = self._config.graph.threshold
+            key = key_of({"threshold": threshold}, [scene.key])
+            path = self._folder / "road_masks" / f"{scene.name}.tif"
+            if read_mask_key(path) != key:
+                write_road_mask(scene.path, path, threshold=threshold, key=key)
+
+
+def _missing(scene: SceneToPredict) -> float:
+    """Return the share of a scene that is not in strips yet."""
+    return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
+
+
+def _pieces(
+    scenes: Iterable[SceneToPredict], *, shared: bool
+) -> Iterator[tuple[SceneToPredict, tuple[range, ...], bool]]:
+    """Cut what is missing of scenes into the work of several processes, or of one.
+
+    Yields:
+        A scene, rows of it, and whether these are all that are missing.
+    """
+    for scene in scenes:
+        missing = scene.strips.missing
+        size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
+        for first in range(0, max(len(missing), 1), size):
+            yield scene, tuple(_joined(missing[first : first + size])), len(missing) <= size
+
+
+def _joined(strips: Sequence[range]) -> Iterator[range]:
+    """Join the rows of strips that follow each other."""
+    start: int | None = None
+    for strip, following in itertools.zip_longest(strips, strips[1:]):
+        start = strip.start if start is None else start
+        if following is None or following.start != strip.stop:
+            yield range(start, strip.stop)
+            start = None
+
+
+def _tags(image: Path, trained: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
+    """Return the provenance that a raster of probabilities keeps."""
+
+    def listed(values: Iterable[Any]) -> str:
+        return ",".join(map(str, values))
+
+    return (
+        ("ROADSEG_SOURCE", image.name),
+        ("ROADSEG_FOLD", listed(facts.get("fold") for facts in trained)),
+        ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
+        ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),
     )
-    tags = {
-        "ROADSEG_SOURCE": scene.path.name,
-        "ROADSEG_FOLD": str(checkpoint.facts.get("fold")),
-        "ROADSEG_EPOCH": str(checkpoint.facts["epoch"]),
-        "ROADSEG_VERSION": str(checkpoint.facts["versions"]["roadseg"]),
-    }
-    with tqdm(total=grid.height, unit="row", desc=path.stem, disable=None, leave=False) as bar:
-        shown = _watched(rows, bar)
-        write_probability(path, shown, grid, bins=checkpoint.bins, key=key, tags=tags)
-
-
-def _watched(rows: Iterable[Rows], bar: "tqdm[NoReturn]") -> Iterator[Rows]:
-    for finished in rows:
-        yield finished
-        bar.update(finished.known.shape[0])
-
-
-def _read(
-    scene: RasterFacts, window: Window, scaling: Scaling
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Read a window in whole; beyond the scene's edge its pixels are mirrored and not valid."""
-    row, col, height, width = window
-    inside = Window(
-        row, col, min(height, scene.grid.height - row), min(width, scene.grid.width - col)
-    )
-    bands, valid = read_window(scene, inside)
-    beyond = ((0, height - inside.height), (0, width - inside.width))
-    mirrored = np.pad(scaling.apply(bands), ((0, 0), *beyond), mode="symmetric")
-    return mirrored, np.pad(valid, beyond)

@@ -124,7 +124,9 @@ def _train(
         recipe=recipe_of(config.train),
         facts={
             "bands": config.imagery.bands or next(iter(scenes.values())).bands,
-            "gsd_m": _median_gsd_m(listed.scenes),
+            "gsd_m": statistics.median(sizes_m := _sizes_m(listed.scenes)),
+            "gsd_range_m": [min(sizes_m), max(sizes_m)],
+            "band_names": _band_names(list(scenes.values())),
             "resample_m": config.imagery.gsd_m,
             "nodata": config.imagery.nodata,
             **facts,
@@ -168,5 +170,11 @@ def _chip(
     return Chip(scenes[chip.scene], workspace.mask(chip.scene), chip.window, scaling)
 
 
-def _median_gsd_m(scenes: tuple[SceneRecord, ...]) -> float:
-    return statistics.median(sum(scene.gsd_m) / 2 for scene in scenes)
+def _sizes_m(scenes: tuple[SceneRecord, ...]) -> list[float]:
+    return [sum(scene.gsd_m) / 2 for scene in scenes]
+
+
+def _band_names(scenes: list[RasterFacts]) -> tuple[str, ...]:
+    """Return the descriptions of the bands if all scenes have the same, else none."""
+    names = {scene.names for scene in scenes}
+    return names.pop() if len(names) == 1 else ()

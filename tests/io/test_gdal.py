@@ -1,17 +1,19 @@
 import os
 import zipfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rasterio
 from affine import Affine
 from pyproj import CRS
 from rasterio.errors import RasterioIOError
 
 from roadseg.core.grid import Grid
 from roadseg.errors import DataError
-from roadseg.io.gdal import new_profile, open_new, open_raster, require_whole
+from roadseg.io import gdal
+from roadseg.io.gdal import keep_blocks, new_profile, open_new, open_raster, require_whole
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
 NOISE = np.random.default_rng(0).integers(0, 255, (1, 64, 64), dtype=np.uint8)
@@ -69,6 +71,28 @@ def test_a_tiff_cut_short_says_so(write_raster, share):
 def test_a_whole_raster_of_any_format_is_whole(write_raster, save_as):
     require_whole(write_raster(NOISE))
     require_whole(save_as(NOISE, "a.png", driver="PNG"))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "rows", "needed"),
+    [
+        ({"blockysize": 1}, 512, 513 * 30000 * 3),
+        ({"tiled": True, "blockxsize": 256, "blockysize": 256}, 512, 3 * 256 * 118 * 256 * 3),
+        ({"tiled": True, "blockxsize": 256, "blockysize": 256}, 32, 0),
+    ],
+    ids=["rows", "tiles", "few"],
+)
+def test_gdal_holds_the_blocks_of_a_row_of_windows(tmp_path, blocks, rows, needed, monkeypatch):
+    kept = []
+    monkeypatch.setattr(gdal.rasterio, "Env", lambda **given: kept.append(given) or nullcontext())
+    size = {"count": 3, "height": 1000, "width": 30000, "dtype": "uint8", "sparse_ok": True}
+    path = tmp_path / "wide.tif"
+    with rasterio.open(path, "w", driver="GTiff", transform=GRID.transform, **size, **blocks):
+        pass
+    with rasterio.open(path) as source:
+        kept.clear()
+        keep_blocks(source, rows)
+    assert kept[-1] == {"GDAL_CACHEMAX": max(2**26, needed)}
 
 
 def test_a_raster_in_an_archive_is_read(write_raster, tmp_path):
@@ -135,7 +159,7 @@ def test_a_raster_is_the_same_whether_it_is_made_in_memory_or_not(tmp_path, heig
     pixels = np.arange(height * 4096).reshape(height, 4096).astype(np.uint8)
     with open_new(tmp_path / "a.tif", **profile, transform=GRID.transform) as target:
         target.write(pixels, 1)
-    monkeypatch.setattr("roadseg.io.gdal._IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr("roadseg.io.gdal.IN_MEMORY_BYTES", 0)
     with open_new(tmp_path / "b.tif", **profile, transform=GRID.transform) as target:
         target.write(pixels, 1)
     assert (tmp_path / "a.tif").read_bytes() == (tmp_path / "b.tif").read_bytes()

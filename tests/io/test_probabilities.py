@@ -2,6 +2,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,12 @@ from roadseg.core.windows import Window
 from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.io import probabilities
 from roadseg.io.masks import bins_tags, write_mask
-from roadseg.io.probabilities import read_key, read_probability, write_probability
+from roadseg.io.probabilities import (
+    probability_strips,
+    read_key,
+    read_probability,
+    write_probability,
+)
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 20, 30)
 VALUES = np.linspace(0, 1, 8 * 600, dtype=np.float32).reshape(8, 20, 30)
@@ -141,14 +147,16 @@ def small_disk(tmp_path):
 NOISE = np.random.default_rng(0).random((8, 150, 150), dtype=np.float32)
 
 
-@pytest.mark.parametrize("pages", [1, 20, 40, 60, 64, 80, 100, 108])
-def test_a_full_disk_is_an_error_and_leaves_nothing_behind(small_disk, pages):
-    folder = small_disk(pages)  # the raster and its draft need 445 kB
+@pytest.mark.parametrize("pages", [1, 20, 48, 54, 80, 90])
+def test_a_full_disk_is_an_error_after_which_the_same_call_goes_on(small_disk, pages):
+    folder = small_disk(pages)  # the strip needs 50 pages, the raster 45
     grid = replace(GRID, height=150, width=150)
     valid = np.ones((150, 150), dtype=bool)
     with pytest.raises(OutputError, match=r"a\.tif: cannot be written: No space left"):
         write(folder / "a.tif", values=NOISE, valid=valid, cut=50, grid=grid)
-    assert list(folder.iterdir()) == []
+    strips = probability_strips(folder / "a.tif", grid, bins=DEFAULT_BINS, key="k1")
+    assert {p.name for p in folder.iterdir()} <= {strips.folder.name}
+    assert (strips.missing == []) == (pages >= 54)
 
 
 def test_a_disk_with_just_enough_room_is_enough(small_disk):
@@ -161,13 +169,57 @@ def test_a_disk_with_just_enough_room_is_enough(small_disk):
 def test_a_raster_cut_short_at_its_close_is_an_error(path, monkeypatch):
     def cut_short(source, target, **options):
         copy(source, target, **options)
-        os.truncate(target, target.stat().st_size - 100)
+        os.truncate(target, Path(target).stat().st_size - 100)
 
     copy = probabilities.copy_raster
+    monkeypatch.setattr(probabilities, "IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(probabilities, "copy_raster", cut_short)
     with pytest.raises(OutputError, match=r"a\.tif: cannot be written"):
         write(path)
-    assert list(path.parent.iterdir()) == []
+    assert not path.exists()
+
+
+def test_a_raster_is_the_same_whether_it_is_made_in_memory_or_not(path, monkeypatch):
+    write(path)
+    in_memory = path.read_bytes()
+    monkeypatch.setattr(probabilities, "IN_MEMORY_BYTES", 0)
+    write(path)
+    assert path.read_bytes() == in_memory
+
+
+@pytest.mark.parametrize(
+    ("epsg", "transform"),
+    [
+        (4326, Affine(1 / 3e5, 0, -117.1, 0, -1 / 3e5, 32.7)),
+        (32611, Affine(0.3, 0, 660000.1, 0, -0.3, 4000000.7)),
+        (32611, Affine.translation(660000.1, 4e6) @ Affine.rotation(31) @ Affine.scale(0.3, -0.3)),
+        (32611, Affine(0.3, 0, 660000.1, 0, 0.3, 4000000.7)),
+    ],
+    ids=["degrees", "metres", "rotated", "south up"],
+)
+def test_the_raster_lies_exactly_where_its_scene_does(path, epsg, transform):
+    write(path, grid=Grid(CRS.from_epsg(epsg), transform, 20, 30))
+    with rasterio.open(path) as source:
+        assert source.transform == transform
+        assert source.crs.to_epsg() == epsg
+
+
+def test_a_large_raster_has_overviews(path):
+    noise = np.random.default_rng(0).integers(0, 255, (3, 600, 1030), dtype=np.uint8)
+    grid = replace(GRID, height=600, width=1030)
+    rows = [(0, noise, np.ones((600, 1030), dtype=bool))]
+    write_probability(path, rows, grid, bins=SpeedBins((50.0,), "km/h"), key="", tags={})
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.read(), noise)
+        assert source.overviews(1) == [2, 4]
+        assert source.block_shapes[0] == (512, 512)
+
+
+def test_a_key_of_markup_and_a_name_of_a_pattern_are_kept(tmp_path):
+    path = tmp_path / "a&b[1].tif"
+    write_probability(path, [(0, VALUES, VALID)], GRID, bins=DEFAULT_BINS, key="<k>", tags={})
+    assert read_key(path) == "<k>"
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_pixels_without_data_are_masked(path):
@@ -182,14 +234,52 @@ def test_only_the_raster_lies_in_its_folder(path):
     assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
 
 
-def test_nothing_is_left_behind_when_the_rows_fail(path):
-    def rows():
-        yield 0, VALUES[:, :5], VALID[:5]
-        raise RuntimeError("out of memory")
+def failing(rows):
+    yield from rows
+    raise RuntimeError("out of memory")
 
+
+def test_nothing_is_left_behind_when_the_first_strip_fails(path):
+    rows = failing([(0, VALUES[:, :5], VALID[:5])])
     with pytest.raises(RuntimeError, match="out of memory"):
-        write_probability(path, rows(), GRID, bins=DEFAULT_BINS, key="k1", tags={})
+        write_probability(path, rows, GRID, bins=DEFAULT_BINS, key="k1", tags={})
     assert list(path.parent.iterdir()) == []
+
+
+TALL = replace(GRID, height=5000)
+TALL_VALUES = np.random.default_rng(1).integers(0, 255, (8, 5000, 30), dtype=np.uint8)
+TALL_ROWS = [
+    (start, TALL_VALUES[:, start : start + 700], np.ones((min(700, 5000 - start), 30), dtype=bool))
+    for start in range(0, 5000, 700)
+]
+
+
+def write_tall(path, rows, key="k1"):
+    write_probability(path, rows, TALL, bins=DEFAULT_BINS, key=key, tags={})
+
+
+def test_after_an_interruption_only_the_missing_rows_are_needed(path):
+    with pytest.raises(RuntimeError, match="out of memory"):
+        write_tall(path, failing(TALL_ROWS[:6]))
+    missing = probability_strips(path, TALL, bins=DEFAULT_BINS, key="k1").missing
+    assert missing == [range(4096, 5000)]
+    write_tall(path, [(4096, TALL_VALUES[:, 4096:], np.ones((904, 30), dtype=bool))])
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.read(), TALL_VALUES)
+    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+
+
+def test_strips_of_another_key_are_removed(path):
+    with pytest.raises(RuntimeError, match="out of memory"):
+        write_tall(path, failing(TALL_ROWS[:6]), key="old")
+    assert [p.name for p in path.parent.iterdir()] == [".strips-a.tif-old"]
+    write_tall(path, TALL_ROWS)
+    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+
+
+def test_rows_that_are_not_given_are_missed(path):
+    with pytest.raises(ValueError, match=r"no rows range\(2048, 4096\) were given"):
+        write_tall(path, TALL_ROWS[:3])
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(path):

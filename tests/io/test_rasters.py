@@ -1,5 +1,6 @@
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.core.grid import Grid
+from roadseg.core.windows import Window
 from roadseg.errors import DataError
+from roadseg.io import rasters
 from roadseg.io.rasters import (
+    OpenScene,
     is_all_valid,
     read_facts,
     read_preview,
@@ -173,6 +177,42 @@ def test_a_window_holds_its_pixels(write_raster):
     values, valid = read_window(read_facts(write_raster(bands=1)), (2, 5, 1, 3))
     assert values.tolist() == [[[85, 86, 87]]]
     assert valid.tolist() == [[True] * 3]
+
+
+@pytest.mark.parametrize("gsd_m", [None, 2])
+def test_an_open_scene_gives_every_thread_the_windows_of_the_scene(write_raster, gsd_m):
+    facts = read_facts(write_raster(shape=(200, 300), nodata=7), gsd_m=gsd_m)
+    windows = [Window(row, col, 30, 40) for row in range(0, 70, 5) for col in range(0, 110, 10)]
+    with OpenScene(facts, rows=30) as scene, ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(scene.read, windows))
+    for window, (values, valid) in zip(windows, found, strict=True):
+        expected = read_window(facts, window)
+        assert np.array_equal(values, expected[0])
+        assert np.array_equal(valid, expected[1])
+
+
+def test_an_open_scene_opens_its_file_once_in_a_thread(write_raster, monkeypatch):
+    opened = []
+    real = rasters.open_raster
+    monkeypatch.setattr(rasters, "open_raster", lambda *a, **b: opened.append(a) or real(*a, **b))
+    with OpenScene(read_facts(write_raster()), rows=10) as scene:
+        opened.clear()
+        for col in range(20):
+            scene.read(Window(0, col, 10, 10))
+    assert len(opened) == 1
+
+
+def test_an_unreadable_block_of_an_open_scene_is_named_in_one_line(write_raster):
+    noise = np.random.default_rng(0).integers(0, 255, (1, 400, 64), dtype=np.uint8)
+    path = write_raster(noise, compress="deflate", blockysize=16)
+    facts = read_facts(path)
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(bytes(5000))
+    with OpenScene(facts, rows=64) as scene:
+        scene.read(Window(0, 0, 32, 64))
+        with pytest.raises(DataError, match=r"scene\.tif: not a readable raster .*; replace it"):
+            scene.read(Window(180, 0, 64, 64))
 
 
 def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):

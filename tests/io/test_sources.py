@@ -85,6 +85,46 @@ def test_a_pattern_that_finds_nothing_is_named(touch, tmp_path, pattern):
     assert str(caught.value).startswith(str(tmp_path / pattern))
 
 
+@pytest.mark.parametrize(("name", "sign"), [("list.txt", ""), ("list.txt", "@"), ("list", "@")])
+def test_a_list_names_images_relative_to_itself(touch, tmp_path, name, sign):
+    touch("in/a.tif", "in/more/b_1.tif", "in/more/b_2.tif", "c.tif", "d#.tif")
+    lines = ["# of this year", "", "a.tif", " more/b_*.tif ", f"{tmp_path}/c.tif", "../d#.tif"]
+    (tmp_path / "in" / name).write_text("\r\n".join(lines), encoding="utf-8-sig")
+    found = find_images([f"{sign}{tmp_path}/in/{name}"])
+    assert list(found) == ["a", "b_1", "b_2", "c", "d#"]
+
+
+def test_a_list_names_addresses(tmp_path):
+    (tmp_path / "list.txt").write_text("s3://bucket/a.tif\n/vsizip//data/x.zip/b.tif\n")
+    assert [str(path) for path in find_images([str(tmp_path / "list.txt")]).values()] == [
+        "/vsis3/bucket/a.tif",
+        "/vsizip/{/data/x.zip}/b.tif",
+    ]
+
+
+def test_what_a_list_names_and_is_not_there_is_told(touch, tmp_path):
+    touch("a.tif")
+    (tmp_path / "list.txt").write_text("a.tif\nb.tif\n")
+    with pytest.raises(DataError, match=r"/b\.tif: no images found there"):
+        find_images([str(tmp_path / "list.txt")])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("list.txt", b"# nothing\n\n", "the list names no images, expected one path a line"),
+        ("@list", b"\xff\xfe\xff", "not a readable list of images"),
+        ("@none", b"", "not a readable list of images .*No such file"),
+    ],
+)
+def test_a_list_that_cannot_be_used_is_refused(tmp_path, monkeypatch, name, content, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.txt").write_bytes(content)
+    (tmp_path / "list").write_bytes(content)
+    with pytest.raises(DataError, match=told):
+        find_images([name])
+
+
 def test_no_pattern_at_all_is_refused():
     with pytest.raises(ConfigError, match=r"imagery\.images is empty, expected at least one path"):
         find_images([])

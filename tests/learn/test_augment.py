@@ -39,6 +39,23 @@ def test_other_seeds_make_other_changes():
     assert len({mask.tobytes() for _, mask in changes(1, range(30))}) > 20
 
 
+@pytest.mark.parametrize(
+    ("kinds", "images"),
+    [((), {1}), (("turns",), {2, 8}), (("warp",), {3, 40}), (("colour",), {3, 40})],
+)
+def test_only_the_kinds_asked_for_change_a_window(kinds, images):
+    augment = Augmenter(1, kinds)
+    image, mask = marked_window(1)
+    found = {augment(image, mask, seed=seed)[0].tobytes() for seed in range(40)}
+    assert min(images) <= len(found) <= max(images)
+
+
+def test_colours_leave_the_mask_alone():
+    augment = Augmenter(3, ["colour"])
+    image, mask = marked_window(3)
+    assert all(np.array_equal(augment(image, mask, seed=seed)[1], mask) for seed in range(20))
+
+
 def test_the_inputs_stay_unchanged():
     image, mask = marked_window(3)
     kept = image.copy(), mask.copy()

@@ -1,24 +1,46 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
 import rasterio
+from affine import Affine
+from pyproj import CRS
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from roadseg import prediction
+from roadseg.cluster import each
 from roadseg.config import load_config
+from roadseg.core.grid import Grid
 from roadseg.core.speeds import DEFAULT_BINS
-from roadseg.errors import CheckpointError, DataError, MissingInputError
+from roadseg.errors import CheckpointError, DataError, MissingInputError, OutputError
+from roadseg.io import probabilities, strips
+from roadseg.io.gdal import new_profile, open_new
+from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import read_probability
 from roadseg.stages import predict
 from roadseg.workspace import Workspace
 
 
-def predict_images(finished, images, output, **imagery):
+def changed(config, section, **values):
+    return config.model_copy(update={section: getattr(config, section).model_copy(update=values)})
+
+
+def predict_images(
+    finished, images, output, *, folders=None, predicting=None, compute=None, **imagery
+):
     config, workspace = finished
-    config = config.model_copy(update={"imagery": config.imagery.model_copy(update=imagery)})
-    checkpoint = workspace.checkpoint(0)
-    return predict.run_images(config, map(str, images), checkpoint=checkpoint, output=output)
+    config = changed(config, "imagery", **imagery)
+    config = changed(config, "predict", **predicting or {})
+    config = changed(config, "compute", **compute or {})
+    folders = folders or [workspace.checkpoint(0)]
+    return predict.run_images(config, map(str, images), checkpoints=folders, output=output)
+
+
+def pixels_of(path):
+    with rasterio.open(path) as source:
+        return source.read()
 
 
 def test_a_probability_raster_has_a_band_for_each_bin_and_one_for_roads(finished):
@@ -60,10 +82,14 @@ def test_an_image_without_georeference_needs_the_size_of_its_pixels(
 
 def change_facts(folder, **changes):
     """Change the facts of a checkpoint, as if it had been trained so."""
+    write_tensors(folder, load_file(folder / "best.safetensors"), **changes)
+
+
+def write_tensors(folder, tensors, **changes):
     path = folder / "best.safetensors"
     with safe_open(path, "pt") as file:
         facts = json.loads(file.metadata()["roadseg"]) | changes
-    save_file(load_file(path), path, metadata={"roadseg": json.dumps(facts)})
+    save_file(tensors, path, metadata={"roadseg": json.dumps(facts)})
 
 
 def test_bands_are_found_by_name_wherever_they_are(finished, make_scene, tmp_path):
@@ -142,13 +168,224 @@ def test_an_image_with_too_few_bands_is_refused(finished, make_scene, tmp_path):
         predict_images(finished, [image], tmp_path / "out")
 
 
-def test_pixels_of_another_size_are_warned_about(finished, make_scene, tmp_path, caplog):
+def test_pixels_of_another_size_are_refused_or_resampled(finished, make_scene, tmp_path):
     image, _ = make_scene(tmp_path, "coarse", gsd_m=1.3)
-    predict_images(finished, [image], tmp_path / "out")
-    assert "pixels of 1.30 m are not the 1.00 m" in caplog.text
+    with pytest.raises(CheckpointError, match=r"pixels of 1\.3 m, but .* 1 m; .* --gsd auto"):
+        predict_images(finished, [image], tmp_path / "out")
+    predict_images(finished, [image], tmp_path / "out", predicting={"gsd": "auto"})
+    assert read_probability(tmp_path / "out/coarse.tif").grid.pixel_size_m == pytest.approx(
+        (1, 1), rel=0.01
+    )
 
 
 def test_predict_before_train_names_train_and_its_fold(city):
     config = load_config(city)
     with pytest.raises(MissingInputError, match=r"run `roadseg train --fold 3` first"):
         predict.run(config, Workspace(config.run), fold=3)
+
+
+@pytest.fixture
+def tall(make_scene, tmp_path, monkeypatch):
+    """Give a scene of four strips."""
+    monkeypatch.setattr(strips, "STRIP_PX", 64)
+    return make_scene(tmp_path, "tall", size_px=230)[0]
+
+
+@pytest.fixture
+def predict_tall(finished, tall, tmp_path):
+    """Give a function that predicts that scene into a folder, and returns the bytes made."""
+
+    def run(name, **options):
+        predict_images(finished, [tall], tmp_path / name, **options)
+        return (tmp_path / name / "tall.tif").read_bytes()
+
+    return run
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Note the rows that are asked of the network."""
+    rows, real = [], prediction.predict_parts
+    note = lambda *a, **b: rows.append(b["rows"]) or real(*a, **b)  # noqa: E731
+    monkeypatch.setattr(prediction, "predict_parts", note)
+    return rows
+
+
+def interrupted_after(strips_done):
+    """Let the network fail as soon as so many strips are there, as if the process was killed."""
+    real = prediction.predict_parts
+
+    def parts(*args, **options):
+        for part in real(*args, **options):
+            if part.start >= 64 * strips_done:
+                raise KeyboardInterrupt
+            yield part
+
+    return parts
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("strips_done", [0, 1, 2])
+def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(
+    predict_tall, asked, monkeypatch, strips_done
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(prediction, "predict_parts", interrupted_after(strips_done))
+        with pytest.raises(KeyboardInterrupt):
+            predict_tall("out")
+    assert predict_tall("out") == predict_tall("straight")
+    assert asked[1:] == [range(64 * strips_done, 230), range(230)]
+
+
+def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, monkeypatch):
+    straight = predict_tall("straight")
+    monkeypatch.setattr(predict, "each", lambda work, tasks, **_: each(work, tasks))
+    assert predict_tall("out", compute={"workers": 2}) == straight
+    assert asked == [range(230), range(128), range(128, 230)]
+
+
+def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall, monkeypatch):
+    straight = predict_tall("straight")
+    with monkeypatch.context() as patch:
+        patch.setattr(probabilities, "_copy_as_cog", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            predict_tall("out")
+    monkeypatch.setattr(prediction, "predict_parts", None)
+    assert predict_tall("out") == straight
+
+
+@pytest.fixture
+def narrow(tmp_path, monkeypatch):
+    """Draw a scene of two strips, each the work of another process."""
+    monkeypatch.setattr(predict, "_STRIPS_OF_A_TASK", 1)
+    noise = np.random.default_rng(0).integers(60, 220, (3, 2100, 64), dtype=np.uint8)
+    grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 2100, 64)
+    path = tmp_path / "narrow.tif"
+    with open_new(path, **new_profile(grid, count=3, dtype="uint8")) as target:
+        target.write(noise)
+    return path
+
+
+def test_a_cluster_gives_the_same_bytes(finished, narrow, make_scene, tmp_path, dask):
+    images = [narrow, make_scene(tmp_path, "small", size_px=70)[0]]
+    predict_images(finished, images, tmp_path / "here")
+    compute = {"scheduler": dask.scheduler_address}
+    predict_images(finished, images, tmp_path / "there", compute=compute)
+    assert sorted(p.name for p in (tmp_path / "there").iterdir()) == ["narrow.tif", "small.tif"]
+    for path in (tmp_path / "there").iterdir():
+        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+
+
+def test_a_scene_that_cannot_be_used_stops_all_or_is_skipped(finished, make_scene, tmp_path):
+    images = [make_scene(tmp_path, "deep", dtype="uint16")[0], make_scene(tmp_path, "plain")[0]]
+    with pytest.raises(CheckpointError, match="pixels of uint16"):
+        predict_images(finished, images, tmp_path / "out")
+    summary = predict_images(finished, images, tmp_path / "out", compute={"on_error": "skip"})
+    assert (summary.scenes, list(summary.failed)) == (["plain"], ["deep"])
+    assert "pixels of uint16" in summary.failed["deep"]
+
+
+def test_a_scene_that_cannot_be_read_to_its_end_is_skipped(finished, tall, make_scene, tmp_path):
+    with rasterio.open(tall) as source:
+        profile = source.profile | {"compress": "deflate", "blockysize": 10}
+    with rasterio.open(tall, "w", **profile) as target:
+        target.write(np.random.default_rng(0).integers(0, 255, (3, 230, 230), dtype=np.uint8))
+    with tall.open("r+b") as file:
+        file.seek(tall.stat().st_size // 2)
+        file.write(bytes(3000))
+    images = [tall, make_scene(tmp_path, "plain")[0]]
+    summary = predict_images(finished, images, tmp_path / "out", compute={"on_error": "skip"})
+    assert summary.scenes == ["plain"]
+    assert "tall.tif: not a readable raster" in summary.failed["tall"]
+    assert not (tmp_path / "out/tall.tif").exists()
+
+
+def test_when_all_scenes_fail_there_is_no_result(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "deep", dtype="uint16")
+    with pytest.raises(DataError, match=r"all 1 scenes failed, the first: .* pixels of uint16"):
+        predict_images(finished, [image], tmp_path / "out", compute={"on_error": "skip"})
+
+
+def test_shards_share_the_scenes_and_leave_no_record(finished):
+    config, workspace = finished
+    config = changed(config, "predict", scenes="all")
+    workspace.record("predict").unlink()
+    done = [predict.run(config, workspace, fold=0, shard=(number, 2)).scenes for number in (1, 2)]
+    assert (len(done[0]), len(done[1])) == (3, 2)
+    assert sorted(done[0] + done[1]) == [f"city_{number}" for number in range(5)]
+    assert not workspace.record("predict").exists()
+
+
+def test_several_checkpoints_are_averaged(finished, make_scene, tmp_path):
+    workspace = finished[1]
+    image, _ = make_scene(tmp_path, "here")
+    other = tmp_path / "other"
+    shutil.copytree(workspace.checkpoint(0), other)
+    tensors = load_file(other / "best.safetensors")
+    tensors["model.segmentation_head.0.bias"] += 1
+    write_tensors(other, tensors)
+    found = []
+    for folders in ([workspace.checkpoint(0)], [other], [workspace.checkpoint(0), other]):
+        predict_images(finished, [image], tmp_path / "out", folders=folders)
+        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+    assert np.abs(found[2] - (found[0] + found[1]) / 2).max() <= 1
+    assert np.abs(found[0] - found[1]).mean() > 2
+
+
+def test_checkpoints_that_were_trained_otherwise_are_not_averaged(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "here")
+    other = tmp_path / "other"
+    shutil.copytree(finished[1].checkpoint(0), other)
+    change_facts(other, bands=[3, 2, 1])
+    with pytest.raises(CheckpointError, match=r"trained with bands \[3, 2, 1\], but .* one run"):
+        predict_images(
+            finished, [image], tmp_path / "out", folders=[finished[1].checkpoint(0), other]
+        )
+
+
+def test_turned_windows_are_averaged_on_request(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "here")
+    found = []
+    for tta in (False, True):
+        predict_images(finished, [image], tmp_path / "out", predicting={"tta": tta})
+        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+    assert 0 < np.abs(found[0] - found[1]).mean() < 30
+
+
+def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(
+    finished, make_scene, tmp_path
+):
+    image, _ = make_scene(tmp_path, "here")
+    predict_images(finished, [image], tmp_path / "out")
+    first = (tmp_path / "out/here.tif").stat().st_mtime_ns
+    predict_images(finished, [image], tmp_path / "out", predicting={"mask": True})
+    assert read_mask(tmp_path / "out/road_masks/here.tif").shape == (64, 64)
+    assert (tmp_path / "out/here.tif").stat().st_mtime_ns == first
+
+
+def test_adjoining_tiles_are_one_scene(finished, make_scene, tmp_path):
+    origins = {"west": (660000.0, 4000000.0), "east": (660064.0, 4000000.0)}
+    images = [make_scene(tmp_path, name, origin=origin)[0] for name, origin in origins.items()]
+    config, workspace = finished
+    options = {"checkpoints": [workspace.checkpoint(0)], "output": tmp_path / "out"}
+    for _ in range(2):
+        summary = predict.run_images(config, map(str, images), mosaic="both", **options)
+    assert summary.scenes == ["both"]
+    assert pixels_of(tmp_path / "out/both.tif").shape == (8, 64, 128)
+
+
+def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "_ROOM", 1e12)
+    monkeypatch.setattr(predict, "predict_task", None)
+    with pytest.raises(OutputError, match=r"tall\.tif: making it takes .* GB free; make room"):
+        predict_images(finished, [tall], tmp_path / "out")
+
+
+def test_what_is_to_be_done_is_told_before_the_start(finished, tall, tmp_path, caplog):
+    caplog.set_level("INFO", "roadseg")
+    predict_images(finished, [tall], tmp_path / "out")
+    told = "to predict: 1 scenes, 0.1 megapixels, 0.053 km2; about 1.3 GB; engine eager"
+    assert told in caplog.text

@@ -1,0 +1,1 @@
+"""The commands of roadseg, by what they are about."""

@@ -1,0 +1,90 @@
+"""The commands on configs: init, and config with check, show and schema."""
+
+import importlib
+import json
+from pathlib import Path
+
+import click
+
+from roadseg.commands.making import load, stage
+from roadseg.console import show
+from roadseg.options import CONFIG, JSON, SET
+
+
+@click.command()
+@click.option("--images", multiple=True, required=True, help="Folder, file or glob; repeatable.")
+@click.option("--labels", multiple=True, required=True, help="Folder, file or glob; repeatable.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("roadseg.json"),
+    show_default=True,
+    help="Config file to write.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing config file.")
+@SET
+@JSON
+def init(
+    images: tuple[str, ...],
+    labels: tuple[str, ...],
+    output: Path,
+    assignments: tuple[str, ...],
+    *,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Look at images and road labels, write a config for them.
+
+    \b
+    Example: roadseg init --images images/ --labels roads/
+    """
+    settings = importlib.import_module("roadseg.config").load_config(None, assignments)
+    summary = stage("init").run(images, labels, output, settings=settings, force=force)
+    show(summary, as_json=as_json)
+
+
+@click.group()
+def config() -> None:
+    """Check, show or describe the config.
+
+    \b
+    Example: roadseg config show
+    """
+
+
+@config.command()
+@CONFIG
+@SET
+def check(config_path: Path | None, assignments: tuple[str, ...]) -> None:
+    """Say whether the config can be used, without running anything.
+
+    \b
+    Example: roadseg config check --config roadseg.json
+    """
+    load(config_path, assignments)
+    click.echo("every key and value of the config can be used")
+
+
+@config.command("show")
+@CONFIG
+@SET
+def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
+    """Print the config with every default filled in and every path made absolute.
+
+    Without a config file these are the defaults.
+
+    \b
+    Example: roadseg config show --set train.epochs=3
+    """
+    click.echo(load(config_path, assignments, required=False).model_dump_json(indent=2))
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema: every key with its default, unit and meaning.
+
+    \b
+    Example: roadseg config schema > roadseg.schema.json
+    """
+    models = importlib.import_module("roadseg.settings")
+    click.echo(json.dumps(models.Config.model_json_schema(), indent=2))

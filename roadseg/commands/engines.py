@@ -1,0 +1,92 @@
+"""The commands on trained networks: quantize and export."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from roadseg.commands.making import load, stage, stage_command
+from roadseg.console import show
+from roadseg.options import CONFIG, FOLD, JSON, LAUNCHING, SET, together
+
+if TYPE_CHECKING:
+    from roadseg.settings import Config
+    from roadseg.workspace import Workspace
+
+
+@stage_command(
+    FOLD,
+    click.option(
+        "--engine",
+        "kind",
+        type=click.Choice(["int8", "openvino"]),
+        default="int8",
+        show_default=True,
+        help="PyTorch's Inductor, or OpenVINO (roadseg[openvino]).",
+    ),
+    *LAUNCHING,
+)
+def quantize(
+    config: "Config", workspace: "Workspace", *, force: bool, fold: int, kind: str
+) -> object:
+    """Quantise the network of a fold to INT8, and measure what it costs.
+
+    Calibrated on windows of the training chips, measured on the chips held out; refused where it
+    loses more than the limits in `quantize` of the config.
+
+    \b
+    Examples:
+      roadseg quantize --fold 0
+      roadseg quantize --fold 0 --engine openvino
+    """
+    return stage("quantize").run(config, workspace, fold=fold, engine=kind, force=force)
+
+
+@click.command()
+@together(CONFIG, SET, JSON)
+@click.argument("checkpoint", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["onnx", "openvino", "torch"]),
+    default="onnx",
+    show_default=True,
+    help="ONNX, OpenVINO IR, or a program of torch.export.",
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the export."
+)
+@click.option(
+    "--batch-size", type=click.IntRange(min=1), help="Only for so many windows at once; else any."
+)
+@click.option("--force", is_flag=True, help="Replace an existing export.")
+def export(
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    checkpoint: Path,
+    *,
+    kind: str,
+    output: Path | None,
+    batch_size: int | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the network of a CHECKPOINT for other programs, checked against the original.
+
+    Windows are as large as predict.window_px of the config. Without --output it becomes an
+    engine of the checkpoint, for `roadseg predict --engine`.
+
+    \b
+    Examples:
+      roadseg export run/checkpoints/fold-0 --output city-onnx
+      roadseg export run/checkpoints/fold-0 --format openvino
+    """
+    predict = load(config_path, assignments, required=False).predict
+    module, window_px = stage("export"), predict.window_px
+    wish = {"format": kind, "window_px": window_px, "force": force}
+    if output is not None:
+        summary = module.run(checkpoint, output, batch_size=batch_size, **wish)
+    else:
+        batch_size = batch_size or predict.batch_size
+        summary = module.run_engine(checkpoint, batch_size=batch_size, **wish)
+    show(summary, as_json=as_json)

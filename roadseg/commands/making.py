@@ -1,0 +1,58 @@
+"""A command on a run folder: made of a function that takes config, workspace and options."""
+
+import functools
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from roadseg.console import PARTLY, locked, show
+from roadseg.options import CONFIG, FORCE, JSON, RUN, SET, Command, Option, started, together
+
+if TYPE_CHECKING:
+    from roadseg.settings import Config
+
+
+def stage_command(*options: Option) -> Callable[[Command], click.Command]:
+    """Make a command of a function that takes config, workspace and options, returns a summary."""
+
+    def decorate(function: Command) -> click.Command:
+        @functools.wraps(function)
+        def command(
+            config_path: Path | None,
+            assignments: tuple[str, ...],
+            run_folder: Path | None,
+            *,
+            as_json: bool,
+            **values: Any,  # noqa: ANN401 - the options of this command
+        ) -> None:
+            assignments += started(values)
+            config = load(config_path, assignments, required=not values.get("images"))
+            folder = run_folder or config.run
+            workspace = importlib.import_module("roadseg.workspace").Workspace(folder)
+            with locked(folder, function.__name__, values):
+                summary = function(config, workspace, **values)
+            show(summary, as_json=as_json)
+            if getattr(summary, "failed", None):
+                click.get_current_context().exit(PARTLY)
+
+        return click.command()(together(*options, CONFIG, SET, RUN, FORCE, JSON)(command))
+
+    return decorate
+
+
+def load(
+    config_path: Path | None, assignments: tuple[str, ...], *, required: bool = True
+) -> "Config":
+    """Read the config that a command was given, or that it finds."""
+    module = importlib.import_module("roadseg.config")
+    path = module.find_config(config_path, required=required)
+    return cast("Config", module.load_config(path, assignments))
+
+
+def stage(name: str) -> ModuleType:
+    """Import a stage when it is needed, and not before."""
+    return importlib.import_module(f"roadseg.stages.{name}")

@@ -1,0 +1,174 @@
+"""The commands of the stages: prepare, split, train, predict, graph, evaluate, and run for all."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from roadseg.commands.making import stage, stage_command
+from roadseg.console import say
+from roadseg.options import (
+    DEVICES,
+    FOLD,
+    LAUNCHING,
+    LAUNCHING_SEVERAL,
+    ON_ERROR,
+    OUTPUT,
+    PREDICTING,
+    SCHEDULER,
+    SHARD,
+    WORKERS,
+)
+
+if TYPE_CHECKING:
+    from roadseg.settings import Config
+    from roadseg.workspace import Workspace
+
+
+@stage_command(WORKERS, SCHEDULER, ON_ERROR)
+def prepare(config: "Config", workspace: "Workspace", *, force: bool) -> object:
+    """Make masks, cut scenes into chips, deal them into folds.
+
+    \b
+    Examples:
+      roadseg prepare --set labels.buffer_m=3
+      roadseg prepare --workers 8 --on-error skip
+    """
+    return importlib.import_module("roadseg.pipeline").prepare(config, workspace, force=force)
+
+
+@stage_command()
+def split(config: "Config", workspace: "Workspace", *, force: bool) -> object:
+    """Deal the chips into folds again (prepare ends with this).
+
+    \b
+    Example: roadseg split --set split.method=random
+    """
+    return stage("split").run(config, workspace, force=force)
+
+
+@stage_command(FOLD, *DEVICES, *LAUNCHING_SEVERAL)
+def train(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
+    """Train on all folds but one, and validate on that one.
+
+    An interrupted training continues with the same command.
+
+    \b
+    Examples:
+      roadseg train --fold 0 --set train.epochs=10
+      roadseg train --fold 0 --ncores 16 --allocator auto
+      roadseg train --fold 0 --processes 2
+    """
+    return stage("train").run(config, workspace, fold=fold, force=force)
+
+
+@stage_command(
+    FOLD,
+    click.option(
+        "--checkpoint",
+        "checkpoints",
+        type=click.Path(path_type=Path, file_okay=False),
+        multiple=True,
+        help="Checkpoint folder to predict IMAGES with; several are averaged.",
+    ),
+    OUTPUT,
+    click.option("--mosaic", metavar="NAME", help="IMAGES are adjoining tiles of one scene."),
+    SHARD,
+    *PREDICTING,
+    WORKERS,
+    SCHEDULER,
+    ON_ERROR,
+    *DEVICES,
+    *LAUNCHING,
+    click.argument("images", nargs=-1),
+)
+def predict(
+    config: "Config",
+    workspace: "Workspace",
+    *,
+    force: bool,
+    fold: int,
+    checkpoints: tuple[Path, ...],
+    output: Path | None,
+    mosaic: str | None,
+    shard: tuple[int, int] | None,
+    images: tuple[str, ...],
+) -> object:
+    """Predict roads in the scenes of the run, or in any IMAGES.
+
+    An interrupted prediction continues with the same command.
+
+    \b
+    Examples:
+      roadseg predict --fold 0
+      roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
+      roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
+    """
+    if not _all_or_none(images, checkpoints, output) or (mosaic and not images):
+        msg = "IMAGES, --checkpoint and --output go together, --mosaic with them"
+        raise click.UsageError(msg)
+    module = stage("predict")
+    if output is None:
+        return module.run(config, workspace, fold=fold, force=force, shard=shard)
+    return module.run_images(
+        config,
+        images,
+        checkpoints=list(checkpoints),
+        output=output,
+        mosaic=mosaic,
+        force=force,
+        shard=shard,
+    )
+
+
+@stage_command(OUTPUT, click.argument("images", nargs=-1))
+def graph(
+    config: "Config",
+    workspace: "Workspace",
+    *,
+    force: bool,
+    output: Path | None,
+    images: tuple[str, ...],
+) -> object:
+    """Turn probabilities of the run, or any IMAGES, into road graphs.
+
+    IMAGES are masks or probability rasters.
+
+    \b
+    Examples:
+      roadseg graph
+      roadseg graph --output out mask.tif --set graph.min_spur_m=15
+    """
+    if not _all_or_none(images, output):
+        msg = "IMAGES and --output go together"
+        raise click.UsageError(msg)
+    module = stage("graph")
+    if output is None:
+        return module.run(config, workspace, force=force)
+    return module.run_images(config, images, output=output)
+
+
+@stage_command()
+def evaluate(config: "Config", workspace: "Workspace", *, force: bool) -> object:
+    """Measure pixels and graphs on the chips held out.
+
+    \b
+    Example: roadseg evaluate --json
+    """
+    return stage("evaluate").run(config, workspace, force=force)
+
+
+@stage_command(FOLD, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
+def run(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
+    """Run all stages in order, skipping what has not changed.
+
+    \b
+    Example: roadseg run --config roadseg.json
+    """
+    pipeline = importlib.import_module("roadseg.pipeline")
+    return pipeline.run(config, workspace, fold=fold, force=force, say=say)
+
+
+def _all_or_none(*values: object) -> bool:
+    return len({bool(value) for value in values}) == 1

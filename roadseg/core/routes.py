@@ -1,0 +1,114 @@
+"""Routes: the cheapest ways between places on the edges of a road graph."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from roadseg.core.control_points import ControlPoints
+from roadseg.core.graphs import Floats, Ints, RoadGraph
+
+Weight = Literal["length_m", "travel_time_s"]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """A graph ready for routing.
+
+    Attributes:
+        ends: shape (m, 2), the nodes at which each edge starts and ends.
+        cost: shape (m,), what it costs to drive along each edge, either way.
+        adjacency: shape (n, n), cost of the cheapest edge between two nodes.
+    """
+
+    ends: Ints
+    cost: Floats
+    adjacency: csr_array
+
+    @classmethod
+    def through(cls, graph: RoadGraph, weight: Weight) -> "Routes":
+        """Prepare a graph for routes that are short or fast.
+
+        Raises:
+            ValueError: `weight` is a column that the edges lack, or that is negative or not finite
+                on one of them.
+        """
+        cost = edge_costs(graph, weight)
+        return cls(graph.ends, cost, _adjacency(graph.ends, cost, len(graph.nodes)))
+
+    def costs(self, starts: ControlPoints, goals: ControlPoints) -> Floats:
+        """Return the cost of the cheapest route from each start to each goal.
+
+        Each start becomes a node of its own, joined to both ends of its edge: one search a start.
+
+        Returns:
+            Shape (starts, goals), infinite where there is no route.
+        """
+        leave, arrive = self._to_ends(starts), self._to_ends(goals)
+        nodes = self.adjacency.shape[0]
+        indices = np.arange(nodes, nodes + len(starts))
+        reached = dijkstra(self._joined(starts, leave), indices=indices)
+        ends = self.ends[goals.edge]
+        routes: Floats = np.take(reached, ends[:, 0], axis=1)
+        routes += arrive[:, 0]
+        other = np.take(reached, ends[:, 1], axis=1)
+        other += arrive[:, 1]
+        np.minimum(routes, other, out=routes)
+        start, goal = np.nonzero(starts.edge[:, None] == goals.edge)
+        along = np.abs(leave[start, 0] - arrive[goal, 0])
+        routes[start, goal] = np.minimum(routes[start, goal], along)
+        return routes
+
+    def parts(self, points: ControlPoints) -> Ints:
+        """Number the connected part of the graph that each point is in, shape (k,)."""
+        edges = np.ones(len(self.adjacency.data)), self.adjacency.indices, self.adjacency.indptr
+        _, part = connected_components(csr_array(edges, shape=self.adjacency.shape))
+        return np.asarray(part[self.ends[points.edge, 0]], dtype=np.int64)
+
+    def _to_ends(self, points: ControlPoints) -> Floats:
+        """Cost along its edge from each point to both ends, shape (k, 2)."""
+        both = np.column_stack([points.fraction, 1 - points.fraction])
+        return both * self.cost[points.edge, None]
+
+    def _joined(self, starts: ControlPoints, leave: Floats) -> csr_array:
+        """Add a row for each start, with ways to the ends of its edge and none back."""
+        old = self.adjacency
+        size = old.shape[0] + len(starts)
+        rows = old.indptr[-1] + 2 * np.arange(1, len(starts) + 1, dtype=old.indptr.dtype)
+        goals = self.ends[starts.edge].ravel().astype(old.indices.dtype)
+        data = np.concatenate([old.data, leave.ravel()])
+        indices = np.concatenate([old.indices, goals])
+        return csr_array((data, indices, np.concatenate([old.indptr, rows])), shape=(size, size))
+
+
+def edge_costs(graph: RoadGraph, weight: Weight) -> Floats:
+    """Return the cost of each edge, shape (m,); a graph without edges needs no attribute.
+
+    Raises:
+        ValueError: `weight` is a column that the edges lack, or that is negative or not finite on
+            one of them.
+    """
+    if weight == "length_m" or len(graph.lines) == 0:
+        return graph.length_m
+    if weight not in graph.attributes:
+        raise ValueError(f"the edges have no {weight}, only {sorted(graph.attributes)}")
+    cost = np.asarray(graph.attributes[weight], dtype=np.float64)
+    if not np.all((cost >= 0) & np.isfinite(cost)):
+        raise ValueError(f"{weight} must be finite and not negative on every edge")
+    return cost
+
+
+def _adjacency(ends: Ints, cost: Floats, nodes: int) -> csr_array:
+    """Cheapest edge between each two nodes, both ways, shape (nodes, nodes).
+
+    The csr constructor adds up duplicates, so parallel edges are reduced to the cheapest before. It
+    keeps an edge of cost 0 as a stored zero, which scipy's graph routines count as an edge.
+    """
+    start, goal = np.concatenate([ends, ends[:, ::-1]]).T
+    twice = np.concatenate([cost, cost])
+    order = np.lexsort([twice, goal, start])
+    pair = start[order] * nodes + goal[order]
+    first = order[np.unique(pair, return_index=True)[1]]
+    return csr_array((twice[first], (start[first], goal[first])), shape=(nodes, nodes))

@@ -1,0 +1,239 @@
+"""GraphML: read the road graphs that osmnx, networkx, CRESI and we write as such."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import ParseError
+
+import networkx as nx
+import numpy as np
+import shapely
+from networkx.exception import NetworkXError
+from numpy.typing import NDArray
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+from shapely.errors import ShapelyError
+
+from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph
+from roadseg.core.grid import DEGREES, LOCAL_CRS, transformer, utm_epsg
+from roadseg.core.roads import reproject
+from roadseg.errors import DataError
+
+SUFFIXES = (".graphml",)
+
+_KPH_PER_MPH = 1.609344
+_SPEEDS = {  # names of an attribute for speed, and km/h in one of it
+    "speed_kph": 1.0,
+    "inferred_speed_mph": _KPH_PER_MPH,
+    "inferred_speed_mps": 3.6,
+}
+_TIMES = ("travel_time", TRAVEL_TIME)  # osmnx, CRESI
+_LINE = 1  # shapely type id of LineString
+_APART_M = 100.0  # an edge further than this from its nodes is in another CRS
+_NORTH = "N"  # first UTM band of the northern half
+
+Network = Any  # one of the four classes of graph of networkx
+
+
+class _Names(NamedTuple):
+    """Where a file keeps its geometry: attributes of nodes and of edges."""
+
+    x: str
+    y: str
+    line: str
+
+
+_USUAL = _Names("x", "y", "geometry")
+_CRESI = _Names("utm_east", "utm_north", "geometry_utm_wkt")
+
+
+def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
+    """Read the roads of a GraphML file, in metres.
+
+    Nodes have x and y, edges a line as WKT in `geometry`, or none if they are straight. CRESI's UTM
+    coordinates are taken if it wrote them. An edge that is there in both directions, or twice with
+    the same line, is read once; of its attributes speed (as `speed_kph`) and travel time (as
+    `travel_time_s`) are read, if all edges have them.
+
+    Args:
+        path: the file; the CRS is that of the graph's attribute `crs`.
+        crs: CRS to use for a file that names none; without it x and y that can be degrees are
+            taken for longitude and latitude.
+
+    Returns:
+        The graph in its own CRS if that is metric, else in UTM; its edges are sorted by their first
+        nodes in the file.
+
+    Raises:
+        DataError: the file cannot be read, has nodes without x and y or edges with something else
+            than lines, or its nodes and lines are in different CRSs.
+    """
+    network = _read(path)
+    names = _names(network)
+    nodes = _positions(path, network, names)
+    ends, facts = _edges(network)
+    lines = _lines(path, ends, nodes, facts, names.line)
+    source = _crs(path, network, names, nodes, crs)
+    graph = RoadGraph(source, nodes, ends, lines, _attributes(facts))
+    metric = _in_metres(path, graph)
+    _check_ends(path, metric)
+    return _once(metric)
+
+
+def _read(path: Path) -> Network:
+    try:
+        return nx.read_graphml(path, force_multigraph=True)
+    except (OSError, ParseError, NetworkXError, KeyError, ValueError, UnicodeError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "
+            "that it is there and whole"
+        ) from error
+
+
+def _names(network: Network) -> _Names:
+    has_utm = all(_CRESI.x in facts for _, facts in network.nodes(data=True))
+    return _CRESI if has_utm and len(network) else _USUAL
+
+
+def _positions(path: Path, network: Network, names: _Names) -> Floats:
+    found = [(facts.get(names.x), facts.get(names.y)) for _, facts in network.nodes(data=True)]
+    try:
+        nodes = np.array(found, dtype=np.float64).reshape(-1, 2)
+    except (TypeError, ValueError):
+        nodes = np.full((1, 2), np.nan)
+    if not np.isfinite(nodes).all():
+        raise DataError(
+            f"{path}: a graph without geometry: not every node has numbers {names.x} and {names.y}"
+            "; expected the graph of osmnx.save_graphml or the like"
+        )
+    return nodes
+
+
+def _edges(network: Network) -> tuple[Ints, list[Mapping[str, Any]]]:
+    row = {node: row for row, node in enumerate(network.nodes)}
+    found = list(network.edges(data=True))
+    ends = np.array([(row[start], row[goal]) for start, goal, _ in found], dtype=np.int64)
+    return ends.reshape(-1, 2), [facts for *_, facts in found]
+
+
+def _lines(
+    path: Path, ends: Ints, nodes: Floats, facts: list[Mapping[str, Any]], name: str
+) -> Lines:
+    """Return the line of each edge, from its first node to its last."""
+    straight = shapely.linestrings(nodes[ends]) if len(ends) else np.array([], dtype=object)
+    drawn = np.array([edge.get(name) for edge in facts], dtype=object)
+    try:
+        read = shapely.from_wkt(drawn)
+    except (ShapelyError, TypeError) as error:
+        raise DataError(f"{path}: {name} of an edge is no WKT ({error})") from error
+    is_drawn = ~shapely.is_missing(read)
+    kinds = shapely.get_type_id(read[is_drawn])
+    if np.any(kinds != _LINE) or np.any(shapely.is_empty(read)):
+        raise DataError(
+            f"{path}: {name} of an edge is no LineString, expected centrelines of roads"
+        )
+    lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))
+    first = shapely.points(nodes[ends[:, 0]])
+    far = shapely.distance(shapely.get_point(lines, 0), first)
+    is_back = far > shapely.distance(shapely.get_point(lines, -1), first)
+    return np.where(is_back, shapely.reverse(lines), lines)
+
+
+def _crs(path: Path, network: Network, names: _Names, nodes: Floats, given: CRS | None) -> CRS:
+    if names is _CRESI:
+        return _utm(path, network)
+    named = network.graph.get("crs")
+    if named is None:
+        return given or _degrees(path, nodes)
+    legacy = re.search(r"'init':\s*'(\w+:\d+)'", str(named))  # osmnx before 0.11
+    try:
+        return CRS.from_user_input(legacy.group(1) if legacy else named)
+    except CRSError as error:
+        raise DataError(f"{path}: its crs {named!s:.120} is not known") from error
+
+
+def _utm(path: Path, network: Network) -> CRS:
+    zones = {
+        (int(facts.get("utm_zone", 0)), str(facts.get("utm_letter", _NORTH)) >= _NORTH)
+        for _, facts in network.nodes(data=True)
+    }
+    if len(zones) != 1 or not 1 <= min(zones)[0] <= 60:  # noqa: PLR2004 - UTM
+        raise DataError(
+            f"{path}: its nodes are in {len(zones)} UTM zones ({sorted(zones)}), expected one"
+        )
+    ((zone, is_north),) = zones
+    return CRS.from_epsg((32600 if is_north else 32700) + zone)
+
+
+def _degrees(path: Path, nodes: Floats) -> CRS:
+    if np.all(np.abs(nodes) <= [180, 90]):
+        return DEGREES
+    x, y = nodes[0]
+    raise DataError(
+        f"{path}: names no coordinate system, and x {x:.9g}, y {y:.9g} are not degrees; write it "
+        "with a graph attribute crs, such as EPSG:32611"
+    )
+
+
+def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Return the speed and travel time of the edges, as far as all edges have them."""
+    attributes = {}
+    for name, kph in _SPEEDS.items():
+        if "speed_kph" not in attributes and (values := _numbers(facts, name)) is not None:
+            attributes["speed_kph"] = values * kph
+    for name in _TIMES:
+        if TRAVEL_TIME not in attributes and (values := _numbers(facts, name)) is not None:
+            attributes[TRAVEL_TIME] = values
+    return attributes
+
+
+def _numbers(facts: list[Mapping[str, Any]], name: str) -> Floats | None:
+    try:
+        values = np.array([float(edge[name]) for edge in facts], dtype=np.float64)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return values if len(values) and np.isfinite(values).all() else None
+
+
+def _in_metres(path: Path, graph: RoadGraph) -> RoadGraph:
+    if graph.crs.type_name == LOCAL_CRS.type_name:
+        return RoadGraph(LOCAL_CRS, graph.nodes, graph.ends, graph.lines, graph.attributes)
+    is_metric = graph.crs.is_projected and graph.crs.axis_info[0].unit_name == "metre"
+    if is_metric or len(graph.nodes) == 0:
+        return graph
+    middle = (graph.nodes.min(axis=0) + graph.nodes.max(axis=0)) / 2
+    lon, lat = transformer(graph.crs, DEGREES).transform(*middle)
+    if not (np.isfinite(lon) and abs(lat) <= 90):  # noqa: PLR2004 - degrees
+        raise DataError(
+            f"{path}: x {middle[0]:.9g}, y {middle[1]:.9g} is no place on earth in {graph.crs.name}"
+        )
+    utm = CRS.from_epsg(utm_epsg(lon, lat))
+    nodes = np.column_stack(transformer(graph.crs, utm).transform(*graph.nodes.T))
+    lines = reproject(graph.lines, graph.crs, utm)
+    return RoadGraph(utm, nodes, graph.ends, lines, graph.attributes)
+
+
+def _check_ends(path: Path, graph: RoadGraph) -> None:
+    """Refuse lines that do not lie at their nodes."""
+    for side, vertex in ((0, 0), (1, -1)):
+        node = shapely.points(graph.nodes[graph.ends[:, side]])
+        away = shapely.distance(shapely.get_point(graph.lines, vertex), node)
+        if not np.all(away <= _APART_M):
+            raise DataError(
+                f"{path}: the line of an edge is {np.nanmax(away):.0f} m away from its node; "
+                "expected nodes and geometry in one CRS, that of the graph's attribute crs"
+            )
+
+
+def _once(graph: RoadGraph) -> RoadGraph:
+    """Keep one of the edges that join the same nodes by the same line, in either direction."""
+    rows: dict[tuple[int, int, bytes], int] = {}
+    low_high = np.sort(graph.ends, axis=1).tolist()
+    drawings = shapely.to_wkb(shapely.normalize(graph.lines))
+    for row, (low, high) in enumerate(low_high):
+        rows.setdefault((low, high, drawings[row]), row)
+    kept = np.array(list(rows.values()), dtype=np.int64)
+    columns = {name: column[kept] for name, column in graph.attributes.items()}
+    return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)

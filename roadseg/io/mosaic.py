@@ -1,0 +1,255 @@
+"""Mosaics: adjoining images as one scene, in a VRT that names them and holds no pixels."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+import numpy as np
+from pyproj import CRS
+from rasterio.enums import ColorInterp, MaskFlags
+
+from roadseg.core.grid import Grid
+from roadseg.core.windows import Window
+from roadseg.errors import DataError
+from roadseg.io.files import is_virtual, whole
+from roadseg.io.gdal import open_raster, require_whole
+from roadseg.io.georeference import place_of
+from roadseg.io.records import file_facts, key_of
+
+_OFF_PX = 0.01  # that the corners of a tile may lie off the pixels of the first
+_TYPES = {  # as GDAL calls them
+    "uint8": "Byte",
+    "int8": "Int8",
+    "uint16": "UInt16",
+    "int16": "Int16",
+    "uint32": "UInt32",
+    "int32": "Int32",
+    "float32": "Float32",
+    "float64": "Float64",
+}
+_COLOURS = {
+    ColorInterp.gray: "Gray",
+    ColorInterp.red: "Red",
+    ColorInterp.green: "Green",
+    ColorInterp.blue: "Blue",
+    ColorInterp.alpha: "Alpha",
+}
+_TILES_TAG = "ROADSEG_TILES"  # digest of the files: the VRT changes whenever one of them does
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """What the header of an image says.
+
+    Attributes:
+        path: of the image.
+        grid: where its pixels lie.
+        dtypes: type of the pixels of each band.
+        nodata: value of each band that means no data, as text, so that nan equals itself.
+        colours: meaning of each band.
+        names: description of each band.
+        block: rows and columns of its blocks.
+        is_masked: whether it has a mask beside its bands.
+    """
+
+    path: Path
+    grid: Grid
+    dtypes: tuple[str, ...]
+    nodata: tuple[str | None, ...]
+    colours: tuple[ColorInterp, ...]
+    names: tuple[str | None, ...]
+    block: tuple[int, int]
+    is_masked: bool
+
+    @property
+    def has_alpha(self) -> bool:
+        return ColorInterp.alpha in self.colours
+
+
+def write_mosaic(path: Path, images: Sequence[Path], *, crs: CRS | None = None) -> None:
+    """Write adjoining images as one scene: a VRT on the pixels of the first.
+
+    Where they overlap, the last one with data is seen; where there is none, there is no data.
+    Only headers are read. A VRT that is there already and says the same stays as it is, and the
+    size and time of every image are part of what it says.
+
+    Args:
+        path: file to write, *.vrt.
+        images: with one CRS, pixel size, number of bands and type of pixels, and their corners
+            on common pixels; their sizes may differ.
+        crs: coordinate system of images that do not name their own.
+
+    Raises:
+        DataError: if there is no image, or one cannot be read or does not fit the first.
+        OutputError: if the file cannot be written.
+    """
+    if not images:
+        raise DataError(f"{path}: no images to make a mosaic of, expected at least one")
+    tiles = [_read_tile(image, crs) for image in images]
+    for tile in tiles:
+        _require_alike(tile, tiles[0])
+    text = tostring(_vrt(path, tiles), encoding="utf-8")
+    if not path.is_file() or path.read_bytes() != text:
+        with whole(path) as partial:
+            partial.write_bytes(text)
+
+
+def _read_tile(image: Path, crs: CRS | None) -> _Tile:
+    with open_raster(image) as source:
+        require_whole(image)
+        return _Tile(
+            path=image,
+            grid=place_of(image, source, crs=crs, gsd_m=None),
+            dtypes=tuple(source.dtypes),
+            nodata=tuple(None if value is None else f"{value:.17g}" for value in source.nodatavals),
+            colours=tuple(source.colorinterp),
+            names=tuple(source.descriptions),
+            block=source.block_shapes[0],
+            is_masked=source.mask_flag_enums[0] == [MaskFlags.per_dataset],
+        )
+
+
+def _require_alike(tile: _Tile, first: _Tile) -> None:
+    """Check that a tile has the CRS and the bands of the first, and pixels that GDAL mixes."""
+    if tile.grid.crs != first.grid.crs:
+        raise DataError(
+            f"{tile.path}: found {tile.grid.crs.name}, expected {first.grid.crs.name} as in "
+            f"{first.path}; {_warp(first)}"
+        )
+    for found, expected in zip(_kinds(tile), _kinds(first), strict=True):
+        if found != expected:
+            raise DataError(
+                f"{tile.path}: found {found}, expected {expected} as in {first.path}; convert it "
+                "with gdal_translate (-b, -ot, -a_nodata) or leave it out"
+            )
+    if unknown := set(tile.dtypes) - _TYPES.keys():
+        raise DataError(
+            f"{tile.path}: pixels of {unknown.pop()} found, expected one of {', '.join(_TYPES)}; "
+            "convert it with gdal_translate -ot"
+        )
+
+
+def _kinds(tile: _Tile) -> tuple[str, ...]:
+    """Say what the bands of a tile are."""
+    return (
+        f"{len(tile.dtypes)} bands",
+        f"pixels of {' and '.join(dict.fromkeys(tile.dtypes))}",
+        f"nodata {' and '.join(dict.fromkeys(map(str, tile.nodata)))}",
+        "an alpha band" if tile.has_alpha else "no alpha band",
+    )
+
+
+def _place(tile: _Tile, first: _Tile) -> Window:
+    """Return where a tile lies, counted from the first pixel of the first.
+
+    Raises:
+        DataError: if its pixels do not lie on those of the first.
+    """
+    height, width = tile.grid.height, tile.grid.width
+    corners = np.array([[0, 0], [0, width], [height, width], [height, 0]], dtype=np.float64)
+    found = first.grid.to_pixel(tile.grid.to_map(corners))
+    start = found[0].round()
+    if np.abs(found - (start + corners)).max() <= _OFF_PX:
+        return Window(int(start[0]), int(start[1]), height, width)
+    first_corner_off = np.abs(found[0] - start).max()
+    if np.abs(found - found[0] - corners).max() > _OFF_PX:
+        differ = f"pixels of {_pixel_size(tile)}, expected {_pixel_size(first)}"
+    else:
+        differ = f"corners {first_corner_off:.2f} pixels off, expected common pixels"
+    raise DataError(f"{tile.path}: found {differ} as in {first.path}; {_warp(first)}")
+
+
+def _pixel_size(tile: _Tile) -> str:
+    """Return the sides of the pixels in units of the CRS, as gdalwarp takes them."""
+    a, b, _, d, e, _ = tile.grid.transform[:6]
+    return f"{np.hypot(a, d):.12g} {np.hypot(b, e):.12g}"
+
+
+def _warp(first: _Tile) -> str:
+    name = ":".join(first.grid.crs.to_authority() or ["<its CRS>"])
+    return (
+        "bring all images to one grid first: gdalwarp -t_srs "
+        f"{name} -tap -tr {_pixel_size(first)} <it> <new file>"
+    )
+
+
+def _vrt(path: Path, tiles: Sequence[_Tile]) -> Element:
+    """Return the text of the VRT. Source: "VRT -- GDAL Virtual Format" in GDAL's documentation."""
+    first, places = tiles[0], [_place(tile, tiles[0]) for tile in tiles]
+    row, col = min(place.row for place in places), min(place.col for place in places)
+    height = max(place.row + place.height for place in places) - row
+    width = max(place.col + place.width for place in places) - col
+    root = Element("VRTDataset", rasterXSize=str(width), rasterYSize=str(height))
+    SubElement(root, "SRS").text = first.grid.crs.to_wkt()
+    a, b, c, d, e, f = first.grid.crop(row, col, height, width).transform[:6]
+    SubElement(root, "GeoTransform").text = ", ".join(map(repr, map(float, (c, a, b, f, d, e))))
+    tag = SubElement(SubElement(root, "Metadata"), "MDI", key=_TILES_TAG)
+    tag.text = key_of({}, file_facts(tile.path for tile in tiles))
+    inside = [Window(p.row - row, p.col - col, p.height, p.width) for p in places]
+    names = [_name(tile.path, path) for tile in tiles]
+    placed = list(zip(tiles, names, inside, strict=True))
+    for number in range(1, len(first.dtypes) + 1):
+        band = _add_band(root, first, number)
+        for tile, name, window in placed:
+            _add_source(band, tile, name, window, number)
+    if any(tile.is_masked for tile in tiles) or not (any(first.nodata) or first.has_alpha):
+        mask = SubElement(SubElement(root, "MaskBand"), "VRTRasterBand", dataType="Byte")
+        for tile, name, window in placed:
+            _add_source(mask, tile, name, window, None)
+    return root
+
+
+def _add_band(root: Element, first: _Tile, number: int) -> Element:
+    place = number - 1
+    band = SubElement(root, "VRTRasterBand", dataType=_TYPES[first.dtypes[place]], band=str(number))
+    colour = _COLOURS.get(first.colours[place])
+    values = {"Description": first.names[place], "ColorInterp": colour}
+    for key, value in (values | {"NoDataValue": first.nodata[place]}).items():
+        if value:
+            SubElement(band, key).text = value
+    return band
+
+
+def _add_source(band: Element, tile: _Tile, name: str, window: Window, number: int | None) -> None:
+    """Have a band show a band of a tile, or the mask of a tile where `number` is None."""
+    nodata = tile.nodata[number - 1] if number else None
+    is_holey = tile.is_masked or tile.has_alpha
+    source = SubElement(band, "ComplexSource" if nodata or is_holey else "SimpleSource")
+    is_relative = str(int(not is_virtual(tile.path)))
+    SubElement(source, "SourceFilename", relativeToVRT=is_relative).text = name
+    SubElement(source, "SourceBand").text = str(number) if number else "mask,1"
+    _add_properties(source, tile, number)
+    _add_rectangle(source, "SrcRect", window._replace(row=0, col=0))
+    _add_rectangle(source, "DstRect", window)
+    if nodata:
+        SubElement(source, "NODATA").text = nodata
+    if is_holey:
+        SubElement(source, "UseMaskBand").text = "true"
+
+
+def _add_properties(source: Element, tile: _Tile, number: int | None) -> None:
+    """Say what GDAL would otherwise open every tile for."""
+    rows, cols = tile.block
+    SubElement(
+        source,
+        "SourceProperties",
+        RasterXSize=str(tile.grid.width),
+        RasterYSize=str(tile.grid.height),
+        DataType=_TYPES[tile.dtypes[number - 1]] if number else "Byte",
+        BlockXSize=str(cols),
+        BlockYSize=str(rows),
+    )
+
+
+def _add_rectangle(source: Element, name: str, window: Window) -> None:
+    row, col, height, width = map(str, window)
+    SubElement(source, name, xOff=col, yOff=row, xSize=width, ySize=height)
+
+
+def _name(image: Path, path: Path) -> str:
+    """Return how a VRT names an image: relative to its own folder, but for GDAL's paths."""
+    if is_virtual(image):
+        return str(image)
+    return os.path.relpath(image.resolve(), path.parent.resolve())

@@ -1,0 +1,263 @@
+"""Strips: pieces of a raster of bytes, kept beside its place until the last one is there."""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from roadseg.core.grid import Grid
+from roadseg.core.windows import Rows
+from roadseg.errors import OutputError
+
+STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
+
+_HIDDEN = ".strips-"
+_SUFFIX = ".raw"
+_GAPS = ".gaps"  # of an empty file beside a strip in which not all pixels hold data
+_VALID = 255  # of the band behind the others
+_HEADER = """ENVI
+samples = {samples}
+lines = {lines}
+bands = {bands}
+header offset = 0
+data type = 1
+interleave = bip
+byte order = 0
+"""
+_SOURCE = """<SimpleSource>
+<SourceFilename relativeToVRT="1">{name}</SourceFilename><SourceBand>{band}</SourceBand>
+<SourceProperties RasterXSize="{width}" RasterYSize="{rows}" DataType="Byte" \
+BlockXSize="{width}" BlockYSize="1"/>
+<SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{rows}"/>
+<DstRect xOff="0" yOff="{start}" xSize="{width}" ySize="{rows}"/>
+</SimpleSource>
+"""
+
+
+@dataclass(frozen=True)
+class Strips:
+    """The strips of a raster, each a file that is whole if it exists.
+
+    A strip holds the pixels row by row: all bands of the first pixel, 255 or 0 for whether it
+    holds data, then the second pixel (ENVI, interleaved by pixel). Several processes may write
+    strips of one raster at the same time, but not the same strip.
+
+    Attributes:
+        folder: hidden folder beside the raster, named by its file and its key.
+        height: rows of the raster.
+        width: columns.
+        bands: of the raster, without the one that says which pixels hold data.
+    """
+
+    folder: Path
+    height: int
+    width: int
+    bands: int
+
+    @classmethod
+    def beside(cls, path: Path, key: str, *, height: int, width: int, bands: int) -> "Strips":
+        """Name the strips of a raster that is to become the file `path`, and touch none."""
+        return cls(path.with_name(f"{_HIDDEN}{path.name}-{key}"), height, width, bands)
+
+    @property
+    def missing(self) -> list[range]:
+        """The rows of each strip that is not there, from top to bottom."""
+        return [rows for rows in self._all() if not self._path(rows).exists()]
+
+    @property
+    def missing_bytes(self) -> int:
+        """Size of the strips that are not there."""
+        return sum(self._bytes(rows) for rows in self.missing)
+
+    def write(self, parts: Iterable[Rows]) -> None:
+        """Write rows as they come into the strips that they belong to, from left to right.
+
+        A strip for which not all rows come is not kept.
+
+        Raises:
+            OSError: if they cannot be written (a full disk).
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with ExitStack() as stack:
+                opened: dict[int, _OpenStrip] = {}
+                for part in parts:
+                    for rows, piece in self._split(part):
+                        if rows.start not in opened:
+                            strip = _OpenStrip(self._path(rows), rows, self.width, self.bands)
+                            opened[rows.start] = stack.enter_context(strip)
+                        opened[rows.start].write(piece)
+        finally:
+            with suppress(OSError):
+                self.folder.rmdir()  # which only an empty one allows
+
+    @contextmanager
+    def described(
+        self, grid: Grid, *, names: Sequence[str], tags: Mapping[str, str]
+    ) -> Iterator[tuple[Path, Path]]:
+        """Let GDAL see all strips as one raster.
+
+        Args:
+            grid: where the pixels lie.
+            names: descriptions of the bands.
+            tags: metadata of the raster.
+
+        Yields:
+            The file to open, and a name beside it for a draft of what is made of it. When the
+            block ends, only the strips are left.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        path, draft = self.folder / "raster.vrt", self.folder / "draft.tif"
+        try:
+            for rows in self._all():
+                header = _HEADER.format(samples=self.width, lines=len(rows), bands=self.bands + 1)
+                self._path(rows).with_suffix(".hdr").write_text(header)
+            path.write_text(self._vrt(grid, names, tags), encoding="utf-8")
+            yield path, draft
+        finally:
+            for other in self.folder.iterdir():
+                if other.suffix not in (_SUFFIX, _GAPS):
+                    other.unlink()
+
+    def remove(self) -> None:
+        """Remove all strips."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def remove_others(self) -> None:
+        """Remove strips of the same raster with another key."""
+        path, _, key = self.folder.name.rpartition("-")
+        for folder in self.folder.parent.glob(f"{_HIDDEN}*"):
+            name, _, other = folder.name.rpartition("-")
+            if name == path and other != key:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _all(self) -> Iterator[range]:
+        for start in range(0, self.height, STRIP_PX):
+            yield range(start, min(start + STRIP_PX, self.height))
+
+    def _path(self, rows: range) -> Path:
+        return self.folder / f"{rows.start:08d}{_SUFFIX}"
+
+    def _bytes(self, rows: range) -> int:
+        return len(rows) * self.width * (self.bands + 1)
+
+    def _split(self, part: Rows) -> Iterator[tuple[range, Rows]]:
+        """Cut rows at the edges of the strips; give each piece with the rows of its strip."""
+        stop = part.start + part.known.shape[0]
+        for rows in self._all():
+            first, end = max(part.start, rows.start), min(stop, rows.stop)
+            if first < end:
+                kept = slice(first - part.start, end - part.start)
+                yield rows, Rows(first, part.values[:, kept], part.known[kept], part.col)
+
+    def _vrt(self, grid: Grid, names: Sequence[str], tags: Mapping[str, str]) -> str:
+        bands = "".join(
+            f'<VRTRasterBand dataType="Byte" band="{number}">\n'
+            f"<Description>{escape(name)}</Description>\n{self._sources(number)}</VRTRasterBand>\n"
+            for number, name in enumerate(names, 1)
+        )
+        items = "".join(
+            f"<MDI key={quoteattr(key)}>{escape(value)}</MDI>\n" for key, value in tags.items()
+        )
+        place = ", ".join(repr(float(number)) for number in grid.transform.to_gdal())
+        return (
+            f'<VRTDataset rasterXSize="{self.width}" rasterYSize="{self.height}">\n'
+            f"<SRS>{escape(grid.crs.to_wkt())}</SRS>\n<GeoTransform>{place}</GeoTransform>\n"
+            f"<Metadata>\n{items}</Metadata>\n{bands}{self._mask()}</VRTDataset>\n"
+        )
+
+    def _mask(self) -> str:
+        """Return the mask; none where all pixels hold data, as it makes overviews slow."""
+        if not any(self._path(rows).with_suffix(_GAPS).exists() for rows in self._all()):
+            return ""
+        sources = self._sources(self.bands + 1)
+        return (
+            f'<MaskBand>\n<VRTRasterBand dataType="Byte">\n{sources}</VRTRasterBand>\n</MaskBand>\n'
+        )
+
+    def _sources(self, band: int) -> str:
+        return "".join(
+            _SOURCE.format(
+                name=self._path(rows).name,
+                band=band,
+                width=self.width,
+                rows=len(rows),
+                start=rows.start,
+            )
+            for rows in self._all()
+        )
+
+
+class _OpenStrip:
+    """A strip that is being written; it gets its name when its last pixel is there."""
+
+    def __init__(self, path: Path, rows: range, width: int, bands: int) -> None:
+        self._path, self._partial = path, path.with_suffix(".partial")
+        self._rows, self._width, self._bands = rows, width, bands
+        self._left = len(rows) * width
+        self._has_gaps = False
+        self._file: BinaryIO
+
+    def __enter__(self) -> Self:
+        self._file = self._partial.open("wb", buffering=0)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        with suppress(OSError):
+            self._partial.unlink()
+
+    def write(self, part: Rows) -> None:
+        """Write rows of one band after the other as pixels."""
+        pixels = np.empty((*part.known.shape, self._bands + 1), dtype=np.uint8)
+        pixels[..., :-1] = np.moveaxis(part.values, 0, -1)
+        pixels[..., -1] = np.where(part.known, np.uint8(_VALID), np.uint8(0))
+        pixel = self._bands + 1
+        for number, row in enumerate(pixels, part.start - self._rows.start):
+            self._file.seek((number * self._width + part.col) * pixel)
+            _write_all(self._file, row.data.cast("B"))
+        self._left -= part.known.size
+        self._has_gaps |= not part.known.all()
+        if not self._left:
+            self._file.close()
+            if self._has_gaps:
+                self._path.with_suffix(_GAPS).touch()
+            self._partial.replace(self._path)
+
+
+def _write_all(file: BinaryIO, data: memoryview) -> None:
+    """Write bytes to an unbuffered file, which may take only some of them at once."""
+    while data:
+        data = data[file.write(data) :]
+
+
+def require_room(path: Path, needed: int) -> None:
+    """Refuse to begin a file for which its disk clearly has too little room.
+
+    Args:
+        path: file to write.
+        needed: bytes, its drafts included.
+
+    Raises:
+        OutputError: if fewer are free.
+    """
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OutputError(
+            f"{path}: making it takes {needed / 1e9:.2f} GB, but its disk has {free / 1e9:.2f} GB "
+            "free; make room, or choose another place for the output"
+        )

@@ -1,0 +1,186 @@
+"""WktCsv: road lines in pixels of images, as SpaceNet's submissions hold them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import shapely
+from shapely.errors import ShapelyError
+
+from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, graph_from_lines
+from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.errors import DataError
+
+SUFFIXES = (".csv",)
+
+_ID, _WKT = "ImageId", "WKT_Pix"
+_LINES = ("LineString", "MultiLineString")
+_LINE = 1  # shapely type id of LineString
+_SHOWN = 5  # ids in a message
+
+
+@dataclass(frozen=True)
+class PixelRoads:
+    """The road lines of an image.
+
+    Attributes:
+        lines: shape (n,), LineStrings of x (columns, right) and y (rows, down) in pixels; the first
+            pixel reaches from 0 to 1.
+        travel_time_s: shape (n,), seconds for each whole line; None if the file has none.
+    """
+
+    lines: Lines
+    travel_time_s: Floats | None
+
+
+@dataclass(frozen=True)
+class WktCsv:
+    """The images of a file.
+
+    Attributes:
+        path: where it was read from.
+        images: roads by image id, in the order of the file; an image may have none.
+    """
+
+    path: Path
+    images: Mapping[str, PixelRoads]
+
+    def graph(self, image: str, place: Grid | float) -> RoadGraph:
+        """Return the roads of an image as a graph, joined wherever lines share a vertex.
+
+        Args:
+            image: an image id of the file.
+            place: grid of the image, or the ground size of its pixels in metres; then the graph is
+                in a local CRS, with y up.
+
+        Raises:
+            DataError: the file does not have the image, or lies where its grid has no metres.
+        """
+        if image not in self.images:
+            raise DataError(f"{self.path}: has no image {image!r}, only {_some(self.images)}")
+        roads = self.images[image]
+        seconds = roads.travel_time_s
+        attributes = {} if seconds is None else {TRAVEL_TIME: seconds}
+        crs = place.metric_crs if isinstance(place, Grid) else LOCAL_CRS
+        lines = shapely.transform(roads.lines, lambda xy: _metric(xy, place))
+        try:
+            return graph_from_lines(lines, crs, attributes)
+        except ValueError as error:
+            raise DataError(f"{self.path}: image {image}: {error}") from error
+
+    def require_known(self, known: Collection[str], where: str) -> None:
+        """Refuse image ids that the other side of a comparison does not know.
+
+        Args:
+            known: the ids of the other side.
+            where: what that is, for the message.
+
+        Raises:
+            DataError: naming some of them.
+        """
+        unknown = [image for image in self.images if image not in known]
+        if unknown:
+            raise DataError(
+                f"{self.path}: {len(unknown)} of its {len(self.images)} image ids are unknown "
+                f"({_some(unknown)}); expected those of {where}, such as {_some(known)}"
+            )
+
+
+def read_wkt_csv(path: Path) -> WktCsv:
+    """Read a CSV with columns ImageId and WKT_Pix, one line or more of an image in each row.
+
+    LINESTRING EMPTY stands for an image without roads. A column travel_time_s (SpaceNet 5) is read
+    as well; other columns are not. MultiLineStrings are taken apart, their seconds by length.
+
+    Raises:
+        DataError: the file cannot be read, lacks a column or all rows, or has a geometry that is no
+            line, with the row at which that is.
+    """
+    table = _read_table(path)
+    geometries = _geometries(path, table[_WKT])
+    seconds = _seconds(path, table)
+    ids = table[_ID].to_numpy(dtype=object)
+    rows: dict[str, list[int]] = {}
+    for row, image in enumerate(ids):
+        rows.setdefault(image, []).append(row)
+    images = {
+        image: _pixel_roads(geometries, seconds, np.array(own)) for image, own in rows.items()
+    }
+    return WktCsv(path, images)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{path}: cannot be read as CSV ({reason:.200}); expected columns {_ID} and {_WKT}"
+        ) from error
+    missing = [name for name in (_ID, _WKT) if name not in table.columns]
+    if missing:
+        found = ", ".join(map(str, table.columns))
+        raise DataError(f"{path}: no column {missing[0]} found, only {found:.200}")
+    if table.empty:
+        raise DataError(f"{path}: no rows found; an image without roads has LINESTRING EMPTY")
+    return table
+
+
+def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
+    try:
+        found = np.asarray(shapely.from_wkt(text.to_numpy(dtype=object)), dtype=object)
+    except (ShapelyError, TypeError):
+        found = np.array([_parsed(path, row, wkt) for row, wkt in enumerate(text)], dtype=object)
+    kinds = np.array([geometry.geom_type for geometry in found])
+    wrong = np.flatnonzero(~np.isin(kinds, _LINES))
+    if len(wrong):
+        raise DataError(
+            f"{path}: row {wrong[0] + 2} has a {kinds[wrong[0]]} in {_WKT}, expected LineStrings: "
+            "the centrelines of roads"
+        )
+    return found
+
+
+def _parsed(path: Path, row: int, wkt: str) -> shapely.Geometry:
+    try:
+        return shapely.from_wkt(wkt)
+    except (ShapelyError, TypeError) as error:
+        raise DataError(
+            f"{path}: row {row + 2} has {wkt[:60]!r} in {_WKT}, expected a LINESTRING"
+        ) from error
+
+
+def _seconds(path: Path, table: pd.DataFrame) -> Floats | None:
+    if TRAVEL_TIME not in table.columns:
+        return None
+    seconds = pd.to_numeric(table[TRAVEL_TIME], errors="coerce").to_numpy(dtype=np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(seconds) & (seconds >= 0)))
+    if len(wrong):
+        raise DataError(
+            f"{path}: row {wrong[0] + 2} has {table[TRAVEL_TIME].iloc[wrong[0]]!r} in "
+            f"{TRAVEL_TIME}, expected seconds, zero or more"
+        )
+    return seconds
+
+
+def _pixel_roads(geometries: Lines, seconds: Floats | None, rows: Ints) -> PixelRoads:
+    parts, owner = shapely.get_parts(geometries[rows], return_index=True)
+    is_road = (shapely.get_type_id(parts) == _LINE) & (shapely.length(parts) > 0)
+    parts, owner = shapely.force_2d(parts[is_road]), owner[is_road]
+    if seconds is None:
+        return PixelRoads(parts, None)
+    share = shapely.length(parts) / shapely.length(geometries[rows])[owner]
+    return PixelRoads(parts, seconds[rows][owner] * share)
+
+
+def _metric(xy: Floats, place: Grid | float) -> Floats:
+    if isinstance(place, Grid):
+        return place.to_metric(xy[:, ::-1])
+    return np.asarray(xy * [place, -place])
+
+
+def _some(ids: Collection[str]) -> str:
+    shown = ", ".join(list(ids)[:_SHOWN])
+    return f"{shown} ..." if len(ids) > _SHOWN else shown

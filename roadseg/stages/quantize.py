@@ -1,0 +1,314 @@
+"""quantize: a checkpoint as an INT8 engine, if it stays accurate.
+
+Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/engines/<engine>/.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from roadseg.core.cleaning import merge_chains
+from roadseg.core.clipping import clip_graph
+from roadseg.core.extraction import CERTAIN
+from roadseg.core.graphs import RoadGraph
+from roadseg.core.masks import IGNORE
+from roadseg.core.pixel_metrics import Counts, count_pixels
+from roadseg.core.windows import Known, Window
+from roadseg.errors import RoadsegError
+from roadseg.io.chips import ChipList, ChipRecord, read_chips
+from roadseg.io.masks import read_mask
+from roadseg.io.probabilities import Probability
+from roadseg.io.rasters import read_window
+from roadseg.io.records import StageRecord, read_json, read_key
+from roadseg.learn.artefacts import engine_folder, misfit, read_engine_facts, write_facts
+from roadseg.learn.checkpoints import Checkpoint, load_checkpoint
+from roadseg.learn.chips import Chip
+from roadseg.learn.engines import Engine
+from roadseg.learn.inference import predict_rows
+from roadseg.learn.quantisation import Quantised, quantise
+from roadseg.scenes import scene_facts
+from roadseg.scoring import (
+    RouteScore,
+    count_roads,
+    mean_apls,
+    reference_graph,
+    score_routes,
+    traced_graph,
+)
+from roadseg.settings import Config, QuantizeConfig
+from roadseg.workspace import Workspace, require
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What quantisation changes on the chips held out.
+
+    Attributes:
+        mask_iou: of its road mask with that of the float32 network, pixels pooled over all chips.
+        f1: of its pixels with the labels.
+        exact_f1: that of the float32 network.
+        apls: of its graphs with the labels, by length, mean over chips with roads.
+        exact_apls: that of the float32 network.
+    """
+
+    mask_iou: float
+    f1: float
+    exact_f1: float
+    apls: float
+    exact_apls: float
+
+    def misses(self, limits: QuantizeConfig) -> list[str]:
+        """Say which figures miss which limits; a figure at its limit keeps to it."""
+        found = {
+            "mask IoU": (self.mask_iou, limits.min_mask_iou, "at least"),
+            "loss of pixel F1": (self.exact_f1 - self.f1, limits.max_f1_loss, "at most"),
+            "loss of APLS": (self.exact_apls - self.apls, limits.max_apls_loss, "at most"),
+        }
+        return [
+            f"{name} {value:.4f}, expected {word} {limit:g}"
+            for name, (value, limit, word) in found.items()
+            if (value < limit if word == "at least" else value > limit)
+        ]
+
+
+@dataclass(frozen=True)
+class QuantizeSummary:
+    """An INT8 engine, how accurate and how fast it is; see `Accuracy`."""
+
+    fold: int
+    engine: str
+    folder: str
+    chips: int
+    mask_iou: float
+    f1: float
+    exact_f1: float
+    apls: float
+    exact_apls: float
+    windows_per_s: float
+    exact_windows_per_s: float
+    opening_s: float
+
+    def __str__(self) -> str:
+        """Lay it out as a table."""
+        rows = [
+            ("mask IoU", f"{self.mask_iou:.4f}", "1"),
+            ("pixel F1", f"{self.f1:.4f}", f"{self.exact_f1:.4f}"),
+            ("APLS length", f"{self.apls:.4f}", f"{self.exact_apls:.4f}"),
+            ("windows/s", f"{self.windows_per_s:.2f}", f"{self.exact_windows_per_s:.2f}"),
+        ]
+        return "\n".join(
+            [
+                f"{f'fold {self.fold}':<12} {self.engine:>10} {'float32':>10}",
+                *(f"{name:<12} {quantised:>10} {exact:>10}" for name, quantised, exact in rows),
+                f"{self.chips} chips held out; opens in {self.opening_s:.0f} s; {self.folder}",
+            ]
+        )
+
+
+def run(
+    config: Config, workspace: Workspace, *, fold: int, engine: str, force: bool = False
+) -> QuantizeSummary:
+    """Quantise the network of a fold, calibrated on its training chips, judged on the others.
+
+    Args:
+        config: settings; those of predict say for which windows the engine is made.
+        workspace: the run folder.
+        fold: whose network.
+        engine: "int8" or "openvino".
+        force: whether to make it again even if nothing changed.
+
+    Raises:
+        RoadsegError: if it misses a limit of config.quantize. It is not ready then.
+    """
+    folder = workspace.checkpoint(fold)
+    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
+    record = StageRecord(
+        engine_folder(folder, engine) / "quantize.json",
+        settings=_settings(config) | {"fold": fold, "engine": engine},
+        inputs=[trained],
+    )
+    if not force and _is_ready(config, folder, engine) and (done := record.summary()):
+        return QuantizeSummary(**done)
+    chips = Chips(config, workspace, load_checkpoint(folder))
+    training, held_out = chips.sides(fold)
+    record.begin()
+    found = quantise(
+        chips.checkpoint,
+        folder,
+        [chips.open(chip) for chip in training],
+        name=engine,
+        **_sizes(config),
+        windows=config.quantize.windows,
+    )
+    accuracy = _pool(list(chips.judge(held_out, found)))
+    _write(config, folder, found, accuracy)
+    summary = QuantizeSummary(
+        fold=fold,
+        engine=engine,
+        folder=str(engine_folder(folder, engine)),
+        chips=len(held_out),
+        **asdict(accuracy),
+        windows_per_s=found.rate.roadseg,
+        exact_windows_per_s=found.rate.bare,
+        opening_s=found.opening_s,
+    )
+    record.finish(asdict(summary))
+    return summary
+
+
+def _is_ready(config: Config, folder: Path, engine: str) -> bool:
+    facts = read_engine_facts(folder, engine)
+    return facts is not None and not misfit(facts, folder, **_sizes(config))
+
+
+def _sizes(config: Config) -> dict[str, int]:
+    return config.predict.model_dump(include={"window_px", "batch_size"})
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {
+        "quantize": config.quantize.model_dump(mode="json"),
+        "predict": config.predict.model_dump(
+            mode="json", include={"window_px", "overlap_px", "batch_size"}
+        ),
+        "graph": config.graph.model_dump(mode="json"),
+        "evaluate": config.evaluate.model_dump(mode="json", include={"spacing_m", "snap_m"}),
+    }
+
+
+def _write(config: Config, folder: Path, found: Quantised, accuracy: Accuracy) -> None:
+    """Write the facts of the engine, and refuse it if it is not accurate."""
+    misses = accuracy.misses(config.quantize)
+    name, limits = found.engine.name, config.quantize.model_dump(mode="json", exclude={"windows"})
+    write_facts(
+        folder,
+        name,
+        **_sizes(config),
+        gate={"passed": not misses, **asdict(accuracy), "limits": limits},
+        windows_per_s=found.rate.roadseg,
+        eager_windows_per_s=found.rate.bare,
+        opening_s=found.opening_s,
+    )
+    if misses:
+        raise RoadsegError(
+            f"engine {name} is refused: {'; '.join(misses)}; raise quantize.windows, take "
+            "the other engine, or change the limits in quantize"
+        )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """How one of two networks does on a chip."""
+
+    road: NDArray[np.bool_]
+    pixels: Counts
+    routes: RouteScore
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """How both networks do on a chip, and how far their masks agree."""
+
+    masks: Counts
+    quantised: _Side
+    exact: _Side
+
+
+def _pool(verdicts: Sequence[_Verdict]) -> Accuracy:
+    return Accuracy(
+        mask_iou=sum((each.masks for each in verdicts), Counts()).iou,
+        f1=sum((each.quantised.pixels for each in verdicts), Counts()).f1,
+        exact_f1=sum((each.exact.pixels for each in verdicts), Counts()).f1,
+        apls=mean_apls([each.quantised.routes for each in verdicts]),
+        exact_apls=mean_apls([each.exact.routes for each in verdicts]),
+    )
+
+
+@dataclass(frozen=True)
+class Chips:
+    """The chips of a run, read as the network of a checkpoint knows them."""
+
+    config: Config
+    workspace: Workspace
+    checkpoint: Checkpoint
+
+    @functools.cached_property
+    def listed(self) -> ChipList:
+        """All chips of the run."""
+        return read_chips(self.workspace.chips)
+
+    def sides(self, fold: int) -> tuple[list[ChipRecord], list[ChipRecord]]:
+        """Return the chips that a fold was trained on, and those that it held out."""
+        folds, chips = read_json(self.workspace.folds), self.listed.chips
+        training = [chip for chip in chips if folds[chip.name] != fold]
+        return training, [chip for chip in chips if folds[chip.name] == fold]
+
+    def open(self, record: ChipRecord) -> Chip:
+        """Return a chip of the files of its scene."""
+        scene = scene_facts(self.listed.scene(record.scene).image, self.config.imagery)
+        mask = self.workspace.mask(record.scene)
+        return Chip(scene, mask, record.window, self.checkpoint.scaling)
+
+    def judge(self, records: Sequence[ChipRecord], found: Quantised) -> Iterator[_Verdict]:
+        """Predict chips with both networks, and compare the results and the labels."""
+        shown = tqdm(records, unit="chip", disable=None, leave=False)
+        for scene, of_scene in itertools.groupby(shown, key=lambda record: record.scene):
+            chips = map(self.open, of_scene)
+            first = next(chips)
+            labels, grid = self.listed.scene(scene).labels, first.scene.grid
+            reference = reference_graph(self.config, labels, first.mask, grid)
+            for chip in itertools.chain([first], chips):
+                yield self._judge(chip, reference, found)
+
+    def _judge(self, chip: Chip, roads: RoadGraph, found: Quantised) -> _Verdict:
+        labels = read_mask(chip.mask, chip.window)
+        area = chip.scene.grid.crop(*chip.window).footprint_m
+        reference = merge_chains(clip_graph(roads, area))
+        quantised, exact = (
+            self._side(self._predict(engine, chip), labels, reference)
+            for engine in (found.engine, found.exact)
+        )
+        masks = count_pixels(exact.road, quantised.road, labels != IGNORE)
+        return _Verdict(masks, quantised, exact)
+
+    def _side(self, found: Probability, labels: NDArray[np.uint8], reference: RoadGraph) -> _Side:
+        threshold = self.config.graph.threshold
+        options = self.config.evaluate.model_dump(include={"spacing_m", "snap_m"})
+        return _Side(
+            found.road >= threshold * CERTAIN,
+            count_roads(labels, found.road, threshold=threshold),
+            score_routes(reference, merge_chains(traced_graph(self.config, found)), **options),
+        )
+
+    def _predict(self, engine: Engine, chip: Chip) -> Probability:
+        _, _, height, width = chip.window
+        rows = predict_rows(
+            engine,
+            functools.partial(_read, chip),
+            classes=self.checkpoint.bins.count + 1,
+            height=height,
+            width=width,
+            overlap_px=self.config.predict.overlap_px,
+        )
+        values = np.concatenate([found.values for found in rows], axis=1)
+        bands = np.rint(values * CERTAIN).astype(np.uint8)
+        grid = chip.scene.grid.crop(*chip.window)
+        return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins)
+
+
+def _read(chip: Chip, window: Window) -> tuple[NDArray[np.uint8], Known]:
+    """Read a window of a chip in whole; beyond its edge pixels are mirrored and not valid."""
+    row, col, height, width = chip.window
+    rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
+    inside = Window(row + window.row, col + window.col, rows, cols)
+    bands, valid = read_window(chip.scene, inside)
+    beyond = ((0, window.height - rows), (0, window.width - cols))
+    mirrored = np.pad(chip.scaling.apply(bands), ((0, 0), *beyond), mode="symmetric")
+    return mirrored, np.pad(valid, beyond)

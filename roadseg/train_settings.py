@@ -1,0 +1,114 @@
+"""The settings of training: network, loss, optimizer, schedule, and processes together."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import model_validator
+
+from roadseg.section import Section, setting
+
+
+class LossConfig(Section):
+    """Weights of the terms of the loss; 0 leaves a term out."""
+
+    focal: float = setting(0.75, "weight", "Focal loss: every pixel, the hard ones most.", ge=0)
+    dice: float = setting(0.25, "weight", "Soft dice loss: the overlap with the roads.", ge=0)
+    bce: float = setting(0.0, "weight", "Binary cross entropy: every pixel alike.", ge=0)
+    cldice: float = setting(
+        0.0, "weight", "clDice: centrelines of one side on the roads of the other; slow.", ge=0
+    )
+    skeleton_recall: float = setting(
+        0.0, "weight", "Skeleton recall: centrelines that are found; breaks fewer roads.", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _some_term(self) -> "LossConfig":
+        if not any(self.model_dump().values()):
+            raise ValueError("loss: expected a weight above 0 for one term at least")
+        return self
+
+
+class DistributedConfig(Section):
+    """How processes that train together (torchrun) share what they learn."""
+
+    bucket_mb: float = setting(25.0, "MB", "Gradients are averaged in pieces of this size.", gt=0)
+    gradient_as_bucket_view: bool = setting(
+        default=True, unit="-", description="Keep gradients in these pieces, which saves a copy."
+    )
+    hierarchy: dict[int, int] | None = setting(
+        None,
+        "steps: processes",
+        "Average weights instead of gradients: after every so many steps, among so many "
+        "processes, such as {4: 8, 16: 64}; the last number is all of them. null averages "
+        "gradients at every step.",
+    )
+    warmup_steps: int = setting(
+        0, "steps", "Steps with averaged gradients before the hierarchy sets in.", ge=0
+    )
+
+
+class TrainConfig(Section):
+    """The network and its training."""
+
+    architecture: str = setting("unet", "-", "Architecture, by its segmentation-models name.")
+    encoder: str = setting("resnet34", "-", "Encoder, by its segmentation-models name.")
+    encoder_weights: str | None = setting(
+        None,
+        "name or path",
+        '"imagenet" downloads pretrained weights once (better); a file of torchvision, timm or '
+        "roadseg is read; null trains from scratch.",
+    )
+    init: Path | None = setting(
+        None,
+        "path",
+        "Checkpoint folder of another run, whose weights this training starts from.",
+        strict=False,
+    )
+    window_px: int = setting(
+        512, "pixels", "Side of the random windows; a multiple of 32.", ge=32, multiple_of=32
+    )
+    windows_per_chip: int = setting(8, "windows", "Windows drawn from each chip an epoch.", ge=1)
+    road_share: float = setting(
+        0.75, "share", "Share of the windows that are placed on a road.", ge=0, le=1
+    )
+    augment: tuple[Literal["turns", "warp", "colour"], ...] = setting(
+        ("turns", "warp", "colour"),
+        "-",
+        "Random changes of the windows: turns and flips; rotation and scale; light and hue.",
+    )
+    batch_size: int = setting(8, "windows", "Windows at once, in each process.", ge=1)
+    accumulate: int = setting(
+        1, "batches", "Batches whose gradients are added up for one training step.", ge=1
+    )
+    epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1)
+    patience: int = setting(
+        8, "epochs", "Stop when the validation loss has not improved for so long.", ge=1
+    )
+    optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
+    learning_rate: float = setting(3e-4, "-", "Highest learning rate.", gt=0)
+    weight_decay: float = setting(0.0, "-", "Weight decay of the optimizer.", ge=0)
+    momentum: float = setting(0.9, "-", "Momentum of sgd.", ge=0, lt=1)
+    schedule: Literal["step", "cosine"] = setting(
+        "step", "-", "Learning rate: drops after milestones, or falls as a cosine to the end."
+    )
+    warmup_steps: int = setting(0, "steps", "Steps over which the learning rate rises.", ge=0)
+    lr_milestones: tuple[int, ...] = setting(
+        (20, 25), "epochs", "step: epochs after which the learning rate drops."
+    )
+    lr_gamma: float = setting(0.2, "factor", "step: the learning rate drops by this.", gt=0, le=1)
+    clip_norm: float = setting(1.0, "norm", "Largest norm of the gradient.", gt=0)
+    loss: LossConfig = LossConfig()
+    ema: float | None = setting(
+        None,
+        "decay",
+        "Validate and keep a moving average of the weights with this decay, such as 0.999.",
+        gt=0,
+        lt=1,
+    )
+    tensorboard: bool = setting(
+        default=False,
+        unit="-",
+        description="Write scalars and pictures for TensorBoard (roadseg[tensorboard]).",
+    )
+    seed: int = setting(0, "-", "Decides first weights, windows and augmentation.", ge=0)
+    distributed: DistributedConfig = DistributedConfig()

@@ -1,0 +1,243 @@
+#!/usr/bin/env python
+"""Measure prediction from file to file against the bare network, and its memory.
+
+    scripts/bench_predict.py --image city.tif [--checkpoint FOLDER] [--engine eager inductor int8]
+    scripts/bench_predict.py --image city.tif --memory [--sizes 4000 12000 24000]
+
+The scene is IMAGE, mirrored to --size. Each engine predicts it in rounds, in turns with as many
+windows in memory through the same engine at the same batch: `roadseg` reads, predicts, blends and
+writes the COG; `bare` is the network and nothing else. Prints megapixels of the scene a second and
+the ratios of the rounds, by the clock and by the CPU time of the process: median, lowest and
+highest. Without a checkpoint the network is new and has learned nothing.
+
+`--memory` runs `roadseg predict` once for each size, in a process of its own, and prints its
+largest resident memory and its time.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import rasterio
+import torch
+
+from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import DEFAULT_BINS
+from roadseg.core.windows import Window, cut_blocks
+from roadseg.io.gdal import area, new_profile, open_new
+from roadseg.io.rasters import read_facts
+from roadseg.learn.checkpoints import named, save_checkpoint
+from roadseg.learn.checkpoints import read_facts as read_checkpoint
+from roadseg.learn.inference import count_windows
+from roadseg.learn.models import build_model
+from roadseg.prediction import SceneToPredict, Task, Trained, opened, predict_task
+from roadseg.settings import ComputeConfig, PredictConfig
+
+BLOCK_PX = 2048
+BANDS = 3
+RANGES = ((0.0, 255.0),) * BANDS
+
+
+def main():
+    """Measure and print."""
+    options = parse()
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        folder = Path(scratch)
+        checkpoint = options.checkpoint or new_checkpoint(folder / "checkpoint", options)
+        if options.memory:
+            for size in options.sizes:
+                report_memory(folder, checkpoint, size, options)
+            return
+        image = mirrored(options.image, folder / "scene.tif", options.size)
+        for engine in options.engine:
+            report_rates(engine, measure(engine, image, checkpoint, options), options)
+
+
+def parse():
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--image", type=Path, required=True, help="what the scene is made of")
+    parser.add_argument("--checkpoint", type=Path, help="folder; else a new network")
+    parser.add_argument("--encoder", default="resnet34", help="of a new network")
+    parser.add_argument("--engine", nargs="+", default=["eager"])
+    parser.add_argument("--size", type=int, default=2048, help="side of the scene, pixels")
+    parser.add_argument("--window-px", type=int, default=512)
+    parser.add_argument("--overlap-px", type=int, default=128)
+    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[4000, 12000, 24000])
+    parser.add_argument(
+        "--scratch", type=Path, help="folder for the files; else that of the system"
+    )
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+def new_checkpoint(folder, options):
+    """Write a network that has learned nothing, and return its folder."""
+    torch.manual_seed(0)
+    built = {
+        "architecture": "unet",
+        "encoder": options.encoder,
+        "in_channels": BANDS,
+        "classes": DEFAULT_BINS.count + 1,
+    }
+    facts = read_facts(options.image)
+    known = {
+        "scaling": asdict(
+            Scaling({facts.dtype: ((0.0, 255.0),) * BANDS}, (90.0,) * 3, (40.0,) * 3)
+        ),
+        "bin_edges": DEFAULT_BINS.edges,
+        "bin_unit": DEFAULT_BINS.unit,
+        "bands": [1, 2, 3],
+        "gsd_m": sum(facts.grid.pixel_size_m) / 2,
+        "resample_m": None,
+        "nodata": None,
+        "fold": 0,
+        "epoch": 0,
+        "versions": {"roadseg": "0"},
+    }
+    model = build_model(**built, encoder_weights=None)
+    save_checkpoint(folder, "best", named("model.", model.state_dict()), {**built, **known})
+    return folder
+
+
+def mirrored(image, path, size):
+    """Write an image, mirrored again and again to the side wanted, in compressed tiles."""
+    facts = read_facts(image)
+    with rasterio.open(image) as source:
+        pixels = source.read(list(facts.bands[:BANDS]))
+    flipped = np.concatenate([pixels, pixels[:, ::-1]], axis=1)
+    pattern = np.concatenate([flipped, flipped[:, :, ::-1]], axis=2)
+    grid = replace(facts.grid, height=size, width=size)
+    profile = new_profile(grid, count=BANDS, dtype=facts.dtype)
+    with open_new(path, **profile, compress="deflate", zlevel=1) as target:
+        for block in cut_blocks(size, size, block_px=BLOCK_PX):
+            target.write(part(pattern, block), window=area(block))
+    return path
+
+
+def part(pattern, block):
+    """Return a block of a pattern that repeats."""
+    rows = np.arange(block.row, block.row + block.height) % pattern.shape[1]
+    cols = np.arange(block.col, block.col + block.width) % pattern.shape[2]
+    return pattern[:, rows[:, None], cols]
+
+
+def measure(engine, image, checkpoint, options):
+    """Predict the scene in turns with the bare network; return seconds of both, by two clocks."""
+    work = task_of(engine, image, checkpoint, options)
+    network = opened(work.trained).engine
+    print(network.reason, flush=True)
+    windows = first_windows(work, options)
+
+    def roadseg():
+        work.scene.path.unlink(missing_ok=True)
+        predict_task(work)
+
+    def bare():
+        for _ in range(-(-work.trained.windows // options.batch_size)):
+            network.run(windows).cpu()
+
+    seconds = {name: [] for name in ("roadseg", "bare")}
+    for number, way in product(range(options.rounds + 1), (roadseg, bare)):
+        taken = timed(way)
+        if number:  # the first round warms up
+            seconds[way.__name__].append(taken)
+    return seconds
+
+
+def timed(way):
+    """Return the seconds that something takes, by the clock and of CPU time."""
+    begun = time.perf_counter(), time.process_time()
+    way()
+    return time.perf_counter() - begun[0], time.process_time() - begun[1]
+
+
+def task_of(engine, image, checkpoint, options):
+    """Return the work of predicting a whole scene."""
+    facts = read_facts(image)
+    known = read_checkpoint(checkpoint, "best")
+    size = (facts.grid.height, facts.grid.width)
+    sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
+    predict = PredictConfig(engine=engine, batch_size=options.batch_size, **sides)
+    compute = ComputeConfig(device=options.device, precision=options.precision)
+    windows = count_windows(*size, **sides)
+    trained = Trained((checkpoint,), (), predict, compute, windows, 1)
+    bins = replace(DEFAULT_BINS, edges=tuple(known["bin_edges"]), unit=known["bin_unit"])
+    scene = SceneToPredict("scene", facts, image.with_name("out.tif"), "key", bins, ())
+    return Task(scene, (range(size[0]),), is_all=True, trained=trained)
+
+
+def first_windows(work, options):
+    """Read a batch of windows of the scene into memory."""
+    with rasterio.open(work.scene.facts.path) as source:
+        sides = (options.window_px, options.window_px)
+        window = source.read(window=area(Window(0, 0, *sides)))
+    scaled = opened(work.trained).scaling.apply(window)
+    return torch.from_numpy(np.stack([scaled] * options.batch_size))
+
+
+def report_rates(engine, seconds, options):
+    """Print megapixels a second, and the ratios within each round."""
+    megapixels = options.size**2 / 1e6
+    rates = {
+        name: megapixels / statistics.median(clock for clock, _ in taken)
+        for name, taken in seconds.items()
+    }
+    pairs = list(zip(seconds["bare"], seconds["roadseg"], strict=True))
+    ratios = {
+        clock: sorted(bare[number] / ours[number] for bare, ours in pairs)
+        for number, clock in enumerate(("clock", "cpu"))
+    }
+    if options.json:
+        print(json.dumps({"engine": engine, "megapixels_per_s": rates, "ratios": ratios}))
+        return
+    for name, rate in rates.items():
+        print(f"{engine} {name:<8} {rate:8.3f} megapixels/s")
+    for clock, values in ratios.items():
+        spread = f"{statistics.median(values):6.3f}  ({values[0]:.3f} to {values[-1]:.3f})"
+        print(f"{engine} roadseg / bare by {clock:<6} {spread}")
+
+
+def report_memory(folder, checkpoint, size, options):
+    """Predict a scene of a size in another process; print its largest memory and its time."""
+    image = mirrored(options.image, folder / f"scene_{size}.tif", size)
+    words = [
+        *(sys.executable, "-m", "roadseg", "-q", "predict", "--engine", options.engine[0]),
+        *("--checkpoint", checkpoint, "--output", folder / "out", image),
+        *("--set", f"predict.window_px={options.window_px}"),
+        *("--set", f"predict.overlap_px={options.overlap_px}"),
+        *("--set", f"predict.batch_size={options.batch_size}"),
+    ]
+    begun = time.perf_counter()
+    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"it ended with {os.waitstatus_to_exitcode(status)}")
+    found = {
+        "size": size,
+        "megapixels": size**2 / 1e6,
+        "peak_mb": used.ru_maxrss / 1e3,
+        "seconds": time.perf_counter() - begun,
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+    }
+    print(json.dumps({name: round(value, 1) for name, value in found.items()}), flush=True)
+    for made in (image, folder / "out" / image.name):
+        made.unlink()
+
+
+if __name__ == "__main__":
+    main()
