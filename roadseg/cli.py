@@ -2,7 +2,7 @@
 
 import click
 
-from roadseg.commands import configs, engines, stages, tools
+from roadseg.commands import configs, engines, metrics, stages, tools
 from roadseg.console import Group, set_up
 
 
@@ -38,6 +38,7 @@ for _command in (
     stages.graph,
     stages.evaluate,
     stages.run,
+    metrics.score,
     engines.quantize,
     engines.export,
     tools.bench,

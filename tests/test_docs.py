@@ -14,7 +14,7 @@ from roadseg.stages.demo import CONFIG
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCUMENTS = ["README.md", "data/README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+DOCUMENTS = ["README.md", "data/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/metrics.md"]
 SOURCED = "environment"  # of scripts/, read by the others
 FILE_TYPES = {"json", "py", "md", "csv"}
 

@@ -77,12 +77,20 @@ def keep_blocks(source: rasterio.DatasetReader, rows: int) -> None:
         source: the raster, as wide as it is.
         rows: that are read before the next ones.
     """
+    needed = _block_bytes(source, rows)
+    if isinstance(source, WarpedVRT):
+        whole = source.src_dataset
+        needed += _block_bytes(whole, math.ceil(rows * whole.height / source.height))
+    with rasterio.Env(GDAL_CACHEMAX=max(CACHE_BYTES, needed)):
+        pass  # GDAL keeps this beyond the block
+
+
+def _block_bytes(source: rasterio.DatasetReader, rows: int) -> int:
+    """Return the size of the blocks that so many rows of a raster lie in, wherever they begin."""
     height, width = source.block_shapes[0]
     blocks = (math.ceil(rows / height) + 1) * math.ceil(source.width / width)
     pixel = sum(np.dtype(dtype).itemsize for dtype in source.dtypes)
-    needed = blocks * height * width * pixel
-    with rasterio.Env(GDAL_CACHEMAX=max(CACHE_BYTES, needed)):
-        pass  # GDAL keeps this beyond the block
+    return blocks * height * width * pixel
 
 
 def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:

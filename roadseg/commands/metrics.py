@@ -1,0 +1,95 @@
+"""The command that needs no run folder: score, roads against roads."""
+
+import importlib
+from pathlib import Path
+
+import click
+
+from roadseg.commands.making import stage
+from roadseg.console import show
+from roadseg.options import JSON
+
+_ROADS = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("reference", type=_ROADS)
+@click.argument("predicted", type=_ROADS)
+@click.option(
+    "--protocol",
+    type=click.Choice(["spacenet", "sat2graph"]),
+    default="spacenet",
+    show_default=True,
+    help="Whose definition of APLS.",
+)
+@click.option(
+    "--spacing-m",
+    type=click.FloatRange(min=0, min_open=True),
+    default=50.0,
+    show_default=True,
+    help="Control points on a road (spacenet).",
+)
+@click.option(
+    "--snap-m",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    help="How far a control point may lie from the other roads (spacenet).",
+)
+@click.option(
+    "--tolerance-m",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    help="Distance for correctness, completeness and quality.",
+)
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path, exists=True),
+    help="Image, or folder of images, that the pixels of a WKT CSV belong to.",
+)
+@click.option(
+    "--gsd",
+    "gsd_m",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="METRES",
+    help="Size of a pixel of a WKT CSV without image, or of a raster without georeference.",
+)
+@click.option(
+    "--csv",
+    "table",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Table to write, a row for each pair and one for all.",
+)
+@JSON
+def score(
+    reference: Path,
+    predicted: Path,
+    *,
+    protocol: str,
+    spacing_m: float,
+    snap_m: float,
+    tolerance_m: float,
+    image: Path | None,
+    gsd_m: float | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure how well PREDICTED roads agree with the REFERENCE: APLS, TOPO and more.
+
+    Each side is a file or a folder of files matched by name: lines in any format of OGR,
+    GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
+    traced. docs/metrics.md says what is measured, and how it compares to other scorers.
+
+    \b
+    Examples:
+      roadseg score labels.geojson run/graphs/city.gpkg
+      roadseg score truth.csv submission.csv --gsd 0.31 --json
+      roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
+    """
+    parameters = importlib.import_module("roadseg.core.comparison").Parameters(
+        protocol=protocol, spacing_m=spacing_m, snap_m=snap_m, tolerance_m=tolerance_m
+    )
+    places = {"image": image, "gsd_m": gsd_m, "table": table}
+    show(stage("score").run(reference, predicted, parameters=parameters, **places), as_json=as_json)

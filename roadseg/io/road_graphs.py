@@ -1,0 +1,335 @@
+"""DrawnRoads: one side of a comparison, from whatever file holds roads."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import shapely
+from pyproj import CRS
+
+from roadseg.core.comparison import Side
+from roadseg.core.graphs import (
+    TRAVEL_TIME,
+    Bools,
+    Floats,
+    Lines,
+    RoadGraph,
+    graph_from_lines,
+)
+from roadseg.core.grid import DEGREES, LOCAL_CRS, Grid, transformer, utm_epsg
+from roadseg.core.roads import Roads, extent_degrees, reproject
+from roadseg.core.schemes import Scheme
+from roadseg.core.speeds import KPH_PER_MPH
+from roadseg.core.travel import add_travel
+from roadseg.errors import ConfigError, DataError
+from roadseg.io.files import is_virtual
+from roadseg.io.road_files import GRAPHML, RoadSource, match, some
+
+if TYPE_CHECKING:
+    from roadseg.io.probabilities import Probability
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_SPEED_MPH = 25.0  # of roads of which nothing is said
+
+_EVERY_LINE = Scheme(default_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
+_GEOJSON = (".geojson", ".json")
+_MOST_BYTES = 150_000_000  # of a GeoJSON file
+_FARTHEST_M = 1000.0  # between the boxes around roads of one place
+_UM = 6  # decimals of a metre
+_MM = 3  # the same: vertices that agree to 1 mm are one
+
+Trace = Callable[["Probability"], RoadGraph]
+
+
+@dataclass(frozen=True)
+class DrawnRoads:
+    """Roads as a file has them.
+
+    Attributes:
+        source: where they were read.
+        graph: in the CRS of the file; one edge a line and no two joined, unless `is_joined`.
+        is_joined: whether the file itself, or what traced it, says which edges meet.
+        is_assumed: shape (m,), edges whose speed the file does not tell.
+        raster: the pixels that were traced; None for a file of lines.
+        valid: which of these pixels hold data, shape (row, col); None for a file of lines.
+    """
+
+    source: RoadSource
+    graph: RoadGraph
+    is_joined: bool
+    is_assumed: Bools
+    raster: "Probability | None" = None
+    valid: Bools | None = None
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Where the pixels of a WKT CSV, or of a raster without georeference, lie.
+
+    Attributes:
+        images: the images of the CSV by name; empty if there are none.
+        gsd_m: ground size of a pixel where there is no image, or one without georeference,
+            metres; None if not known.
+    """
+
+    images: Mapping[str, Path]
+    gsd_m: float | None = None
+
+
+def find_pixels(image: Path | None, gsd_m: float | None) -> Pixels:
+    """Find out where pixels lie.
+
+    Args:
+        image: an image or a folder of images; None if there is none.
+        gsd_m: ground size of a pixel, metres; None if not known.
+
+    Raises:
+        DataError: there is no image, or two have one name.
+    """
+    if image is None:
+        return Pixels({}, gsd_m)
+    from roadseg.io.sources import find_images  # noqa: PLC0415 - rasterio is slow to import
+
+    return Pixels(find_images([str(image)]), gsd_m)
+
+
+def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
+    """Read the roads of a file, in its own CRS.
+
+    All lines count, whatever kind of road their attributes name. Speeds are those that the
+    attributes tell (`schemes.Scheme`, "auto"), or of a graph its travel time or speed.
+
+    Args:
+        source: what to read.
+        pixels: where the pixels of a WKT CSV lie.
+        trace: makes a graph of a mask or of probabilities.
+
+    Raises:
+        DataError: it cannot be read, or holds no lines but other geometries.
+        ConfigError: it is in pixels, and their place or size is not given.
+    """
+    if source.table:
+        place = _place(source, pixels)
+        return _known(source, source.table.graph(source.image, place))
+    if source.path.suffix.lower() == GRAPHML:
+        from roadseg.io.graphml import read_graphml  # noqa: PLC0415 - networkx is slow to import
+
+        return _known(source, read_graphml(source.path))
+    if source.is_raster:
+        return _traced(source, pixels, trace)
+    return _read_lines(source)
+
+
+def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
+    """Return the metric CRS for a comparison: UTM of the middle of the reference.
+
+    It depends on the place only, not on the CRS of a file. An empty reference leaves the choice to
+    the prediction; if both are empty it does not matter.
+
+    Raises:
+        DataError: one side has a place on earth and the other has none, or a coordinate is no
+            place on earth.
+    """
+    sides = [side for side in (reference, predicted) if side and len(side.graph.lines)]
+    local = [side.graph.crs.type_name == LOCAL_CRS.type_name for side in sides]
+    if all(local):
+        return LOCAL_CRS
+    if any(local):
+        here, there = (sides[0], sides[1]) if local[0] else (sides[1], sides[0])
+        raise DataError(
+            f"{here.source}: has no place on earth, but {there.source} is in "
+            f"{there.graph.crs.name}; expected both on one ground: name the image with --image, or "
+            "use files in a coordinate system"
+        )
+    lon, lat = _middle(sides[0])
+    return CRS.from_epsg(utm_epsg(lon, lat))
+
+
+def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
+    """Bring roads to a metric CRS, join lines at shared vertices, and add travel times.
+
+    Vertices that agree to 1 mm are one; else they stay as they are drawn, to 1 um. The roads as
+    drawn are not rounded at all.
+
+    Raises:
+        DataError: a coordinate has no place in the CRS, or a speed is not above 0.
+    """
+    drawn = _moved(roads, crs)
+    graph = _without_noise(drawn)
+    try:
+        graph = _with_times(graph if roads.is_joined else _joined(graph))
+    except ValueError as error:
+        raise DataError(f"{roads.source}: {error}") from error
+    return Side(graph, drawn, float(drawn.length_m[roads.is_assumed].sum()))
+
+
+def _place(source: RoadSource, pixels: Pixels) -> Grid | float:
+    """Return the grid of the image that lines are in the pixels of, or the size of its pixels."""
+    if not pixels.images and pixels.gsd_m is not None:
+        return pixels.gsd_m
+    if not pixels.images:
+        raise ConfigError(
+            f"{source.path}: its lines are in pixels; name the image, or a folder of images, with "
+            "--image, or give the metres of a pixel with --gsd"
+        )
+    from roadseg.io.rasters import read_grid  # noqa: PLC0415 - rasterio is slow to import
+
+    names = list(pixels.images)
+    is_only = len(names) == 1 and source.table and len(source.table.images) == 1
+    name = names[0] if is_only else match([source.image], names)[source.image]
+    if name is None:
+        raise DataError(
+            f"{source}: none of the {len(names)} images has a name that fits ({some(names)})"
+        )
+    return read_grid(pixels.images[name], gsd_m=pixels.gsd_m)
+
+
+def check_nearness(reference: Side, predicted: Side, name: str) -> None:
+    """Refuse roads that cannot be of one place, and warn of those that may not be.
+
+    Places without a coordinate system, and sides without roads, are not looked at.
+
+    Raises:
+        DataError: the boxes around the roads of both sides are more than 1 km apart.
+    """
+    sides = reference.drawn, predicted.drawn
+    if sides[0].crs.type_name == LOCAL_CRS.type_name or not all(len(s.lines) for s in sides):
+        return
+    boxes = [shapely.box(*shapely.total_bounds(side.lines)) for side in sides]
+    apart = float(shapely.distance(*boxes))
+    here, there = (extent_degrees(side.lines, side.crs) for side in sides)
+    if apart > _FARTHEST_M:
+        raise DataError(
+            f"{name}: the places do not overlap, they are {apart / 1000:.1f} km apart: the "
+            f"reference is at {here}, the prediction at {there}; check the CRS or the names"
+        )
+    if apart > 0:
+        logger.warning("%s: roads of both sides are %.0f m apart; is it one place?", name, apart)
+
+
+def _known(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
+    """Take a graph whose speeds are told for all edges or for none."""
+    is_told = {TRAVEL_TIME, "speed_kph"} & set(graph.attributes)
+    if not is_told:
+        kph = np.full(len(graph.lines), DEFAULT_SPEED_MPH * KPH_PER_MPH)
+        graph = replace(graph, attributes={**graph.attributes, "speed_kph": kph})
+    is_assumed = np.full(len(graph.lines), not is_told)
+    return DrawnRoads(source, graph, is_joined=True, is_assumed=is_assumed)
+
+
+def _traced(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
+    from roadseg.io.gdal import open_raster, valid_pixels  # noqa: PLC0415 - rasterio is slow
+    from roadseg.io.probabilities import read_probability  # noqa: PLC0415 - to import
+
+    raster = read_probability(source.path, gsd_m=pixels.gsd_m)
+    with open_raster(source.path) as file:
+        valid = np.ones(file.shape, dtype=bool)
+        if file.nodata != 0:  # as nodata 0 is background: there is nothing else in such a file
+            valid = valid_pixels(file)
+    graph = trace(raster)
+    is_assumed = np.full(len(graph.lines), raster.speed_bins is None)
+    return DrawnRoads(source, graph, True, is_assumed, raster, valid)  # noqa: FBT003 - is_joined
+
+
+def _read_lines(source: RoadSource) -> DrawnRoads:
+    _check_size(source.path)
+    from roadseg.io.roads import read_roads  # noqa: PLC0415 - pyogrio is slow to import
+
+    roads = read_roads(source.path, scheme=_EVERY_LINE).roads
+    areas = int(roads.is_area.sum())
+    if areas and areas == len(roads.shapes):
+        raise DataError(
+            f"{source}: holds polygons only ({areas}), expected lines: the centrelines of roads; "
+            "draw polygons as a mask raster to have them traced"
+        )
+    if areas:
+        logger.warning("%s: %d polygons are left out, only lines are scored", source, areas)
+    return _of_lines(source, roads.lines_only())
+
+
+def _check_size(path: Path) -> None:
+    if is_virtual(path) or path.suffix.lower() not in _GEOJSON or not path.is_file():
+        return
+    size = path.stat().st_size
+    if size > _MOST_BYTES:
+        raise DataError(
+            f"{path}: {size / 1e6:.0f} MB of GeoJSON, expected at most {_MOST_BYTES / 1e6:.0f} MB; "
+            f"convert it first: ogr2ogr {path.stem}.gpkg {path.name}"
+        )
+
+
+def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
+    ends = shapely.get_point(np.repeat(roads.shapes, 2), np.tile([0, -1], len(roads.shapes)))
+    graph = RoadGraph(
+        roads.crs,
+        shapely.get_coordinates(ends),
+        np.arange(2 * len(roads.shapes)).reshape(-1, 2),
+        roads.shapes,
+        {"speed_kph": roads.speed_mph * KPH_PER_MPH},
+    )
+    return DrawnRoads(source, graph, is_joined=False, is_assumed=roads.speed_source == "default")
+
+
+def _middle(roads: DrawnRoads) -> tuple[float, float]:
+    """Return longitude and latitude of the middle of roads."""
+    lines = reproject(roads.graph.lines, roads.graph.crs, DEGREES)
+    west, south, east, north = shapely.total_bounds(lines)
+    if not (-360 <= west <= east <= 360 and -90 <= south <= north <= 90):  # noqa: PLR2004 - degrees
+        raise _not_on_earth(roads)
+    return float(west + east) / 2, float(south + north) / 2
+
+
+def _not_on_earth(roads: DrawnRoads) -> DataError:
+    where = extent_degrees(roads.graph.lines, roads.graph.crs)
+    return DataError(
+        f"{roads.source}: not all of its roads are near one place on earth: {where}; expected all "
+        f"coordinates in {roads.graph.crs.name}, the coordinate system that it names"
+    )
+
+
+def _moved(roads: DrawnRoads, crs: CRS) -> RoadGraph:
+    graph = roads.graph
+    lines, nodes = graph.lines, graph.nodes
+    is_elsewhere = graph.crs != crs and crs.type_name != LOCAL_CRS.type_name
+    if is_elsewhere and len(lines):
+        lines = reproject(lines, graph.crs, crs)
+        nodes = np.column_stack(transformer(graph.crs, crs).transform(*nodes.T))
+    if not (np.isfinite(shapely.get_coordinates(lines)).all() and np.isfinite(nodes).all()):
+        raise _not_on_earth(roads)
+    return replace(graph, crs=crs, nodes=nodes, lines=lines)
+
+
+def _without_noise(graph: RoadGraph) -> RoadGraph:
+    """Round to 1 um, so that a road of 200 m has no more control points after a conversion."""
+    lines = np.asarray(shapely.transform(graph.lines, lambda xy: np.round(xy, _UM)), dtype=object)
+    return replace(graph, nodes=np.round(graph.nodes, _UM), lines=lines)
+
+
+def _joined(drawn: RoadGraph) -> RoadGraph:
+    """Join lines at shared vertices, and undo the rounding that this goes with."""
+    graph = graph_from_lines(drawn.lines, drawn.crs, drawn.attributes)
+    exact = shapely.get_coordinates(drawn.lines)
+    rounded, first = np.unique(_keys(exact), return_index=True)
+
+    def restore(xy: Floats) -> Floats:
+        return np.asarray(exact[first[np.searchsorted(rounded, _keys(xy))]])
+
+    if len(graph.lines) == 0:
+        return graph
+    lines: Lines = np.asarray(shapely.transform(graph.lines, restore), dtype=object)
+    return replace(graph, nodes=restore(graph.nodes), lines=lines)
+
+
+def _keys(xy: Floats) -> "np.ndarray[tuple[int, ...], np.dtype[np.complex128]]":
+    x, y = np.round(xy, _MM).T + 0.0
+    return np.asarray(x + 1j * y)
+
+
+def _with_times(graph: RoadGraph) -> RoadGraph:
+    if TRAVEL_TIME in graph.attributes:
+        return graph
+    return add_travel(graph, np.asarray(graph.attributes["speed_kph"], dtype=np.float64))
