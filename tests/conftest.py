@@ -82,7 +82,7 @@ def dask():
         n_workers=2,
         threads_per_worker=1,
         processes=True,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # any free port
         silence_logs=50,
         env={"PYTHONPATH": str(TESTS)},
     ) as cluster:

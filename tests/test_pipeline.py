@@ -7,11 +7,11 @@ import osmnx
 import pytest
 from safetensors.torch import load_file
 
-from roadseg import pipeline, scenes
+from roadseg import pipeline, prediction, scenes
 from roadseg.config import load_config
 from roadseg.io.graphs import read_graph
 from roadseg.io.masks import read_mask
-from roadseg.stages import evaluate, graph, predict, prepare
+from roadseg.stages import evaluate, graph, prepare
 from roadseg.workspace import Workspace
 
 
@@ -60,7 +60,7 @@ def straight(tmp_path_factory, write_city):
     [
         (scenes, "write_mask"),
         (prepare, "write_chips"),
-        (predict, "write_probability"),
+        (prediction, "write_probability"),
         (graph, "find_graph"),
         (graph, "write_graphs"),
         (evaluate, "draw_comparison"),

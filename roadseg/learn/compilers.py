@@ -1,5 +1,6 @@
 """Compilers: a network compiled by torch.compile before it is used."""
 
+import logging
 from collections.abc import Callable
 from importlib import import_module
 
@@ -10,6 +11,9 @@ from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.devices import Device, pick_device
 
 _NETWORKS = 100  # that one process may compile, as those of many folds
+
+# It tells everyone who compiles for a CPU that there is no GPU.
+logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 
 
 def compiler_of(device: Device) -> str | None:

@@ -27,4 +27,4 @@ def page_faults(how):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc is told")
 def test_memory_that_is_kept_is_not_faulted_in_again():
-    assert page_faults("kept") < 100 < page_faults("given back")
+    assert page_faults("kept") < 20 < page_faults("given back")  # some pages are huge
