@@ -44,7 +44,7 @@ class RunSummary:
     @property
     def failed(self) -> dict[str, str]:
         """Scenes that were skipped, and why."""
-        return dict(self.stages["prepare"].failed)
+        return {**self.stages["prepare"].failed, **self.stages["predict"].failed}
 
     def __str__(self) -> str:
         """Give the metrics, and where the results are."""

@@ -273,10 +273,10 @@ class ComputeConfig(Section):
         5.0, "minutes", "An epoch under way is kept so often, to go on from after a crash.", ge=0
     )
     workers: int = setting(
-        1, "processes", "Processes that prepare scenes, or load windows in training.", ge=0
+        1, "processes", "Processes that prepare or predict scenes, or read ahead in training.", ge=0
     )
     scheduler: str | None = setting(
-        None, "address", "Dask scheduler, such as tcp://host:8786, that prepares scenes instead."
+        None, "address", "Dask scheduler, such as tcp://host:8786, for preparing and predicting."
     )
     on_error: Literal["stop", "skip"] = setting(
         "stop", "-", "What to do about a scene that cannot be used: stop, or skip and list it."

@@ -230,7 +230,7 @@ def report_memory(folder, checkpoint, size, options):
     found = {
         "size": size,
         "megapixels": size**2 / 1e6,
-        "peak_mb": used.ru_maxrss / 1e3,
+        "peak_mb": used.ru_maxrss * 1024 / 1e6,
         "seconds": time.perf_counter() - begun,
         "cpu_seconds": used.ru_utime + used.ru_stime,
     }

@@ -9,9 +9,10 @@ from safetensors.torch import load_file
 
 from roadseg import pipeline, prediction, scenes
 from roadseg.config import load_config
+from roadseg.errors import DataError
 from roadseg.io.graphs import read_graph
 from roadseg.io.masks import read_mask
-from roadseg.stages import evaluate, graph, prepare
+from roadseg.stages import evaluate, graph, predict, prepare
 from roadseg.workspace import Workspace
 
 
@@ -76,6 +77,20 @@ def test_an_interrupted_run_goes_on_to_the_same_result(city, module, function, s
             run(city)
     run(city)
     assert outputs(city.parent) == straight
+
+
+def test_a_scene_that_cannot_be_predicted_is_left_out_and_told(city, monkeypatch):
+    fits = predict.scene_to_predict
+
+    def refuse_one(image, *values, **named):
+        if image.stem == "city_0":
+            raise DataError("not this one")
+        return fits(image, *values, **named)
+
+    monkeypatch.setattr(predict, "scene_to_predict", refuse_one)
+    config = load_config(city, ["compute.on_error=skip", "predict.scenes=all"])
+    summary = pipeline.run(config, Workspace(config.run), say=lambda *_: None)
+    assert summary.failed == {"city_0": "not this one"}
 
 
 def as_networkx(found):

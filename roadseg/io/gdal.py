@@ -68,29 +68,27 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {_unreadable(path, error)}") from error
 
 
-def keep_blocks(source: rasterio.DatasetReader, rows: int) -> None:
-    """Let GDAL hold the blocks of so many rows of a raster, so that none is read twice in a row.
+def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
+    """Return how much GDAL must hold of a raster so that no block is read twice in so many rows.
 
-    By itself it holds 5 % of the memory of the machine. This is for the whole process.
+    By itself it holds 5 % of the memory of the machine, whatever the raster.
 
     Args:
-        source: the raster, as wide as it is.
-        rows: that are read before the next ones.
+        source: the raster, of which windows are read side by side.
+        rows: that the windows are high.
     """
     needed = _block_bytes(source, rows)
     if isinstance(source, WarpedVRT):
         whole = source.src_dataset
         needed += _block_bytes(whole, math.ceil(rows * whole.height / source.height))
-    with rasterio.Env(GDAL_CACHEMAX=max(CACHE_BYTES, needed)):
-        pass  # GDAL keeps this beyond the block
+    return max(CACHE_BYTES, needed)
 
 
 def _block_bytes(source: rasterio.DatasetReader, rows: int) -> int:
     """Return the size of the blocks that so many rows of a raster lie in, wherever they begin."""
     height, width = source.block_shapes[0]
     blocks = (math.ceil(rows / height) + 1) * math.ceil(source.width / width)
-    pixel = sum(np.dtype(dtype).itemsize for dtype in source.dtypes)
-    return blocks * height * width * pixel
+    return int(blocks * height * width * sum(np.dtype(dtype).itemsize for dtype in source.dtypes))
 
 
 def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:

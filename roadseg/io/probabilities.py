@@ -33,6 +33,8 @@ _COG = {  # probabilities compress well; a higher level costs twice the time for
     "overview_resampling": "average",
     "bigtiff": "if_safer",
 }
+_TILE_PX, _SPARE_PX = 512, 64  # rows of a tile, and as many more as GDAL holds beside them
+_MOST_CACHE_BYTES = 2**28
 _MASK_VALUES = 7  # integer rasters of others with no larger value are masks
 
 
@@ -88,7 +90,7 @@ def write_probability(
         if strips.missing:
             raise ValueError(f"{path}: no rows {strips.missing[0]} were given")
         with strips.described(grid, names=bins.band_names, tags=tags) as (source, draft):
-            _copy_as_cog(source, draft)
+            _copy_as_cog(source, draft, strips)
             draft.replace(partial)
     strips.remove()
 
@@ -144,12 +146,11 @@ def read_probability(
     return Probability(grid, _certain(band > 0))
 
 
-def _copy_as_cog(source: Path, target: Path) -> None:
+def _copy_as_cog(source: Path, target: Path, strips: Strips) -> None:
     """Copy the strips of a raster; a small one in memory, see `open_new`."""
-    is_small = sum(strip.stat().st_size for strip in source.parent.glob("*.raw")) <= IN_MEMORY_BYTES
     try:
-        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, GDAL_CACHEMAX=CACHE_BYTES):
-            if not is_small:
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, **_reading(strips)):
+            if strips.size > IN_MEMORY_BYTES:
                 copy_raster(source, target, **_COG)
             else:
                 with MemoryFile(ext=".tif") as memory:
@@ -158,6 +159,18 @@ def _copy_as_cog(source: Path, target: Path) -> None:
     except CPLE_BaseError as error:
         raise write_error(target, " ".join(str(error).split())) from error
     require_written(target)
+
+
+def _reading(strips: Strips) -> dict[str, Any]:
+    """Return how GDAL reads strips: it holds a row of tiles, or if that is too much, no pixel.
+
+    A row of tiles that it cannot hold is read once for every tile, which takes three times as
+    long at 24,000 columns; to hold none takes a third longer than to hold all.
+    """
+    needed = (_TILE_PX + _SPARE_PX) * strips.size // strips.height
+    if needed > _MOST_CACHE_BYTES:
+        return {"GDAL_CACHEMAX": CACHE_BYTES, "GDAL_ONE_BIG_READ": True}
+    return {"GDAL_CACHEMAX": max(CACHE_BYTES, needed)}
 
 
 def _in_bytes(rows: Rows) -> Rows:

@@ -19,8 +19,8 @@ from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.gdal import (
     area,
+    cache_bytes,
     is_masked,
-    keep_blocks,
     open_raster,
     reading,
     require_whole,
@@ -158,7 +158,11 @@ class OpenScene:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Begin; files are opened when they are needed."""
+        """Have GDAL hold as much as the windows need; threads open the file when they read."""
+        facts = self._facts
+        with open_raster(facts.path, facts.grid, nodata=_meaningless(facts)) as source:
+            needed = cache_bytes(source, self._rows)
+        self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -177,8 +181,7 @@ class OpenScene:
         facts = self._facts
         with self._lock:
             opened = open_raster(facts.path, facts.grid, nodata=_meaningless(facts))
-            source = self._opened.enter_context(opened)
-        keep_blocks(source, self._rows)
+            source: rasterio.DatasetReader = self._opened.enter_context(opened)
         return source
 
 

@@ -66,6 +66,11 @@ class Strips:
         return cls(path.with_name(f"{_HIDDEN}{path.name}-{key}"), height, width, bands)
 
     @property
+    def size(self) -> int:
+        """Bytes of all strips."""
+        return sum(map(self._bytes, self._all()))
+
+    @property
     def missing(self) -> list[range]:
         """The rows of each strip that is not there, from top to bottom."""
         return [rows for rows in self._all() if not self._path(rows).exists()]
@@ -73,7 +78,7 @@ class Strips:
     @property
     def missing_bytes(self) -> int:
         """Size of the strips that are not there."""
-        return sum(self._bytes(rows) for rows in self.missing)
+        return sum(map(self._bytes, self.missing))
 
     def write(self, parts: Iterable[Rows]) -> None:
         """Write rows as they come into the strips that they belong to, from left to right.

@@ -96,7 +96,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     record.begin()
     chips_of: dict[str, list[ChipRecord]] = {}
     for chip in listed.chips:
-        if folds[chip.name] == predicted["fold"]:
+        if folds[chip.name] == predicted["fold"] and chip.scene in predicted["scenes"]:
             chips_of.setdefault(chip.scene, []).append(chip)
     scores: list[ChipScore] = []
     for number, (name, chips) in enumerate(chips_of.items()):

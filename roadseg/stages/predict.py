@@ -168,8 +168,8 @@ class _Job:
         done = [scene for scene in scenes if scene.name not in self._failed]
         for scene in done:
             self._mask(scene)
-        if not done:
-            first = next(iter(self._failed.values()), "there is none")
+        if self._failed and not done:
+            first = next(iter(self._failed.values()))
             raise DataError(f"all {len(images)} scenes failed, the first: {first}")
         return PredictSummary(
             checkpoint=", ".join(map(str, self._folders)),

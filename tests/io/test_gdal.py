@@ -1,6 +1,7 @@
 import os
 import zipfile
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,7 @@ from rasterio.errors import RasterioIOError
 
 from roadseg.core.grid import Grid
 from roadseg.errors import DataError
-from roadseg.io import gdal
-from roadseg.io.gdal import keep_blocks, new_profile, open_new, open_raster, require_whole
+from roadseg.io.gdal import cache_bytes, new_profile, open_new, open_raster, require_whole
 
 GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
 NOISE = np.random.default_rng(0).integers(0, 255, (1, 64, 64), dtype=np.uint8)
@@ -82,17 +82,22 @@ def test_a_whole_raster_of_any_format_is_whole(write_raster, save_as):
     ],
     ids=["rows", "tiles", "few"],
 )
-def test_gdal_holds_the_blocks_of_a_row_of_windows(tmp_path, blocks, rows, needed, monkeypatch):
-    kept = []
-    monkeypatch.setattr(gdal.rasterio, "Env", lambda **given: kept.append(given) or nullcontext())
+def test_gdal_is_to_hold_the_blocks_of_a_row_of_windows(tmp_path, blocks, rows, needed):
     size = {"count": 3, "height": 1000, "width": 30000, "dtype": "uint8", "sparse_ok": True}
     path = tmp_path / "wide.tif"
     with rasterio.open(path, "w", driver="GTiff", transform=GRID.transform, **size, **blocks):
         pass
     with rasterio.open(path) as source:
-        kept.clear()
-        keep_blocks(source, rows)
-    assert kept[-1] == {"GDAL_CACHEMAX": max(2**26, needed)}
+        assert cache_bytes(source, rows) == max(2**26, needed)
+
+
+def test_of_a_resampled_raster_the_pixels_that_it_is_made_of_count_as_well(tmp_path):
+    size = {"count": 3, "height": 8000, "width": 9000, "dtype": "uint16", "sparse_ok": True}
+    path, grid = tmp_path / "fine.tif", replace(GRID, height=8000, width=9000)
+    with rasterio.open(path, "w", driver="GTiff", transform=grid.transform, **size, blockysize=1):
+        pass
+    with open_raster(path, grid.resampled(4)) as source:
+        assert cache_bytes(source, 512) > 4 * 512 * 9000 * 6
 
 
 def test_a_raster_in_an_archive_is_read(write_raster, tmp_path):

@@ -215,6 +215,14 @@ def test_a_large_raster_has_overviews(path):
         assert source.block_shapes[0] == (512, 512)
 
 
+@pytest.mark.parametrize("most", [0, 2**28])
+def test_a_raster_is_the_same_however_gdal_reads_its_strips(path, monkeypatch, most):
+    monkeypatch.setattr(probabilities, "_MOST_CACHE_BYTES", most)
+    write(path)
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.read(), np.rint(VALUES * 255))
+
+
 def test_a_key_of_markup_and_a_name_of_a_pattern_are_kept(tmp_path):
     path = tmp_path / "a&b[1].tif"
     write_probability(path, [(0, VALUES, VALID)], GRID, bins=DEFAULT_BINS, key="<k>", tags={})

@@ -7,6 +7,7 @@ import pytest
 import rasterio
 from affine import Affine
 from pyproj import CRS
+from rasterio._env import get_gdal_config
 
 from roadseg.core.grid import Grid
 from roadseg.core.windows import Window
@@ -199,7 +200,16 @@ def test_an_open_scene_opens_its_file_once_in_a_thread(write_raster, monkeypatch
         opened.clear()
         for col in range(20):
             scene.read(Window(0, col, 10, 10))
-    assert len(opened) == 1
+        assert len(opened) == 1
+
+
+def test_gdal_holds_little_while_a_scene_is_open(write_raster):
+    usual = get_gdal_config("GDAL_CACHEMAX")
+    facts = read_facts(write_raster())
+    with OpenScene(facts, rows=10) as scene, ThreadPoolExecutor(1) as pool:
+        pool.submit(scene.read, Window(0, 0, 10, 10)).result()
+        assert get_gdal_config("GDAL_CACHEMAX") == 2**26
+    assert get_gdal_config("GDAL_CACHEMAX") == usual != 2**26
 
 
 def test_an_unreadable_block_of_an_open_scene_is_named_in_one_line(write_raster):

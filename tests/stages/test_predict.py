@@ -319,6 +319,11 @@ def test_shards_share_the_scenes_and_leave_no_record(finished):
     assert not workspace.record("predict").exists()
 
 
+def test_a_shard_without_a_scene_is_done_at_once(finished):
+    config, workspace = finished
+    assert predict.run(config, workspace, fold=0, force=True, shard=(9, 9)).scenes == []
+
+
 def test_several_checkpoints_are_averaged(finished, make_scene, tmp_path):
     workspace = finished[1]
     image, _ = make_scene(tmp_path, "here")
