@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
-from roadseg.core.windows import Rows, Window
+from roadseg.core.windows import Rows, Window, mirrored
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.io.probabilities import probability_strips, write_probability
 from roadseg.io.rasters import OpenScene, RasterFacts
@@ -211,11 +211,7 @@ def _read(
     row, col, height, width = window
     rows, cols = min(height, facts.grid.height - row), min(width, facts.grid.width - col)
     bands, valid = source.read(Window(row, col, rows, cols))
-    bands = scaling.apply(bands)
-    if (rows, cols) == (height, width):
-        return bands, valid
-    beyond = ((0, height - rows), (0, width - cols))
-    return np.pad(bands, ((0, 0), *beyond), mode="symmetric"), np.pad(valid, beyond)
+    return mirrored(scaling.apply(bands), valid, height=height, width=width)
 
 
 def read_alike(folders: Sequence[Path]) -> list[Facts]:

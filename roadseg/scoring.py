@@ -1,7 +1,7 @@
 """Scoring: what is held against predictions, and how far they agree with it; in any stage."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,12 +78,13 @@ def score_routes(
     return RouteScore(score, bool(len(reference.lines) or len(predicted.lines)))
 
 
-def mean_apls(scores: Sequence[RouteScore]) -> float:
-    """Return the mean over areas with roads on either side; 1 if there are none.
+def mean_apls(scores: Iterable[float]) -> float:
+    """Return the mean over areas; 1 if there are none.
 
-    Areas that are rightly empty would only flatter it.
+    Give only those of areas with roads on either side: others are rightly empty, and would flatter
+    it.
     """
-    routed = [score.apls for score in scores if score.has_roads]
+    routed = list(scores)
     return math.fsum(routed) / len(routed) if routed else 1.0
 
 

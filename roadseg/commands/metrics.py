@@ -7,9 +7,14 @@ import click
 
 from roadseg.commands.making import stage
 from roadseg.console import show
-from roadseg.options import JSON
+from roadseg.options import JSON, Option
 
 _ROADS = click.Path(path_type=Path)
+
+
+def _distance(name: str, default: float, meaning: str) -> Option:
+    positive = click.FloatRange(min=0, min_open=True)
+    return click.option(name, type=positive, default=default, show_default=True, help=meaning)
 
 
 @click.command()
@@ -22,27 +27,9 @@ _ROADS = click.Path(path_type=Path)
     show_default=True,
     help="Whose definition of APLS.",
 )
-@click.option(
-    "--spacing-m",
-    type=click.FloatRange(min=0, min_open=True),
-    default=50.0,
-    show_default=True,
-    help="Control points on a road (spacenet).",
-)
-@click.option(
-    "--snap-m",
-    type=click.FloatRange(min=0, min_open=True),
-    default=4.0,
-    show_default=True,
-    help="How far a control point may lie from the other roads (spacenet).",
-)
-@click.option(
-    "--tolerance-m",
-    type=click.FloatRange(min=0, min_open=True),
-    default=4.0,
-    show_default=True,
-    help="Distance for correctness, completeness and quality.",
-)
+@_distance("--spacing-m", 50.0, "Control points on a road (spacenet).")
+@_distance("--snap-m", 4.0, "How far a control point may lie from the other roads (spacenet).")
+@_distance("--tolerance-m", 4.0, "Distance for correctness, completeness and quality.")
 @click.option(
     "--image",
     type=click.Path(path_type=Path, exists=True),

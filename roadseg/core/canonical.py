@@ -13,6 +13,7 @@ from roadseg.core.graphs import (
     Floats,
     Ints,
     RoadGraph,
+    first_drawn,
     part_attributes,
     take_edges,
 )
@@ -87,13 +88,8 @@ def _sides(xy: Floats, corners: Ints) -> Iterator[shapely.LineString]:
 
 def _once(graph: RoadGraph) -> Ints:
     """Rows of the edges without those drawn again between the same nodes; the fastest stays."""
-    drawing = shapely.to_wkb(shapely.normalize(graph.lines))
-    ends = np.sort(graph.ends, axis=1).tolist()
-    seconds = graph.attributes.get(TRAVEL_TIME, np.zeros(len(ends)))
-    rows: dict[tuple[int, int, bytes], int] = {}
-    for row in np.argsort(seconds, kind="stable").tolist():
-        rows.setdefault((*ends[row], drawing[row]), row)
-    return np.sort(np.array(list(rows.values()), dtype=np.int64))
+    seconds = graph.attributes.get(TRAVEL_TIME, np.zeros(len(graph.lines)))
+    return np.sort(first_drawn(graph, np.argsort(seconds, kind="stable").tolist()))
 
 
 def _in_order(graph: RoadGraph) -> Ints:

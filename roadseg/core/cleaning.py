@@ -82,7 +82,7 @@ def drop_components(graph: RoadGraph, *, min_component_m: float) -> RoadGraph:
 
     Nodes without an edge are dropped.
     """
-    component = _components(graph)[graph.ends[:, 0]]
+    component = components(graph)[graph.ends[:, 0]]
     totals = np.bincount(component, weights=graph.length_m)
     return take_edges(graph, totals[component] >= min_component_m)
 
@@ -184,7 +184,7 @@ def _shortest_spurs(
     return spurs[order[np.unique(junction[order], return_index=True)[1]]]
 
 
-def _components(graph: RoadGraph) -> Ints:
+def components(graph: RoadGraph) -> Ints:
     """Number the connected parts of a graph, shape (number of nodes,)."""
     n = len(graph.nodes)
     ones = np.ones(len(graph.ends), dtype=np.int8)

@@ -9,10 +9,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import shapely
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from roadseg.core.buffer_metrics import BufferMatch, match_lines
+from roadseg.core.cleaning import components
 from roadseg.core.graph_metrics import Apls, apls, pool_apls
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.sat2graph import CITYSCALE_TILE, SPACENET_TILE, Sat2GraphApls, sat2graph_apls
@@ -163,10 +162,7 @@ def _nothing(like: Side) -> Side:
 
 
 def _facts(side: Side) -> SideFacts:
-    used, rows = np.unique(side.graph.ends, return_inverse=True)
-    first, last = rows.reshape(-1, 2).T
-    links = csr_array((np.ones(len(first)), (first, last)), shape=(len(used), len(used)))
-    _, part = connected_components(links, directed=False)
+    part = components(side.graph)[side.graph.ends]
     road_km = float(side.graph.length_m.sum()) / 1000
     return SideFacts(road_km, len(np.unique(part)), min(side.assumed_m / 1000, road_km))
 

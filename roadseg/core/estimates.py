@@ -48,17 +48,6 @@ def predict_memory_mb(
     return _PROCESS_MB + network_mb + batch_mb + open_rows_mb + max(cache_mb, _LEAST_CACHE_MB)
 
 
-def predict_seconds(megapixels: float, *, megapixels_per_s: float) -> float:
-    """Estimate how long a prediction takes, at a rate that was measured before.
-
-    Raises:
-        ValueError: if the rate is not above 0.
-    """
-    if not megapixels_per_s > 0:
-        raise ValueError(f"a rate must be above 0 megapixels a second, got {megapixels_per_s}")
-    return megapixels / megapixels_per_s
-
-
 def about_memory(megabytes: float) -> str:
     """Say about how much memory it is: `about 1.5 GB`."""
     return f"about {megabytes / 1000:.1f} GB"

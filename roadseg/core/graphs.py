@@ -1,6 +1,6 @@
 """RoadGraph: nodes and edges as tables; made of traced paths or of lines."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +105,24 @@ def graph_from_lines(
     _, first, rows = np.unique(vertex[spans], return_index=True, return_inverse=True)
     nodes = xy[spans.ravel()[first]]
     return RoadGraph(crs, nodes, rows.reshape(-1, 2), pieces, part_attributes(columns, owner, part))
+
+
+def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
+    """Rows of the edges without those drawn again between the same nodes, in either direction.
+
+    Args:
+        graph: roads.
+        order: rows of all edges; of edges alike the first of these stays.
+
+    Returns:
+        The rows that stay, in their order.
+    """
+    drawing = shapely.to_wkb(shapely.normalize(graph.lines))
+    ends = np.sort(graph.ends, axis=1).tolist()
+    rows: dict[tuple[int, int, bytes], int] = {}
+    for row in order:
+        rows.setdefault((*ends[row], drawing[row]), row)
+    return np.array(list(rows.values()), dtype=np.int64)
 
 
 def take_edges(graph: RoadGraph, chosen: Ints | Bools) -> RoadGraph:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Known = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 
 
 class Window(NamedTuple):
@@ -72,6 +73,22 @@ def cut_blocks(height: int, width: int, *, block_px: int) -> list[Window]:
         for row in range(0, height, block_px)
         for col in range(0, width, block_px)
     ]
+
+
+def mirrored(bands: Bytes, valid: Known, *, height: int, width: int) -> tuple[Bytes, Known]:
+    """Fill up the part of a window that lies in a scene: pixels beyond mirror it, and hold no data.
+
+    Args:
+        bands: shape (band, row, col), the upper left part.
+        valid: shape (row, col), which of its pixels hold data.
+        height: rows of the whole window.
+        width: columns of it.
+    """
+    rows, cols = valid.shape
+    if (rows, cols) == (height, width):
+        return bands, valid
+    beyond = ((0, height - rows), (0, width - cols))
+    return np.pad(bands, ((0, 0), *beyond), mode="symmetric"), np.pad(valid, beyond)
 
 
 def shared_window(first: Window, second: Window) -> Window:

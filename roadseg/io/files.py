@@ -9,6 +9,10 @@ from pathlib import Path
 
 from roadseg.errors import OutputError, RoadsegError
 
+MASK_SUFFIXES = (  # of rasters in which a pixel says whether there is a road
+    *(".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif"),
+)
+
 _PARTIAL = ".partial-"  # begins the names of files that are being written
 _ENOUGH_BYTES = 2**20  # free on a disk that is not full
 
@@ -36,6 +40,28 @@ def whole(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder to write to; put it in the place of `folder` when the block ends well.
+
+    Raises:
+        OutputError: if it cannot be written (a full disk, a read-only folder).
+    """
+    partial = folder.with_name(f"{_PARTIAL}{folder.name}")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        yield partial
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    except OSError as error:
+        if isinstance(error, RoadsegError):
+            raise
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def remove_partial(folder: Path) -> None:

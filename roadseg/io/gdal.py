@@ -15,6 +15,7 @@ from rasterio._err import CPLE_BaseError
 from rasterio.enums import ColorInterp, MaskFlags, Resampling
 from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.io import MemoryFile
+from rasterio.shutil import copy as copy_raster
 from rasterio.vrt import WarpedVRT
 
 from roadseg.core.grid import Grid
@@ -89,6 +90,31 @@ def _block_bytes(source: rasterio.DatasetReader, rows: int) -> int:
     height, width = source.block_shapes[0]
     blocks = (math.ceil(rows / height) + 1) * math.ceil(source.width / width)
     return int(blocks * height * width * sum(np.dtype(dtype).itemsize for dtype in source.dtypes))
+
+
+def copy_as_cog(source: Path, target: Path, *, size: int, **options: str) -> None:
+    """Copy a raster as a Cloud Optimized GeoTIFF; a small one in memory, see `open_new`.
+
+    Args:
+        source: raster to copy.
+        target: file to write.
+        size: bytes of its pixels.
+        options: of GDAL's driver COG, beside bigtiff.
+
+    Raises:
+        OSError: if it cannot be written in whole.
+    """
+    options = {"driver": "COG", "compress": "deflate", "bigtiff": "if_safer", **options}
+    try:
+        if size > IN_MEMORY_BYTES:
+            copy_raster(source, target, **options)
+        else:
+            with MemoryFile(ext=".tif") as memory:
+                copy_raster(source, memory.name, **options)
+                target.write_bytes(memory.getbuffer())
+    except CPLE_BaseError as error:
+        raise write_error(target, " ".join(str(error).split())) from error
+    require_written(target)
 
 
 def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:

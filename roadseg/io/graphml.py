@@ -15,17 +15,15 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 from shapely.errors import ShapelyError
 
-from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph
+from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, first_drawn
 from roadseg.core.grid import DEGREES, LOCAL_CRS, transformer, utm_epsg
 from roadseg.core.roads import reproject
+from roadseg.core.speeds import KPH_PER_MPH
 from roadseg.errors import DataError
 
-SUFFIXES = (".graphml",)
-
-_KPH_PER_MPH = 1.609344
 _SPEEDS = {  # names of an attribute for speed, and km/h in one of it
     "speed_kph": 1.0,
-    "inferred_speed_mph": _KPH_PER_MPH,
+    "inferred_speed_mph": KPH_PER_MPH,
     "inferred_speed_mps": 3.6,
 }
 _TIMES = ("travel_time", TRAVEL_TIME)  # osmnx, CRESI
@@ -229,11 +227,6 @@ def _check_ends(path: Path, graph: RoadGraph) -> None:
 
 def _once(graph: RoadGraph) -> RoadGraph:
     """Keep one of the edges that join the same nodes by the same line, in either direction."""
-    rows: dict[tuple[int, int, bytes], int] = {}
-    low_high = np.sort(graph.ends, axis=1).tolist()
-    drawings = shapely.to_wkb(shapely.normalize(graph.lines))
-    for row, (low, high) in enumerate(low_high):
-        rows.setdefault((low, high, drawings[row]), row)
-    kept = np.array(list(rows.values()), dtype=np.int64)
+    kept = first_drawn(graph, range(len(graph.lines)))
     columns = {name: column[kept] for name, column in graph.attributes.items()}
     return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)

@@ -20,12 +20,11 @@ from roadseg.core.sampling import spread_windows
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
+from roadseg.io.files import MASK_SUFFIXES
 from roadseg.io.gdal import area, open_raster, valid_pixels
 from roadseg.io.georeference import crs_of, has_transform
 from roadseg.io.masks import CONTENT_TAG, SPEED_BINS, bins_of
 from roadseg.io.rasters import RasterFacts, read_grid
-
-SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif")
 
 _HALF = 0.5  # floats from here on are road, be they probabilities or class numbers
 _HALF_BYTE = 128  # the same for lossy compression, which blurs 0 and 255
@@ -39,7 +38,7 @@ Values = tuple[NDArray[Any], NDArray[np.bool_]]
 
 def is_mask_file(path: Path) -> bool:
     """Say whether a label file is a raster mask, by its suffix."""
-    return path.suffix.lower() in SUFFIXES
+    return path.suffix.lower() in MASK_SUFFIXES
 
 
 def read_mask_labels(

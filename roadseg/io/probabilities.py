@@ -9,29 +9,22 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 from pyproj import CRS
-from rasterio._err import CPLE_BaseError
-from rasterio.io import MemoryFile
-from rasterio.shutil import copy as copy_raster
 
 from roadseg.core.extraction import CERTAIN
 from roadseg.core.grid import Grid
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import Rows
 from roadseg.errors import DataError
-from roadseg.io.files import whole, write_error
-from roadseg.io.gdal import CACHE_BYTES, IN_MEMORY_BYTES, open_raster
+from roadseg.io.files import whole
+from roadseg.io.gdal import CACHE_BYTES, copy_as_cog, open_raster
 from roadseg.io.masks import CONTENT_TAG, KEY_TAG, SPEED_BINS, bins_of, bins_tags
 from roadseg.io.rasters import read_grid
 from roadseg.io.strips import Strips
-from roadseg.io.tiff import require_written
 
 _COG = {  # probabilities compress well; a higher level costs twice the time for 5 % less room
-    "driver": "COG",
-    "compress": "deflate",
     "level": "1",
     "predictor": "2",
     "overview_resampling": "average",
-    "bigtiff": "if_safer",
 }
 _TILE_PX, _SPARE_PX = 512, 64  # rows of a tile, and as many more as GDAL holds beside them
 _MOST_CACHE_BYTES = 2**28
@@ -90,7 +83,8 @@ def write_probability(
         if strips.missing:
             raise ValueError(f"{path}: no rows {strips.missing[0]} were given")
         with strips.described(grid, names=bins.band_names, tags=tags) as (source, draft):
-            _copy_as_cog(source, draft, strips)
+            with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, **_reading(strips)):
+                copy_as_cog(source, draft, size=strips.size, **_COG)
             draft.replace(partial)
     strips.remove()
 
@@ -144,21 +138,6 @@ def read_probability(
     if band.dtype.kind == "f" or band.max(initial=0) > _MASK_VALUES:
         return Probability(grid, _as_bytes(band))
     return Probability(grid, _certain(band > 0))
-
-
-def _copy_as_cog(source: Path, target: Path, strips: Strips) -> None:
-    """Copy the strips of a raster; a small one in memory, see `open_new`."""
-    try:
-        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, **_reading(strips)):
-            if strips.size > IN_MEMORY_BYTES:
-                copy_raster(source, target, **_COG)
-            else:
-                with MemoryFile(ext=".tif") as memory:
-                    copy_raster(source, memory.name, **_COG)
-                    target.write_bytes(memory.getbuffer())
-    except CPLE_BaseError as error:
-        raise write_error(target, " ".join(str(error).split())) from error
-    require_written(target)
 
 
 def _reading(strips: Strips) -> dict[str, Any]:

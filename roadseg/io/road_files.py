@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 from roadseg.core.names import match_names
 from roadseg.errors import DataError
-from roadseg.io.files import is_virtual
+from roadseg.io.files import MASK_SUFFIXES, is_virtual
 
 if TYPE_CHECKING:
     from roadseg.io.wkt_csv import WktCsv
 
 GRAPHML = ".graphml"
-RASTERS = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif")
 
 _CSV = ".csv"
 _VECTORS = (  # the best comes first: of files of one name it is taken
     *(".gpkg", GRAPHML, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
     *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
 )
-_KINDS = (_VECTORS, (".json",), (_CSV,), RASTERS)  # of what a folder holds the first kind counts
+_KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # the first that a folder holds counts
 _PACKED = (".gz", ".zip", ".pbf")
 _SHOWN = 5  # names in a message
 
@@ -43,7 +42,7 @@ class RoadSource:
     @property
     def is_raster(self) -> bool:
         """Whether it is a mask or a raster of probabilities, by its suffix."""
-        return self.path.suffix.lower() in RASTERS
+        return self.path.suffix.lower() in MASK_SUFFIXES
 
     def __str__(self) -> str:
         """Name it as a person would."""

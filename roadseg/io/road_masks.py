@@ -6,24 +6,19 @@ from pathlib import Path
 import numpy as np
 import rasterio
 from numpy.typing import NDArray
-from rasterio._err import CPLE_BaseError
-from rasterio.io import MemoryFile
-from rasterio.shutil import copy as copy_raster
 
 from roadseg.core.extraction import CERTAIN
 from roadseg.core.masks import BACKGROUND, IGNORE
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import Window, cut_blocks
 from roadseg.errors import DataError
-from roadseg.io.files import whole, write_error
-from roadseg.io.gdal import IN_MEMORY_BYTES, area, open_raster
+from roadseg.io.files import whole
+from roadseg.io.gdal import area, copy_as_cog, open_raster
 from roadseg.io.masks import bins_of, write_mask
 from roadseg.io.rasters import read_grid
 from roadseg.io.strips import require_room
-from roadseg.io.tiff import require_written
 
 _BLOCK_PX = 2048  # side of the squares that are read at once; whole tiles of the mask
-_COG = {"driver": "COG", "compress": "deflate", "bigtiff": "if_safer"}
 _ROOM = 1.2  # bytes of a pixel at most, nearly: of the draft or of the mask
 
 
@@ -52,7 +47,7 @@ def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str
         try:
             write_mask(plain, _blocks(source, threshold), grid, bins=bins, key=key)
             with whole(mask) as partial:
-                _copy_as_cog(plain, partial, is_small=grid.height * grid.width <= IN_MEMORY_BYTES)
+                copy_as_cog(plain, partial, size=grid.height * grid.width)
         finally:
             plain.unlink(missing_ok=True)
 
@@ -97,17 +92,3 @@ def _bins(path: Path, source: rasterio.DatasetReader) -> SpeedBins:
             "of uint8, as `roadseg predict` writes them"
         )
     return bins
-
-
-def _copy_as_cog(plain: Path, target: Path, *, is_small: bool) -> None:
-    """Copy a mask; a small one in memory, as `open_new` does."""
-    try:
-        if not is_small:
-            copy_raster(plain, target, **_COG)
-        else:
-            with MemoryFile(ext=".tif") as memory:
-                copy_raster(plain, memory.name, **_COG)
-                target.write_bytes(memory.getbuffer())
-    except CPLE_BaseError as error:
-        raise write_error(target, " ".join(str(error).split())) from error
-    require_written(target)

@@ -8,8 +8,7 @@ from urllib.parse import quote, unquote
 
 from roadseg.core.names import match_names
 from roadseg.errors import ConfigError, DataError
-from roadseg.io.files import is_virtual
-from roadseg.io.mask_labels import SUFFIXES as MASK_SUFFIXES
+from roadseg.io.files import MASK_SUFFIXES, is_virtual
 from roadseg.io.roads import SUFFIXES as ROAD_SUFFIXES
 
 Suffixes = tuple[str, ...]

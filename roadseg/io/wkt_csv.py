@@ -13,8 +13,6 @@ from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, gra
 from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.errors import DataError
 
-SUFFIXES = (".csv",)
-
 _ID, _WKT = "ImageId", "WKT_Pix"
 _LINES = ("LineString", "MultiLineString")
 _LINE = 1  # shapely type id of LineString
@@ -69,23 +67,6 @@ class WktCsv:
             return graph_from_lines(lines, crs, attributes)
         except ValueError as error:
             raise DataError(f"{self.path}: image {image}: {error}") from error
-
-    def require_known(self, known: Collection[str], where: str) -> None:
-        """Refuse image ids that the other side of a comparison does not know.
-
-        Args:
-            known: the ids of the other side.
-            where: what that is, for the message.
-
-        Raises:
-            DataError: naming some of them.
-        """
-        unknown = [image for image in self.images if image not in known]
-        if unknown:
-            raise DataError(
-                f"{self.path}: {len(unknown)} of its {len(self.images)} image ids are unknown "
-                f"({_some(unknown)}); expected those of {where}, such as {_some(known)}"
-            )
 
 
 def read_wkt_csv(path: Path) -> WktCsv:

@@ -158,7 +158,15 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
 
 def _digest(folder: Path) -> str:
     """Return the digest of the weights that a checkpoint folder holds."""
-    with checkpoint_path(folder, "best").open("rb") as file:
+    path = checkpoint_path(folder, "best")
+    facts = path.stat()
+    return _digest_of(path, facts.st_mtime_ns, facts.st_size)
+
+
+@functools.lru_cache
+def _digest_of(path: Path, _changed: int, _size: int) -> str:
+    """Return the digest of a file, reading it again only after it has changed."""
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -3,13 +3,14 @@
 import os
 import random
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.core.masks import IGNORE
+from roadseg.learn.recipe import KINDS, Kind
 
 os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # or its import asks PyPI for news
 import albumentations as A  # noqa: N812 - after the line above, under its usual name
@@ -18,9 +19,6 @@ _TURNS = 8  # and flips of a square
 _COLOURS = 3  # hue and saturation need red, green and blue
 
 Bytes = NDArray[np.uint8]
-Kind = Literal["turns", "warp", "colour"]
-
-KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
 
 class Augmenter:

@@ -19,7 +19,8 @@ from roadseg.core.windows import Window, cover
 from roadseg.errors import DataError
 from roadseg.io.masks import read_mask
 from roadseg.io.rasters import RasterFacts, read_window
-from roadseg.learn.augment import KINDS, Augmenter, Kind
+from roadseg.learn.augment import Augmenter
+from roadseg.learn.recipe import KINDS, Kind
 
 _CELL_PX = 32  # side of the squares of a chip that may or may not hold a road
 

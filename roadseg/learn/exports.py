@@ -1,9 +1,7 @@
 """Exports: a checkpoint for other programs, or as an engine, checked against PyTorch."""
 
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roadseg.errors import ConfigError, OutputError, RoadsegError
+from roadseg.errors import ConfigError, RoadsegError
+from roadseg.io.files import whole_folder
 from roadseg.io.records import versions, write_json
 from roadseg.learn import onnx, openvino, programs
 from roadseg.learn.artefacts import EngineFacts, engine_folder, write_facts
@@ -88,7 +87,7 @@ def write_export(
     """
     _require_choice("format", form, tuple(FILES))
     window_shape = _window_shape(checkpoint, window_px, batch_size)
-    with _whole_folder(folder) as partial:
+    with whole_folder(folder) as partial:
         difference = _build_checked(checkpoint, partial, form=form, window_shape=window_shape)
         export = Export((FACTS, *FILES[form]), window_shape, difference)
         write_json(partial / FACTS, _facts(checkpoint, export, form=form))
@@ -115,7 +114,7 @@ def build_engine(
     """
     _require_choice("engine", name, ("onnx", "openvino"))
     window_shape = _window_shape(checkpoint, window_px, batch_size)
-    with _whole_folder(engine_folder(folder, name)) as partial:
+    with whole_folder(engine_folder(folder, name)) as partial:
         difference = _build_checked(checkpoint, partial, form=name, window_shape=window_shape)
     begun = time.perf_counter()
     run = _OPEN[name](engine_folder(folder, name))
@@ -243,25 +242,3 @@ def _facts(checkpoint: Checkpoint, export: Export, *, form: str) -> dict[str, An
         "checkpoint": checkpoint.facts,
         "versions": versions(),
     }
-
-
-@contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder to write to; put it in the place of `folder` when the block ends well.
-
-    Raises:
-        OutputError: if it cannot be written.
-    """
-    partial = folder.with_name(f".partial-{folder.name}")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        yield partial
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
-    except OSError as error:
-        if isinstance(error, RoadsegError):
-            raise
-        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

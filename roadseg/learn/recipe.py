@@ -4,8 +4,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from roadseg.learn.augment import KINDS, Kind
 from roadseg.learn.losses import LossWeights
+
+Kind = Literal["turns", "warp", "colour"]  # of augmentation
+
+KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
 _MAY_CHANGE = ("epochs", "patience")
 

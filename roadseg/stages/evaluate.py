@@ -21,7 +21,7 @@ from roadseg.io.probabilities import Probability, read_probability
 from roadseg.io.rasters import read_preview
 from roadseg.io.records import StageRecord, read_json, read_key, read_summary
 from roadseg.scenes import scene_facts
-from roadseg.scoring import RouteScore, count_roads, mean_apls, reference_graph
+from roadseg.scoring import count_roads, mean_apls, reference_graph
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
 
@@ -172,6 +172,7 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
 
 def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
     pixels = sum((score.pixels for score in scores), Counts())
+    routed = [score for score in scores if score.has_roads]
     return EvaluateSummary(
         fold=fold,
         chips=len(scores),
@@ -180,8 +181,8 @@ def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSu
         precision=pixels.precision,
         recall=pixels.recall,
         f1=pixels.f1,
-        apls_length=mean_apls([RouteScore(score.apls_length, score.has_roads) for score in scores]),
-        apls_time=mean_apls([RouteScore(score.apls_time, score.has_roads) for score in scores]),
+        apls_length=mean_apls(score.apls_length for score in routed),
+        apls_time=mean_apls(score.apls_time for score in routed),
         reference_km=math.fsum(score.reference_km for score in scores),
         predicted_km=math.fsum(score.predicted_km for score in scores),
     )

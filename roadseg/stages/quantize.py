@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from roadseg.core.cleaning import merge_chains
 from roadseg.core.clipping import clip_graph
 from roadseg.core.extraction import CERTAIN
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.masks import IGNORE
 from roadseg.core.pixel_metrics import Counts, count_pixels
-from roadseg.core.windows import Known, Window
+from roadseg.core.windows import Known, Window, mirrored
 from roadseg.errors import RoadsegError
 from roadseg.io.chips import ChipList, ChipRecord, read_chips
 from roadseg.io.masks import read_mask
@@ -226,9 +225,13 @@ def _pool(verdicts: Sequence[_Verdict]) -> Accuracy:
         mask_iou=sum((each.masks for each in verdicts), Counts()).iou,
         f1=sum((each.quantised.pixels for each in verdicts), Counts()).f1,
         exact_f1=sum((each.exact.pixels for each in verdicts), Counts()).f1,
-        apls=mean_apls([each.quantised.routes for each in verdicts]),
-        exact_apls=mean_apls([each.exact.routes for each in verdicts]),
+        apls=_mean_apls([each.quantised for each in verdicts]),
+        exact_apls=_mean_apls([each.exact for each in verdicts]),
     )
+
+
+def _mean_apls(sides: Sequence[_Side]) -> float:
+    return mean_apls(side.routes.apls for side in sides if side.routes.has_roads)
 
 
 @dataclass(frozen=True)
@@ -270,7 +273,7 @@ class Chips:
     def _judge(self, chip: Chip, roads: RoadGraph, found: Quantised) -> _Verdict:
         labels = read_mask(chip.mask, chip.window)
         area = chip.scene.grid.crop(*chip.window).footprint_m
-        reference = merge_chains(clip_graph(roads, area))
+        reference = clip_graph(roads, area)
         quantised, exact = (
             self._side(self._predict(engine, chip), labels, reference)
             for engine in (found.engine, found.exact)
@@ -284,7 +287,7 @@ class Chips:
         return _Side(
             found.road >= threshold * CERTAIN,
             count_roads(labels, found.road, threshold=threshold),
-            score_routes(reference, merge_chains(traced_graph(self.config, found)), **options),
+            score_routes(reference, traced_graph(self.config, found), **options),
         )
 
     def _predict(self, engine: Engine, chip: Chip) -> Probability:
@@ -309,6 +312,5 @@ def _read(chip: Chip, window: Window) -> tuple[NDArray[np.uint8], Known]:
     rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
     inside = Window(row + window.row, col + window.col, rows, cols)
     bands, valid = read_window(chip.scene, inside)
-    beyond = ((0, window.height - rows), (0, window.width - cols))
-    mirrored = np.pad(chip.scaling.apply(bands), ((0, 0), *beyond), mode="symmetric")
-    return mirrored, np.pad(valid, beyond)
+    size = {"height": window.height, "width": window.width}
+    return mirrored(chip.scaling.apply(bands), valid, **size)

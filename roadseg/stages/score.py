@@ -38,8 +38,6 @@ logger = logging.getLogger(__name__)
 Record = dict[str, Any]
 
 _SHOWN_PAIRS = 20
-_THRESHOLD = 0.4  # GraphConfig.threshold: what is traced is what is compared
-_CERTAIN = 255
 _COLUMNS = {  # of the table: heading, and where its value is in a record
     "APLS": "apls.length.score",
     "ref>pred": "apls.length.reference_to_predicted",
@@ -170,13 +168,10 @@ def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pix
 
 def _trace(raster: "Probability") -> RoadGraph:
     """Find the graph of a raster as `roadseg graph` does, with its usual settings."""
-    from roadseg.core.extraction import find_graph  # noqa: PLC0415 - skimage is slow to import
-    from roadseg.settings import GraphConfig  # noqa: PLC0415 - so is pydantic
+    from roadseg.scoring import traced_graph  # noqa: PLC0415 - skimage is slow to import
+    from roadseg.settings import Config  # noqa: PLC0415 - so is pydantic
 
-    options = GraphConfig().model_dump()
-    return find_graph(
-        raster.road, raster.grid, bins=raster.bins, speed_bins=raster.speed_bins, **options
-    )
+    return traced_graph(Config(), raster)
 
 
 def _compare_pixels(
@@ -201,7 +196,10 @@ def _compare_pixels(
 
 
 def _is_road(raster: "Probability") -> NDArray[np.bool_]:
-    return np.asarray(raster.road >= _THRESHOLD * _CERTAIN)
+    from roadseg.core.extraction import CERTAIN  # noqa: PLC0415 - as in `_trace`
+    from roadseg.settings import GraphConfig  # noqa: PLC0415
+
+    return np.asarray(raster.road >= GraphConfig().threshold * CERTAIN)
 
 
 def _pooled(measured: Sequence[_Pair]) -> _Pair:

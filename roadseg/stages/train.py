@@ -9,7 +9,7 @@ from typing import Any
 
 from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError
-from roadseg.io.chips import ChipList, ChipRecord, SceneRecord, read_chips
+from roadseg.io.chips import ChipList, ChipRecord, read_chips
 from roadseg.io.rasters import RasterFacts
 from roadseg.io.records import StageRecord, read_json, read_key
 from roadseg.learn.chips import Chip
@@ -114,6 +114,7 @@ def _train(
 ) -> list[Row]:
     scaling = Scaling.from_json(read_json(workspace.scaling))
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
+    sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     training, validation = (
         [_chip(chip, scenes, workspace, scaling) for chip in side] for side in sides
     )
@@ -124,7 +125,7 @@ def _train(
         recipe=recipe_of(config.train),
         facts={
             "bands": config.imagery.bands or next(iter(scenes.values())).bands,
-            "gsd_m": statistics.median(sizes_m := _sizes_m(listed.scenes)),
+            "gsd_m": statistics.median(sizes_m),
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
             "band_names": _band_names(list(scenes.values())),
             "resample_m": config.imagery.gsd_m,
@@ -168,10 +169,6 @@ def _chip(
     chip: ChipRecord, scenes: dict[str, RasterFacts], workspace: Workspace, scaling: Scaling
 ) -> Chip:
     return Chip(scenes[chip.scene], workspace.mask(chip.scene), chip.window, scaling)
-
-
-def _sizes_m(scenes: tuple[SceneRecord, ...]) -> list[float]:
-    return [sum(scene.gsd_m) / 2 for scene in scenes]
 
 
 def _band_names(scenes: list[RasterFacts]) -> tuple[str, ...]:

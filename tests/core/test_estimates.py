@@ -1,6 +1,6 @@
 import pytest
 
-from roadseg.core.estimates import about_memory, about_time, predict_memory_mb, predict_seconds
+from roadseg.core.estimates import about_memory, about_time, predict_memory_mb
 
 RESNET18, RESNET34, RESNET50, MOBILENET = 14_329_224, 24_437_384, 32_522_120, 6_629_960
 USUAL = {
@@ -52,16 +52,6 @@ def test_memory_counts_the_bytes_of_the_file(more):
     twice = predict_memory_mb(**USUAL | {"width": 48_000, more: 2 * USUAL[more]})
     once = predict_memory_mb(**USUAL | {"width": 48_000})
     assert twice - once == pytest.approx(48_000 * 1024 * 3 / 1e6)
-
-
-def test_time_goes_by_the_rate():
-    assert predict_seconds(30.0, megapixels_per_s=1.5) == 20.0
-
-
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
-def test_a_rate_that_is_none_is_refused(rate):
-    with pytest.raises(ValueError, match="must be above 0 megapixels a second"):
-        predict_seconds(1.0, megapixels_per_s=rate)
 
 
 def test_memory_is_said_in_gigabytes():

@@ -1,6 +1,4 @@
 import os
-import resource
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -118,19 +116,10 @@ def test_what_is_no_whole_mask_has_no_key(tmp_path, damage):
     assert read_mask_key(path) is None
 
 
-@contextmanager
-def largest_file(size):
-    """Let no file grow beyond a size, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("lacking", [1, 50, 300, 1000, 5000, 200_000])
-def test_a_mask_that_does_not_fit_on_the_disk_is_an_error_and_leaves_nothing(tmp_path, lacking):
+def test_a_mask_that_does_not_fit_on_the_disk_is_an_error_and_leaves_nothing(
+    largest_file, tmp_path, lacking
+):
     mask = np.random.default_rng(0).integers(0, 8, (600, 600), dtype=np.uint8)
     grid = Grid(GRID.crs, PLACE, 600, 600)
     size = write(tmp_path / "whole.tif", mask, grid).stat().st_size
@@ -142,7 +131,7 @@ def test_a_mask_that_does_not_fit_on_the_disk_is_an_error_and_leaves_nothing(tmp
     assert list((tmp_path / "masks").iterdir()) == []
 
 
-def test_a_mask_that_just_fits_is_written(tmp_path):
+def test_a_mask_that_just_fits_is_written(largest_file, tmp_path):
     with largest_file(write(tmp_path / "whole.tif").stat().st_size):
         assert np.array_equal(read_mask(write(tmp_path / "a.tif")), MASK)
 

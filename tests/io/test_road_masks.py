@@ -1,6 +1,4 @@
-import resource
 import shutil
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -149,20 +147,9 @@ def test_a_probability_raster_cut_short_leaves_no_mask(probability, masked, tmp_
     assert not list(tmp_path.glob("masks/*"))
 
 
-@contextmanager
-def largest_file(size):
-    """Let no file grow beyond a size, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.99])
 def test_a_mask_that_does_not_fit_on_the_disk_is_an_error_and_leaves_nothing(
-    probability, masked, tmp_path, share
+    probability, masked, largest_file, tmp_path, share
 ):
     path = probability(drawn(600, 600))
     size = masked(path).stat().st_size

@@ -80,16 +80,6 @@ def test_an_image_that_is_not_there_is_named_with_those_that_are(write):
         read_wkt_csv(write(CROSSING)).graph("south", 1.0)
 
 
-def test_known_image_ids_are_accepted(write):
-    read_wkt_csv(write(CROSSING)).require_known(["empty", "north", "south"], "truth.csv")
-
-
-def test_unknown_image_ids_are_named_with_those_expected(write):
-    expected = r"1 of its 2 image ids are unknown \(north\); .* of truth.csv, such as a, empty"
-    with pytest.raises(DataError, match=expected):
-        read_wkt_csv(write(CROSSING)).require_known(["a", "empty"], "truth.csv")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -224,7 +224,7 @@ def interrupted_after(strips_done):
     return parts
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
@@ -250,7 +250,7 @@ def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, m
 def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall, monkeypatch):
     straight = predict_tall("straight")
     with monkeypatch.context() as patch:
-        patch.setattr(probabilities, "_copy_as_cog", interrupt)
+        patch.setattr(probabilities, "copy_as_cog", interrupt)
         with pytest.raises(KeyboardInterrupt):
             predict_tall("out")
     monkeypatch.setattr(prediction, "predict_parts", None)
