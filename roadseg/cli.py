@@ -2,7 +2,7 @@
 
 import click
 
-from roadseg.commands import configs, engines, metrics, stages, tools
+from roadseg.commands import configs, engines, graphs, metrics, stages, tools, tuning
 from roadseg.console import Group, set_up
 
 
@@ -38,7 +38,10 @@ for _command in (
     stages.graph,
     stages.evaluate,
     stages.run,
+    tuning.tune,
+    graphs.route,
     metrics.score,
+    metrics.diff,
     engines.quantize,
     engines.export,
     tools.bench,

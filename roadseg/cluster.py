@@ -67,6 +67,28 @@ def each(
     return (_outcome(work, index, item) for index, item in enumerate(items))
 
 
+def in_order(
+    work: Work[Item, Result],
+    items: Sequence[Item],
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+) -> list[Result]:
+    """Do the work for every item and return the results in the order of the items.
+
+    Args are those of `each`.
+
+    Raises:
+        RoadsegError: what the work raised for one of the items, or what `each` raises.
+    """
+    results: dict[int, Any] = {}
+    for outcome in each(work, items, workers=workers, scheduler=scheduler):
+        if outcome.error:
+            raise outcome.error
+        results[outcome.index] = outcome.result
+    return [results[index] for index in range(len(items))]
+
+
 def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
     try:
         return Outcome(index, result=work(item))

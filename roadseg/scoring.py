@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.core.extraction import CERTAIN, find_graph
+from roadseg.core.extraction import CERTAIN, Extraction, Pixels, find_graph
 from roadseg.core.graph_metrics import apls
 from roadseg.core.graphs import RoadGraph, graph_from_lines
 from roadseg.core.grid import Grid
@@ -18,7 +18,7 @@ from roadseg.core.roads import Roads, roads_on
 from roadseg.core.speeds import KPH_PER_MPH
 from roadseg.core.travel import add_travel
 from roadseg.io.mask_labels import is_mask_file
-from roadseg.io.probabilities import Probability, read_probability
+from roadseg.io.probabilities import read_probability
 from roadseg.scenes import read_labels
 from roadseg.settings import Config
 
@@ -50,12 +50,14 @@ def reference_graph(config: Config, labels: Path, mask: Path, grid: Grid) -> Roa
     return traced_graph(config, read_probability(mask, gsd_m=config.imagery.gsd_m))
 
 
-def traced_graph(config: Config, found: Probability) -> RoadGraph:
+def extraction_of(config: Config) -> Extraction:
+    """Return how the settings say that roads are found."""
+    return Extraction(**config.graph.model_dump(exclude={"formats", "join_m"}))
+
+
+def traced_graph(config: Config, pixels: Pixels) -> RoadGraph:
     """Return the graph of the roads in probabilities, as `roadseg graph` finds it."""
-    options = config.graph.model_dump()
-    return find_graph(
-        found.road, found.grid, bins=found.bins, speed_bins=found.speed_bins, **options
-    )
+    return find_graph(pixels, extraction_of(config))
 
 
 def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: float) -> Counts:

@@ -12,6 +12,8 @@ from roadseg.core.speeds import DEFAULT_BINS, BinUnit, SpeedUnit
 from roadseg.section import Section, setting
 from roadseg.train_settings import TrainConfig
 
+GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
+
 
 class ImageryConfig(Section):
     """The scenes, and how their pixels become the input of the network."""
@@ -231,19 +233,66 @@ class GraphConfig(Section):
     threshold: float = setting(
         0.4, "probability", "Road where the probability is at least this.", gt=0, lt=1
     )
+    close_m: float = setting(
+        0.0, "metres", "Cracks and notches in roads up to this wide are closed.", ge=0
+    )
     min_blob_m2: float = setting(30.0, "m2", "Smaller patches of road are removed.", ge=0)
     min_hole_m2: float = setting(30.0, "m2", "Smaller holes in roads are filled.", ge=0)
-    min_spur_m: float = setting(10.0, "metres", "Shorter dead ends are pruned.", ge=0)
+    min_spur_m: float = setting(12.0, "metres", "Shorter dead ends are pruned.", ge=0)
+    merge_nodes_m: float = setting(
+        4.0, "metres", "Junctions joined by an edge shorter than this become one.", ge=0
+    )
     max_gap_m: float = setting(
-        20.0, "metres", "Longest gap across which a dead end is linked to the road ahead.", ge=0
+        25.0, "metres", "Longest gap across which a dead end is linked to the road ahead.", ge=0
+    )
+    max_turn_deg: float = setting(
+        60.0, "degrees", "A link turns off the road by less than this at either end.", gt=0, le=180
+    )
+    min_link_probability: float = setting(
+        0.0, "probability", "Lowest mean probability along a link; masks know none.", ge=0, le=1
     )
     min_component_m: float = setting(
         20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0
     )
-    simplify_m: float = setting(1.0, "metres", "How far a line may move when simplified.", ge=0)
+    neat: bool = setting(
+        default=False,
+        unit="-",
+        description="Draw dual carriageways as one road and roundabouts as one junction "
+        "(roadseg[neat]).",
+    )
+    simplify_m: float = setting(0.5, "metres", "How far a line may move when simplified.", ge=0)
     default_speed_mph: float = setting(
         25.0, "mph", "Speed of edges for which the probabilities show none.", gt=0
     )
+    join_m: float = setting(
+        5.0,
+        "metres",
+        "How far apart road ends of touching scenes may be to be joined into one network; "
+        "0 joins no scenes.",
+        ge=0,
+    )
+    block_px: int = setting(
+        4096, "pixels", "Side of the blocks in which scenes are read; decides memory.", ge=256
+    )
+    formats: tuple[GraphFormat, ...] = setting(
+        ("gpkg", "geojson", "graphml"),
+        "-",
+        "Files to write of each graph: gpkg, geojson, graphml, parquet, osm, csv (SpaceNet's).",
+        min_length=1,
+    )
+
+    @model_validator(mode="after")
+    def _gpkg_is_written(self) -> "GraphConfig":
+        if "gpkg" not in self.formats:
+            raise ValueError('formats: expected "gpkg" among them, as evaluate reads it')
+        return self
+
+
+class TuneConfig(Section):
+    """The search for better settings of the graph."""
+
+    trials: int = setting(40, "trials", "Settings to try, those given among them.", ge=1)
+    seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0)
 
 
 class EvaluateConfig(Section):
@@ -299,5 +348,6 @@ class Config(Section):
     predict: PredictConfig = PredictConfig()
     quantize: QuantizeConfig = QuantizeConfig()
     graph: GraphConfig = GraphConfig()
+    tune: TuneConfig = TuneConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     compute: ComputeConfig = ComputeConfig()

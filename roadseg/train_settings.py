@@ -82,7 +82,13 @@ class TrainConfig(Section):
     )
     epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1)
     patience: int = setting(
-        8, "epochs", "Stop when the validation loss has not improved for so long.", ge=1
+        8, "epochs", "Stop when no epoch has been better by `best_by` for so long.", ge=1
+    )
+    best_by: Literal["loss", "cldice"] = setting(
+        "loss",
+        "-",
+        "The best epoch, whose weights are kept: of the lowest validation loss, or of the highest "
+        "clDice, for roads that connect; it takes time to thin the roads of all windows.",
     )
     optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
     learning_rate: float = setting(3e-4, "-", "Highest learning rate.", gt=0)

@@ -86,6 +86,16 @@ class Workspace:
         return self.graphs / f"{scene}.gpkg"
 
     @property
+    def tuning_plot(self) -> Path:
+        """Picture of the trials: tune -> the user."""
+        return self.root / "tune.png"
+
+    @property
+    def tuned_config(self) -> Path:
+        """Config with the graph settings found: tune -> the user."""
+        return self.root / "tuned.json"
+
+    @property
     def pictures(self) -> Path:
         """Folder of the pictures of evaluated scenes: evaluate -> the user."""
         return self.root / "pictures"

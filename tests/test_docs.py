@@ -14,9 +14,12 @@ from roadseg.stages.demo import CONFIG
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCUMENTS = ["README.md", "data/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/metrics.md"]
+DOCUMENTS = [
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *("data/README.md", "docs/graphs.md", "docs/metrics.md"),
+]
 SOURCED = "environment"  # of scripts/, read by the others
-FILE_TYPES = {"json", "py", "md", "csv"}
+FILE_TYPES = {"json", "py", "md", "csv", "png"}
 
 
 def paths_in_tree(text):

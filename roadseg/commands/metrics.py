@@ -1,4 +1,4 @@
-"""The command that needs no run folder: score, roads against roads."""
+"""The commands that need no run folder: score and diff, roads against roads."""
 
 import importlib
 from pathlib import Path
@@ -80,3 +80,44 @@ def score(
     )
     places = {"image": image, "gsd_m": gsd_m, "table": table}
     show(stage("score").run(reference, predicted, parameters=parameters, **places), as_json=as_json)
+
+
+@click.command()
+@click.argument("predicted", type=_ROADS)
+@click.option("--reference", type=_ROADS, required=True, help="Roads that are known.")
+@_distance("--tolerance-m", 8.0, "Distance up to which roads on both sides are the same.")
+@click.option(
+    "--min-length-m",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    show_default=True,
+    help="Connected pieces shorter than this are left out.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="GeoPackage to write, a layer for what each side lacks.",
+)
+@JSON
+def diff(
+    predicted: Path,
+    *,
+    reference: Path,
+    tolerance_m: float,
+    min_length_m: float,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the roads that PREDICTED has and the reference lacks, and the other way round.
+
+    Each side is a file as `roadseg score` reads it. Layer missing_in_reference holds predicted
+    roads to be added to a map, with their attributes; missing_in_predicted what was not found.
+
+    \b
+    Examples:
+      roadseg diff run/graphs/city.gpkg --reference osm.geojson --output new.gpkg
+      roadseg diff city.gpkg --reference roads.gpkg --tolerance-m 12 --json
+    """
+    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
+    show(stage("diff").run(predicted, reference, **limits, output=output), as_json=as_json)

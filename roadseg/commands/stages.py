@@ -122,7 +122,7 @@ def predict(
     )
 
 
-@stage_command(OUTPUT, click.argument("images", nargs=-1))
+@stage_command(OUTPUT, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1))
 def graph(
     config: "Config",
     workspace: "Workspace",

@@ -149,19 +149,20 @@ def _check_tolerance(tolerance_m: float) -> None:
 def _length_near(lines: Lines, others: Lines, tolerance_m: float) -> float:
     """Length of the parts of lines that are near other lines."""
     reach = tolerance_m + _ROUNDING_M
-    segments, other_segments = _segments(lines), _segments(others)
+    segments, other_segments = segments_of(lines), segments_of(others)
     tree = shapely.STRtree(np.asarray(shapely.linestrings(other_segments)))
     total = 0.0
     for first in range(0, len(segments), _SEGMENTS_AT_ONCE):
         block = segments[first : first + _SEGMENTS_AT_ONCE]
-        row, near = tree.query(shapely.linestrings(block), predicate="dwithin", distance=reach)
-        low, high = _part_near(block[row], other_segments[near], reach)
+        low, high = block.min(axis=1) - reach, block.max(axis=1) + reach
+        row, near = tree.query(shapely.box(*low.T, *high.T))  # those beyond reach add nothing
+        start, end = part_near(block[row], other_segments[near], reach)
         before = np.concatenate([[0.0], np.cumsum(_lengths(block))])[row]
-        total += _union_length(before + low, before + high)
+        total += _union_length(before + start, before + end)
     return total
 
 
-def _segments(lines: Lines) -> Floats:
+def segments_of(lines: Lines) -> Floats:
     """Return the straight pieces of lines that have length, shape (k, 2, 2)."""
     xy, line = shapely.get_coordinates(lines, return_index=True)
     pieces = np.stack([xy[:-1], xy[1:]], axis=1)
@@ -173,7 +174,7 @@ def _lengths(segments: Floats) -> Floats:
     return np.asarray(np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1))
 
 
-def _part_near(segments: Floats, others: Floats, reach: float) -> tuple[Floats, Floats]:
+def part_near(segments: Floats, others: Floats, reach: float) -> tuple[Floats, Floats]:
     """Return from where to where on each segment the other one is within reach, in metres.
 
     All that is within reach of a segment is convex: a rectangle and two discs. So the part is one

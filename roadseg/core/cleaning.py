@@ -67,7 +67,8 @@ def prune_spurs(
         graph: roads in metres.
         min_spur_m: dead ends shorter than this go, one of just this length stays.
         border: a geometry, such as the outline of the scene, where roads may end.
-        border_m: a spur whose free end is no further than this from `border` stays.
+        border_m: a spur whose free end is no further than this from `border` stays, unless it
+            is one of several at a junction: thinning splits the end of a wide road in two.
     """
     graph = merge_chains(graph)
     while len(spurs := _shortest_spurs(graph, min_spur_m, border, border_m)):
@@ -175,11 +176,13 @@ def _shortest_spurs(
     length = graph.length_m
     spurs = np.flatnonzero(hangs.any(axis=1) & (length < min_spur_m))
     side = hangs[spurs, 1].astype(np.int64)
+    junction = graph.ends[spurs, 1 - side]
     if border is not None:
         free = shapely.points(graph.nodes[graph.ends[spurs, side]])
-        inner = shapely.distance(free, border) > border_m
-        spurs, side = spurs[inner], side[inner]
-    junction = graph.ends[spurs, 1 - side]
+        goes_on = shapely.distance(free, border) <= border_m
+        forks = np.bincount(junction[goes_on], minlength=len(graph.nodes)) > 1
+        prunable = ~goes_on | forks[junction]
+        spurs, junction = spurs[prunable], junction[prunable]
     order = np.lexsort((length[spurs], junction))
     return spurs[order[np.unique(junction[order], return_index=True)[1]]]
 

@@ -12,7 +12,7 @@ import shapely
 
 from roadseg.core.buffer_metrics import BufferMatch, match_lines
 from roadseg.core.cleaning import components
-from roadseg.core.graph_metrics import Apls, apls, pool_apls
+from roadseg.core.graph_metrics import Apls, apls_by, pool_apls
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.sat2graph import CITYSCALE_TILE, SPACENET_TILE, Sat2GraphApls, sat2graph_apls
 from roadseg.core.topo import Topo, topo
@@ -180,14 +180,14 @@ def _routes(
     reference: Side, predicted: Side | None, parameters: Parameters, reach_m: float
 ) -> tuple[Routes, Apls | None]:
     if parameters.protocol == "spacenet":
-        score = functools.partial(
-            apls,
+        length, time = apls_by(
+            ("length_m", "travel_time_s"),
             reference.graph,
             None if predicted is None else predicted.graph,
             spacing_m=parameters.spacing_m,
             snap_m=parameters.snap_m,
         )
-        return score(weight="length_m"), score(weight="travel_time_s")
+        return length, time
     if predicted is None:
         return Sat2GraphApls(0.0, 0.0, 0.0), None
     tile = SPACENET_TILE if reach_m <= _CHIP_M else CITYSCALE_TILE

@@ -1,85 +1,198 @@
-"""Extraction: from the pixels of roads to a road graph with speeds."""
+"""Extraction: from the pixels of roads to a road graph with speeds, block by block."""
 
-import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.core.cleaning import drop_components, prune_spurs, simplify_lines
-from roadseg.core.graphs import RoadGraph, graph_from_paths
+from roadseg.core.blocks import BlockPaths, join_blocks, trace_block, widened
+from roadseg.core.evidence import (
+    Readings,
+    Stations,
+    margin_px,
+    mean_and_lowest,
+    median_widths,
+    read_stations,
+    stations,
+)
+from roadseg.core.graphs import Floats, Ints, RoadGraph
 from roadseg.core.grid import Grid
-from roadseg.core.linking import link_gaps
-from roadseg.core.skeletons import clean_mask, skeletonise, smooth_paths, trace_paths
+from roadseg.core.highways import highway_of
 from roadseg.core.speeds import KPH_PER_MPH, SpeedBins
-from roadseg.core.travel import add_travel, look_up_speeds
+from roadseg.core.tidying import Tidying, tidied
+from roadseg.core.travel import add_travel, vote_speeds
+from roadseg.core.windows import Window, cut_blocks
 
 CERTAIN = 255  # a probability of 1, kept as a byte
-_SMOOTH_PX = 3  # neighbours on either side over which the pixel staircase is evened out
-_BORDER_M = 2.0  # a dead end this close to the scene's border goes on outside of it
 
 Bytes = NDArray[np.uint8]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-def find_graph(
-    road: Bytes,
-    grid: Grid,
-    *,
-    bins: Bytes | None,
-    speed_bins: SpeedBins | None,
-    threshold: float,
-    min_blob_m2: float,
-    min_hole_m2: float,
-    min_spur_m: float,
-    max_gap_m: float,
-    min_component_m: float,
-    simplify_m: float,
-    default_speed_mph: float,
-) -> RoadGraph:
-    """Find the road graph of a scene, in the scene's metric CRS, with speeds and travel times.
+class Pixels(Protocol):
+    """The probabilities of a scene, read by window: an array, or a file of any size."""
 
-    Args:
-        road: probability of any road, shape (row, col), 255 for certain.
-        grid: where the pixels lie.
-        bins: probability of each speed bin, shape (bin, row, col), alike; None if not known.
-        speed_bins: which speeds these bins stand for; None if not known.
+    @property
+    def grid(self) -> Grid:
+        """Where the pixels lie."""
+
+    @property
+    def speed_bins(self) -> SpeedBins | None:
+        """Which speeds the bins stand for; None if there are no bins."""
+
+    def read_road(self, window: Window) -> Bytes:
+        """Return the probability of any road, shape (row, col), 255 for certain."""
+
+    def read_bins(self, window: Window) -> Bytes:
+        """Return the probability of each speed bin, shape (bin, row, col), alike."""
+
+
+class Run(Protocol):
+    """Do work for every item and give the results in the order of the items, as `map` does."""
+
+    def __call__(
+        self, work: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> Iterable[Result]:
+        """Do it."""
+
+
+@dataclass(frozen=True)
+class Extraction(Tidying):
+    """How roads are found; what is not here is about tidying.
+
+    Attributes:
         threshold: a pixel is road where its probability, 0 to 1, is at least this.
+        close_m: what parts roads by no more than this is closed.
         min_blob_m2: smaller patches of road are removed.
         min_hole_m2: smaller holes in roads are filled.
-        min_spur_m: shorter dead ends are pruned.
-        max_gap_m: longest gap across which a dead end is linked to the road ahead.
-        min_component_m: connected pieces with less road than this are dropped.
-        simplify_m: how far a line may move when it is simplified.
         default_speed_mph: speed of edges for which the bins show none.
-
-    Raises:
-        ValueError: if there is not one plane of probabilities for each speed bin.
+        block_px: side of the blocks in which a scene is read.
     """
-    pixel_m2 = math.prod(grid.pixel_size_m)
-    is_road = clean_mask(
-        road >= threshold * CERTAIN,
-        min_blob_px=math.ceil(min_blob_m2 / pixel_m2),
-        min_hole_px=math.ceil(min_hole_m2 / pixel_m2),
+
+    threshold: float = 0.4
+    close_m: float = 0.0
+    min_blob_m2: float = 30.0
+    min_hole_m2: float = 30.0
+    default_speed_mph: float = 25.0
+    block_px: int = 4096
+
+    @property
+    def level(self) -> int:
+        """The lowest byte that is road."""
+        return int(np.ceil(self.threshold * CERTAIN))
+
+
+def find_graph(pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
+    """Find the road graph of a scene, in the scene's metric CRS.
+
+    The scene is read in blocks, once to thin its roads and once for what lies along its edges;
+    memory grows with the block and with the graph, not with the scene. Edges have the attributes
+    `inferred` (1 for a link across a gap) and its `confidence`, `probability` and
+    `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for the default speed),
+    `highway`, the class of road that has such a speed, and `travel_time_s`.
+
+    Args:
+        pixels: the scene; pickled where blocks are the work of other processes.
+        how: settings.
+        run: does the work for all blocks; `map` does it here.
+    """
+    grid = pixels.grid
+    blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
+    graph = join_blocks(list(run(partial(find_paths, pixels, how), blocks)), grid)
+    return measured(tidy(graph, pixels, how), pixels, how, run=run)
+
+
+def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
+    """Trace the roads in one block of a scene."""
+    grid = pixels.grid
+    around = widened(block, height=grid.height, width=grid.width)
+    is_road = pixels.read_road(around) >= how.level
+    return trace_block(
+        is_road,
+        block,
+        grid,
+        close_m=how.close_m,
+        min_blob_m2=how.min_blob_m2,
+        min_hole_m2=how.min_hole_m2,
     )
-    graph, border = _trace(is_road, grid), grid.footprint_m.exterior
-    graph = prune_spurs(graph, min_spur_m=min_spur_m, border=border, border_m=_BORDER_M)
-    graph = link_gaps(graph, max_gap_m=max_gap_m, border=border, border_m=_BORDER_M)
-    graph = drop_components(graph, min_component_m=min_component_m)
-    graph = simplify_lines(graph, tolerance_m=simplify_m)
-    default_kph = default_speed_mph * KPH_PER_MPH
-    if bins is None or speed_bins is None:
-        return add_travel(graph, np.full(len(graph.lines), default_kph))
+
+
+def tidy(graph: RoadGraph, pixels: Pixels, how: Extraction) -> RoadGraph:
+    """Return the network of the traced roads of a scene, see `tidying.tidied`."""
+    return tidied(
+        graph,
+        how,
+        grid=pixels.grid,
+        read_road=lambda *window: pixels.read_road(Window(*window)),
+        level=how.level,
+    )
+
+
+def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
+    """Return the graph with what the pixels along its edges say, see `find_graph`."""
+    number = len(graph.lines)
+    at = stations(graph, pixels.grid)
+    groups = _by_block(at, pixels.grid, how.block_px)
+    parts = list(run(partial(read_group, pixels, how), [at.take(rows) for rows in groups]))
+    found = _in_order(parts, groups, bins=pixels.speed_bins)
+    probability, lowest = mean_and_lowest(found.road, at.edge, number)
+    speed_kph = _speeds(found.bins, at, number, pixels.speed_bins)
+    is_known = ~np.isnan(speed_kph)
+    columns: dict[str, NDArray[Any]] = {
+        "probability": probability,
+        "min_probability": lowest,
+        "width_m": median_widths(found.width_m, at.edge, number),
+        "speed_known": is_known.astype(np.uint8),
+        "highway": np.where(is_known, highway_of(speed_kph), "road").astype(object),
+    }
+    graph = replace(graph, attributes={**graph.attributes, **columns})
+    return add_travel(graph, np.where(is_known, speed_kph, how.default_speed_mph * KPH_PER_MPH))
+
+
+def read_group(pixels: Pixels, how: Extraction, at: Stations) -> Readings:
+    """Look up stations that lie in one block of a scene."""
+    grid, margin = pixels.grid, margin_px(pixels.grid)
+    top, left = np.maximum(np.floor(at.places.min(axis=0)).astype(int) - margin, 0).tolist()
+    last_row, last_col = np.ceil(at.places.max(axis=0)).astype(int).tolist()
+    height = min(last_row + margin, grid.height) - top
+    width = min(last_col + margin, grid.width) - left
+    window = Window(top, left, height, width)
+    bins = pixels.read_bins(window) if pixels.speed_bins else None
+    road = pixels.read_road(window)
+    return read_stations(at, road, bins, origin=(top, left), level=how.level)
+
+
+def _by_block(at: Stations, grid: Grid, block_px: int) -> list[Ints]:
+    """Return which stations lie in each block that has any."""
+    row, col = (np.clip(at.places, 0, np.array([grid.height, grid.width]) - 1) // block_px).T
+    block = (row * (grid.width // block_px + 1) + col).astype(np.int64)
+    order = np.argsort(block, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if len(order) else []
+
+
+def _in_order(
+    parts: Sequence[Readings], groups: Sequence[Ints], *, bins: SpeedBins | None
+) -> Readings:
+    """Put the readings of all groups into the order of the stations."""
+    if not parts:
+        nothing = np.empty(0, dtype=np.uint8)
+        columns = nothing.reshape(0, bins.count if bins else 0)
+        return Readings(nothing, columns, nothing.astype(np.float32))
+    order = np.argsort(np.concatenate(groups))
+    return Readings(
+        np.concatenate([part.road for part in parts])[order],
+        np.concatenate([part.bins for part in parts])[order],
+        np.concatenate([part.width_m for part in parts])[order],
+    )
+
+
+def _speeds(bins: Bytes, at: Stations, number: int, speed_bins: SpeedBins | None) -> Floats:
+    """Return the speed of each edge in km/h, NaN where the bins show none."""
+    if speed_bins is None:
+        return np.full(number, np.nan)
     kph = np.array(speed_bins.speeds_mph) * KPH_PER_MPH
-    return add_travel(
-        graph, look_up_speeds(graph, grid, bins, kph, certain=CERTAIN, default_kph=default_kph)
-    )
-
-
-def _trace(is_road: NDArray[np.bool_], grid: Grid) -> RoadGraph:
-    paths = smooth_paths(trace_paths(skeletonise(is_road)), reach_px=_SMOOTH_PX)
-    return graph_from_paths(
-        grid.to_metric(paths.nodes),
-        paths.ends,
-        grid.to_metric(paths.points),
-        paths.offsets,
-        grid.metric_crs,
-    )
+    return vote_speeds(bins / CERTAIN, at.edge, number, kph, default_kph=np.nan)

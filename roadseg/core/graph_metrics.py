@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from roadseg.core.canonical import canonical_graph
-from roadseg.core.control_points import place, snap
-from roadseg.core.graphs import RoadGraph
+from roadseg.core.control_points import ControlPoints, place, snap
+from roadseg.core.graphs import Bools, RoadGraph
 from roadseg.core.route_similarity import Similarity, mean_similarity
 from roadseg.core.routes import Routes, Weight, edge_costs
 
@@ -113,26 +113,60 @@ def apls(
     keeps the speed of its own edge), let no control point replace another, have a score for empty
     graphs, and never leave out the points between junctions.
     """
+    (score,) = apls_by(
+        [weight],
+        reference,
+        predicted,
+        spacing_m=spacing_m,
+        snap_m=snap_m,
+        exact_points=exact_points,
+        sampled_points=sampled_points,
+        seed=seed,
+    )
+    return score
+
+
+def apls_by(
+    weights: Sequence[Weight],
+    reference: RoadGraph,
+    predicted: RoadGraph | None,
+    *,
+    spacing_m: float = 50.0,
+    snap_m: float = 4.0,
+    exact_points: int = EXACT_POINTS,
+    sampled_points: int = SAMPLED_POINTS,
+    seed: int = 0,
+) -> list[Apls]:
+    """Score by several weights as `apls` does by one; the control points are placed once.
+
+    Returns:
+        A score for each weight.
+
+    Raises:
+        ValueError: as `apls`.
+    """
     _check(reference, predicted, spacing_m, snap_m, sampled_points)
-    edge_costs(reference, weight)
+    for weight in weights:
+        edge_costs(reference, weight)
     if predicted is None:
-        return Apls(0.0, 0.0, 0.0)
-    edge_costs(predicted, weight)
+        return [Apls(0.0, 0.0, 0.0) for _ in weights]
+    for weight in weights:
+        edge_costs(predicted, weight)
     graphs = canonical_graph(reference), canonical_graph(predicted)
-    routes = Routes.through(graphs[0], weight), Routes.through(graphs[1], weight)
-    directions = []
-    for here, there in ((0, 1), (1, 0)):
-        points, xy = place(graphs[here], spacing_m=spacing_m)
-        snapped, found = snap(xy, graphs[there], snap_m=snap_m)
-        sample = None if len(points) <= exact_points else sampled_points
-        directions.append(
+    placed = [_placed(*pair, spacing_m, snap_m) for pair in (graphs, graphs[::-1])]
+    scores = []
+    for weight in weights:
+        routes = Routes.through(graphs[0], weight), Routes.through(graphs[1], weight)
+        there, back = (
             mean_similarity(
-                *(routes[here], routes[there], points, snapped, found),
-                sampled_points=sample,
+                *(*pair, *points),
+                sampled_points=None if len(points[0]) <= exact_points else sampled_points,
                 seed=seed,
             )
+            for pair, points in zip((routes, routes[::-1]), placed, strict=True)
         )
-    return _both(*directions)
+        scores.append(_both(there, back))
+    return scores
 
 
 def pool_apls(scores: Sequence[Apls]) -> Apls:
@@ -162,6 +196,14 @@ def _check(
         raise ValueError(f"spacing_m and snap_m must be above 0, got {spacing_m} and {snap_m}")
     if sampled_points < 2:  # noqa: PLR2004 - one value has no spread
         raise ValueError(f"sampled_points must be 2 or more, got {sampled_points}")
+
+
+def _placed(
+    graph: RoadGraph, other: RoadGraph, spacing_m: float, snap_m: float
+) -> tuple[ControlPoints, ControlPoints, Bools]:
+    """Return the control points of a graph, where they are in another, and which are there."""
+    points, xy = place(graph, spacing_m=spacing_m)
+    return points, *snap(xy, other, snap_m=snap_m)
 
 
 def _both(there: Similarity, back: Similarity) -> Apls:

@@ -4,8 +4,9 @@ import re
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from roadseg.core.speeds import KPH_PER_MPH
 from roadseg.core.tags import PACKED, Tags
 
 _IMPOSM_KEYS = ("type", "class", "osm_id")
@@ -37,6 +38,17 @@ _TYPE_BY_HIGHWAY = {
     "cart_track": 7,
     "track": 7,
 }
+# The class by which a road of a speed is called, from slow to fast; see `highway_of`.
+_CLASS_BY_TYPE = {
+    6: "unclassified",
+    5: "residential",
+    4: "tertiary",
+    3: "secondary",
+    2: "primary",
+    1: "trunk",
+}
+_UNKNOWN_CLASS = "road"  # OpenStreetMap's word for a road of which no class is known
+_DECIMALS = 6  # of mph; as of speed bins
 _UNPAVED = {  # Source: OpenStreetMap wiki, Key:surface, the unpaved group
     "unpaved",
     "clay",
@@ -58,6 +70,9 @@ _MANY_LANES = 3
 _UNPAVED_FACTOR = 0.75
 _FEW_MPH = np.array([np.nan, *(few for few, _ in _MPH_BY_TYPE.values())])
 _MANY_MPH = np.array([np.nan, *(many for _, many in _MPH_BY_TYPE.values())])
+_CLASSES = np.array(list(_CLASS_BY_TYPE.values()))
+_CLASS_MPH = _FEW_MPH[list(_CLASS_BY_TYPE)]
+_LIMITS_MPH = (_CLASS_MPH[:-1] + _CLASS_MPH[1:]) / 2
 _GRADE = re.compile(r"_link$|_grade\d$")  # Geofabrik's shapefiles have track_grade1 to 5
 
 
@@ -102,6 +117,25 @@ def usual_mph(
     row = np.where(np.isin(road_type, list(_MPH_BY_TYPE)), road_type, 0).astype(np.intp)
     mph = np.where(lanes >= _MANY_LANES, _MANY_MPH[row], _FEW_MPH[row])
     return np.where(unpaved, mph * _UNPAVED_FACTOR, mph)
+
+
+def highway_of(speed_kph: ArrayLike) -> NDArray[np.str_]:
+    """Return the OpenStreetMap class whose usual speed is nearest to each speed.
+
+    It is the reverse of `usual_mph`: a road of few lanes that has the usual speed of a class gets a
+    class of that speed back. A speed alone does not say more. Of the classes of one speed that one
+    is named by which SpaceNet calls its type: 20 mph is unclassified, not service or track; but
+    55 mph is trunk, as motorway would also say who may drive there. A road of many lanes is faster
+    than its class, so that it may be taken for the next one.
+
+    Args:
+        speed_kph: of roads, km/h, any shape; half way between two classes is the slower one.
+
+    Returns:
+        A class for each speed; "road" where it is NaN or not above 0.
+    """
+    mph = np.round(np.asarray(speed_kph, dtype=np.float64) / KPH_PER_MPH, _DECIMALS)
+    return np.where(mph > 0, _CLASSES[np.searchsorted(_LIMITS_MPH, mph)], _UNKNOWN_CLASS)
 
 
 def highway_class(highway: str) -> str:

@@ -10,7 +10,7 @@ from roadseg.core.control_points import ControlPoints
 from roadseg.core.graphs import Bools, Floats, Ints
 from roadseg.core.routes import Routes
 
-CELLS_AT_ONCE = 1_000_000  # of a table of routes: 8 MB, some eight tables are held at once
+CELLS_AT_ONCE = 1_000_000  # of a table of routes: 8 MB, some four tables are held at once
 _SIGMAS = 1.96  # of a normal distribution, either side: 95 %
 
 
@@ -95,11 +95,12 @@ def _similar_routes(
     """Sum for each start the similarity of its routes to all points, shape (starts,)."""
     similar = np.zeros(len(starts))
     width = max(len(native), *source.adjacency.shape, *target.adjacency.shape)
+    costs_here, costs_there = source.costs_to(native), target.costs_to(other)
     for block in _blocks(len(starts), width):
         rows = starts[block]
-        costs = source.costs(native[rows], native)
+        costs = costs_here(native[rows])
         costs[np.arange(len(rows)), rows] = np.inf  # a point and itself are no pair
-        similar[block] = _similarity(costs, target.costs(other[rows], other)).sum(axis=1)
+        similar[block] = _similarity(costs, costs_there(other[rows])).sum(axis=1)
     return similar
 
 
@@ -113,12 +114,15 @@ def _blocks(count: int, width: int) -> Iterator[slice]:
 def _similarity(native: Floats, other: Floats) -> Floats:
     """Return 1 less the relative error of each route, not below 0; 0 if either is infinite.
 
-    A route that costs nothing is 1 or 0: the other one costs nothing too, or something.
+    A route that costs nothing is 1 or 0: the other one costs nothing too, or something. The values
+    are written over `other`, as new tables of this size cost more time than the sums.
     """
     least = np.finfo(np.float64).tiny
     with np.errstate(invalid="ignore", over="ignore"):  # infinite by infinite is no number
-        error = np.abs(native - other) / np.maximum(native, least)
-    return np.where(error < 1, 1 - error, 0)
+        np.abs(np.subtract(native, other, out=other), out=other)
+        other /= np.maximum(native, least)
+        np.subtract(1, other, out=other)
+    return np.fmax(other, 0, out=other)
 
 
 def _standard_error(similar: Floats, goals: Ints, population: int) -> float:

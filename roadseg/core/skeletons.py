@@ -4,18 +4,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage, sparse
+from scipy import sparse
 from scipy.sparse import csgraph
 from skimage.morphology import skeletonize
+
+from roadseg.core.mask_cleaning import NO_SIDES, Sides
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _PAD_PX = 32  # roads up to twice as wide keep reaching the border
-_ROWS_AT_ONCE = 256
 _THROUGH = 2  # neighbours of a pixel inside a chain
-_ALL_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -41,25 +41,6 @@ class SkeletonPaths:
     node_pixels: Ints
 
 
-def clean_mask(mask: NDArray[np.generic], *, min_blob_px: int, min_hole_px: int) -> Bools:
-    """Remove small blobs of a mask, then fill its small holes.
-
-    Args:
-        mask: shape (row, col); zero is background.
-        min_blob_px: blobs of fewer pixels go, blobs of just as many stay (8 neighbours).
-        min_hole_px: holes of fewer pixels are filled, holes of just as many stay
-            (4 neighbours). Background that touches the border of the mask is no hole.
-    """
-    roads = np.asarray(mask, dtype=bool)
-    labels, sizes = _label(roads, _ALL_NEIGHBOURS)
-    roads = roads & (sizes >= min_blob_px)[labels]
-    labels, sizes = _label(~roads, None)
-    small = sizes < min_hole_px
-    for side in (labels[:1], labels[-1:], labels[:, :1], labels[:, -1:]):
-        small[side] = False
-    return roads | small[labels]
-
-
 def skeletonise(mask: NDArray[np.generic]) -> Bools:
     """Thin a mask to lines one pixel wide, roads that leave the scene reaching its border.
 
@@ -81,7 +62,7 @@ def skeletonise(mask: NDArray[np.generic]) -> Bools:
     return thin[inside].copy()
 
 
-def trace_paths(skeleton: NDArray[np.generic]) -> SkeletonPaths:
+def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> SkeletonPaths:
     """Trace the pixel chains of a skeleton between its nodes.
 
     Two diagonal pixels count as neighbours only if no pixel touches both by a side, so that
@@ -89,14 +70,20 @@ def trace_paths(skeleton: NDArray[np.generic]) -> SkeletonPaths:
     pixels with three or more neighbours or in full 2 x 2 blocks, and one pixel of each closed
     ring. A node of a full block may have two paths only; `graphs.merge_chains` dissolves it.
 
+    Args:
+        skeleton: shape (row, col).
+        goes_on: every outer pixel at such a side is a node of its own, so that the paths beyond
+            can be joined to it.
+
     Source: the neighbour rule is m-adjacency (Gonzalez and Woods, "Digital Image Processing");
     chains of a sparse pixel graph as in skan (Nunez-Iglesias et al., PeerJ 6:e4312, 2018).
     """
     positions, pairs, in_block = _pixel_graph(np.asarray(skeleton, dtype=bool))
     n = len(positions)
     degree = np.bincount(pairs.ravel(), minlength=n)
-    is_junction = (degree > _THROUGH) | in_block
-    is_chain = (degree == _THROUGH) & ~in_block
+    is_seam = _on_sides(positions, np.shape(skeleton), goes_on)
+    is_junction = ((degree > _THROUGH) | in_block) & ~is_seam
+    is_chain = (degree == _THROUGH) & ~in_block & ~is_seam
     chain = _components(pairs[is_chain[pairs].all(axis=1)], n)
     is_chain[_ring_starts(chain, is_chain, pairs)] = False
 
@@ -130,17 +117,6 @@ def smooth_paths(paths: SkeletonPaths, *, reach_px: int) -> SkeletonPaths:
     sums = np.vstack([np.zeros((1, 2)), np.cumsum(paths.points, axis=0)])
     means = (sums[place + reach + 1] - sums[place - reach]) / (2 * reach + 1)[:, None]
     return replace(paths, points=np.where((reach == 0)[:, None], paths.points, means))
-
-
-def _label(pixels: Bools, neighbours: Bools | None) -> tuple[NDArray[np.int32], Ints]:
-    """Number the connected parts of a mask from 1, and count their pixels; 0 is the rest."""
-    labels = np.empty(pixels.shape, dtype=np.int32)
-    count = ndimage.label(pixels, structure=neighbours, output=labels)
-    sizes = np.zeros(count + 1, dtype=np.int64)
-    for rows in range(0, len(labels), _ROWS_AT_ONCE):  # bincount copies what it counts, 8 B a pixel
-        block = labels[rows : rows + _ROWS_AT_ONCE]
-        sizes += np.bincount(block.ravel(), minlength=count + 1)
-    return labels, sizes
 
 
 def _crosses_border(roads: Bools) -> Bools:
@@ -182,6 +158,17 @@ def _pixel_graph(skeleton: Bools) -> tuple[Ints, Ints, Bools]:
     in_block[np.searchsorted(place, blocks.ravel())] = True
     positions = np.column_stack(np.divmod(place, down)) - 1
     return positions, np.concatenate(pairs), in_block
+
+
+def _on_sides(positions: Ints, shape: tuple[int, ...], sides: Sides) -> Bools:
+    row, col = positions.T
+    last_row, last_col = shape[0] - 1, shape[1] - 1
+    return np.asarray(
+        (sides.top & (row == 0))
+        | (sides.right & (col == last_col))
+        | (sides.bottom & (row == last_row))
+        | (sides.left & (col == 0))
+    )
 
 
 def _components(pairs: Ints, n: int) -> Ints:

@@ -7,10 +7,8 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, RoadGraph
-from roadseg.core.grid import Grid
 
 _KPH_PER_MPS = 3.6
-_SAMPLE_EVERY_M = 2.0  # distance of the points at which an edge looks up its speed
 
 
 def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, Ints]:
@@ -57,7 +55,7 @@ def vote_speeds(
         edge: shape (k,), the row of the edge of each sample.
         n_edges: number of edges.
         bin_speeds_kph: shape (bins,), the speed that each bin stands for.
-        default_kph: speed of an edge without evidence.
+        default_kph: speed of an edge without evidence; may be NaN.
         min_evidence: an edge whose bins together have a mean probability below this, or that has
             no sample, gets `default_kph`; just this is evidence. Above 0.
 
@@ -80,38 +78,6 @@ def vote_speeds(
     mean = np.column_stack(sums) / counts[:, None]
     evidence = mean.sum(axis=1)
     return np.where(evidence >= min_evidence, speeds[mean.argmax(axis=1)], default_kph)
-
-
-def look_up_speeds(
-    graph: RoadGraph,
-    grid: Grid,
-    bins: NDArray[np.uint8],
-    bin_speeds_kph: Floats,
-    *,
-    certain: int,
-    default_kph: float,
-) -> Floats:
-    """Let the pixels along each edge vote on its speed, see `vote_speeds`.
-
-    Args:
-        graph: roads in the metric CRS of the grid.
-        grid: where the pixels lie.
-        bins: probability of each speed bin, shape (bin, row, col).
-        bin_speeds_kph: shape (bin,), the speed that each bin stands for.
-        certain: the value of a pixel that stands for probability 1.
-        default_kph: speed of an edge without evidence.
-
-    Returns:
-        Speed of each edge in km/h, shape (m,).
-
-    Raises:
-        ValueError: if there is not one probability for each speed bin.
-    """
-    points, edge = sample_points(graph, spacing_m=_SAMPLE_EVERY_M)
-    pixels = np.floor(grid.from_metric(points)).astype(np.int64)
-    rows, cols = np.clip(pixels, 0, np.array(bins.shape[1:]) - 1).T
-    samples = bins[:, rows, cols].T / certain
-    return vote_speeds(samples, edge, len(graph.lines), bin_speeds_kph, default_kph=default_kph)
 
 
 def travel_time_s(length_m: Floats, speed_kph: Floats) -> Floats:

@@ -13,10 +13,10 @@ from pyproj import CRS
 from roadseg.core.extraction import CERTAIN
 from roadseg.core.grid import Grid
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.core.windows import Rows
+from roadseg.core.windows import Rows, Window, cut_blocks
 from roadseg.errors import DataError
 from roadseg.io.files import whole
-from roadseg.io.gdal import CACHE_BYTES, copy_as_cog, open_raster
+from roadseg.io.gdal import CACHE_BYTES, area, copy_as_cog, open_raster
 from roadseg.io.masks import CONTENT_TAG, KEY_TAG, SPEED_BINS, bins_of, bins_tags
 from roadseg.io.rasters import read_grid
 from roadseg.io.strips import Strips
@@ -28,12 +28,15 @@ _COG = {  # probabilities compress well; a higher level costs twice the time for
 }
 _TILE_PX, _SPARE_PX = 512, 64  # rows of a tile, and as many more as GDAL holds beside them
 _MOST_CACHE_BYTES = 2**28
+_BLOCK_PX = 4096  # of a raster that is looked through
 _MASK_VALUES = 7  # integer rasters of others with no larger value are masks
+
+Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Probability:
-    """What is known of the roads of a scene.
+    """What is known of the roads of a scene, in memory.
 
     Attributes:
         grid: where its pixels lie.
@@ -43,9 +46,68 @@ class Probability:
     """
 
     grid: Grid
-    road: NDArray[np.uint8]
-    bins: NDArray[np.uint8] | None = None
+    road: Bytes
+    bins: Bytes | None = None
     speed_bins: SpeedBins | None = None
+
+    def read_road(self, window: Window) -> Bytes:
+        """Return the probability of any road in a window, shape (row, col)."""
+        return self.road[_slices(window)]
+
+    def read_bins(self, window: Window) -> Bytes:
+        """Return the probability of each speed bin in a window, shape (bin, row, col).
+
+        Raises:
+            ValueError: if they are not known.
+        """
+        if self.bins is None:
+            raise ValueError("this scene has no speed bins")
+        return self.bins[(slice(None), *_slices(window))]
+
+
+@dataclass(frozen=True)
+class ProbabilityFile:
+    """A probability raster or a mask, read by window; see `open_probability`.
+
+    Attributes:
+        path: the raster, opened for every window.
+        grid: where its pixels lie.
+        speed_bins: which speeds its bins stand for; None if not known.
+        is_mask: whether every value but 0 is road, of the speed bin of that number if known.
+        model: the fold and epoch of the checkpoint that predicted it, empty if not known.
+    """
+
+    path: Path
+    grid: Grid
+    speed_bins: SpeedBins | None
+    is_mask: bool
+    model: str = ""
+
+    def read_road(self, window: Window) -> Bytes:
+        """Return the probability of any road in a window, shape (row, col), 255 for certain.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        with open_raster(self.path) as source:
+            band = _known(source, source.count, window)
+        return _certain(band > 0) if self.is_mask else _as_bytes(band)
+
+    def read_bins(self, window: Window) -> Bytes:
+        """Return the probability of each speed bin in a window, shape (bin, row, col), alike.
+
+        Raises:
+            DataError: if it cannot be read.
+            ValueError: if they are not known.
+        """
+        if self.speed_bins is None:
+            raise ValueError(f"{self.path} has no speed bins")
+        numbers = list(range(1, self.speed_bins.count + 1))
+        with open_raster(self.path) as source:
+            if not self.is_mask:
+                return _as_bytes(source.read(numbers, window=area(window)))
+            band = _known(source, 1, window)
+        return np.stack([_certain(band == number) for number in numbers])
 
 
 def write_probability(
@@ -107,7 +169,20 @@ def read_key(path: Path) -> str | None:
 def read_probability(
     path: Path, *, crs: CRS | None = None, gsd_m: float | None = None
 ) -> Probability:
-    """Read a probability raster, or a mask as certain probabilities.
+    """Read a probability raster, or a mask as certain probabilities, as a whole.
+
+    Args and errors are those of `open_probability`.
+    """
+    found = open_probability(path, crs=crs, gsd_m=gsd_m)
+    whole_scene = Window(0, 0, found.grid.height, found.grid.width)
+    bins = found.read_bins(whole_scene) if found.speed_bins else None
+    return Probability(found.grid, found.read_road(whole_scene), bins, found.speed_bins)
+
+
+def open_probability(
+    path: Path, *, crs: CRS | None = None, gsd_m: float | None = None
+) -> ProbabilityFile:
+    """Say what the bands of a probability raster, or of a mask, are.
 
     Rasters of several bands are what `write_probability` writes: its tags say which speeds the
     bands stand for; without tags, eight bands are the default bins and any road. Of a single
@@ -127,17 +202,13 @@ def read_probability(
     grid = read_grid(path, crs=crs, gsd_m=gsd_m)
     with open_raster(path) as source:
         tags = source.tags()
+        known = _speed_bins(path, tags)
         if source.count > 1:
-            speed_bins = _bins_of_bands(path, source.count, _speed_bins(path, tags))
-            bands = _as_bytes(source.read())
-            return Probability(grid, bands[-1], bands[:-1], speed_bins)
-        band = np.where(source.dataset_mask() > 0, source.read(1), 0)
-    if tags.get(CONTENT_TAG) == SPEED_BINS and (known := _speed_bins(path, tags)):
-        bins = np.stack([_certain(band == number) for number in range(1, known.count + 1)])
-        return Probability(grid, _certain(band > 0), bins, known)
-    if band.dtype.kind == "f" or band.max(initial=0) > _MASK_VALUES:
-        return Probability(grid, _as_bytes(band))
-    return Probability(grid, _certain(band > 0))
+            bins = _bins_of_bands(path, source.count, known)
+            return ProbabilityFile(path, grid, bins, is_mask=False, model=_model(tags))
+        if tags.get(CONTENT_TAG) == SPEED_BINS and known:
+            return ProbabilityFile(path, grid, known, is_mask=True)
+        return ProbabilityFile(path, grid, None, is_mask=_is_mask(source))
 
 
 def _reading(strips: Strips) -> dict[str, Any]:
@@ -156,6 +227,11 @@ def _in_bytes(rows: Rows) -> Rows:
     return rows._replace(values=_as_bytes(rows.values))
 
 
+def _model(tags: Mapping[str, str]) -> str:
+    told = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
+    return " ".join(f"{name} {value}" for name, value in told if value)
+
+
 def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
     try:
         return bins_of(tags)
@@ -169,6 +245,27 @@ def _bins_of_bands(path: Path, bands: int, found: SpeedBins | None) -> SpeedBins
         said = f", as its tags name {bins.count} speed bins" if found else ""
         raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
     return bins
+
+
+def _slices(window: Window) -> tuple[slice, slice]:
+    rows = slice(window.row, window.row + window.height)
+    return rows, slice(window.col, window.col + window.width)
+
+
+def _known(source: Any, band: int, window: Window) -> NDArray[Any]:  # noqa: ANN401 - rasterio has no types
+    """Read a band, 0 where a raster of one band holds no data."""
+    values: NDArray[Any] = source.read(band, window=area(window))
+    if source.count > 1:
+        return values
+    return np.where(source.dataset_mask(window=area(window)) > 0, values, 0)
+
+
+def _is_mask(source: Any) -> bool:  # noqa: ANN401
+    """Say whether a raster of one band is a mask by its values."""
+    if np.dtype(source.dtypes[0]).kind == "f":
+        return False
+    blocks = cut_blocks(source.height, source.width, block_px=_BLOCK_PX)
+    return all(_known(source, 1, block).max(initial=0) <= _MASK_VALUES for block in blocks)
 
 
 def _certain(claim: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -128,7 +128,11 @@ def _crs(path: Path, file: VectorFile, shapes: Shapes, given: CRS | None) -> CRS
     else:
         reason = f"its coordinate system {file.crs!r:.120} is not known"
     if given is None:
-        raise DataError(f"{path}: {reason}; set labels.crs to the one it is in, such as EPSG:32611")
+        raise DataError(
+            f"{path}: {reason}; set labels.crs to the one it is in, such as EPSG:32611, for the "
+            "labels of a run; for any other command write it into a copy: ogr2ogr -a_srs "
+            f"EPSG:32611 with_crs.gpkg {path.name}"
+        )
     return given
 
 

@@ -47,6 +47,7 @@ _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # OGR drivers
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
+_OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
 _NO_FORMAT = "not recognized as being in a supported file format"
 
@@ -87,7 +88,7 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
             for roads.
     """
     source = _gdal_name(path)
-    with _explained(path), _remarks_logged(path):
+    with _explained(path), _remarks_logged(path), _any_osm_ids(path):
         if small := _read_small(path, source, choose):
             return small
         info = pyogrio.read_info(source)
@@ -224,6 +225,22 @@ def _geometries(wkb: NDArray[np.object_]) -> tuple[NDArray[np.object_], int]:
     with np.errstate(invalid="ignore"):  # coordinates that are NaN are counted later
         found = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
     return found, int(np.sum(shapely.is_missing(found)) - np.sum([item is None for item in wkb]))
+
+
+@contextmanager
+def _any_osm_ids(path: Path) -> Iterator[None]:
+    """Let GDAL read OSM XML with negative ids, as editors and roadseg number new objects.
+
+    Its index of nodes takes none; without that index large files take longer.
+    """
+    if path.suffix.lower() != ".osm":
+        yield
+        return
+    pyogrio.set_gdal_config_options({_OSM_INDEX: "NO"})
+    try:
+        yield
+    finally:
+        pyogrio.set_gdal_config_options({_OSM_INDEX: None})
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class Epochs:
         """Train until the last epoch, or until asked to stop; then keep `last` and leave."""
         history = self.progress.history
         try:
-            while not has_ended(history, self.recipe.epochs, self.recipe.patience):
+            while not has_ended(history, self.recipe):
                 self._epoch(len(history) + 1)
         except _AskedToStopError:
             self._save_last()
@@ -150,9 +150,13 @@ class Epochs:
                 self.board.pictures(step, images, masks, logits[:, -1].sigmoid())
                 shown = True
 
-        weights = self.recipe.loss
         scores = validate(
-            self.learner, self.covers, weights=weights, parallel=self.parallel, seen=seen
+            self.learner,
+            self.covers,
+            weights=self.recipe.loss,
+            centrelines=self.recipe.best_by == "cldice",
+            parallel=self.parallel,
+            seen=seen,
         )
         _finite(scores.loss)
         return scores
@@ -161,7 +165,8 @@ class Epochs:
         """Keep a finished epoch. `last` is last: once it is there, all is."""
         if not self.parallel.first:
             return
-        history, folder, best = self.progress.history, self.folder, best_row(self.progress.history)
+        history, folder = self.progress.history, self.folder
+        best = best_row(history, self.recipe.best_by)
         write_metrics(folder / "metrics.csv", history)
         write_curves(folder / "curves.png", history, best_epoch=int(best["epoch"]))
         if best is row:

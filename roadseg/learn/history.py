@@ -9,6 +9,7 @@ from typing import Any
 from roadseg.errors import ConfigError
 from roadseg.io.files import whole
 from roadseg.learn.checkpoints import Facts, checkpoint_path, read_facts
+from roadseg.learn.recipe import BestBy, Recipe
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
 
@@ -37,16 +38,23 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     return facts
 
 
-def best_row(history: list[Row]) -> Row:
-    """Return the epoch with the lowest validation loss, the first of equals."""
-    return min(history, key=lambda row: row["val_loss"])
+def best_row(history: list[Row], best_by: BestBy) -> Row:
+    """Return the epoch with the lowest validation loss or the highest clDice, the first of equals.
+
+    clDice is cheap and asks whether roads connect. APLS is not offered: windows cut the routes that
+    it is about, and the graphs of an untrained network are slow to trace.
+    """
+    if best_by == "loss":
+        return min(history, key=lambda row: row["val_loss"])
+    return max(history, key=lambda row: row["val_cldice"])
 
 
-def has_ended(history: list[Row], epochs: int, patience: int) -> bool:
+def has_ended(history: list[Row], recipe: Recipe) -> bool:
     """Say whether all epochs are done, or `patience` of them have passed since the best."""
     if not history:
         return False
-    return len(history) >= epochs or len(history) - best_row(history)["epoch"] >= patience
+    passed = len(history) - best_row(history, recipe.best_by)["epoch"]
+    return len(history) >= recipe.epochs or passed >= recipe.patience
 
 
 def write_metrics(path: Path, history: list[Row]) -> None:

@@ -8,6 +8,8 @@ from roadseg.learn.losses import LossWeights
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation
 
+BestBy = Literal["loss", "cldice"]  # of an epoch, on the windows held out
+
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
 _MAY_CHANGE = ("epochs", "patience")
@@ -29,7 +31,8 @@ class Recipe:
         batch_size: windows whose gradients a process computes at once.
         accumulate: batches whose gradients are added up for a step.
         epochs: passes over the chips.
-        patience: stop when the validation loss has not improved for so many epochs.
+        patience: stop when no epoch has been better for so many.
+        best_by: which epoch is best: the one with the lowest loss, or with the highest clDice.
         optimizer: adam, adamw or sgd.
         learning_rate: the highest.
         weight_decay: of the optimizer.
@@ -56,6 +59,7 @@ class Recipe:
     accumulate: int = 1
     epochs: int = 30
     patience: int = 8
+    best_by: BestBy = "loss"
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 3e-4
     weight_decay: float = 0.0

@@ -52,7 +52,7 @@ def train(
 
     `last.safetensors` holds all that the next step needs; it is written after every epoch,
     every few minutes, and when the process is asked to stop (SIGINT, SIGTERM). Every finished
-    epoch also leaves `best.safetensors` (the epoch with the lowest validation loss),
+    epoch also leaves `best.safetensors` (the epoch that is best by `recipe.best_by`),
     `metrics.csv` and `curves.png`. Called again with the same recipe it goes on after the last
     step that was kept, and on a CPU ends with the same weights, bit for bit, as if it had never
     stopped. Nothing random has a state that could get lost: every window with its augmentation,
@@ -109,7 +109,7 @@ def train(
             remove_partial(folder)
         parallel.wait()
 
-    if last and has_ended(last["history"], recipe.epochs, recipe.patience):
+    if last and has_ended(last["history"], recipe):
         begin()
         return list(last["history"])
     loading: dict[str, Any] = {

@@ -1,13 +1,13 @@
-"""Validation: loss, IoU and F1 of a network on the windows that are held out."""
+"""Validation: loss, IoU, F1 and perhaps clDice of a network on the windows held out."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import torch
 from torch import Tensor
 
 from roadseg.core.masks import BACKGROUND, IGNORE
-from roadseg.core.pixel_metrics import Counts
+from roadseg.core.pixel_metrics import CentrelineCounts, Counts, count_centrelines
 from roadseg.errors import DataError
 from roadseg.learn.distributed import Parallel
 from roadseg.learn.learner import Batch, Learner
@@ -23,14 +23,17 @@ class Scores:
     Attributes:
         loss: over all valid pixels together.
         roads: valid pixels of any road that are right, wrong and missed at probability 0.5.
+        centrelines: those of the skeletons, likewise; None if they were not asked for.
     """
 
     loss: float
     roads: Counts
+    centrelines: CentrelineCounts | None = None
 
     def columns(self) -> dict[str, float]:
         """Return what goes into the table of epochs."""
-        return {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
+        found = {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
+        return found | ({"val_cldice": self.centrelines.cldice} if self.centrelines else {})
 
     @property
     def is_almost_blind(self) -> bool:
@@ -45,6 +48,7 @@ def validate(
     batches: Iterable[Batch],
     *,
     weights: LossWeights,
+    centrelines: bool,
     parallel: Parallel,
     seen: Callable[[Batch, Tensor], None],
 ) -> Scores:
@@ -54,6 +58,7 @@ def validate(
         learner: whose model is measured.
         batches: all of one size; pixels of empty windows are ignored in the masks.
         weights: of the terms of the loss.
+        centrelines: whether to thin the roads of every window, on the CPU, and count that too.
         parallel: processes that share the windows.
         seen: called with every batch and its logits.
 
@@ -61,10 +66,13 @@ def validate(
         DataError: if no pixel is valid.
     """
     sums, counts = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+    lines = torch.zeros(4, dtype=torch.int64)
     for batch in batches:
         logits, found = learner.judge(batch)
         sums = sums.to(found.device) + found
         counts = counts.to(found.device) + count(logits, batch[1].to(found.device))
+        if centrelines:
+            lines += count_lines(logits, batch[1])
         seen(batch, logits)
     valid, *roads = parallel.sum(counts).tolist()
     if valid == 0:
@@ -72,7 +80,10 @@ def validate(
             "the validation chips hold no pixel with data; split the chips in another way"
         )
     loss = float(loss_of(parallel.sum(sums), weights=weights))
-    return Scores(loss, Counts(*(int(number) for number in roads)))
+    pixels = Counts(*(int(number) for number in roads))
+    if not centrelines:
+        return Scores(loss, pixels)
+    return Scores(loss, pixels, CentrelineCounts(*parallel.sum(lines.to(sums.device)).tolist()))
 
 
 def count(logits: Tensor, masks: Tensor) -> Tensor:
@@ -82,3 +93,20 @@ def count(logits: Tensor, masks: Tensor) -> Tensor:
     predicted = valid & (logits[:, -1] > 0)
     found = reference & predicted
     return torch.stack([m.sum() for m in (valid, found, predicted & ~found, reference & ~found)])
+
+
+def count_lines(logits: Tensor, masks: Tensor) -> Tensor:
+    """Count centreline pixels: of the prediction, of these on labelled road, and the other way.
+
+    Each window is thinned by itself: roads end at its border. Pixels that are not valid count for
+    nothing.
+
+    Returns:
+        Shape (4,), the fields of `CentrelineCounts`.
+    """
+    labels, found = masks.cpu().numpy(), (logits[:, -1] > 0).cpu().numpy()
+    windows = [
+        astuple(count_centrelines((mask != BACKGROUND) & (mask != IGNORE), road, mask != IGNORE))
+        for mask, road in zip(labels, found, strict=True)
+    ]
+    return torch.tensor(windows).sum(dim=0)

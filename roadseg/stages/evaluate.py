@@ -1,17 +1,18 @@
 """evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
 
 import csv
-import math
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.core.clipping import clip_graph
-from roadseg.core.graph_metrics import apls
+from roadseg.core.comparison import Measures, Parameters, Side, compare, pool
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.pixel_metrics import Counts
 from roadseg.core.scaling import Scaling
+from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.files import whole
 from roadseg.io.graphs import read_graph
@@ -32,8 +33,10 @@ _PICTURE_PX = 1500  # a larger scene is thinned for its picture
 class EvaluateSummary:
     """Metrics on the chips held out.
 
-    Pixels are pooled over all chips. APLS is the mean over the chips with roads on either side:
-    chips that are rightly empty would only flatter it.
+    Pixels are pooled over all chips. `apls_length` and `apls_time` are means over the chips with
+    roads on either side: chips that are rightly empty would only flatter them. All others are
+    pooled over all chips as `roadseg score` does it: means of APLS and TOPO, sums of lengths. TOPO
+    is None if it was not measured, for too many roads.
     """
 
     fold: int
@@ -47,6 +50,14 @@ class EvaluateSummary:
     apls_time: float
     reference_km: float
     predicted_km: float
+    pooled_apls_length: float
+    pooled_apls_time: float | None
+    correctness: float
+    completeness: float
+    quality: float
+    topo_precision: float | None
+    topo_recall: float | None
+    topo_f1: float | None
 
     def __str__(self) -> str:
         """Say it as a table."""
@@ -58,6 +69,10 @@ class EvaluateSummary:
             "pixel F1": f"{self.f1:.3f}",
             "APLS length": f"{self.apls_length:.3f}",
             "APLS time": f"{self.apls_time:.3f}",
+            "TOPO F1": "-" if self.topo_f1 is None else f"{self.topo_f1:.3f}",
+            "correctness": f"{self.correctness:.3f}",
+            "completeness": f"{self.completeness:.3f}",
+            "quality": f"{self.quality:.3f}",
             "roads, labels": f"{self.reference_km:.2f} km",
             "roads, predicted": f"{self.predicted_km:.2f} km",
         }
@@ -66,19 +81,16 @@ class EvaluateSummary:
 
 @dataclass(frozen=True)
 class ChipScore:
-    """Metrics of one chip."""
+    """Metrics of one chip: of its pixels, and of the roads in it."""
 
     chip: str
     pixels: Counts
-    apls_length: float
-    apls_time: float
-    reference_km: float
-    predicted_km: float
+    roads: Measures
 
     @property
     def has_roads(self) -> bool:
         """Whether there are roads on either side."""
-        return self.reference_km + self.predicted_km > 0
+        return self.roads.reference.road_km + self.roads.predicted.road_km > 0
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
@@ -87,7 +99,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     predicted = read_summary(require(workspace.record("predict"), made_by="predict"))
     record = StageRecord(
         workspace.record("evaluate"),
-        settings=config.evaluate.model_dump(mode="json"),
+        settings=config.evaluate.model_dump(mode="json") | asdict(_parameters(config)),
         inputs=[read_key(graphs)],
     )
     if not force and (done := record.summary()):
@@ -104,8 +116,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         scores += [_score_chip(config, found, chip) for chip in chips]
         if number < config.evaluate.pictures:
             _draw(config, workspace, listed.scene(name), found)
-    _write_table(workspace, scores)
     summary = _pool(scores, fold=predicted["fold"], threshold=config.graph.threshold)
+    _write_table(workspace, scores)
     record.finish(asdict(summary))
     return summary
 
@@ -136,17 +148,17 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
     area = scene.probability.grid.crop(row, col, height, width).footprint_m
     reference = clip_graph(scene.reference, area)
     predicted = clip_graph(scene.predicted, area)
-    options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
     return ChipScore(
         chip=chip.name,
         pixels=count_roads(
             scene.mask[window], scene.probability.road[window], threshold=config.graph.threshold
         ),
-        apls_length=apls(reference, predicted, weight="length_m", **options).score,
-        apls_time=apls(reference, predicted, weight="travel_time_s", **options).score,
-        reference_km=float(reference.length_m.sum()) / 1000,
-        predicted_km=float(predicted.length_m.sum()) / 1000,
+        roads=compare(Side(reference, reference), Side(predicted, predicted), _parameters(config)),
     )
+
+
+def _parameters(config: Config) -> Parameters:
+    return Parameters(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
 def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scene) -> None:
@@ -159,20 +171,51 @@ def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scen
 
 
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
+    """Write a row for each chip; what was not measured is empty."""
     with whole(workspace.evaluation) as partial, partial.open("w", newline="") as file:
-        table = csv.writer(file)
-        names = ("apls_length", "apls_time", "reference_km", "predicted_km")
         pixel_names = ("iou", "precision", "recall", "f1")
-        table.writerow(["chip", *pixel_names, *names])
-        for score in scores:
-            pixels = [getattr(score.pixels, name) for name in pixel_names]
-            values = [*pixels, *(getattr(score, name) for name in names)]
-            table.writerow([score.chip, *(f"{value:.4f}" for value in values)])
+        rows = [
+            {name: getattr(score.pixels, name) for name in pixel_names} | _columns(score.roads)
+            for score in scores
+        ]
+        table = csv.writer(file)
+        table.writerow(["chip", *rows[0]])
+        for score, row in zip(scores, rows, strict=True):
+            cells = ("" if value is None else f"{value:.4f}" for value in row.values())
+            table.writerow([score.chip, *cells])
+
+
+def _columns(roads: Measures) -> dict[str, float | None]:
+    return {
+        "apls_length": roads.length.score,
+        "apls_time": None if roads.time is None else roads.time.score,
+        "reference_km": roads.reference.road_km,
+        "predicted_km": roads.predicted.road_km,
+        **_shares(roads),
+        **_topo(roads),
+    }
+
+
+def _shares(roads: Measures) -> dict[str, float]:
+    names = ("correctness", "completeness", "quality")
+    return {name: getattr(roads.buffer, name) for name in names}
+
+
+def _topo(roads: Measures) -> dict[str, Any]:
+    """Name the numbers of TOPO, None where it was not measured."""
+    names = ("precision", "recall", "f1")
+    return {f"topo_{name}": getattr(roads.topo, name, None) for name in names}
 
 
 def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
+    if not scores:
+        raise DataError(
+            f"no chip of fold {fold} is on a scene that was predicted; look at what failed, and "
+            "run `roadseg predict` again"
+        )
     pixels = sum((score.pixels for score in scores), Counts())
-    routed = [score for score in scores if score.has_roads]
+    roads = pool([score.roads for score in scores])
+    routed = [score.roads for score in scores if score.has_roads]
     return EvaluateSummary(
         fold=fold,
         chips=len(scores),
@@ -181,8 +224,12 @@ def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSu
         precision=pixels.precision,
         recall=pixels.recall,
         f1=pixels.f1,
-        apls_length=mean_apls(score.apls_length for score in routed),
-        apls_time=mean_apls(score.apls_time for score in routed),
-        reference_km=math.fsum(score.reference_km for score in scores),
-        predicted_km=math.fsum(score.predicted_km for score in scores),
+        apls_length=mean_apls(each.length.score for each in routed),
+        apls_time=mean_apls(each.time.score for each in routed if each.time),
+        reference_km=roads.reference.road_km,
+        predicted_km=roads.predicted.road_km,
+        pooled_apls_length=roads.length.score,
+        pooled_apls_time=roads.time.score if roads.time else None,
+        **_shares(roads),
+        **_topo(roads),
     )

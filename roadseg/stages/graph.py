@@ -1,17 +1,33 @@
 """graph: probabilities to road graphs with speeds. Reads probabilities/, writes graphs/."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+import logging
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
-from roadseg.core.extraction import find_graph
-from roadseg.io.graphs import write_graphs
-from roadseg.io.probabilities import read_probability
+import numpy as np
+
+from roadseg.cluster import Outcome, each, in_order
+from roadseg.core.extraction import Run, find_graph
+from roadseg.core.joining import in_crs, join_scenes, touching
+from roadseg.core.roads import reproject
+from roadseg.errors import DataError
+from roadseg.io.graphs import check_formats, read_graph, write_graphs
+from roadseg.io.probabilities import ProbabilityFile, open_probability
 from roadseg.io.records import StageRecord, read_key, read_summary
 from roadseg.io.sources import find_images
+from roadseg.io.submissions import write_submission
 from roadseg.labels import crs_setting
+from roadseg.scoring import extraction_of
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
+
+NETWORK, SUBMISSION = "network", "submission"  # files of all scenes
+_MANY = 2  # scenes that a cluster does beside each other
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -21,15 +37,34 @@ class GraphSummary:
     scenes: list[str]
     nodes: int
     edges: int
+    inferred: int
     road_km: float
     folder: str
+    joined: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Say it in a sentence."""
-        return (
-            f"{self.road_km:.2f} km of roads in {len(self.scenes)} scenes: {self.nodes} nodes, "
-            f"{self.edges} edges; {self.folder}"
-        )
+        found = f"{self.road_km:.2f} km of roads in {len(self.scenes)} scenes"
+        parts = [
+            f"{found}: {self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)",
+            self.folder,
+        ]
+        if self.joined:
+            parts.append(f"{len(self.joined)} scenes that touch are one network in {NETWORK}.gpkg")
+        if self.failed:
+            parts.append(f"{len(self.failed)} skipped")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What was found in a scene."""
+
+    nodes: int
+    edges: int
+    inferred: int
+    length_m: float
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
@@ -40,11 +75,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
         settings=config.graph.model_dump(mode="json"),
         inputs=[read_key(predicted)],
     )
-    if not force and (done := record.summary()):
+    if not force and (done := record.summary()) and not done.get("failed"):
         return GraphSummary(**done)
-    scenes = read_summary(predicted)["scenes"]
+    names = read_summary(predicted)["scenes"]
+    paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
     record.begin()
-    paths = {name: require(workspace.probability(name), made_by="predict") for name in scenes}
     summary = _find_all(paths, workspace.graphs, config)
     record.finish(asdict(summary))
     return summary
@@ -55,16 +90,89 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     return _find_all(find_images(images), output, config)
 
 
+def trace_scene(config: Config, folder: Path, scene: tuple[str, Path], *, run: Run = map) -> Traced:
+    """Find the road graph of one scene, given by name and raster, and write it."""
+    name, path = scene
+    pixels = _pixels(path, config)
+    graph = find_graph(pixels, extraction_of(config), run=run)
+    told = {
+        "source": np.full(len(graph.lines), name),
+        "model": np.full(len(graph.lines), pixels.model),
+    }
+    graph = replace(graph, attributes={**graph.attributes, **told})
+    write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
+    inferred = int(graph.attributes["inferred"].sum())
+    return Traced(len(graph.nodes), len(graph.lines), inferred, float(graph.length_m.sum()))
+
+
 def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
-    nodes, edges, length_m = 0, 0, 0.0
-    crs = crs_setting(config.imagery.crs, "imagery.crs")
-    for name, path in paths.items():
-        found = read_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)
-        options = config.graph.model_dump()
-        graph = find_graph(
-            found.road, found.grid, bins=found.bins, speed_bins=found.speed_bins, **options
+    check_formats(config.graph.formats)
+    if taken := sorted({NETWORK, SUBMISSION} & set(paths)):
+        raise DataError(f"{paths[taken[0]]}: {taken[0]} names the file of all scenes; rename it")
+    names = list(paths)
+    traced: dict[str, Traced] = {}
+    failed: dict[str, str] = {}
+    for outcome in _outcomes(paths, folder, config):
+        if outcome.error is None:
+            traced[names[outcome.index]] = cast("Traced", outcome.result)
+        elif config.compute.on_error == "stop":
+            raise outcome.error
+        else:
+            _log.warning("skipped %s: %s", names[outcome.index], outcome.error)
+            failed[names[outcome.index]] = str(outcome.error)
+    if failed and not traced:
+        raise DataError(
+            f"all {len(failed)} scenes failed, the first: {next(iter(failed.values()))}"
         )
-        write_graphs(folder, name, graph)
-        nodes, edges = nodes + len(graph.nodes), edges + len(graph.lines)
-        length_m += float(graph.length_m.sum())
-    return GraphSummary(list(paths), nodes, edges, round(length_m / 1000, 3), str(folder))
+    found = {name: paths[name] for name in names if name in traced}
+    return GraphSummary(
+        list(found),
+        nodes=sum(one.nodes for one in traced.values()),
+        edges=sum(one.edges for one in traced.values()),
+        inferred=sum(one.inferred for one in traced.values()),
+        road_km=round(math.fsum(one.length_m for one in traced.values()) / 1000, 3),
+        folder=str(folder),
+        joined=_write_together(found, folder, config),
+        failed=failed,
+    )
+
+
+def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[Outcome[Traced]]:
+    """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
+    workers, scheduler = config.compute.workers, config.compute.scheduler
+    scenes = list(paths.items())
+    if len(scenes) >= max(workers, _MANY if scheduler else 1):
+        work = partial(trace_scene, config, folder)
+        return each(work, scenes, workers=workers, scheduler=scheduler)
+    blocks = partial(in_order, workers=workers, scheduler=scheduler)
+    return each(partial(trace_scene, config, folder, run=blocks), scenes)
+
+
+def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> list[str]:
+    """Write what is made of all scenes: the network of those that touch (returned), and the CSV."""
+    grids = {name: _pixels(path, config).grid for name, path in paths.items()}
+    if "csv" in config.graph.formats:
+        scenes = ((name, read_graph(folder / f"{name}.gpkg"), grids[name]) for name in paths)
+        write_submission(folder / f"{SUBMISSION}.csv", scenes)
+    placed = [name for name, grid in grids.items() if not grid.is_local]
+    if config.graph.join_m == 0 or len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
+        return []
+    crs = grids[placed[0]].metric_crs
+    outlines = np.array([grids[name].footprint for name in placed], dtype=object)
+    areas = np.array(
+        [reproject(outlines[[row]], grids[name].crs, crs)[0] for row, name in enumerate(placed)]
+    )
+    rows = np.unique(touching(areas, within_m=config.graph.join_m))
+    if len(rows) == 0:
+        return []
+    names = [placed[row] for row in rows]
+    graphs = [in_crs(read_graph(folder / f"{name}.gpkg"), crs) for name in names]
+    network = join_scenes(graphs, areas[rows], within_m=config.graph.join_m)
+    formats = [one for one in config.graph.formats if one != "csv"]
+    write_graphs(folder, NETWORK, network, formats=formats)
+    return names
+
+
+def _pixels(path: Path, config: Config) -> ProbabilityFile:
+    crs = crs_setting(config.imagery.crs, "imagery.crs")
+    return open_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)

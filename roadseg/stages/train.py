@@ -79,7 +79,8 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
             device=device,
             processes=processes,
         )
-        summary = _summary(fold, sides, history, workspace.checkpoint(fold))
+        best = best_row(history, config.train.best_by)
+        summary = _summary(fold, sides, history, best, workspace.checkpoint(fold))
         if processes.first:
             record.finish(asdict(summary))
     return summary
@@ -148,9 +149,9 @@ def _summary(
     fold: int,
     sides: tuple[list[ChipRecord], list[ChipRecord]],
     history: list[Row],
+    best: Row,
     folder: Path,
 ) -> TrainSummary:
-    best = best_row(history)
     return TrainSummary(
         fold=fold,
         training_chips=len(sides[0]),

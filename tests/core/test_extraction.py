@@ -3,21 +3,12 @@ import pytest
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.core.extraction import find_graph
+from roadseg.core.extraction import Extraction, find_graph
 from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.core.speeds import SpeedBins
+from roadseg.io.probabilities import Probability
 
 UTM = CRS.from_epsg(32611)
-OPTIONS = {
-    "threshold": 0.4,
-    "min_blob_m2": 30.0,
-    "min_hole_m2": 30.0,
-    "min_spur_m": 10.0,
-    "max_gap_m": 20.0,
-    "min_component_m": 20.0,
-    "simplify_m": 1.0,
-    "default_speed_mph": 25.0,
-}
 
 
 def cross(size=200, half=4):
@@ -33,7 +24,7 @@ ORIGIN = (660000, 4000000)
 
 def find(road, *, crs=UTM, origin=ORIGIN, bins=None, speed_bins=None, **options):
     grid = Grid(crs, Affine(0.5, 0, origin[0], 0, -0.5, origin[1]), *road.shape)
-    return find_graph(road, grid, bins=bins, speed_bins=speed_bins, **OPTIONS | options)
+    return find_graph(Probability(grid, road, bins, speed_bins), Extraction(**options))
 
 
 def test_a_crossing_is_four_edges_that_meet():
@@ -54,12 +45,12 @@ def test_a_probability_on_the_threshold_is_road(value, edges):
     assert len(find(np.minimum(cross(), value).astype(np.uint8)).lines) == edges  # 0.4 * 255 = 102
 
 
-@pytest.mark.parametrize(("max_gap_m", "edges"), [(5, 2), (15, 1)])
-def test_gaps_are_linked_up_to_their_limit(max_gap_m, edges):
+@pytest.mark.parametrize(("max_gap_m", "inferred"), [(5, [0, 0]), (15, [0, 0, 1])])
+def test_gaps_are_linked_up_to_their_limit(max_gap_m, inferred):
     road = np.zeros((60, 200), dtype=np.uint8)
     road[26:34] = 255
     road[:, 100:112] = 0  # 6 m, and the skeleton ends up to 2 m before the road does
-    assert len(find(road, max_gap_m=max_gap_m).lines) == edges
+    assert find(road, max_gap_m=max_gap_m).attributes["inferred"].tolist() == inferred
 
 
 def test_speeds_are_the_default_where_no_bins_are_known():

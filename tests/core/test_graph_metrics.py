@@ -9,7 +9,7 @@ from pyproj import CRS, Transformer
 from shapely.ops import substring
 
 from roadseg.core import route_similarity
-from roadseg.core.graph_metrics import Apls, apls, pool_apls
+from roadseg.core.graph_metrics import Apls, apls, apls_by, pool_apls
 from roadseg.core.graphs import RoadGraph, graph_from_lines
 
 UTM = CRS.from_epsg(32611)
@@ -413,3 +413,11 @@ def test_the_crs_that_the_roads_came_in_changes_nothing(grid, epsg):
     expected = directions(apls(reference, predicted))
     again = apls(reference, graph_from_lines(lines, UTM))
     assert directions(again) == pytest.approx(expected, abs=1e-6)
+
+
+def test_scores_by_two_weights_are_those_by_each():
+    reference, predicted = drawn(ROAD, [(0, 0), (0, 90)], seconds=[4, 9]), drawn(ROAD, seconds=[5])
+    weights = ["travel_time_s", "length_m"]
+    both = apls_by(weights, reference, predicted)
+    assert both == [apls(reference, predicted, weight=weight) for weight in weights]
+    assert both[0] != both[1]

@@ -5,11 +5,13 @@ from roadseg.core.highways import (
     are_of,
     highway_class,
     highway_keys,
+    highway_of,
     highways,
     is_unpaved,
     road_types,
     usual_mph,
 )
+from roadseg.core.speeds import KPH_PER_MPH
 from roadseg.core.tags import read_tags
 
 
@@ -53,6 +55,42 @@ def test_an_unknown_road_type_has_no_speed(road_type):
 )
 def test_the_class_of_a_highway(highway, expected):
     assert highway_class(highway) == expected
+
+
+@pytest.mark.parametrize("road_type", range(1, 8))
+def test_a_road_of_a_usual_speed_gets_a_class_of_that_speed(road_type):
+    mph = usual(road_type)
+    found = highway_of([mph * KPH_PER_MPH])
+    assert usual(road_types(found)[0]) == mph
+
+
+@pytest.mark.parametrize(
+    ("mph", "expected"),
+    [
+        (1, "unclassified"),
+        (22.5, "unclassified"),
+        (22.6, "residential"),
+        (27.5, "residential"),
+        (27.6, "tertiary"),
+        (32.5, "tertiary"),
+        (32.6, "secondary"),
+        (40, "secondary"),
+        (40.1, "primary"),
+        (50, "primary"),
+        (50.1, "trunk"),
+        (80, "trunk"),
+    ],
+)
+def test_the_class_of_a_speed_is_the_nearest_and_of_two_the_slower(mph, expected):
+    assert highway_of(mph * KPH_PER_MPH) == expected
+
+
+def test_roads_without_speed_are_just_roads():
+    assert highway_of([np.nan, 0, -1, 30]).tolist() == ["road", "road", "road", "unclassified"]
+
+
+def test_no_roads_have_no_classes():
+    assert highway_of([]).shape == (0,)
 
 
 def test_highways_have_the_types_of_the_spacenet_labellers():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import shapely
 from pyproj import CRS
+from scipy.sparse.csgraph import dijkstra
 
 from roadseg.core.control_points import ControlPoints, place
 from roadseg.core.graphs import graph_from_lines
@@ -66,3 +67,26 @@ def test_places_are_of_one_part_just_if_there_is_a_route():
     same_part = parts[:, None] == parts
     assert np.isfinite(routes.costs(points, points)).tolist() == same_part.tolist()
     assert not same_part.all()
+
+
+def town(seed, *, side):
+    """Draw streets of blocks of 60 x 80 m, of which three in ten are missing."""
+    x, y = (60 * np.arange(side + 1), 80 * np.arange(side + 1))
+    across = [[(x[c], y[r]), (x[c + 1], y[r])] for r in range(side) for c in range(side)]
+    along = [[(x[c], y[r]), (x[c], y[r + 1])] for r in range(side) for c in range(side)]
+    kept = np.random.default_rng(seed).random(2 * side**2) > 0.3
+    return drawn(*(road for road, keep in zip(across + along, kept, strict=True) if keep))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shortcuts_through_a_large_graph_change_no_cost(seed):
+    graph = town(seed, side=40)
+    routes = Routes.through(graph, "length_m")
+    edges = np.random.default_rng(seed).integers(len(graph.lines), size=50)
+    starts = ControlPoints(edges, np.linspace(0, 1, 50))
+    nodes, end = np.unique(graph.ends, return_index=True)
+    goals = ControlPoints(end // 2, (end % 2).astype(float))
+    straight = dijkstra(routes.adjacency, indices=graph.ends[edges].ravel())[:, nodes]
+    to_ends = np.column_stack([starts.fraction, 1 - starts.fraction]) * routes.cost[edges, None]
+    plain = (to_ends.ravel()[:, None] + straight).reshape(50, 2, -1).min(axis=1)
+    assert np.allclose(routes.costs(starts, goals), plain, rtol=1e-12, atol=1e-9)

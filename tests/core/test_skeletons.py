@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
-from roadseg.core.skeletons import clean_mask, skeletonise, smooth_paths, trace_paths
+from roadseg.core.skeletons import skeletonise, smooth_paths, trace_paths
 
 EIGHT = np.ones((3, 3))
 masks = hnp.arrays(bool, st.tuples(st.integers(1, 64), st.integers(1, 64)))
@@ -37,38 +37,6 @@ def road(shape, angle_deg, half_width, through=None):
     row, col = through or (shape[0] / 2, shape[1] / 2)
     angle = np.deg2rad(angle_deg)
     return np.abs((rows - row) * np.cos(angle) - (cols - col) * np.sin(angle)) <= half_width
-
-
-def test_a_blob_smaller_than_the_limit_goes():
-    assert not clean_mask(drawn("##. ##. ..."), min_blob_px=5, min_hole_px=0).any()
-
-
-def test_a_blob_of_just_the_limit_stays():
-    assert clean_mask(drawn("##. ##. ..."), min_blob_px=4, min_hole_px=0).sum() == 4
-
-
-def test_pixels_that_touch_at_a_corner_are_one_blob():
-    assert clean_mask(np.eye(4), min_blob_px=4, min_hole_px=0).sum() == 4
-
-
-def test_a_hole_smaller_than_the_limit_is_filled():
-    ring = drawn("#### #..# ####")
-    assert clean_mask(ring, min_blob_px=0, min_hole_px=3).all()
-
-
-def test_a_hole_of_just_the_limit_stays_open():
-    ring = drawn("#### #..# ####")
-    assert np.array_equal(clean_mask(ring, min_blob_px=0, min_hole_px=2), ring)
-
-
-def test_background_at_the_border_is_no_hole():
-    bay = drawn("#### #... ####")
-    assert np.array_equal(clean_mask(bay, min_blob_px=0, min_hole_px=9), bay)
-
-
-def test_an_island_in_a_hole_goes_before_the_hole_is_measured():
-    ring = np.pad(np.pad(np.pad([[True]], 1), 1, constant_values=True), 1)
-    assert clean_mask(ring, min_blob_px=2, min_hole_px=10)[1:6, 1:6].all()
 
 
 @pytest.mark.parametrize("angle", [0, 20, 45, 90, 110, 160])

@@ -1,14 +1,11 @@
 import numpy as np
 import pytest
 import shapely
-from affine import Affine
 from pyproj import CRS
 
 from roadseg.core.graphs import graph_from_lines
-from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.core.travel import (
     add_travel,
-    look_up_speeds,
     sample_points,
     travel_time_s,
     vote_speeds,
@@ -95,36 +92,6 @@ def test_one_probability_for_each_bin_is_expected():
 def test_a_limit_of_no_evidence_is_refused():
     with pytest.raises(ValueError, match="min_evidence must be above 0"):
         vote([[1, 0, 0]], min_evidence=0)
-
-
-GRID = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 0), 10, 20)
-
-
-def look_up(*lines, fast):
-    """Look up speeds where the pixels `fast` are certain of the third bin, others of the first."""
-    bins = np.zeros((3, 10, 20), dtype=np.uint8)
-    bins[2][fast] = 200
-    bins[0] = 200 - bins[2]
-    graph = graph_of(*lines)
-    return look_up_speeds(graph, GRID, bins, SPEEDS, certain=200, default_kph=40).tolist()
-
-
-def test_an_edge_has_the_speed_of_most_of_its_pixels():
-    lines = [(0, -1.5), (20, -1.5)], [(0, -5.5), (20, -5.5)]
-    assert look_up(*lines, fast=np.s_[:3, 5:]) == [90, 20]
-
-
-def test_an_edge_beyond_the_scene_has_the_speed_at_its_border():
-    assert look_up([(19.5, -5), (30, -5)], fast=np.s_[:, 19]) == [90]
-
-
-@pytest.mark.parametrize(("certain", "speed"), [(19, 20), (21, 40)])
-def test_how_certain_a_pixel_is_depends_on_the_value_that_means_certain(certain, speed):
-    bins = np.zeros((3, 10, 20), dtype=np.uint8)
-    bins[0] = 1  # one 20th is just enough evidence
-    graph = graph_of([(0, -1.5), (20, -1.5)])
-    found = look_up_speeds(graph, GRID, bins, SPEEDS, certain=certain, default_kph=40)
-    assert found.tolist() == [speed]
 
 
 def test_a_kilometre_at_36_km_per_hour_takes_100_seconds():

@@ -1,28 +1,37 @@
 import json
 import os
 import sqlite3
+import sys
 from contextlib import closing
 from dataclasses import replace
 
-import networkx as nx
+import geopandas as gpd
 import numpy as np
 import osmnx
 import pyogrio
 import pytest
 import shapely
+from affine import Affine
 from pyogrio.errors import FeatureError
 from pyproj import CRS
-from scipy.sparse.csgraph import dijkstra
 
-from roadseg.core.graphs import RoadGraph, graph_from_lines
-from roadseg.core.grid import LOCAL_CRS
-from roadseg.core.roads import reproject
+from roadseg.core.graphs import graph_from_lines
+from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.core.travel import add_travel
-from roadseg.errors import DataError, OutputError, RoadsegError
-from roadseg.io.graphs import read_graph, write_geojson, write_gpkg, write_graphml
+from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
+from roadseg.io.graphs import (
+    check_formats,
+    read_graph,
+    write_geojson,
+    write_geoparquet,
+    write_gpkg,
+    write_graphs,
+)
 
 UTM = CRS.from_epsg(32631)
-WRITERS = [(write_gpkg, "a.gpkg"), (write_geojson, "a.geojson"), (write_graphml, "a.graphml")]
+GRID = Grid(UTM, Affine(0.5, 0, 430_000, 0, -0.5, 4_581_000), 2000, 2000)
+OGR_WRITERS = [(write_gpkg, "a.gpkg"), (write_geojson, "a.geojson")]
+FORMATS = ["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
 LINES = [
     [(0, 0), (300, 0)],
     [(300, 0), (300, 400)],
@@ -40,6 +49,28 @@ def graph():
     lines = np.array([shapely.LineString(line) for line in xy], dtype=object)
     names = {"name": np.array(list("abcdef"), dtype=object), "lanes": np.arange(6)}
     return add_travel(graph_from_lines(lines, UTM, names), np.array([50, 30, 20, 90, 30, 30]))
+
+
+@pytest.fixture
+def traced(graph):
+    """The same roads with all attributes of a traced graph."""
+    unknown = np.nan
+    return replace(
+        graph,
+        attributes={
+            "speed_kph": graph.attributes["speed_kph"],
+            "travel_time_s": graph.attributes["travel_time_s"],
+            "inferred": np.array([0, 1, 0, 0, 0, 1], dtype=np.uint8),
+            "confidence": np.array([unknown, 0.5, unknown, unknown, unknown, 1]),
+            "probability": np.linspace(0, 1, 6),
+            "min_probability": np.zeros(6),
+            "width_m": np.array([7.25, unknown, 1, 2, 3, 4]),
+            "speed_known": np.array([1, 1, 1, 0, 1, 1], dtype=np.uint8),
+            "highway": np.array(["residential", "road"] * 3, dtype=object),
+            "source": np.full(6, "scene.v2 <1> é", dtype=object),
+            "model": np.full(6, "", dtype=object),
+        },
+    )
 
 
 @pytest.fixture
@@ -67,6 +98,22 @@ def test_a_graph_read_back_is_the_same(tmp_path, graph):
     }
 
 
+def test_all_attributes_of_a_traced_graph_read_back_are_the_same(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    back = read_graph(tmp_path / "a.gpkg")
+    assert list(back.attributes) == list(traced.attributes)
+    for name, column in traced.attributes.items():
+        assert back.attributes[name].dtype == column.dtype
+        np.testing.assert_array_equal(back.attributes[name], column)
+
+
+def test_the_attributes_of_an_empty_graph_read_back_are_there(tmp_path, traced, empty):
+    none = {name: column[:0] for name, column in traced.attributes.items()}
+    write_gpkg(tmp_path / "a.gpkg", replace(empty, attributes=none))
+    back = read_graph(tmp_path / "a.gpkg").attributes
+    assert {name: len(column) for name, column in back.items()} == dict.fromkeys(none, 0)
+
+
 def test_an_empty_graph_read_back_is_empty(tmp_path, empty):
     write_gpkg(tmp_path / "a.gpkg", empty)
     back = read_graph(tmp_path / "a.gpkg")
@@ -87,42 +134,40 @@ def test_an_empty_graph_without_place_on_earth_read_back_is_empty(tmp_path, empt
     assert read_graph(tmp_path / "a.gpkg").crs == LOCAL_CRS
 
 
+def test_a_geopackage_has_nodes_and_edges_with_the_columns_of_osmnx(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    nodes = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="nodes")
+    edges = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="edges")
+    assert list(nodes.columns) == ["osmid", "x", "y", "street_count", "maybe_bridge", "geometry"]
+    assert {"osmid", "u", "v", "key", "length", "travel_time", "width"} < set(edges.columns)
+    assert edges["length"].tolist() == traced.length_m.tolist()
+
+
+def test_osmnx_makes_a_network_of_the_layers_of_a_geopackage(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    nodes, edges = (
+        pyogrio.read_dataframe(tmp_path / "a.gpkg", layer=n) for n in ("nodes", "edges")
+    )
+    network = osmnx.graph_from_gdfs(nodes.set_index("osmid"), edges.set_index(["u", "v", "key"]))
+    assert (len(network), network.number_of_edges()) == (5, 6)
+
+
+def test_a_geopackage_lists_both_layers_and_their_styles(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    layers = dict(pyogrio.list_layers(tmp_path / "a.gpkg"))
+    assert layers == {"nodes": "Point", "edges": "LineString", "layer_styles": None}
+    with closing(sqlite3.connect(tmp_path / "a.gpkg")) as file:
+        styles = file.execute("SELECT f_table_name, useAsDefault, styleQML FROM layer_styles")
+        found = {name: (default, qml[:15]) for name, default, qml in styles}
+    assert found == dict.fromkeys(("nodes", "edges"), (1, "<!DOCTYPE qgis "))
+
+
 def test_geojson_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
     write_geojson(tmp_path / "a.geojson", local)
     written = json.loads((tmp_path / "a.geojson").read_text())
     lines = [shapely.geometry.shape(feature["geometry"]) for feature in written["features"]]
     assert shapely.equals_exact(np.array(lines), local.lines, tolerance=1e-6).all()
     assert "crs" not in written
-
-
-def test_graphml_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
-    write_graphml(tmp_path / "a.graphml", local)
-    network = osmnx.load_graphml(tmp_path / "a.graphml")
-    nodes, edges = osmnx.graph_to_gdfs(network)
-    assert edges.crs == LOCAL_CRS
-    assert nodes[["x", "y"]].to_numpy().tolist() == local.nodes.tolist()
-    assert edges.length.sort_values().unique() == pytest.approx(sorted(set(local.length_m)))
-
-
-def test_a_geopackage_has_nodes_and_edges_with_the_columns_of_osmnx(tmp_path, graph):
-    write_gpkg(tmp_path / "a.gpkg", graph)
-    nodes = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="nodes")
-    edges = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="edges")
-    assert list(nodes.columns) == ["osmid", "x", "y", "geometry"]
-    assert {"u", "v", "key", "length", "speed_kph", "travel_time"} < set(edges.columns)
-    assert edges["length"].tolist() == graph.length_m.tolist()
-
-
-def test_parallel_edges_have_keys_of_their_own(tmp_path, graph):
-    backwards = RoadGraph(
-        UTM,
-        graph.nodes,
-        np.vstack([graph.ends, graph.ends[:1, ::-1]]),
-        np.append(graph.lines, shapely.reverse(graph.lines[:1])),
-    )
-    write_gpkg(tmp_path / "a.gpkg", backwards)
-    edges = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="edges")
-    assert edges["key"].tolist() == [0, 0, 0, 1, 0, 0, 1]
 
 
 def test_geojson_is_longitude_latitude_without_a_crs_member(tmp_path, graph):
@@ -140,88 +185,96 @@ def test_an_empty_graph_makes_a_geojson_without_features(tmp_path, empty):
     assert (written["type"], written["features"]) == ("FeatureCollection", [])
 
 
-def test_osmnx_finds_the_fastest_route_that_our_arrays_hold(tmp_path, graph):
-    write_graphml(tmp_path / "a.graphml", graph)
-    network = osmnx.load_graphml(tmp_path / "a.graphml")
-    route = osmnx.shortest_path(network, 1, 2, weight="travel_time")
-    edges = osmnx.routing.route_to_gdf(network, route, weight="travel_time")
-
-    seconds, length = graph.attributes["travel_time_s"], graph.length_m
-    fastest = np.full((len(graph.nodes),) * 2, np.inf)
-    np.minimum.at(fastest, tuple(graph.ends.T), seconds)
-    _, before = dijkstra(fastest, directed=False, indices=1, return_predecessors=True)
-    assert route == [1, before[2], 2] == [1, 0, 2]
-    taken = np.flatnonzero(np.isin(seconds, [fastest[0, 1], fastest[0, 2]]))
-    assert edges["length"].sum() == pytest.approx(length[taken].sum(), rel=1e-12)
+def test_geojson_has_the_columns_of_the_geopackage(tmp_path, traced):
+    write_geojson(tmp_path / "a.geojson", traced)
+    facts = json.loads((tmp_path / "a.geojson").read_text())["features"][1]["properties"]
+    expected = {"osmid": 1, "inferred": 1, "confidence": 0.5, "width": None, "highway": "road"}
+    assert {name: facts[name] for name in expected} == expected
 
 
-def test_graphml_holds_what_osmnx_expects(tmp_path, graph):
-    write_graphml(tmp_path / "a.graphml", graph)
-    network = osmnx.load_graphml(tmp_path / "a.graphml")
-    assert network.graph["crs"] == "epsg:4326"
-    assert isinstance(network, nx.MultiDiGraph)
-    assert sorted(network.nodes) == [0, 1, 2, 3, 4]
-    assert network.edges[0, 2, 1]["speed_kph"] == 90
-    assert network.edges[0, 2, 1]["oneway"] is False
+def test_geopandas_reads_the_geoparquet(tmp_path, traced):
+    pytest.importorskip("pyarrow")
+    write_geoparquet(tmp_path / "a.parquet", traced)
+    table = gpd.read_parquet(tmp_path / "a.parquet")
+    assert table.crs == UTM
+    assert shapely.equals_exact(table.geometry.to_numpy(), traced.lines).all()
+    np.testing.assert_array_equal(table["width"], traced.attributes["width_m"])
 
 
-def test_graphml_has_both_directions_of_an_edge_and_a_loop_once(tmp_path, graph):
-    write_graphml(tmp_path / "a.graphml", graph)
-    network = osmnx.load_graphml(tmp_path / "a.graphml")
-    osmids = sorted(network.get_edge_data(*edge)["osmid"] for edge in network.edges)
-    assert osmids == [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 5]
-    loop = to_metres(network.edges[2, 2, 0]["geometry"])
-    assert shapely.equals_exact(loop, graph.lines[4], tolerance=0.001)
+def test_a_geoparquet_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
+    pytest.importorskip("pyarrow")
+    write_geoparquet(tmp_path / "a.parquet", local)
+    table = gpd.read_parquet(tmp_path / "a.parquet")
+    assert table.crs.type_name == LOCAL_CRS.type_name
+    assert table.length.tolist() == local.length_m.tolist()
 
 
-def to_metres(line):
-    return reproject(np.array([line], dtype=object), CRS.from_epsg(4326), UTM)[0]
+def test_duckdb_reads_the_geoparquet(tmp_path, traced):
+    duckdb = pytest.importorskip("duckdb")
+    write_geoparquet(tmp_path / "a.parquet", traced)
+    query = "SELECT sum(length), count(*) FILTER (inferred = 1) FROM read_parquet(?)"
+    found = duckdb.execute(query, [str(tmp_path / "a.parquet")]).fetchone()
+    assert found == (pytest.approx(traced.length_m.sum()), 2)
 
 
-def test_the_line_of_every_graphml_edge_runs_in_its_direction(tmp_path, graph):
-    write_graphml(tmp_path / "a.graphml", graph)
-    network = osmnx.load_graphml(tmp_path / "a.graphml")
-    for u, v, line in network.edges(data="geometry"):
-        ends = [(network.nodes[node]["x"], network.nodes[node]["y"]) for node in (u, v)]
-        assert [line.coords[0], line.coords[-1]] == ends
+def test_every_format_is_a_file_of_the_name_of_the_scene(tmp_path, traced):
+    write_graphs(tmp_path / "a.b c", "chip.v2 x", traced, formats=FORMATS, grid=GRID)
+    files = sorted(path.name for path in (tmp_path / "a.b c").iterdir())
+    assert files == sorted(f"chip.v2 x.{suffix}" for suffix in FORMATS)
 
 
-def test_graphml_leaves_out_what_is_missing(tmp_path, graph):
-    names = np.array(["a", None, "c", "d", "e", "f"], dtype=object)
-    write_graphml(tmp_path / "a.graphml", replace(graph, attributes={"name": names}))
-    network = osmnx.load_graphml(tmp_path / "a.graphml")
-    named = sorted({d["osmid"] for *_, d in network.edges(data=True) if "name" in d})
-    assert named == [0, 2, 3, 4, 5]
+def test_without_a_word_there_are_three_formats(tmp_path, traced):
+    write_graphs(tmp_path, "a", traced)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".geojson", ".gpkg", ".graphml"]
 
 
-def test_an_empty_graph_makes_a_graphml_without_nodes(tmp_path, empty):
-    write_graphml(tmp_path / "a.graphml", empty)
-    assert len(osmnx.load_graphml(tmp_path / "a.graphml")) == 0
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path, traced, empty, suffix):
+    write_graphs(tmp_path, "a", traced, formats=[suffix], grid=GRID)
+    write_graphs(tmp_path, "a", empty, formats=[suffix], grid=GRID)
+    write_graphs(tmp_path, "b", empty, formats=[suffix], grid=GRID)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert list(sizes) in ([f"a.{suffix}", f"b.{suffix}"], [f"b.{suffix}", f"a.{suffix}"])
+    assert abs(sizes[f"a.{suffix}"] - sizes[f"b.{suffix}"]) <= 1  # the id of the CSV's one row
 
 
-@pytest.mark.parametrize(("write", "name"), WRITERS)
-def test_writing_again_replaces_the_file_and_leaves_nothing_else(
-    write, name, tmp_path, graph, empty
-):
-    write(tmp_path / name, graph)
-    write(tmp_path / name, empty)
-    size = (tmp_path / name).stat().st_size
-    write(tmp_path / ("b" + name), empty)
-    assert size == (tmp_path / ("b" + name)).stat().st_size
-    assert sorted(p.name for p in tmp_path.iterdir()) == [name, "b" + name]
+def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path, graph):
+    with pytest.raises(ConfigError, match="as 'shp', only as gpkg, geojson, graphml, parquet, osm"):
+        write_graphs(tmp_path, "a", graph, formats=["gpkg", "shp"])
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("write", "name"), WRITERS)
+def test_parquet_without_pyarrow_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    check_formats(["gpkg", "csv"])
+    with pytest.raises(ConfigError, match=r"needs pyarrow.* pip install 'roadseg\[parquet\]'"):
+        check_formats(["gpkg", "parquet"])
+
+
+def test_a_submission_of_a_graph_that_is_not_of_one_image_is_refused(tmp_path, graph):
+    with pytest.raises(ConfigError, match=r"a\.csv: .* its lines are in pixels"):
+        write_graphs(tmp_path, "a", graph, formats=["csv"])
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_full_disk_leaves_the_old_file(tmp_path, traced, suffix, largest_file):
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("old")
+    with largest_file(200), pytest.raises(OutputError, match=rf"/a\.{suffix}: cannot be written"):
+        write_graphs(tmp_path, "a", traced, formats=[suffix], grid=GRID)
+    assert [found.read_text() for found in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize(("write", "name"), OGR_WRITERS)
 def test_a_file_that_cannot_be_finished_leaves_the_old_one(
     write, name, tmp_path, graph, monkeypatch
 ):
     def fail(_, partial, **_options):
         partial.write_text("half a file")
-        raise OSError("disk full") if write is write_graphml else FeatureError("disk full")
+        raise FeatureError("disk full")
 
     (tmp_path / name).write_text("old")
     monkeypatch.setattr(pyogrio, "write_dataframe", fail)
-    monkeypatch.setattr(nx, "write_graphml", fail)
     with pytest.raises(RoadsegError, match=rf"/{name}: cannot be written: disk full"):
         write(tmp_path / name, graph)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "old")]
@@ -250,11 +303,14 @@ def test_a_geopackage_without_its_indices_is_an_error(tmp_path, graph, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("write", "name"), WRITERS)
-def test_an_attribute_named_as_a_column_of_the_file_is_refused(write, name, tmp_path, graph):
-    with pytest.raises(ValueError, match="'key'"):
-        write(tmp_path / name, replace(graph, attributes={"key": np.zeros(6)}))
-    assert list(tmp_path.iterdir()) == []
+def test_a_geopackage_without_its_styles_is_an_error(tmp_path, graph, monkeypatch):
+    def without_styles(table, path, **options):
+        write(table[:1] if options["layer"] == "layer_styles" else table, path, **options)
+
+    write = pyogrio.write_dataframe
+    monkeypatch.setattr(pyogrio, "write_dataframe", without_styles)
+    with pytest.raises(OutputError, match=r"a\.gpkg: cannot be written: No space left"):
+        write_gpkg(tmp_path / "a.gpkg", graph)
 
 
 def test_a_file_that_does_not_exist_is_refused(tmp_path):
@@ -279,7 +335,7 @@ def test_a_geopackage_without_edges_is_refused(tmp_path, graph):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("DELETE FROM gpkg_contents WHERE table_name = 'edges'", "layer edges has no column geom"),
+        ("DELETE FROM gpkg_contents WHERE table_name = 'edges'", "layer edges cannot be read"),
         ("ALTER TABLE edges DROP COLUMN v", "layer edges has no column v"),
         ("DELETE FROM nodes WHERE osmid = 1", "names a node"),
         ("UPDATE nodes SET osmid = 1", "two nodes of one osmid"),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from roadseg.core.pixel_metrics import Counts
+from roadseg.core.pixel_metrics import CentrelineCounts, Counts
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.errors import ConfigError, DataError, RoadsegError
@@ -124,6 +124,26 @@ def test_the_best_checkpoint_holds_the_facts_to_predict(run, tmp_path):
     assert facts["epoch"] == best["epoch"]
     assert facts["score"]["val_loss"] == best["val_loss"]
     assert (facts["gsd_m"], facts["bands"], facts["encoder"]) == (0.5, [1, 2, 3], "tu-test_resnet")
+
+
+def test_by_cldice_the_best_checkpoint_is_that_of_the_highest(run, tmp_path, monkeypatch):
+    shares, original = iter([1, 3, 2]), epochs.validate
+
+    def validate(*args, **options):
+        lines = CentrelineCounts(4, next(shares), 4, 4)
+        return replace(original(*args, **options), centrelines=lines)
+
+    monkeypatch.setattr(epochs, "validate", validate)
+    run(tmp_path, epochs=2, best_by="cldice")
+    history = run(tmp_path, epochs=3, best_by="cldice")
+    assert [row["val_cldice"] for row in history] == pytest.approx([0.4, 6 / 7, 2 / 3])
+    facts = load_checkpoint(tmp_path).facts
+    assert (facts["epoch"], facts["score"]["val_cldice"]) == (2, history[1]["val_cldice"])
+
+
+def test_cldice_is_measured_where_it_chooses(run, tmp_path):
+    assert 0 <= run(tmp_path, epochs=1, best_by="cldice")[0]["val_cldice"] <= 1
+    assert "val_cldice" in (tmp_path / "metrics.csv").read_text().splitlines()[0]
 
 
 @pytest.fixture

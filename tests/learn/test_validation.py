@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from roadseg.core.pixel_metrics import Counts
-from roadseg.learn.validation import Scores, count
+from roadseg.learn.validation import Scores, count, count_lines
 
 
 def test_iou_counts_the_valid_pixels_of_any_road():
@@ -11,6 +11,22 @@ def test_iou_counts_the_valid_pixels_of_any_road():
     mask = torch.tensor([[[2, 0, 7, 0, 255]]], dtype=torch.uint8)
     valid, found, wrong, missed = count(logits, mask).tolist()
     assert (valid, found, wrong, missed) == (4, 1, 1, 1)
+
+
+def test_a_broken_road_costs_the_centreline_that_is_missing():
+    logits = torch.full((2, 8, 9, 20), -1.0)
+    logits[:, 7, 3:6] = 1.0
+    logits[0, 7, :, 5:15] = -1.0
+    mask = torch.zeros(2, 9, 20, dtype=torch.uint8)
+    mask[:, 3:6] = 2
+    predicted, inside, reference, found = count_lines(logits, mask).tolist()
+    assert predicted == inside < reference
+    assert 8 <= reference - found <= 12
+
+
+def test_centrelines_that_are_not_valid_do_not_count():
+    logits = torch.ones(1, 8, 9, 20)
+    assert count_lines(logits, torch.full((1, 9, 20), 255, dtype=torch.uint8)).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize(

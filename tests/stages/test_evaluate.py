@@ -6,26 +6,31 @@ import numpy as np
 import pandas as pd
 import pytest
 import rasterio
+import shapely
 
 from roadseg import pipeline, scenes
 from roadseg.config import load_config
+from roadseg.core.comparison import Parameters, Side, compare
+from roadseg.core.graphs import graph_from_lines
 from roadseg.core.grid import LOCAL_CRS
 from roadseg.core.pixel_metrics import Counts
 from roadseg.core.speeds import DEFAULT_BINS
-from roadseg.errors import MissingInputError
+from roadseg.core.travel import add_travel
+from roadseg.errors import DataError, MissingInputError
 from roadseg.io.chips import read_chips
 from roadseg.io.graphs import read_graph
 from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import read_probability, write_probability
 from roadseg.io.rasters import read_facts
 from roadseg.io.roads import read_roads
-from roadseg.stages import evaluate, graph, predict
+from roadseg.stages import evaluate, graph, predict, score
 from roadseg.workspace import Workspace
 
 
-def replace_by_the_truth(workspace, scene):
-    """Write the mask of a scene in place of what was predicted for it."""
+def replace_by_the_truth(workspace, scene, *, share=1.0):
+    """Write the mask of a scene, or its upper part, in place of what was predicted for it."""
     mask = read_mask(workspace.mask(scene))
+    mask[int(share * len(mask)) :] = 0
     values = [*(mask == b for b in range(1, 8)), (mask > 0) & (mask < 255)]
     rows = [(0, np.stack(values).astype(np.float32), mask < 255)]
     grid = read_facts(workspace.mask(scene)).grid
@@ -52,9 +57,9 @@ def label_all_by(workspace, path):
     workspace.chips.write_text(json.dumps(listed))
 
 
-def evaluate_the_truth(config, workspace):
+def evaluate_the_truth(config, workspace, *, share=1.0):
     for scene in held_out(workspace):
-        replace_by_the_truth(workspace, scene)
+        replace_by_the_truth(workspace, scene, share=share)
     graph.run(config, workspace, force=True)
     return evaluate.run(config, workspace, force=True)
 
@@ -166,9 +171,54 @@ def test_evaluate_before_graph_names_graph(finished):
         evaluate.run(config, workspace)
 
 
+def test_a_scene_scores_as_roadseg_score_finds(finished, finished_city):
+    """Apart from the millimetres to which a run rounds its labels."""
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    summary = evaluate_the_truth(config, workspace, share=0.8)
+    labels = finished_city / f"roads/{scene}.geojson"
+    told = score.run(labels, workspace.graph(scene), parameters=Parameters()).pooled
+    ours = summary.pooled_apls_length, summary.pooled_apls_time, summary.topo_f1, summary.quality
+    theirs = told["apls"]["length"], told["apls"]["time"]
+    others = told["topo"]["f1"], told["buffer"]["quality"]
+    assert ours == pytest.approx((*(each["score"] for each in theirs), *others), abs=1e-5)
+    assert 0 < summary.quality < 1
+
+
+def test_the_table_holds_what_score_measures(finished):
+    with finished[1].evaluation.open() as file:
+        (row,) = csv.DictReader(file)
+    summary = json.loads(finished[1].record("evaluate").read_text())["summary"]
+    names = ("apls_length", "completeness", "topo_recall", "predicted_km")
+    assert [row[name] for name in names] == [f"{summary[name]:.4f}" for name in names]
+
+
+def chip(*, labelled, found):
+    """Score a chip with a road of 100 m on the sides that have one."""
+    roads = np.array([shapely.LineString([(0, 0), (100, 0)])])
+    graphs = [graph_from_lines(roads[: int(has)], LOCAL_CRS) for has in (labelled, found)]
+    sides = [
+        Side(each, each) for each in (add_travel(g, np.full(len(g.lines), 40.0)) for g in graphs)
+    ]
+    return evaluate.ChipScore("chip", Counts(), compare(*sides, Parameters()))
+
+
+def pooled(*chips):
+    return evaluate._pool(list(chips), fold=0, threshold=0.4)  # noqa: SLF001
+
+
 def test_chips_that_are_rightly_empty_do_not_raise_the_mean_apls():
-    empty = evaluate.ChipScore("a", Counts(), 1.0, 1.0, 0.0, 0.0)
-    missed = evaluate.ChipScore("b", Counts(false_negative=9), 0.0, 0.0, 0.5, 0.0)
-    pooled = evaluate._pool([empty, missed], fold=0, threshold=0.4)  # noqa: SLF001
-    assert (pooled.chips, pooled.apls_length) == (2, 0)
-    assert evaluate._pool([empty], fold=0, threshold=0.4).apls_length == 1  # noqa: SLF001
+    empty, missed = chip(labelled=False, found=False), chip(labelled=True, found=False)
+    both = pooled(empty, missed)
+    assert (both.chips, both.apls_length, both.pooled_apls_length) == (2, 0, 0.5)
+    assert pooled(empty).apls_length == 1
+
+
+def test_shares_of_road_are_of_all_chips_together():
+    both = pooled(*2 * [chip(labelled=True, found=True)], chip(labelled=True, found=False))
+    assert (both.correctness, both.completeness) == (1, pytest.approx(2 / 3))
+
+
+def test_an_evaluation_of_nothing_says_what_to_do():
+    with pytest.raises(DataError, match=r"no chip of fold 0 .* run `roadseg predict` again"):
+        pooled()

@@ -93,7 +93,7 @@ def test_the_size_of_pixels_of_a_mask_that_has_a_place_is_its_own(tmp_path):
 
 def test_all_three_files_are_written_and_open(tmp_path):
     graph.run_images(Config(), [str(write(tmp_path / "a.b c.tif", cross()))], output=tmp_path)
-    assert set(pyogrio.list_layers(tmp_path / "a.b c.gpkg")[:, 0]) == {"nodes", "edges"}
+    assert set(pyogrio.list_layers(tmp_path / "a.b c.gpkg")[:, 0]) >= {"nodes", "edges"}
     assert len(geopandas.read_file(tmp_path / "a.b c.geojson")) == 4
     assert (tmp_path / "a.b c.graphml").exists()
 
@@ -117,3 +117,81 @@ def test_graph_before_predict_names_predict(city):
     config = load_config(city)
     with pytest.raises(MissingInputError, match="run `roadseg predict` first"):
         graph.run(config, Workspace(config.run))
+
+
+def two_halves(folder):
+    """The same cross as two scenes that touch."""
+    band = cross()
+    write(folder / "left.tif", band[:, :160])
+    write(folder / "right.tif", band[:, 160:], transform=UTM @ Affine.translation(160, 0))
+    return [str(folder / "left.tif"), str(folder / "right.tif")]
+
+
+def test_scenes_that_touch_are_also_one_network(tmp_path):
+    summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
+    assert summary.joined == ["left", "right"]
+    network = read_graph(tmp_path / "network.gpkg")
+    assert sorted(network.degree) == [1, 1, 1, 1, 2, 4]  # its road of two sources stays two edges
+    assert network.length_m.sum() == pytest.approx(400, abs=2)
+    assert set(network.attributes["source"]) == {"left", "right"}
+
+
+def test_scenes_apart_are_no_network(tmp_path):
+    near, _ = two_halves(tmp_path)
+    far = write(tmp_path / "far.tif", cross(), transform=UTM @ Affine.translation(9000, 0))
+    summary = graph.run_images(Config(), [near, str(far)], output=tmp_path / "out")
+    assert summary.joined == []
+    assert not (tmp_path / "out/network.gpkg").exists()
+
+
+def test_a_join_of_zero_joins_nothing(tmp_path):
+    config = load_config(None, ["graph.join_m=0"])
+    assert graph.run_images(config, two_halves(tmp_path), output=tmp_path).joined == []
+
+
+@pytest.mark.parametrize("name", ["network", "submission"])
+def test_a_scene_must_not_be_named_as_the_file_of_all(tmp_path, name):
+    path = write(tmp_path / f"{name}.tif", cross())
+    with pytest.raises(DataError, match=f"{name} names the file of all scenes; rename it"):
+        graph.run_images(Config(), [str(path)], output=tmp_path)
+
+
+@pytest.mark.parametrize("scenes", ["one", "two"])
+def test_processes_give_the_same_bytes(tmp_path, scenes):
+    images = two_halves(tmp_path)[: 1 if scenes == "one" else 2]
+    texts = []
+    for workers in (1, 2):
+        config = load_config(None, ["graph.block_px=256", f"compute.workers={workers}"])
+        graph.run_images(config, images, output=tmp_path / str(workers))
+        texts.append((tmp_path / f"{workers}/left.graphml").read_bytes())
+    assert texts[0] == texts[1]
+
+
+def test_every_format_that_is_asked_for_is_written(tmp_path):
+    formats = '["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]'
+    config = load_config(None, [f"graph.formats={formats}"])
+    graph.run_images(config, two_halves(tmp_path), output=tmp_path / "out")
+    suffixes = {path.suffix for path in (tmp_path / "out").glob("left.*")}
+    assert suffixes == {".gpkg", ".geojson", ".graphml", ".parquet", ".osm", ".csv"}
+    rows = (tmp_path / "out/submission.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["ImageId", "left", *["right"] * 4]
+
+
+def test_a_scene_that_cannot_be_read_is_skipped_if_that_is_wished(tmp_path):
+    (tmp_path / "bad.tif").write_bytes(b"no raster")
+    images = [str(write(tmp_path / "good.tif", cross())), str(tmp_path / "bad.tif")]
+    with pytest.raises(DataError, match=r"bad\.tif"):
+        graph.run_images(Config(), images, output=tmp_path)
+    config = load_config(None, ["compute.on_error=skip"])
+    summary = graph.run_images(config, images, output=tmp_path)
+    assert (summary.scenes, list(summary.failed)) == (["good"], ["bad"])
+
+
+def test_edges_say_what_the_raster_says_of_them(tmp_path):
+    graph.run_images(Config(), [str(write(tmp_path / "a.tif", cross()))], output=tmp_path)
+    found = read_graph(tmp_path / "a.gpkg").attributes
+    assert found["width_m"] == pytest.approx([4] * 4, abs=0.6)
+    assert found["probability"].tolist() == [1] * 4
+    assert found["speed_known"].tolist() == [0] * 4
+    assert set(found["highway"]) == {"road"}
+    assert set(found["source"]) == {"a"}

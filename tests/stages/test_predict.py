@@ -1,5 +1,9 @@
 import json
+import os
 import shutil
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -258,25 +262,59 @@ def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall,
 
 
 @pytest.fixture
-def narrow(tmp_path, monkeypatch):
-    """Draw a scene of two strips, each the work of another process."""
+def draw_narrow(tmp_path, monkeypatch):
+    """Give a function that draws a narrow scene, each strip of it the work of another process."""
     monkeypatch.setattr(predict, "_STRIPS_OF_A_TASK", 1)
-    noise = np.random.default_rng(0).integers(60, 220, (3, 2100, 64), dtype=np.uint8)
-    grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 2100, 64)
-    path = tmp_path / "narrow.tif"
-    with open_new(path, **new_profile(grid, count=3, dtype="uint8")) as target:
-        target.write(noise)
-    return path
+
+    def draw(height):
+        noise = np.random.default_rng(0).integers(60, 220, (3, height, 64), dtype=np.uint8)
+        grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), height, 64)
+        path = tmp_path / "narrow.tif"
+        with open_new(path, **new_profile(grid, count=3, dtype="uint8")) as target:
+            target.write(noise)
+        return path
+
+    return draw
 
 
-def test_a_cluster_gives_the_same_bytes(finished, narrow, make_scene, tmp_path, dask):
-    images = [narrow, make_scene(tmp_path, "small", size_px=70)[0]]
+def test_a_cluster_gives_the_same_bytes(finished, draw_narrow, make_scene, tmp_path, dask):
+    images = [draw_narrow(2100), make_scene(tmp_path, "small", size_px=70)[0]]
     predict_images(finished, images, tmp_path / "here")
     compute = {"scheduler": dask.scheduler_address}
     predict_images(finished, images, tmp_path / "there", compute=compute)
     assert sorted(p.name for p in (tmp_path / "there").iterdir()) == ["narrow.tif", "small.tif"]
     for path in (tmp_path / "there").iterdir():
         assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+
+
+def kill_a_worker_midway(cluster, folder):
+    """Kill a worker of a cluster that is at work once a strip is there; count the strips there."""
+    for _ in range(3000):
+        strips_done = len(list(folder.glob(".strips-*/*.raw")))
+        busy = [
+            w
+            for w in cluster.workers.values()
+            if cluster.scheduler.workers[w.worker_address].processing
+        ]
+        if strips_done and busy:
+            os.kill(busy[0].process.pid, signal.SIGKILL)
+            return strips_done
+        time.sleep(0.01)
+    return None
+
+
+def test_a_worker_of_a_cluster_that_is_killed_midway_loses_nothing(
+    finished, draw_narrow, tmp_path, dask
+):
+    image, compute = draw_narrow(3 * strips.STRIP_PX), {"scheduler": dask.scheduler_address}
+    predict_images(finished, [image], tmp_path / "here")
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill_a_worker_midway, dask, tmp_path / "there")
+        predict_images(finished, [image], tmp_path / "there", compute=compute)
+    assert 0 < killed.result() < 3
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["narrow.tif"]
+    here, there = (tmp_path / side / "narrow.tif" for side in ("here", "there"))
+    assert there.read_bytes() == here.read_bytes()
 
 
 def test_a_scene_that_cannot_be_used_stops_all_or_is_skipped(finished, make_scene, tmp_path):

@@ -1,0 +1,266 @@
+"""BluntEnds: roads that end across their width, where skeletons fork and stop short."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.core.cleaning import merge_chains
+from roadseg.core.dead_ends import DeadEnds, find_dead_ends, headings, unit
+from roadseg.core.graphs import Bools, Floats, Ints, Lines, RoadGraph, lines_from, take_edges
+from roadseg.core.grid import Grid
+from roadseg.core.least_cost import ReadRoad, neighbourhoods
+
+_TINE_M = 50.0  # longer dead ends are roads
+_TINE_RADII = 1.6  # so is one longer than so many times half the width; to a corner it is 1.41
+_BUMP_RADII = 1.2  # the same beside a road that goes on
+_TIPS_M = tuple(2.5 * 1.2**n for n in range(17))  # up to 46 m, that may be found bent
+_TIP_MARGIN = 1.25  # by which a tip is taken longer, as lines are smooth
+_BEND_M = 1.5  # tips that lie less beside the line of the road are left alone
+_BASE_M = 15.0  # length of road that shows this line
+_STRAIGHT_M = 0.5  # its middle lies no further beside the line
+_LEAST_BASE_M = 5.0  # a shorter road says little
+_PATCH = 1.5  # a lone piece at most so many times as long as wide has no direction
+_JUNCTION = 3  # edges that meet there, at least
+
+
+def straighten_ends(
+    graph: RoadGraph,
+    *,
+    grid: Grid,
+    read_road: ReadRoad,
+    level: int,
+    border: shapely.Geometry | None = None,
+    border_m: float = 0.0,
+) -> RoadGraph:
+    """Draw roads straight to their ends instead of into the corners, and leave out bumps.
+
+    The skeleton of a road that ends across its width forks, half that width before the end, into
+    tines to both corners. A dead end is a tine if road surrounds its junction as far as 1 / 1.6 of
+    its length. Where just one other edge meets tines, these become one that goes on straight.
+    Beside roads that go on, dead ends go up to 1.2 times that far. An end that bends off a straight
+    road within its last 1.6 half widths is put back onto its line, as far ahead as it was.
+
+    Do this before spurs are pruned, which would leave one of two tines.
+
+    Args:
+        graph: roads in metres as traced, without attributes.
+        grid: where the pixels lie, with the CRS of the graph as its metric CRS.
+        read_road: reads (row, col, height, width) of the probability of any road, bytes.
+        level: the lowest byte that is road.
+        border: a geometry, such as the outline of the scene, near which ends stay as they are.
+        border_m: up to this distance.
+
+    Returns:
+        The graph with chains merged.
+
+    Source: that a skeleton branch inside the largest disc around its root shows no part of the
+    shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
+    """
+    pixels = _Pixels(grid, read_road, level)
+    graph = merge_chains(graph)
+    while True:
+        ends = find_dead_ends(graph, border, border_m)
+        root = graph.ends[ends.edge].sum(axis=1) - ends.node
+        tines, others = _tines(graph, ends, root, pixels)
+        if len(tines) == 0:
+            return _without_bends(graph, ends, pixels)
+        graph = merge_chains(_without_tines(graph, ends, tines, root[tines], others))
+
+
+def draw_out_ends(
+    graph: RoadGraph,
+    *,
+    grid: Grid,
+    read_road: ReadRoad,
+    level: int,
+    border: shapely.Geometry | None = None,
+    border_m: float = 0.0,
+) -> RoadGraph:
+    """Lead dead ends straight on to where the road ends, which thinning has cut short.
+
+    An end moves by half the width of its road at most. Lone pieces up to about 1.5 times as long as
+    wide go: their skeleton may run across the road. Do this once ends are straight, before
+    spurs are pruned: gaps that are linked later are then as long as they are in the mask.
+
+    Args:
+        graph: roads in metres, without attributes.
+        grid: where the pixels lie, with the CRS of the graph as its metric CRS.
+        read_road: reads (row, col, height, width) of the probability of any road, bytes.
+        level: the lowest byte that is road.
+        border: a geometry, such as the outline of the scene, near which ends stay as they are.
+        border_m: up to this distance.
+    """
+    pixels = _Pixels(grid, read_road, level)
+    ends = find_dead_ends(graph, border, border_m)
+    at_start = graph.ends[ends.edge, 0] == ends.node
+    half_m = _tips(graph.lines[ends.edge], at_start, pixels) / _TINE_RADII
+    reach_m = pixels.length_m(ends.place, ends.heading, half_m)
+    nodes = graph.nodes.copy()
+    nodes[ends.node] += reach_m[:, None] * ends.heading
+    drawn = _with_tips(replace(graph, nodes=nodes), np.zeros((len(graph.lines), 2)))
+    is_lone = (graph.degree[graph.ends[ends.edge]] == 1).all(axis=1)
+    corners = nodes[graph.ends[ends.edge]]
+    chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
+    is_patch = is_lone & (chord_m <= _PATCH * 2 * half_m)
+    return take_edges(drawn, np.setdiff1d(np.arange(len(drawn.lines)), ends.edge[is_patch]))
+
+
+def _tines(graph: RoadGraph, ends: DeadEnds, root: Ints, pixels: "_Pixels") -> tuple[Ints, Ints]:
+    """Return which dead ends are tines or bumps, and how many other edges each node has."""
+    reach_m = np.hypot(*(ends.place - graph.nodes[root]).T)
+    maybe = np.flatnonzero((graph.degree[root] >= _JUNCTION) & (reach_m <= _TINE_M))
+    places = graph.nodes[root[maybe]]
+    tines = maybe[pixels.are_road(places, reach_m[maybe] / _TINE_RADII)]
+    others = graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
+    bumps = maybe[pixels.are_road(places, reach_m[maybe] / _BUMP_RADII)]
+    tines = tines[(others[root[tines]] <= 1) | np.isin(tines, bumps)]
+    return tines, graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
+
+
+def _without_tines(
+    graph: RoadGraph, ends: DeadEnds, tines: Ints, root: Ints, others: Ints
+) -> RoadGraph:
+    """Leave out tines, and go on straight from the nodes where one other edge is left."""
+    is_fork = others[root] == 1
+    forks, fork = np.unique(root[is_fork], return_inverse=True)
+    steps = ends.place[tines[is_fork]] - graph.nodes[root[is_fork]]
+    heading = _headings(graph, forks, ends.edge[tines], unit(_means(unit(steps), fork)))
+    ahead = np.maximum(np.sum(_means(steps, fork) * heading, axis=1), 0)
+    places = graph.nodes[forks] + ahead[:, None] * heading
+    keep = np.ones(len(graph.lines), dtype=bool)
+    keep[ends.edge[tines]] = False
+    moved = ahead > 0
+    forks, places = forks[moved], places[moved]
+    added = shapely.linestrings(np.stack([graph.nodes[forks], places], axis=1))
+    new = np.column_stack([forks, len(graph.nodes) + np.arange(len(forks))])
+    return replace(
+        graph,
+        nodes=np.concatenate([graph.nodes, places]),
+        ends=np.concatenate([graph.ends[keep], new]),
+        lines=np.concatenate([graph.lines[keep], added]),
+    )
+
+
+def _headings(graph: RoadGraph, forks: Ints, tines: Ints, middle: Floats) -> Floats:
+    """Return where roads head at their forks; to the middle of the tines if they are short."""
+    is_tine = np.isin(np.arange(len(graph.lines)), tines)
+    edge, side = np.nonzero(np.isin(graph.ends, forks) & ~is_tine[:, None])
+    order = np.argsort(graph.ends[edge, side])  # forks are sorted, and have one other edge each
+    edge, side = edge[order], side[order]
+    is_long = graph.length_m[edge] >= _LEAST_BASE_M
+    return np.where(is_long[:, None], headings(graph, edge, side == 0), middle)
+
+
+def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
+    counts = np.bincount(group)
+    return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
+
+
+def _without_bends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadGraph:
+    """Put ends that bend into a corner onto the line of the road before."""
+    lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
+    at_start = graph.ends[ends.edge, 0] == ends.node
+    half_m = _tips(lines, at_start, pixels) / _TINE_RADII
+    tip_m = _TIP_MARGIN * _TINE_RADII * half_m
+    both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]  # ends of its edge
+    base_m = np.minimum(length - both * tip_m, _BASE_M)
+    foot, middle, far = (
+        _places(lines, back_m, at_start) for back_m in (tip_m, tip_m + base_m / 2, tip_m + base_m)
+    )
+    heading = unit(foot - far)
+    ahead = np.sum((ends.place - foot) * heading, axis=1)
+    is_bent = (base_m >= _LEAST_BASE_M) & (ahead > 0)
+    is_bent &= np.abs(_cross(middle - far, heading)) <= _STRAIGHT_M
+    is_bent &= np.abs(_cross(ends.place - foot, heading)) > _BEND_M
+    nodes = graph.nodes.copy()
+    nodes[ends.node[is_bent]] = (foot + ahead[:, None] * heading)[is_bent]
+    tips = np.zeros((len(graph.lines), 2))
+    tips[ends.edge, np.where(at_start, 0, 1)] = np.where(is_bent, tip_m, 0)
+    return _with_tips(replace(graph, nodes=nodes), tips)
+
+
+def _tips(lines: Lines, at_start: Bools, pixels: "_Pixels") -> Floats:
+    """Return how far back from its end a road is as wide as that far: 1.6 times half its width."""
+    tip_m = np.zeros(len(lines))
+    rows = np.arange(len(lines))
+    for metres in _TIPS_M:
+        back_m = np.minimum(metres, shapely.length(lines[rows]) / 2)
+        places = _places(lines[rows], back_m, at_start[rows])
+        rows = rows[pixels.are_road(places, np.full(len(rows), metres / _TINE_RADII))]
+        tip_m[rows] = metres
+    return tip_m
+
+
+def _with_tips(graph: RoadGraph, tips: Floats) -> RoadGraph:
+    """Lead tips of so many metres, shape (m, 2), straight to where the nodes now are."""
+    xy, line = shapely.get_coordinates(graph.lines, return_index=True)
+    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
+    is_first = np.diff(line, prepend=-1) > 0
+    is_last = np.diff(line, append=-1) != 0
+    travelled = np.cumsum(np.where(is_first, 0.0, steps))
+    since = travelled - travelled[is_first][line]
+    until = travelled[is_last][line] - travelled
+    xy[is_first], xy[is_last] = graph.nodes[graph.ends].transpose(1, 0, 2)
+    keep = is_first | is_last | ((since >= tips[line, 0]) & (until >= tips[line, 1]))
+    return replace(graph, lines=lines_from(xy[keep], np.bincount(line[keep])))
+
+
+def _places(lines: Lines, back_m: Floats | float, at_start: Bools) -> Floats:
+    along = np.where(at_start, back_m, np.negative(back_m))
+    return np.asarray(shapely.get_coordinates(shapely.line_interpolate_point(lines, along)))
+
+
+def _cross(left: Floats, right: Floats) -> Floats:
+    return np.asarray(left[:, 0] * right[:, 1] - left[:, 1] * right[:, 0])
+
+
+@dataclass(frozen=True)
+class _Pixels:
+    """The raster of road, asked about places in metres; what lies outside of it is no road."""
+
+    grid: Grid
+    read_road: ReadRoad
+    level: int
+
+    def are_road(self, places: Floats, radius_m: Floats) -> Bools:
+        """Tell which discs hold road only."""
+        found = np.zeros(len(places), dtype=bool)
+        for row, is_road, rows_cols in self._around(places, radius_m):
+            found[row] = _disc(is_road, rows_cols, radius_m[row], self.grid.pixel_size_m[::-1])
+        return found
+
+    def length_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:
+        """Return how far road goes on from places in a direction, up to a limit each."""
+        step_m = min(self.grid.pixel_size_m) / 2
+        found = np.zeros(len(places))
+        ahead = self.grid.from_metric(places + headings) - self.grid.from_metric(places)
+        for row, is_road, centre in self._around(places, most_m):
+            metres = np.arange(0, most_m[row], step_m)
+            at = np.floor(centre + metres[:, None] * ahead[row]).astype(np.int64)
+            inside = ((at >= 0) & (at < is_road.shape)).all(axis=1)
+            goes_on = np.append(inside & is_road[tuple(np.where(inside[:, None], at, 0).T)], False)
+            found[row] = goes_on.argmin() * step_m
+        return found
+
+    def _around(self, places: Floats, radius_m: Floats) -> Iterator[tuple[int, Bools, Floats]]:
+        """Yield row, window of road around it, and its position there, row and col, of places."""
+        centres = self.grid.from_metric(places)
+        reach = radius_m[:, None] / np.array(self.grid.pixel_size_m[::-1]) + 1
+        shape = np.array([self.grid.height, self.grid.width])
+        low = np.clip(np.floor(centres - reach), 0, shape - 1).astype(np.int64)
+        high = np.clip(np.ceil(centres + reach), low + 1, shape).astype(np.int64)
+        for (row, col), stop, members in neighbourhoods(low, high, np.arange(len(places))):
+            road = self.read_road(row, col, int(stop[0]) - row, int(stop[1]) - col) >= self.level
+            for i in np.concatenate(members).tolist():
+                (top, left), (bottom, right) = low[i] - (row, col), high[i] - (row, col)
+                yield i, road[top:bottom, left:right], centres[i] - low[i]
+
+
+def _disc(is_road: Bools, centre: Floats, radius_m: float, pixel_m: tuple[float, float]) -> bool:
+    rows = (np.arange(is_road.shape[0]) + 0.5 - centre[0]) * pixel_m[0]
+    cols = (np.arange(is_road.shape[1]) + 0.5 - centre[1]) * pixel_m[1]
+    is_near = np.add.outer(rows**2, cols**2) <= radius_m**2
+    return bool((is_road | ~is_near).all())

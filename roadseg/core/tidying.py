@@ -1,0 +1,140 @@
+"""Tidying: traced roads pruned, linked across gaps, and simplified."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+from scipy.spatial import cKDTree
+
+from roadseg.core.blunt_ends import draw_out_ends, straighten_ends
+from roadseg.core.cleaning import drop_components, merge_chains, prune_spurs, simplify_lines
+from roadseg.core.contraction import merge_near_junctions
+from roadseg.core.graphs import Floats, RoadGraph
+from roadseg.core.grid import Grid
+from roadseg.core.least_cost import ReadRoad
+from roadseg.core.linking import INFERRED, link_gaps
+from roadseg.core.neat import neatened
+
+_BORDER_M = 2.0  # a dead end this close to the scene's border goes on outside of it
+_FORK_M = 30.0  # the skeleton of a blunt end forks into corners up to so far from its middle
+
+
+@dataclass(frozen=True)
+class Tidying:
+    """How traced roads become a network.
+
+    Attributes:
+        min_spur_m: shorter dead ends are pruned.
+        merge_nodes_m: junctions joined by an edge shorter than this become one.
+        max_gap_m: longest gap across which a dead end is linked to the road ahead.
+        max_turn_deg: a link turns off the road by less than this at either end.
+        min_link_probability: lowest mean probability along a link.
+        min_component_m: connected pieces with less road than this are dropped.
+        neat: whether dual carriageways and roundabouts are drawn as one road and one junction.
+        simplify_m: how far a line may move when it is simplified.
+    """
+
+    min_spur_m: float = 12.0
+    merge_nodes_m: float = 4.0
+    max_gap_m: float = 25.0
+    max_turn_deg: float = 60.0
+    min_link_probability: float = 0.0
+    min_component_m: float = 20.0
+    neat: bool = False
+    simplify_m: float = 0.5
+
+
+def tidied(
+    graph: RoadGraph, how: Tidying, *, grid: Grid, read_road: ReadRoad, level: int
+) -> RoadGraph:
+    """Return the network of traced roads; its edges have `inferred` and `confidence`.
+
+    Args:
+        graph: roads as traced, in the metric CRS of the grid, without attributes.
+        how: settings.
+        grid: of the scene.
+        read_road: reads (row, col, height, width) of the probability of any road, bytes.
+        level: the lowest byte that is road.
+    """
+    scene = _Scene(how, grid, read_road, level)
+    graph = scene.linked(merge_chains(graph))
+    graph = drop_components(graph, min_component_m=how.min_component_m)
+    graph = neatened(graph) if how.neat else graph
+    return simplify_lines(graph, tolerance_m=how.simplify_m)
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """A raster, and what is done to the roads traced on it."""
+
+    how: Tidying
+    grid: Grid
+    read_road: ReadRoad
+    level: int
+
+    def linked(self, graph: RoadGraph) -> RoadGraph:
+        """Prune and link; ends that are linked start in the middle of the end of their road.
+
+        Thinning ends a road half its width early and bends it into a corner, so gaps are looked
+        for between ends that are straight and drawn out. Ends from which no link starts are then
+        left as they were.
+        """
+        if self.how.max_gap_m == 0:
+            return self._with_links(self._pruned(graph), self._border, max_gap_m=0)
+        drawn = self._with_links(
+            self._pruned(self._drawn_out(graph, self._border)),
+            self._border,
+            max_gap_m=self.how.max_gap_m,
+        )
+        stays = self._and_others(graph, _tips(drawn))
+        pruned = self._pruned(self._drawn_out(graph, stays))
+        return self._with_links(pruned, stays, max_gap_m=self.how.max_gap_m)
+
+    @property
+    def _border(self) -> shapely.Geometry:
+        return self.grid.footprint_m.exterior
+
+    def _drawn_out(self, graph: RoadGraph, stays: shapely.Geometry) -> RoadGraph:
+        for change in (straighten_ends, draw_out_ends):
+            graph = change(
+                graph,
+                grid=self.grid,
+                read_road=self.read_road,
+                level=self.level,
+                border=stays,
+                border_m=_BORDER_M,
+            )
+        return graph
+
+    def _pruned(self, graph: RoadGraph) -> RoadGraph:
+        graph = prune_spurs(
+            graph, min_spur_m=self.how.min_spur_m, border=self._border, border_m=_BORDER_M
+        )
+        return merge_near_junctions(graph, within_m=self.how.merge_nodes_m)
+
+    def _with_links(
+        self, graph: RoadGraph, stays: shapely.Geometry, *, max_gap_m: float
+    ) -> RoadGraph:
+        return link_gaps(
+            graph,
+            max_gap_m=max_gap_m,
+            max_turn_deg=self.how.max_turn_deg,
+            min_probability=self.how.min_link_probability,
+            grid=self.grid,
+            read_road=self.read_road,
+            border=stays,
+            border_m=_BORDER_M,
+        )
+
+    def _and_others(self, graph: RoadGraph, tips: Floats) -> shapely.Geometry:
+        """Return the border together with the dead ends that are far from all tips of links."""
+        ends = graph.nodes[graph.degree == 1]
+        if len(tips):
+            ends = ends[cKDTree(tips).query(ends, distance_upper_bound=_FORK_M)[0] > _FORK_M]
+        return shapely.GeometryCollection([self._border, *shapely.points(ends)])
+
+
+def _tips(graph: RoadGraph) -> Floats:
+    """Return where links start and end."""
+    is_link = graph.attributes[INFERRED] == 1
+    return np.asarray(graph.nodes[np.unique(graph.ends[is_link])])

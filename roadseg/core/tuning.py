@@ -1,0 +1,158 @@
+"""Tuning: which settings to try, and whether the best of them is better by more than chance."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
+Settings = dict[str, float]
+
+_TWO_SIDED = 1.96  # standard errors of a normal distribution that hold 95 %
+_FEWEST = 2  # values that have a spread
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A setting that is searched, from `low` to `high` in steps that tell apart."""
+
+    name: str
+    low: float
+    high: float
+    step: float
+
+    def at(self, share: float) -> float:
+        """Return the value at a share of the range, 0 to 1; what is beyond becomes its end."""
+        value = self.low + min(max(share, 0.0), 1.0) * (self.high - self.low)
+        return round(round(value / self.step) * self.step, 6)
+
+    def share(self, value: float) -> float:
+        """Return where in the range a value lies; see `at`."""
+        return (value - self.low) / (self.high - self.low)
+
+
+PARAMETERS = (
+    Parameter("threshold", 0.1, 0.9, 0.01),
+    Parameter("max_gap_m", 0, 60, 1),
+    Parameter("max_turn_deg", 15, 90, 5),
+    Parameter("min_link_probability", 0, 0.5, 0.01),
+    Parameter("min_spur_m", 0, 30, 1),
+    Parameter("min_component_m", 0, 200, 5),
+)
+_THRESHOLD, *_OTHERS = PARAMETERS
+_THRESHOLDS = 9  # of the first sweep, 0.1 apart
+_STEP = 0.25  # of a range, that the first moves around the best are long
+_FINER = 0.25  # of that for the threshold, which has been swept by then
+_LEAST_STEP = 0.01  # of a range, below which moves change nothing
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Settings that were tried, and what came of them.
+
+    Attributes:
+        settings: value of each of `PARAMETERS` by name.
+        scores: of each area, 0 to 1; NaN where there are no roads on either side.
+    """
+
+    settings: Settings
+    scores: NDArray[np.float64]
+
+    @property
+    def score(self) -> float:
+        """The mean over the areas with roads; 1 if there are none."""
+        known = self.scores[~np.isnan(self.scores)]
+        return float(known.mean()) if len(known) else 1.0
+
+
+Score = Callable[[Sequence[Settings]], Sequence[NDArray[np.float64]]]
+
+
+def search(score: Score, start: Settings, *, trials: int, seed: int) -> list[Trial]:
+    """Search the settings with the highest mean score.
+
+    Tries, in rounds whose trials do not depend on each other: `start` and evenly spread
+    thresholds; thresholds halfway to the neighbours of the best; then for half of what is left,
+    all other settings at once, spread evenly over their ranges (a scrambled Halton sequence);
+    then single settings, up and down from the best so far, in steps that halve. What was tried
+    before is not tried again.
+
+    Args:
+        score: returns the scores of each of the settings given, one for each area.
+        start: what is tried first; it may lie outside the ranges.
+        trials: how many settings are tried, at most; 1 or more.
+        seed: of the spread.
+
+    Returns:
+        All trials, in their order.
+    """
+    tried: list[Trial] = []
+
+    def attempt(wanted: Iterable[Settings]) -> None:
+        new: list[Settings] = []
+        for settings in wanted:
+            if settings not in [*(trial.settings for trial in tried), *new]:
+                new.append(settings)
+        if new := new[: trials - len(tried)]:
+            tried.extend(Trial(s, scores) for s, scores in zip(new, score(new), strict=True))
+
+    count = min(_THRESHOLDS, (trials - 1) // 3)
+    attempt([start, *({**start, "threshold": value} for value in _sweep(count))])
+    attempt(_halfway(best_of(tried).settings, count))
+    attempt(_spread(best_of(tried).settings, (trials - len(tried)) // 2, seed=seed))
+    step = _STEP
+    while len(tried) < trials and step > _LEAST_STEP:
+        attempt(_moves(best_of(tried).settings, step))
+        step /= 2
+    return tried
+
+
+def best_of(tried: Sequence[Trial]) -> Trial:
+    """Return the trial with the highest mean score, the first of equals."""
+    return max(tried, key=lambda trial: trial.score)
+
+
+def gain(before: Trial, after: Trial) -> tuple[float, float]:
+    """Return by how much the mean score grows, and the margin of that.
+
+    Returns:
+        The mean difference over the areas that have roads in either trial (an area without any
+        scores 1), and half the width of its 95 % confidence interval, from how the differences
+        of areas vary; infinite for fewer than two areas.
+    """
+    has_roads = ~(np.isnan(before.scores) & np.isnan(after.scores))
+    change = (np.nan_to_num(after.scores, nan=1) - np.nan_to_num(before.scores, nan=1))[has_roads]
+    if len(change) < _FEWEST:
+        return float(change.sum()), math.inf
+    error = change.std(ddof=1) / math.sqrt(len(change))
+    return float(change.mean()), float(_TWO_SIDED * error)
+
+
+def _sweep(count: int) -> list[float]:
+    return [_THRESHOLD.at(share) for share in np.linspace(0, 1, count).tolist()]
+
+
+def _halfway(best: Settings, count: int) -> list[Settings]:
+    """Return the best settings with thresholds half a step of the sweep lower and higher."""
+    middle, half = _THRESHOLD.share(best["threshold"]), 0.5 / max(count - 1, 1)
+    return [{**best, "threshold": _THRESHOLD.at(middle + way * half)} for way in (-1, 1)]
+
+
+def _spread(best: Settings, count: int, *, seed: int) -> list[Settings]:
+    shares = qmc.Halton(len(_OTHERS), seed=seed).random(max(count, 0)).tolist()
+    names = [parameter.name for parameter in _OTHERS]
+    points = [[p.at(share) for p, share in zip(_OTHERS, row, strict=True)] for row in shares]
+    return [{**best, **dict(zip(names, point, strict=True))} for point in points]
+
+
+def _moves(best: Settings, step: float) -> list[Settings]:
+    """Return the best settings with each of them lower and higher by a share of its range."""
+    moves = []
+    for parameter in PARAMETERS:
+        share = parameter.share(best[parameter.name])
+        length = step * _FINER if parameter is _THRESHOLD else step
+        values = (parameter.at(share + way * length) for way in (-1, 1))
+        moves += [{**best, parameter.name: value} for value in values]
+    return moves

@@ -1,0 +1,113 @@
+#!/usr/bin/env python
+"""Draw what each step of `roadseg graph` does to a part of a scene.
+
+    scripts/draw_steps.py --probability run/probabilities/a.tif --image a.tif --output steps.png
+        [--row 0 --col 0 --size 600] [--set graph.max_gap_m=30]
+
+Six panels: the image, the probability of road, its skeleton, the roads traced, the roads pruned and
+merged, and the roads linked (links cyan), simplified and coloured by speed.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import shapely
+
+from roadseg.config import load_config
+from roadseg.core.blocks import join_blocks
+from roadseg.core.cleaning import merge_chains, prune_spurs
+from roadseg.core.contraction import merge_near_junctions
+from roadseg.core.extraction import find_graph, find_paths
+from roadseg.core.skeletons import skeletonise
+from roadseg.core.windows import Window
+from roadseg.io.gdal import area, open_raster
+from roadseg.io.probabilities import Probability, open_probability
+from roadseg.scoring import extraction_of
+
+BORDER_M = 2.0
+
+
+def main():
+    """Read, trace and draw."""
+    options = parse()
+    window = Window(options.row, options.col, options.size, options.size)
+    pixels, how = read(options.probability, window), extraction_of(load_config(None, options.set))
+    with open_raster(options.image, open_probability(options.probability).grid) as source:
+        image = source.read([1, 2, 3], window=area(window))
+    traced = merge_chains(join_blocks([find_paths(pixels, how, whole(pixels))], pixels.grid))
+    border = pixels.grid.footprint_m.exterior
+    pruned = prune_spurs(traced, min_spur_m=how.min_spur_m, border=border, border_m=BORDER_M)
+    pruned = merge_near_junctions(pruned, within_m=how.merge_nodes_m)
+    found = find_graph(pixels, how)
+    figure, axes = mpl.pyplot.subplots(2, 3, figsize=(15, 10.4), layout="constrained")
+    (shown, probability, skeleton), (first, second, third) = axes
+    shown.imshow(np.moveaxis(image, 0, -1))
+    probability.imshow(pixels.road, cmap="magma", vmin=0, vmax=255)
+    skeleton.imshow(np.where(skeletonise(pixels.road >= how.level), 2, pixels.road >= how.level))
+    for axis, graph in ((first, traced), (second, pruned), (third, found)):
+        axis.imshow(np.moveaxis(image, 0, -1), alpha=0.45)
+        draw(axis, graph, pixels.grid)
+    titles = ["image", "probability of road", "skeleton"]
+    titles += [f"traced: {told(traced)}", f"pruned and merged: {told(pruned)}"]
+    titles.append(f"linked, simplified, with speeds: {told(found)}")
+    for axis, title in zip(axes.flat, titles, strict=True):
+        axis.set(title=title, xlim=(0, options.size), ylim=(options.size, 0))
+        axis.set_axis_off()
+    figure.savefig(options.output, dpi=options.dpi)
+
+
+def parse():
+    """Read the options."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--probability", type=Path, required=True)
+    parser.add_argument("--image", type=Path, required=True, help="of the same ground")
+    parser.add_argument("--output", type=Path, required=True, help="PNG")
+    parser.add_argument("--row", type=int, default=0)
+    parser.add_argument("--col", type=int, default=0)
+    parser.add_argument("--size", type=int, default=600, help="side of the part, pixels")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--dpi", type=int, default=80)
+    return parser.parse_args()
+
+
+def read(path, window):
+    """Read a part of a scene as if it were one."""
+    found = open_probability(path)
+    bins = found.read_bins(window) if found.speed_bins else None
+    grid = found.grid.crop(*window)
+    return Probability(grid, found.read_road(window), bins, found.speed_bins)
+
+
+def whole(pixels):
+    """Return the window of all pixels."""
+    return Window(0, 0, pixels.grid.height, pixels.grid.width)
+
+
+def draw(axis, graph, grid):
+    """Draw edges by speed, links cyan, and the nodes where roads end or meet."""
+    speed = graph.attributes.get("speed_kph", np.full(len(graph.lines), np.nan))
+    inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))
+    colours = mpl.colormaps["plasma"]
+    for line, kph, is_link in zip(graph.lines, speed, inferred, strict=True):
+        row, col = grid.from_metric(shapely.get_coordinates(line)).T
+        colour = "tab:blue" if np.isnan(kph) else colours(min(kph / 110, 1))
+        axis.plot(col, row, color="black" if is_link else "white", linewidth=5)
+        axis.plot(col, row, color="cyan" if is_link else colour, linewidth=3)
+    row, col = grid.from_metric(graph.nodes[graph.degree != 2]).T  # noqa: PLR2004
+    axis.plot(col, row, "o", color="black", markersize=4)
+
+
+def told(graph):
+    """Say how much there is."""
+    plain = merge_chains(replace(graph, attributes={}))
+    return f"{len(plain.lines)} edges, {graph.length_m.sum() / 1000:.2f} km"
+
+
+if __name__ == "__main__":
+    mpl.use("Agg")
+    import matplotlib.pyplot  # noqa: ICN001 - mpl.pyplot
+
+    main()

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+
+from roadseg.core.blunt_ends import draw_out_ends, straighten_ends
+from roadseg.core.graphs import graph_from_paths
+from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.core.skeletons import skeletonise, trace_paths
+
+GRID = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 60), 120, 200)  # 100 m by 60 m
+
+
+def straightened(*boxes):
+    """Trace boxes of road, given by west, south, east and north, and straighten their ends."""
+    y, x = 59.75 - np.arange(120) / 2, np.arange(200) / 2 + 0.25
+    road = np.zeros((120, 200), dtype=np.uint8)
+    for west, south, east, north in boxes:
+        road[np.ix_((y > south) & (y < north), (x > west) & (x < east))] = 255
+    paths = trace_paths(skeletonise(road))
+    places = GRID.to_metric(paths.nodes), paths.ends, GRID.to_metric(paths.points), paths.offsets
+    pixels = {
+        "grid": GRID,
+        "read_road": lambda row, col, height, width: road[row : row + height, col : col + width],
+        "level": 102,
+        "border": GRID.footprint_m.exterior,
+        "border_m": 2.0,
+    }
+    graph = graph_from_paths(*places, GRID.metric_crs)
+    return draw_out_ends(straighten_ends(graph, **pixels), **pixels)
+
+
+@pytest.mark.parametrize("width_m", [4, 12, 24])
+def test_a_road_that_ends_across_its_width_ends_in_the_middle(width_m):
+    found = straightened((-1, 30 - width_m / 2, 70, 30 + width_m / 2))
+    assert len(found.lines) == 1
+    tip = found.nodes[found.nodes[:, 0].argmax()]
+    assert tip == pytest.approx([70, 30], abs=1.0)
+
+
+def test_a_road_with_two_blunt_ends_keeps_its_length():
+    found = straightened((20, 24, 80, 36))
+    assert found.length_m.tolist() == pytest.approx([60], abs=1.5)
+
+
+def test_the_line_stays_in_the_middle_up_to_the_end():
+    line = straightened((-1, 24, 70, 36)).lines[0]
+    assert shapely.get_coordinates(line)[:, 1] == pytest.approx(30, abs=1.0)
+
+
+def test_a_side_road_stays_and_a_bump_goes():
+    road, bump, side = (-1, 26, 101, 34), (30, 34, 34, 36), (60, 34, 66, 50)
+    assert len(straightened(road, bump).lines) == 1
+    assert sorted(straightened(road, side).degree) == [1, 1, 1, 3]
+
+
+@pytest.mark.parametrize(("length_m", "expected"), [(10, 0), (24, 1)])
+def test_a_patch_no_longer_than_wide_is_no_road(length_m, expected):
+    found = straightened((40, 24, 40 + length_m, 36))
+    assert len(found.lines) == expected
+
+
+def test_nothing_stays_nothing():
+    assert len(straightened().lines) == 0
