@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,9 +124,11 @@ def test_chips_of_other_folds_do_not_count(predicted):
 
 
 def test_several_processes_find_the_same(tuned, predicted_city, predicted):
-    _, workspace = predicted
-    config, _ = of_run(predicted_city, workspace.root, "compute.workers=2")
-    assert tune.run(config, workspace).tried == tuned[2].tried
+    options = ["--config", predicted_city / "roadseg.json", "--run", predicted[1].root]
+    command = [sys.executable, "-m", "roadseg", "tune", *options, "--trials", "4"]
+    command += ["--set", 'graph.formats=["gpkg"]', "--workers", "2", "--json"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert json.loads(done.stdout)["tried"] == tuned[2].tried
 
 
 def test_a_picture_and_a_record_of_all_trials_are_left(tuned):
