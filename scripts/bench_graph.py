@@ -46,7 +46,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         tile = mirrored_chip(Path(scratch) / "tile.tif", options)
         for size in options.sizes:
-            scene = repeated(tile, Path(scratch) / f"{size}.vrt", size)
+            scene = repeated(tile, Path(scratch) / f"{size}.vrt", size, options.bands)
             report(scene, size, options)
 
 
@@ -160,10 +160,9 @@ def erring(mask, rng, options):
     return np.rint(255 * np.clip(bands, 0, 1)).astype(np.uint8)
 
 
-def repeated(tile, path, size):
-    """Write a VRT of a tile repeated to a scene of so many pixels each way."""
-    grid = read_grid(tile)
-    bands = range(1, DEFAULT_BINS.count + 2)
+def repeated(tile, path, size, bands):
+    """Write a VRT of a tile, its last bands, repeated to a scene of so many pixels each way."""
+    grid, last = read_grid(tile), DEFAULT_BINS.count + 1
     places = [
         (row, col) for row in range(0, size, grid.height) for col in range(0, size, grid.width)
     ]
@@ -172,8 +171,8 @@ def repeated(tile, path, size):
         f'<VRTDataset rasterXSize="{size}" rasterYSize="{size}">',
         f"<SRS>{escape(grid.crs.to_wkt())}</SRS><GeoTransform>{transform}</GeoTransform>",
     ]
-    for band in bands:
-        parts.append(f'<VRTRasterBand dataType="Byte" band="{band}">')
+    for number, band in enumerate(range(last + 1 - bands, last + 1), start=1):
+        parts.append(f'<VRTRasterBand dataType="Byte" band="{number}">')
         name = f"<SourceFilename>{tile}</SourceFilename><SourceBand>{band}</SourceBand>"
         for row, col in places:
             box = f'xSize="{min(grid.width, size - col)}" ySize="{min(grid.height, size - row)}"'

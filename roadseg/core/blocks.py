@@ -13,6 +13,7 @@ from roadseg.core.grid import Grid
 from roadseg.core.mask_cleaning import Sides, clean_mask, close_cracks
 from roadseg.core.pairs import nearest_pairs
 from roadseg.core.skeletons import SkeletonPaths, skeletonise, smooth_paths, trace_paths
+from roadseg.core.sketches import sketch_block
 from roadseg.core.windows import Window
 
 HALO_PX = 64  # thinning a road looks no further than about its width
@@ -34,12 +35,16 @@ class BlockPaths:
         ends: shape (m, 2), the rows of `nodes` at which each path starts and ends.
         lines: shape (m,), LineStrings of (row, col): pixel by pixel where the path touches a
             seam, else smooth.
+        block: the block.
+        sketch: some of its pixels, true on road, see `sketches.sketch_block`.
     """
 
     nodes: Floats
     is_seam: Bools
     ends: Ints
     lines: Lines
+    block: Window
+    sketch: Bools
 
 
 def widened(block: Window, *, height: int, width: int) -> Window:
@@ -80,7 +85,8 @@ def trace_block(
         goes_on=_inner_sides(around, grid),
     )
     row, col = block.row - around.row, block.col - around.col
-    thin = skeletonise(cleaned)[row : row + block.height, col : col + block.width]
+    inside = slice(row, row + block.height), slice(col, col + block.width)
+    thin = skeletonise(cleaned)[inside]
     sides = _inner_sides(block, grid)
     paths = trace_paths(thin, goes_on=sides)
     is_seam = _is_seam(paths.nodes, block, sides)
@@ -89,7 +95,8 @@ def trace_block(
     lines = np.where(raw, _lines(paths), _straightened(_lines(smooth)))
     offset = np.array([block.row, block.col], dtype=np.float64)
     lines = np.asarray(shapely.transform(lines, lambda at: at + offset), dtype=object)
-    return BlockPaths(paths.nodes + offset, is_seam, paths.ends, lines)
+    sketch = sketch_block(cleaned[inside], block, grid)
+    return BlockPaths(paths.nodes + offset, is_seam, paths.ends, lines, block, sketch)
 
 
 def join_blocks(parts: Sequence[BlockPaths], grid: Grid) -> RoadGraph:

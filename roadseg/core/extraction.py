@@ -21,6 +21,7 @@ from roadseg.core.evidence import (
 from roadseg.core.graphs import Floats, Ints, RoadGraph
 from roadseg.core.grid import Grid
 from roadseg.core.highways import highway_of
+from roadseg.core.sketches import join_sketches
 from roadseg.core.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.core.tidying import Tidying, tidied
 from roadseg.core.travel import add_travel, vote_speeds
@@ -102,8 +103,8 @@ def find_graph(pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
     """
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
-    graph = join_blocks(list(run(partial(find_paths, pixels, how), blocks)), grid)
-    return measured(tidy(graph, pixels, how), pixels, how, run=run)
+    parts = list(run(partial(find_paths, pixels, how), blocks))
+    return measured(tidy(parts, pixels, how), pixels, how, run=run)
 
 
 def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
@@ -121,14 +122,14 @@ def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
     )
 
 
-def tidy(graph: RoadGraph, pixels: Pixels, how: Extraction) -> RoadGraph:
-    """Return the network of the traced roads of a scene, see `tidying.tidied`."""
+def tidy(parts: Sequence[BlockPaths], pixels: Pixels, how: Extraction) -> RoadGraph:
+    """Join the blocks of a scene to its network, see `tidying.tidied`."""
     return tidied(
-        graph,
+        join_blocks(parts, pixels.grid),
         how,
+        sketch=join_sketches(((part.block, part.sketch) for part in parts), pixels.grid),
         grid=pixels.grid,
         read_road=lambda *window: pixels.read_road(Window(*window)),
-        level=how.level,
     )
 
 

@@ -14,6 +14,7 @@ from roadseg.core.grid import Grid
 from roadseg.core.least_cost import ReadRoad
 from roadseg.core.linking import INFERRED, link_gaps
 from roadseg.core.neat import neatened
+from roadseg.core.sketches import Sketch
 
 _BORDER_M = 2.0  # a dead end this close to the scene's border goes on outside of it
 _FORK_M = 30.0  # the skeleton of a blunt end forks into corners up to so far from its middle
@@ -45,18 +46,18 @@ class Tidying:
 
 
 def tidied(
-    graph: RoadGraph, how: Tidying, *, grid: Grid, read_road: ReadRoad, level: int
+    graph: RoadGraph, how: Tidying, *, sketch: Sketch, grid: Grid, read_road: ReadRoad
 ) -> RoadGraph:
     """Return the network of traced roads; its edges have `inferred` and `confidence`.
 
     Args:
         graph: roads as traced, in the metric CRS of the grid, without attributes.
         how: settings.
+        sketch: what is road in the scene.
         grid: of the scene.
         read_road: reads (row, col, height, width) of the probability of any road, bytes.
-        level: the lowest byte that is road.
     """
-    scene = _Scene(how, grid, read_road, level)
+    scene = _Scene(how, sketch, grid, read_road)
     graph = scene.linked(merge_chains(graph))
     graph = drop_components(graph, min_component_m=how.min_component_m)
     graph = neatened(graph) if how.neat else graph
@@ -68,27 +69,23 @@ class _Scene:
     """A raster, and what is done to the roads traced on it."""
 
     how: Tidying
+    sketch: Sketch
     grid: Grid
     read_road: ReadRoad
-    level: int
 
     def linked(self, graph: RoadGraph) -> RoadGraph:
         """Prune and link; ends that are linked start in the middle of the end of their road.
 
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
-        for between ends that are straight and drawn out. Ends from which no link starts are then
-        left as they were.
+        for between ends that are straight and drawn out, at first by straight links, which need
+        no pixels. Ends from which no link starts are then left as they were.
         """
         if self.how.max_gap_m == 0:
-            return self._with_links(self._pruned(graph), self._border, max_gap_m=0)
-        drawn = self._with_links(
-            self._pruned(self._drawn_out(graph, self._border)),
-            self._border,
-            max_gap_m=self.how.max_gap_m,
-        )
-        stays = self._and_others(graph, _tips(drawn))
+            return link_gaps(self._pruned(graph), max_gap_m=0)
+        drawn = self._pruned(self._drawn_out(graph, self._border))
+        stays = self._and_others(graph, _tips(self._with_links(drawn, self._border)))
         pruned = self._pruned(self._drawn_out(graph, stays))
-        return self._with_links(pruned, stays, max_gap_m=self.how.max_gap_m)
+        return self._with_links(pruned, stays, read_road=self.read_road)
 
     @property
     def _border(self) -> shapely.Geometry:
@@ -98,9 +95,9 @@ class _Scene:
         for change in (straighten_ends, draw_out_ends):
             graph = change(
                 graph,
-                grid=self.grid,
-                read_road=self.read_road,
-                level=self.level,
+                grid=self.sketch.grid,
+                read_road=self.sketch.read,
+                level=1,
                 border=stays,
                 border_m=_BORDER_M,
             )
@@ -113,15 +110,20 @@ class _Scene:
         return merge_near_junctions(graph, within_m=self.how.merge_nodes_m)
 
     def _with_links(
-        self, graph: RoadGraph, stays: shapely.Geometry, *, max_gap_m: float
+        self,
+        graph: RoadGraph,
+        stays: shapely.Geometry,
+        *,
+        read_road: ReadRoad | None = None,
     ) -> RoadGraph:
+        by_raster = read_road is not None
         return link_gaps(
             graph,
-            max_gap_m=max_gap_m,
+            max_gap_m=self.how.max_gap_m,
             max_turn_deg=self.how.max_turn_deg,
-            min_probability=self.how.min_link_probability,
+            min_probability=self.how.min_link_probability if by_raster else 0,
             grid=self.grid,
-            read_road=self.read_road,
+            read_road=read_road,
             border=stays,
             border_m=_BORDER_M,
         )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from roadseg.cluster import in_order
-from roadseg.core.blocks import join_blocks
+from roadseg.core.blocks import BlockPaths
 from roadseg.core.clipping import clip_graph
 from roadseg.core.extraction import Extraction, find_paths, tidy
 from roadseg.core.graphs import RoadGraph
@@ -140,7 +140,7 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
     pixels = _read_road(scene.probability, config)
     options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
     scores = np.full((len(trials), len(scene.areas)), np.nan)
-    traced: dict[float, RoadGraph] = {}
+    traced: dict[float, list[BlockPaths]] = {}
     for row, settings in enumerate(trials):
         how = extraction_of(_with_graph(config, settings))
         if how.threshold not in traced:
@@ -202,10 +202,10 @@ def _read_road(path: Path, config: Config) -> Probability:
     return Probability(found.grid, found.read_road(window))
 
 
-def _trace(pixels: Probability, how: Extraction) -> RoadGraph:
+def _trace(pixels: Probability, how: Extraction) -> list[BlockPaths]:
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
-    return join_blocks([find_paths(pixels, how, block) for block in blocks], grid)
+    return [find_paths(pixels, how, block) for block in blocks]
 
 
 def _with_graph(config: Config, found: Settings) -> Config:

@@ -5,6 +5,7 @@ from pyproj import CRS
 
 from roadseg.core.blocks import join_blocks, trace_block
 from roadseg.core.grid import Grid
+from roadseg.core.sketches import join_sketches
 from roadseg.core.tidying import Tidying, tidied
 from roadseg.core.windows import Window
 
@@ -19,11 +20,11 @@ def network(road, how=HOW):
     return tidied(
         join_blocks([traced], grid),
         how,
+        sketch=join_sketches([(whole, traced.sketch)], grid),
         grid=grid,
         read_road=lambda row, col, height, width: (
             np.uint8(255) * road[row : row + height, col : col + width]
         ),
-        level=100,
     )
 
 

@@ -1,0 +1,66 @@
+"""Sketches: the roads of a scene in few and small pixels, for looks around the ends of roads."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from affine import Affine
+from numpy.typing import NDArray
+
+from roadseg.core.grid import Grid
+from roadseg.core.windows import Window
+
+_PIXEL_M = 0.6  # at most, where the scene has smaller ones
+
+Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Every n-th pixel of a mask of roads, kept as a bit.
+
+    Attributes:
+        grid: where these pixels lie.
+        bits: shape (row, an eighth of the columns).
+    """
+
+    grid: Grid
+    bits: Bytes
+
+    def read(self, row: int, col: int, height: int, width: int) -> Bytes:
+        """Return a window of it, 255 for road and else 0."""
+        first = col // 8
+        packed = self.bits[row : row + height, first : (col + width + 7) // 8]
+        bits = np.unpackbits(packed, axis=1)[:, col - 8 * first :][:, :width]
+        return np.asarray(255 * bits, dtype=np.uint8)
+
+
+def sketch_block(is_road: Bools, block: Window, grid: Grid) -> Bools:
+    """Return the pixels of a block that the sketch of its scene holds."""
+    step = _step(grid)
+    first_row, first_col = (_first(start, step) for start in block[:2])
+    return is_road[first_row - block.row :: step, first_col - block.col :: step]
+
+
+def join_sketches(parts: Iterable[tuple[Window, Bools]], grid: Grid) -> Sketch:
+    """Put the sketches of all blocks of a scene together."""
+    step = _step(grid)
+    height, width = (len(range(step // 2, side, step)) for side in (grid.height, grid.width))
+    bits = np.zeros((height, -(-width // 8)), dtype=np.uint8)
+    for block, pixels in parts:
+        row, col = (_first(start, step) // step for start in block[:2])
+        rows, first = slice(row, row + pixels.shape[0]), col // 8
+        there = np.packbits(np.pad(pixels, ((0, 0), (col - 8 * first, 0))), axis=1)
+        bits[rows, first : first + there.shape[1]] |= there
+    transform = grid.transform @ Affine.scale(step)
+    return Sketch(Grid(grid.crs, transform, height, width), bits)
+
+
+def _step(grid: Grid) -> int:
+    return max(1, int(_PIXEL_M / max(grid.pixel_size_m)))
+
+
+def _first(start: int, step: int) -> int:
+    """Return the first row or column from `start` on that the sketch holds."""
+    return start + (step // 2 - start) % step
