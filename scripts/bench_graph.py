@@ -60,6 +60,7 @@ def parse():
     parser.add_argument("--most-thinned", type=int, default=20000, help="side, pixels")
     parser.add_argument("--dips", type=int, default=12, help="in a chip")
     parser.add_argument("--blobs", type=int, default=20, help="in a chip")
+    parser.add_argument("--bands", type=int, choices=(1, 8), default=8, help="1: any road alone")
     parser.add_argument(
         "--scratch", type=Path, help="folder for the files; else that of the system"
     )

@@ -13,6 +13,7 @@ from roadseg.core.graphs import Bools, Floats, Ints, Lines, RoadGraph, lines_fro
 from roadseg.core.grid import Grid
 from roadseg.core.least_cost import ReadRoad, neighbourhoods
 
+_RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
 _TINE_M = 50.0  # longer dead ends are roads
 _TINE_RADII = 1.6  # so is one longer than so many times half the width; to a corner it is 1.41
 _BUMP_RADII = 1.2  # the same beside a road that goes on
@@ -227,9 +228,26 @@ class _Pixels:
 
     def are_road(self, places: Floats, radius_m: Floats) -> Bools:
         """Tell which discs hold road only."""
+        found = self._are_rims_road(places, radius_m)
+        rows = np.flatnonzero(found)
+        for row, is_road, rows_cols in self._around(places[rows], radius_m[rows]):
+            disc = _disc(is_road, rows_cols, radius_m[rows[row]], self.grid.pixel_size_m[::-1])
+            found[rows[row]] = disc
+        return found
+
+    def _are_rims_road(self, places: Floats, radius_m: Floats) -> Bools:
+        """Tell of which discs eight places near the rim are road, or outside of the scene."""
+        reach = _RIM * radius_m[:, None, None] / np.array(self.grid.pixel_size_m[::-1])
+        at = np.floor(self.grid.from_metric(places)[:, None] + reach).astype(np.int64)
+        shape = np.array([self.grid.height, self.grid.width])
+        outside = ((at < 0) | (at >= shape)).any(axis=2)
+        low, high = (np.clip(edge, 0, shape - 1) for edge in (at.min(axis=1), at.max(axis=1)))
         found = np.zeros(len(places), dtype=bool)
-        for row, is_road, rows_cols in self._around(places, radius_m):
-            found[row] = _disc(is_road, rows_cols, radius_m[row], self.grid.pixel_size_m[::-1])
+        for (row, col), stop, members in neighbourhoods(low, high + 1, np.arange(len(places))):
+            road = self.read_road(row, col, int(stop[0]) - row, int(stop[1]) - col) >= self.level
+            own = np.concatenate(members)
+            place = np.where(outside[own, :, None], low[own][:, None], at[own]) - (row, col)
+            found[own] = (road[place[..., 0], place[..., 1]] | outside[own]).all(axis=1)
         return found
 
     def length_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """Extraction: from the pixels of roads to a road graph with speeds, block by block."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -21,6 +22,7 @@ from roadseg.core.evidence import (
 from roadseg.core.graphs import Floats, Ints, RoadGraph
 from roadseg.core.grid import Grid
 from roadseg.core.highways import highway_of
+from roadseg.core.least_cost import ReadRoad
 from roadseg.core.sketches import join_sketches
 from roadseg.core.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.core.tidying import Tidying, tidied
@@ -44,6 +46,9 @@ class Pixels(Protocol):
     @property
     def speed_bins(self) -> SpeedBins | None:
         """Which speeds the bins stand for; None if there are no bins."""
+
+    def opened(self) -> AbstractContextManager[ReadRoad]:
+        """Give a function of row, col, height and width that reads as `read_road`."""
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road, shape (row, col), 255 for certain."""
@@ -124,13 +129,10 @@ def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
 
 def tidy(parts: Sequence[BlockPaths], pixels: Pixels, how: Extraction) -> RoadGraph:
     """Join the blocks of a scene to its network, see `tidying.tidied`."""
-    return tidied(
-        join_blocks(parts, pixels.grid),
-        how,
-        sketch=join_sketches(((part.block, part.sketch) for part in parts), pixels.grid),
-        grid=pixels.grid,
-        read_road=lambda *window: pixels.read_road(Window(*window)),
-    )
+    graph = join_blocks(parts, pixels.grid)
+    sketch = join_sketches(((part.block, part.sketch) for part in parts), pixels.grid)
+    with pixels.opened() as read_road:
+        return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=read_road)
 
 
 def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:

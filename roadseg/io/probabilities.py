@@ -1,6 +1,7 @@
 """Probability rasters: one band per speed bin and one for any road, written and read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pyproj import CRS
 
 from roadseg.core.extraction import CERTAIN
 from roadseg.core.grid import Grid
+from roadseg.core.least_cost import ReadRoad
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import Rows, Window, cut_blocks
 from roadseg.errors import DataError
@@ -50,6 +52,11 @@ class Probability:
     bins: Bytes | None = None
     speed_bins: SpeedBins | None = None
 
+    @contextmanager
+    def opened(self) -> Iterator[ReadRoad]:
+        """Give a function that reads as `read_road`."""
+        yield lambda *window: self.read_road(Window(*window))
+
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col)."""
         return self.road[_slices(window)]
@@ -83,6 +90,16 @@ class ProbabilityFile:
     is_mask: bool
     model: str = ""
 
+    @contextmanager
+    def opened(self) -> Iterator[ReadRoad]:
+        """Give a function that reads as `read_road`, for many small windows: the file stays open.
+
+        Raises:
+            DataError: if it cannot be read, now or inside the block.
+        """
+        with open_raster(self.path) as source:
+            yield lambda *window: self._road_of(source, Window(*window))
+
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col), 255 for certain.
 
@@ -90,8 +107,7 @@ class ProbabilityFile:
             DataError: if it cannot be read.
         """
         with open_raster(self.path) as source:
-            band = _known(source, source.count, window)
-        return _certain(band > 0) if self.is_mask else _as_bytes(band)
+            return self._road_of(source, window)
 
     def read_bins(self, window: Window) -> Bytes:
         """Return the probability of each speed bin in a window, shape (bin, row, col), alike.
@@ -108,6 +124,10 @@ class ProbabilityFile:
                 return _as_bytes(source.read(numbers, window=area(window)))
             band = _known(source, 1, window)
         return np.stack([_certain(band == number) for number in numbers])
+
+    def _road_of(self, source: Any, window: Window) -> Bytes:  # noqa: ANN401 - rasterio has no types
+        band = _known(source, source.count, window)
+        return _certain(band > 0) if self.is_mask else _as_bytes(band)
 
 
 def write_probability(
