@@ -1,15 +1,15 @@
 #!/usr/bin/env python
 """Measure what linking across gaps mends in damaged road masks, and how many links are false.
 
-    scripts/bench_links.py FOLDER... [--seed 0] [--max-gap 20] [--soft] [--plot FOLDER]
+    scripts/bench_links.py FOLDER... [--seed 0] [--max-gap 25] [--soft] [--plot FOLDER]
     scripts/bench_links.py --time [--ends 5000]
 
 Each FOLDER has masks/*.tif and roads/*.geojson by the same names. Masks that adjoin make one scene.
 Over 10 % of the length of the roads, gaps of 3 to 15 m are cut into the mask, half the width of the
-road or more away from junctions, where they would not go across; and blobs of 2 to 5 m
-radius are put beside the roads, one for four gaps. Both masks are traced; APLS by length of the
-damaged one, without links and with, is taken against the graph of the whole mask and against the
-labelled centrelines.
+road or more away from junctions, where they would not go across; and blobs of 2 to 5 m radius are
+put beside the roads, one for four gaps. Both masks become graphs as by `roadseg graph`; APLS by
+length of the damaged one, without links and with, is taken against the graph of the whole mask and
+against the labelled centrelines.
 
 A link is false if its middle is off the road, that is, not in the whole mask and more than 4 m from
 its centrelines, or if its ends are more than three times as far apart by road there as the link is
@@ -37,16 +37,14 @@ from pyproj import CRS
 from rasterio.features import rasterize
 from scipy import ndimage
 
-from roadseg.core.blunt_ends import draw_out_ends, straighten_ends
-from roadseg.core.cleaning import drop_components, prune_spurs, simplify_lines
 from roadseg.core.control_points import snap
+from roadseg.core.extraction import Extraction, find_graph
 from roadseg.core.graph_metrics import apls
-from roadseg.core.graphs import RoadGraph, graph_from_lines, graph_from_paths
+from roadseg.core.graphs import RoadGraph, graph_from_lines
 from roadseg.core.grid import DEGREES, Grid, transformer
 from roadseg.core.linking import link_gaps
-from roadseg.core.mask_cleaning import clean_mask
 from roadseg.core.routes import Routes
-from roadseg.core.skeletons import skeletonise, smooth_paths, trace_paths
+from roadseg.io.probabilities import Probability
 
 GAPS_M = 3.0, 15.0
 SHARE = 0.1  # of the length of roads that is cut out
@@ -153,28 +151,15 @@ def _labels(files: list[Path], grid: Grid) -> RoadGraph:
     return graph_from_lines(moved, grid.metric_crs)
 
 
-def traced(road: np.ndarray, scene: Scene) -> RoadGraph:
-    """Trace bytes of probability up to where gaps are linked, as `extraction.find_graph` does."""
-    grid, level = scene.grid, math.ceil(THRESHOLD * CERTAIN)
-    least = math.ceil(30 / math.prod(grid.pixel_size_m))
-    mask = clean_mask(road >= level, min_blob_px=least, min_hole_px=least)
-    paths = smooth_paths(trace_paths(skeletonise(mask)), reach_px=3)
-    places = grid.to_metric(paths.nodes), paths.ends, grid.to_metric(paths.points), paths.offsets
-    graph = graph_from_paths(*places, grid.metric_crs)
-    near = {"border": scene.border, "border_m": 2.0}
-    pixels = {"grid": grid, "read_road": reader(mask * np.uint8(CERTAIN)), "level": level}
-    graph = draw_out_ends(straighten_ends(graph, **pixels, **near), **pixels, **near)
-    return prune_spurs(graph, min_spur_m=10.0, **near)
-
-
-def reader(road: np.ndarray):
-    """Return how to read windows of an array."""
-    return lambda row, col, height, width: road[row : row + height, col : col + width]
-
-
-def finished(graph: RoadGraph) -> RoadGraph:
-    """Drop small components and simplify, as after linking."""
-    return simplify_lines(drop_components(graph, min_component_m=20.0), tolerance_m=1.0)
+def network(road: np.ndarray, scene: Scene, options: argparse.Namespace, gap_m: float) -> RoadGraph:
+    """Find the graph of bytes of probability as `roadseg graph` does, with links up to a length."""
+    how = Extraction(
+        threshold=THRESHOLD,
+        max_gap_m=gap_m,
+        max_turn_deg=options.max_turn,
+        min_link_probability=options.min_probability,
+    )
+    return find_graph(Probability(scene.grid, road), how)
 
 
 def damaged(scene: Scene, roads: RoadGraph, rng: np.random.Generator) -> tuple:
@@ -243,29 +228,20 @@ def false_links(linked: RoadGraph, truth: RoadGraph, scene: Scene) -> tuple:
 def measure(scene: Scene, options: argparse.Namespace) -> Found | None:
     """Damage a scene and mend it; None if it has no roads."""
     rng = np.random.default_rng(options.seed)
-    whole = traced(scene.mask * np.uint8(CERTAIN), scene)
+    certain = scene.mask * np.uint8(CERTAIN)
+    whole = network(certain, scene, options, options.max_gap)
     if whole.length_m.sum() == 0:
         return None
     mask, gaps = damaged(scene, whole, rng)
     road = probability(mask, gaps, rng) if options.soft else mask * np.uint8(CERTAIN)
-    broken = traced(road, scene)
+    broken = network(road, scene, options, 0.0)
     before = time.process_time()
-    linked = link_gaps(
-        broken,
-        max_gap_m=options.max_gap,
-        max_turn_deg=options.max_turn,
-        min_probability=options.min_probability,
-        grid=scene.grid,
-        read_road=reader(road),
-        border=scene.border,
-        border_m=2.0,
-    )
+    linked = network(road, scene, options, options.max_gap)
     cpu_s = time.process_time() - before
     is_false, is_beside = false_links(linked, whole, scene)
     if options.plot:
         draw(options.plot / f"{scene.name}.png", scene, mask, linked, is_false)
-    graphs = finished(broken), finished(linked)
-    scores = [tuple(apls(r, g).score for g in graphs) for r in (finished(whole), scene.labels)]
+    scores = [tuple(apls(r, g).score for g in (broken, linked)) for r in (whole, scene.labels)]
     return Found(*scores, len(is_false), int(is_false.sum()), int(is_beside.sum()), cpu_s)
 
 
@@ -347,7 +323,7 @@ def main() -> None:
     )
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--max-gap", type=float, default=20.0, metavar="M")
+    parser.add_argument("--max-gap", type=float, default=25.0, metavar="M")
     parser.add_argument("--max-turn", type=float, default=60.0, metavar="DEGREES")
     parser.add_argument("--min-probability", type=float, default=0.0)
     parser.add_argument("--apart", action="store_true", help="take each mask by itself")
