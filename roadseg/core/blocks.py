@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 
 from roadseg.core.cleaning import merge_chains
 from roadseg.core.contraction import contract_edges
@@ -36,7 +37,7 @@ class BlockPaths:
         lines: shape (m,), LineStrings of (row, col): pixel by pixel where the path touches a
             seam, else smooth.
         block: the block.
-        sketch: some of its pixels, true on road, see `sketches.sketch_block`.
+        sketch: some of its pixels, a bit each, see `sketches.sketch_block`.
     """
 
     nodes: Floats
@@ -44,7 +45,7 @@ class BlockPaths:
     ends: Ints
     lines: Lines
     block: Window
-    sketch: Bools
+    sketch: NDArray[np.uint8]
 
 
 def widened(block: Window, *, height: int, width: int) -> Window:

@@ -36,23 +36,22 @@ class Sketch:
         return np.asarray(255 * bits, dtype=np.uint8)
 
 
-def sketch_block(is_road: Bools, block: Window, grid: Grid) -> Bools:
-    """Return the pixels of a block that the sketch of its scene holds."""
+def sketch_block(is_road: Bools, block: Window, grid: Grid) -> Bytes:
+    """Return the pixels of a block that the sketch of its scene holds, packed as they lie there."""
     step = _step(grid)
-    first_row, first_col = (_first(start, step) for start in block[:2])
-    return is_road[first_row - block.row :: step, first_col - block.col :: step]
+    row, col = (_first(start, step) for start in block[:2])
+    pixels = is_road[row - block.row :: step, col - block.col :: step]
+    return np.packbits(np.pad(pixels, ((0, 0), (col // step % 8, 0))), axis=1)
 
 
-def join_sketches(parts: Iterable[tuple[Window, Bools]], grid: Grid) -> Sketch:
+def join_sketches(parts: Iterable[tuple[Window, Bytes]], grid: Grid) -> Sketch:
     """Put the sketches of all blocks of a scene together."""
     step = _step(grid)
     height, width = (len(range(step // 2, side, step)) for side in (grid.height, grid.width))
     bits = np.zeros((height, -(-width // 8)), dtype=np.uint8)
-    for block, pixels in parts:
+    for block, packed in parts:
         row, col = (_first(start, step) // step for start in block[:2])
-        rows, first = slice(row, row + pixels.shape[0]), col // 8
-        there = np.packbits(np.pad(pixels, ((0, 0), (col - 8 * first, 0))), axis=1)
-        bits[rows, first : first + there.shape[1]] |= there
+        bits[row : row + packed.shape[0], col // 8 : col // 8 + packed.shape[1]] |= packed
     transform = grid.transform @ Affine.scale(step)
     return Sketch(Grid(grid.crs, transform, height, width), bits)
 
