@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def quantize(
     config: "Config", workspace: "Workspace", *, force: bool, fold: int, kind: str
 ) -> object:
-    """Quantise the network of a fold to INT8, and measure what it costs.
+    """Quantise the network of a fold to INT8; measure the loss.
 
     Calibrated on windows of the training chips, measured on the chips held out; refused where it
     loses more than the limits in `quantize` of the config.
@@ -71,7 +71,7 @@ def export(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write the network of a CHECKPOINT for other programs, checked against the original.
+    """Write the network of a CHECKPOINT for other programs.
 
     Windows are as large as predict.window_px of the config. Without --output it becomes an
     engine of the checkpoint, for `roadseg predict --engine`.

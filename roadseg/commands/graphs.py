@@ -62,7 +62,7 @@ def route(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the fastest way between two places on GRAPH, to try a result.
+    """Find the fastest way on GRAPH, to try a result.
 
     GRAPH is a GeoPackage or GraphML that `roadseg graph` wrote, or any other file with road lines.
     Start and goal are joined to the nearest place on a road; of a graph without georeference they

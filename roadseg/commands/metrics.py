@@ -63,7 +63,7 @@ def score(
     table: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure how well PREDICTED roads agree with the REFERENCE: APLS, TOPO and more.
+    """Compare PREDICTED roads with the REFERENCE: APLS, TOPO.
 
     Each side is a file or a folder of files matched by name: lines in any format of OGR,
     GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
@@ -109,7 +109,7 @@ def diff(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the roads that PREDICTED has and the reference lacks, and the other way round.
+    """Find the roads that PREDICTED or the reference lacks.
 
     Each side is a file as `roadseg score` reads it. Layer missing_in_reference holds predicted
     roads to be added to a map, with their attributes; missing_in_predicted what was not found.

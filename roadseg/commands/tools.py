@@ -28,7 +28,7 @@ def bench(
     rounds: int,
     **values: Any,  # noqa: ANN401 - how to start, and where to compute
 ) -> None:
-    """Measure training and inference here with the settings given.
+    """Measure training and inference on this machine.
 
     Windows a second of roadseg and of a bare loop of the same model, in turns, on noise in
     memory. No data is needed.
@@ -46,7 +46,7 @@ def bench(
 @click.command()
 @JSON
 def doctor(*, as_json: bool) -> None:
-    """Show versions, devices, CPU features, limits, and what could be installed for more.
+    """Show what machine and installation offer, and what lacks.
 
     \b
     Example: roadseg doctor

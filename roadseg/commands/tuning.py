@@ -32,7 +32,7 @@ def tune(
     trials: int | None,
     write: Path | None,
 ) -> object:
-    """Search thresholds and gap settings for the best graphs on the fold held out.
+    """Search the graph settings that fit the fold held out best.
 
     Settings of `graph` that are searched: threshold, max_gap_m, max_turn_deg,
     min_link_probability, min_spur_m, min_component_m. The first trial are those given. Writes a

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, RoadGraph
 
 _KPH_PER_MPS = 3.6
+_POINTS_AT_ONCE = 100_000  # as geometries they take ten times the room
 
 
 def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, Ints]:
@@ -33,8 +34,14 @@ def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, Ints]:
     edge = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(edge)) - np.repeat(np.cumsum(counts) - counts, counts)
     middles = (nth + 0.5) / counts[edge]
-    points = shapely.line_interpolate_point(graph.lines[edge], middles, normalized=True)
-    return shapely.get_coordinates(points), edge
+    points = np.empty((len(edge), 2))
+    for first in range(0, len(edge), _POINTS_AT_ONCE):
+        some = slice(first, first + _POINTS_AT_ONCE)
+        found = shapely.line_interpolate_point(
+            graph.lines[edge[some]], middles[some], normalized=True
+        )
+        points[some] = shapely.get_coordinates(found)
+    return points, edge
 
 
 def vote_speeds(
