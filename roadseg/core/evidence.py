@@ -11,6 +11,7 @@ from roadseg.core.travel import sample_points
 
 SPACING_M = 2.0  # distance of the points at which an edge is looked up
 _MOST_HALF_WIDTH_M = 25.0  # of a road; what is wider is an open space
+_STATIONS_AT_ONCE = 200_000
 _STEPS_PER_PIXEL = 2  # at which the way to the side of a road is probed
 _CERTAIN = 255  # a probability of 1, kept as a byte
 
@@ -29,7 +30,7 @@ class Stations:
 
     edge: Ints
     places: Floats
-    sideways: Floats
+    sideways: NDArray[np.float32]
 
     def take(self, chosen: Ints) -> "Stations":
         """Return the chosen stations."""
@@ -54,13 +55,14 @@ class Readings:
 def stations(graph: RoadGraph, grid: Grid) -> Stations:
     """Spread stations evenly along all edges, at most `SPACING_M` apart."""
     points, edge = sample_points(graph, spacing_m=SPACING_M)
-    ahead = _neighbour(points, edge, 1, graph.nodes[graph.ends[edge, 1]])
-    behind = _neighbour(points, edge, -1, graph.nodes[graph.ends[edge, 0]])
-    dx, dy = (ahead - behind).T
-    length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
-    places = grid.from_metric(points)
-    left = points + np.column_stack([-dy, dx]) / length[:, None]
-    return Stations(edge, places, grid.from_metric(left) - places)
+    places = np.empty((len(edge), 2))
+    sideways = np.empty((len(edge), 2), dtype=np.float32)
+    for first in range(0, len(edge), _STATIONS_AT_ONCE):
+        some = slice(first, first + _STATIONS_AT_ONCE)
+        places[some] = grid.from_metric(points[some])
+        left = points[some] + _left(graph, points, edge, np.arange(len(edge))[some])
+        sideways[some] = grid.from_metric(left) - places[some]
+    return Stations(edge, places, sideways)
 
 
 def margin_px(grid: Grid) -> int:
@@ -122,11 +124,20 @@ def median_widths(width_m: NDArray[np.float32], edge: Ints, n_edges: int) -> Flo
     return median
 
 
-def _neighbour(points: Floats, edge: Ints, step: int, at_end: Floats) -> Floats:
+def _left(graph: RoadGraph, points: Floats, edge: Ints, rows: Ints) -> Floats:
+    """Return unit vectors to the left of the edges at some of the points along them."""
+    ahead = _neighbour(points, edge, rows, 1, graph.nodes[graph.ends[edge[rows], 1]])
+    behind = _neighbour(points, edge, rows, -1, graph.nodes[graph.ends[edge[rows], 0]])
+    dx, dy = (ahead - behind).T
+    length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
+    return np.asarray(np.column_stack([-dy, dx]) / length[:, None])
+
+
+def _neighbour(points: Floats, edge: Ints, rows: Ints, step: int, at_end: Floats) -> Floats:
     """Return the next (1) or last (-1) point of the same edge, or the end of the edge."""
-    same = np.roll(edge, -step) == edge
-    same[-1 if step > 0 else 0 :][:1] = False
-    return np.where(same[:, None], np.roll(points, -step, axis=0), at_end)
+    other = np.clip(rows + step, 0, len(edge) - 1)
+    same = (other != rows) & (edge[other] == edge[rows])
+    return np.where(same[:, None], points[other], at_end)
 
 
 def _widths(at: Stations, is_road: Bools, origin: tuple[int, int]) -> NDArray[np.float32]:
