@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.core.extraction import CERTAIN, Extraction, Pixels, find_graph
+from roadseg.core.extraction import Extraction, Pixels, find_graph
 from roadseg.core.graph_metrics import apls
 from roadseg.core.graphs import RoadGraph, graph_from_lines
 from roadseg.core.grid import Grid
@@ -17,6 +17,7 @@ from roadseg.core.pixel_metrics import Counts, count_pixels
 from roadseg.core.roads import Roads, roads_on
 from roadseg.core.speeds import KPH_PER_MPH
 from roadseg.core.travel import add_travel
+from roadseg.core.windows import CERTAIN
 from roadseg.io.mask_labels import is_mask_file
 from roadseg.io.probabilities import read_probability
 from roadseg.scenes import read_labels

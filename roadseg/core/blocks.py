@@ -8,7 +8,7 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.core.cleaning import merge_chains
-from roadseg.core.contraction import contract_edges
+from roadseg.core.contraction import between_junctions, contract_edges
 from roadseg.core.graphs import Bools, Floats, Ints, Lines, RoadGraph, lines_from, take_edges
 from roadseg.core.grid import Grid
 from roadseg.core.mask_cleaning import Sides, clean_mask, close_cracks
@@ -22,7 +22,6 @@ _SMOOTH_PX = 3  # neighbours on either side over which the pixel staircase is ev
 _FINE_PX = 0.2  # how far a line may move at once, so that vertices on straight roads go early
 _CRACK_PX = 6.0  # how far apart skeletons that thinning has moved at a seam may be
 _STEP_PX = 1.5  # neighbouring pixels are no further from each other
-_JUNCTION = 3  # edge ends at a node where roads meet
 _RAW = "raw"  # edges that touch a seam, smoothed once they are whole
 
 
@@ -203,8 +202,7 @@ def _metric(nodes: Floats, ends: Ints, lines: Lines, grid: Grid, *, is_raw: Bool
 def _is_step(graph: RoadGraph, grid: Grid) -> Bools:
     """Tell which edges only step from one pixel of a junction at a seam to the next."""
     short = graph.length_m <= _STEP_PX * max(grid.pixel_size_m)
-    meets = (graph.degree[graph.ends] >= _JUNCTION).all(axis=1)
-    return np.asarray(short & meets & graph.attributes[_RAW], dtype=bool)
+    return np.asarray(short & between_junctions(graph) & graph.attributes[_RAW], dtype=bool)
 
 
 def _smoothed(graph: RoadGraph, grid: Grid) -> RoadGraph:

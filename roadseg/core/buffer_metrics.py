@@ -1,5 +1,6 @@
 """BufferMatch: how much of two road networks lies near the other; correctness and completeness."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import shapely
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from roadseg.core.graphs import Lines, RoadGraph
+from roadseg.core.graphs import Ints, Lines, RoadGraph
 
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -149,17 +150,34 @@ def _check_tolerance(tolerance_m: float) -> None:
 def _length_near(lines: Lines, others: Lines, tolerance_m: float) -> float:
     """Length of the parts of lines that are near other lines."""
     reach = tolerance_m + _ROUNDING_M
-    segments, other_segments = segments_of(lines), segments_of(others)
-    tree = shapely.STRtree(np.asarray(shapely.linestrings(other_segments)))
-    total = 0.0
-    for first in range(0, len(segments), _SEGMENTS_AT_ONCE):
-        block = segments[first : first + _SEGMENTS_AT_ONCE]
-        low, high = block.min(axis=1) - reach, block.max(axis=1) + reach
-        row, near = tree.query(shapely.box(*low.T, *high.T))  # those beyond reach add nothing
-        start, end = part_near(block[row], other_segments[near], reach)
-        before = np.concatenate([[0.0], np.cumsum(_lengths(block))])[row]
+    segments, total = segments_of(lines), 0.0
+    for block, row, start, end in near_parts(segments, segments_of(others), reach):
+        before = np.concatenate([[0.0], np.cumsum(_lengths(segments[block]))])[row]
         total += _union_length(before + start, before + end)
     return total
+
+
+def near_parts(
+    segments: Floats, others: Floats, reach: float
+) -> Iterator[tuple[slice, Ints, Floats, Floats]]:
+    """Find the parts of segments that are near others, some segments at a time.
+
+    Args:
+        segments: shape (k, 2, 2), straight pieces with length.
+        others: shape (n, 2, 2), alike.
+        reach: greatest distance.
+
+    Yields:
+        The segments looked at, and of each pair that may be near: the row among these, and where
+        on the segment the near part begins and ends; it begins after it ends if there is none.
+    """
+    tree = shapely.STRtree(np.asarray(shapely.linestrings(others)))
+    for first in range(0, len(segments), _SEGMENTS_AT_ONCE):
+        block = slice(first, first + _SEGMENTS_AT_ONCE)
+        some = segments[block]
+        low, high = some.min(axis=1) - reach, some.max(axis=1) + reach
+        row, near = tree.query(shapely.box(*low.T, *high.T))  # those beyond reach add nothing
+        yield block, row, *_part_near(some[row], others[near], reach)
 
 
 def segments_of(lines: Lines) -> Floats:
@@ -174,7 +192,7 @@ def _lengths(segments: Floats) -> Floats:
     return np.asarray(np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1))
 
 
-def part_near(segments: Floats, others: Floats, reach: float) -> tuple[Floats, Floats]:
+def _part_near(segments: Floats, others: Floats, reach: float) -> tuple[Floats, Floats]:
     """Return from where to where on each segment the other one is within reach, in metres.
 
     All that is within reach of a segment is convex: a rectangle and two discs. So the part is one

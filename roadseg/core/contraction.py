@@ -44,9 +44,13 @@ def merge_near_junctions(graph: RoadGraph, *, within_m: float) -> RoadGraph:
         graph: roads in metres.
         within_m: edges of just this length stay; 0 merges nothing.
     """
-    meets = (graph.degree[graph.ends] >= _JUNCTION).all(axis=1)
     no_loop = graph.ends[:, 0] != graph.ends[:, 1]
-    return contract_edges(graph, meets & no_loop & (graph.length_m < within_m))
+    return contract_edges(graph, between_junctions(graph) & no_loop & (graph.length_m < within_m))
+
+
+def between_junctions(graph: RoadGraph) -> Bools:
+    """Tell of which edges both ends are junctions, shape (m,)."""
+    return np.asarray((graph.degree[graph.ends] >= _JUNCTION).all(axis=1))
 
 
 def _drawn_to(graph: RoadGraph, rows: Ints, places: Floats) -> Lines:

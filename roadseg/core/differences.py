@@ -6,13 +6,12 @@ import numpy as np
 import shapely
 from shapely.ops import substring
 
-from roadseg.core.buffer_metrics import part_near, segments_of
+from roadseg.core.buffer_metrics import near_parts, segments_of
 from roadseg.core.cleaning import drop_components
 from roadseg.core.graphs import Floats, Ints, Lines, RoadGraph, part_attributes
 
 _CROSSING = 3.0  # tolerances: length near a road that is crossed at 42 degrees
 _ROUNDING_M = 0.001  # what is shorter is nothing, what is as much further is as near
-_SEGMENTS_AT_ONCE = 65536
 
 Spans = tuple[Floats, Floats]  # where each begins and ends, rising, on the axis of `_Axis`
 
@@ -86,15 +85,10 @@ def _near(lines: Lines, axis: _Axis, others: Lines, reach_m: float) -> Spans:
     inside = (np.diff(edge) == 0) & (length > 0)
     segments = np.stack([xy[:-1], xy[1:]], axis=1)[inside]
     start = _starts(edge[:-1][inside], length[inside], axis)
-    other_segments = segments_of(others)
-    tree = shapely.STRtree(np.asarray(shapely.linestrings(other_segments)))
     found: list[Spans] = [(np.zeros(0), np.zeros(0))]
-    for first in range(0, len(segments), _SEGMENTS_AT_ONCE):
-        block = segments[first : first + _SEGMENTS_AT_ONCE]
-        row, near = tree.query(shapely.linestrings(block), "dwithin", distance=reach_m)
-        low, high = part_near(block[row], other_segments[near], reach_m)
+    for block, row, low, high in near_parts(segments, segments_of(others), reach_m):
         is_near = low <= high
-        before = start[first + row[is_near]]
+        before = start[block][row[is_near]]
         found.append((before + low[is_near], before + high[is_near]))
     lows, highs = zip(*found, strict=True)
     return np.concatenate(lows), np.concatenate(highs)

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from roadseg.core.graphs import Bools, Floats, Ints, RoadGraph
 from roadseg.core.grid import Grid
 from roadseg.core.travel import sample_points
+from roadseg.core.windows import CERTAIN
 
 SPACING_M = 2.0  # distance of the points at which an edge is looked up
 _MOST_HALF_WIDTH_M = 25.0  # of a road; what is wider is an open space
 _STATIONS_AT_ONCE = 200_000
 _STEPS_PER_PIXEL = 2  # at which the way to the side of a road is probed
-_CERTAIN = 255  # a probability of 1, kept as a byte
 
 Bytes = NDArray[np.uint8]
 
@@ -105,7 +105,7 @@ def mean_and_lowest(road: Bytes, edge: Ints, n_edges: int) -> tuple[Floats, Floa
     first = np.searchsorted(edge, np.arange(n_edges))
     counts = np.bincount(edge, minlength=n_edges)
     mean = np.add.reduceat(road, first, dtype=np.float64) / counts
-    return mean / _CERTAIN, np.minimum.reduceat(road, first) / _CERTAIN
+    return mean / CERTAIN, np.minimum.reduceat(road, first) / CERTAIN
 
 
 def median_widths(width_m: NDArray[np.float32], edge: Ints, n_edges: int) -> Floats:

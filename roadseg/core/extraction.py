@@ -27,9 +27,7 @@ from roadseg.core.sketches import join_sketches
 from roadseg.core.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.core.tidying import Tidying, tidied
 from roadseg.core.travel import add_travel, vote_speeds
-from roadseg.core.windows import Window, cut_blocks
-
-CERTAIN = 255  # a probability of 1, kept as a byte
+from roadseg.core.windows import CERTAIN, Window, cut_blocks
 
 Bytes = NDArray[np.uint8]
 Item = TypeVar("Item")

@@ -10,8 +10,8 @@ from skimage.graph import MCP_Geometric
 
 from roadseg.core.graphs import Bools, Floats, Ints, Lines, lines_from
 from roadseg.core.grid import Grid
+from roadseg.core.windows import CERTAIN
 
-_CERTAIN = 255  # a probability of 1, kept as a byte
 _STEP_COST = 0.1  # of a metre where road is certain; of one where none is seen, this and 1 more
 _MARGIN_M = 3.0  # how far a way may leave the box around its ends
 _WORTH = 0.9  # a way has to cost less than this part of the straight line, or that is taken
@@ -126,11 +126,11 @@ def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, 
 
 def _ways(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Way]:
     """Find the ways from one pixel of a window to others."""
-    is_informed = bool(((road > 0) & (road < _CERTAIN)).any())
+    is_informed = bool(((road > 0) & (road < CERTAIN)).any())
     straight = [_straight(road, start, goal, pixel_m, is_informed=is_informed) for goal in goals]
     if not is_informed:
         return straight
-    search = MCP_Geometric(1 + _STEP_COST - road / _CERTAIN, sampling=pixel_m)
+    search = MCP_Geometric(1 + _STEP_COST - road / CERTAIN, sampling=pixel_m)
     costs, _ = search.find_costs([tuple(start)], goals)
     found = costs[tuple(goals.T)].tolist()
     return [
@@ -147,13 +147,13 @@ def _straight(
     step = goal - start
     along = np.linspace(0, 1, int(np.abs(step).max()) + 1)[:, None]
     rows, cols = np.rint(start + along * step).astype(np.int64).T
-    probability = float(road[rows, cols].mean()) / _CERTAIN
+    probability = float(road[rows, cols].mean()) / CERTAIN
     cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - probability)
     return _Way(np.stack([start, goal]), cost_m, probability, is_informed)
 
 
 def _winding(road: Bytes, pixels: Ints, cost_m: float) -> _Way:
-    probability = float(road[tuple(pixels.T)].mean()) / _CERTAIN
+    probability = float(road[tuple(pixels.T)].mean()) / CERTAIN
     return _Way(pixels, cost_m, probability, is_informed=True)
 
 

@@ -13,6 +13,9 @@ Known = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
 
+CERTAIN = 255  # a probability of 1, kept as a byte
+
+
 class Window(NamedTuple):
     """Pixel rectangle of a scene."""
 

@@ -11,11 +11,10 @@ import rasterio
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.core.extraction import CERTAIN
 from roadseg.core.grid import Grid
 from roadseg.core.least_cost import ReadRoad
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.core.windows import Rows, Window, cut_blocks
+from roadseg.core.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.errors import DataError
 from roadseg.io.files import whole
 from roadseg.io.gdal import CACHE_BYTES, area, copy_as_cog, open_raster

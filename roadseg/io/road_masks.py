@@ -7,10 +7,9 @@ import numpy as np
 import rasterio
 from numpy.typing import NDArray
 
-from roadseg.core.extraction import CERTAIN
 from roadseg.core.masks import BACKGROUND, IGNORE
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.core.windows import Window, cut_blocks
+from roadseg.core.windows import CERTAIN, Window, cut_blocks
 from roadseg.errors import DataError
 from roadseg.io.files import whole
 from roadseg.io.gdal import area, copy_as_cog, open_raster

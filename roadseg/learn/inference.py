@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roadseg.core.extraction import CERTAIN
-from roadseg.core.windows import Known, Rows, Window, blend_weights, spread_starts
+from roadseg.core.windows import CERTAIN, Known, Rows, Window, blend_weights, spread_starts
 from roadseg.learn.engines import Engine
 
 Image = NDArray[np.uint8]

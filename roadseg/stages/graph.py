@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from roadseg.core.joining import in_crs, join_scenes, touching
 from roadseg.core.roads import reproject
 from roadseg.errors import DataError
 from roadseg.io.graphs import check_formats, read_graph, write_graphs
-from roadseg.io.probabilities import ProbabilityFile, open_probability
+from roadseg.io.probabilities import open_probability
+from roadseg.io.rasters import read_grid
 from roadseg.io.records import StageRecord, read_key, read_summary
 from roadseg.io.sources import find_images
 from roadseg.io.submissions import write_submission
@@ -93,7 +94,7 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
 def trace_scene(config: Config, folder: Path, scene: tuple[str, Path], *, run: Run = map) -> Traced:
     """Find the road graph of one scene, given by name and raster, and write it."""
     name, path = scene
-    pixels = _pixels(path, config)
+    pixels = open_probability(path, **_place(config))
     graph = find_graph(pixels, extraction_of(config), run=run)
     told = {
         "source": np.full(len(graph.lines), name),
@@ -150,7 +151,7 @@ def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[
 
 def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> list[str]:
     """Write what is made of all scenes: the network of those that touch (returned), and the CSV."""
-    grids = {name: _pixels(path, config).grid for name, path in paths.items()}
+    grids = {name: read_grid(path, **_place(config)) for name, path in paths.items()}
     if "csv" in config.graph.formats:
         scenes = ((name, read_graph(folder / f"{name}.gpkg"), grids[name]) for name in paths)
         write_submission(folder / f"{SUBMISSION}.csv", scenes)
@@ -173,6 +174,7 @@ def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> lis
     return names
 
 
-def _pixels(path: Path, config: Config) -> ProbabilityFile:
+def _place(config: Config) -> dict[str, Any]:
+    """Return what is known of where rasters without a CRS or without a place lie."""
     crs = crs_setting(config.imagery.crs, "imagery.crs")
-    return open_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)
+    return {"crs": crs, "gsd_m": config.imagery.gsd_m}

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from roadseg.core.clipping import clip_graph
-from roadseg.core.extraction import CERTAIN
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.masks import IGNORE
 from roadseg.core.pixel_metrics import Counts, count_pixels
-from roadseg.core.windows import Known, Window, mirrored
+from roadseg.core.windows import CERTAIN, Known, Window, mirrored
 from roadseg.errors import RoadsegError
 from roadseg.io.chips import ChipList, ChipRecord, read_chips
 from roadseg.io.masks import read_mask

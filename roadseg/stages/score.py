@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from roadseg.core.comparison import TOPO_KM, Measures, Parameters, Routes, compare, pool
 from roadseg.core.graph_metrics import Apls
 from roadseg.core.graphs import RoadGraph
+from roadseg.core.windows import CERTAIN
 from roadseg.errors import DataError
 from roadseg.io.files import whole
 from roadseg.io.road_files import RoadSource, find_sources, match_sources, some
@@ -196,8 +197,7 @@ def _compare_pixels(
 
 
 def _is_road(raster: "Probability") -> NDArray[np.bool_]:
-    from roadseg.core.extraction import CERTAIN  # noqa: PLC0415 - as in `_trace`
-    from roadseg.settings import GraphConfig  # noqa: PLC0415
+    from roadseg.settings import GraphConfig  # noqa: PLC0415 - as in `_trace`
 
     return np.asarray(raster.road >= GraphConfig().threshold * CERTAIN)
 

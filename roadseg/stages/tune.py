@@ -25,6 +25,7 @@ from roadseg.core.windows import Window, cut_blocks
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.probabilities import Probability, open_probability
+from roadseg.io.rasters import read_grid
 from roadseg.io.records import StageRecord, read_json, read_key, read_summary, write_json
 from roadseg.io.tuning_plots import write_tuning_plot
 from roadseg.scoring import extraction_of, reference_graph, score_routes
@@ -123,7 +124,7 @@ def read_held_out(
     scene, chips = given
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
-    grid = open_probability(path, gsd_m=config.imagery.gsd_m).grid
+    grid = read_grid(path, gsd_m=config.imagery.gsd_m)
     reference = reference_graph(config, scene.labels, mask, grid)
     areas = [grid.crop(*chip.window).footprint_m for chip in chips]
     return HeldOut(path, areas, [clip_graph(reference, area) for area in areas])

@@ -7,9 +7,9 @@ import rasterio
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.core.extraction import CERTAIN
 from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.core.windows import CERTAIN
 from roadseg.errors import DataError, OutputError
 from roadseg.io.masks import bin_colours, read_mask, read_mask_key
 from roadseg.io.probabilities import read_probability, write_probability
