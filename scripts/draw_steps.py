@@ -76,9 +76,7 @@ def parse():
 def read(path, window):
     """Read a part of a scene as if it were one."""
     found = open_probability(path)
-    bins = found.read_bins(window) if found.speed_bins else None
-    grid = found.grid.crop(*window)
-    return Probability(grid, found.read_road(window), bins, found.speed_bins)
+    return Probability(found.grid.crop(*window), *found.read_all(window), found.speed_bins)
 
 
 def whole(pixels):

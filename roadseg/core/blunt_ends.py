@@ -243,9 +243,8 @@ class _Pixels:
         outside = ((at < 0) | (at >= shape)).any(axis=2)
         low, high = (np.clip(edge, 0, shape - 1) for edge in (at.min(axis=1), at.max(axis=1)))
         found = np.zeros(len(places), dtype=bool)
-        for (row, col), stop, members in neighbourhoods(low, high + 1, np.arange(len(places))):
+        for (row, col), stop, own in neighbourhoods(low, high + 1, np.arange(len(places))):
             road = self.read_road(row, col, int(stop[0]) - row, int(stop[1]) - col) >= self.level
-            own = np.concatenate(members)
             place = np.where(outside[own, :, None], low[own][:, None], at[own]) - (row, col)
             found[own] = (road[place[..., 0], place[..., 1]] | outside[own]).all(axis=1)
         return found
@@ -272,7 +271,7 @@ class _Pixels:
         high = np.clip(np.ceil(centres + reach), low + 1, shape).astype(np.int64)
         for (row, col), stop, members in neighbourhoods(low, high, np.arange(len(places))):
             road = self.read_road(row, col, int(stop[0]) - row, int(stop[1]) - col) >= self.level
-            for i in np.concatenate(members).tolist():
+            for i in members.tolist():
                 (top, left), (bottom, right) = low[i] - (row, col), high[i] - (row, col)
                 yield i, road[top:bottom, left:right], centres[i] - low[i]
 

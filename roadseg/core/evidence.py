@@ -1,6 +1,8 @@
 """Evidence: what a probability raster says along the edges of a road graph."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +16,14 @@ SPACING_M = 2.0  # distance of the points at which an edge is looked up
 _MOST_HALF_WIDTH_M = 25.0  # of a road; what is wider is an open space
 _STATIONS_AT_ONCE = 200_000
 _STEPS_PER_PIXEL = 2  # at which the way to the side of a road is probed
+_STEPS_AT_ONCE = 16
 
 Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class Stations:
-    """Points along the edges of a graph at which pixels are looked up.
+    """Points along edges at which pixels are looked up.
 
     Attributes:
         edge: shape (k,), rising, the row of the edge of each point.
@@ -28,59 +31,133 @@ class Stations:
         sideways: shape (k, 2), rows and cols that lead one metre to the left of the edge.
     """
 
-    edge: Ints
+    edge: NDArray[np.integer]
     places: Floats
-    sideways: NDArray[np.float32]
+    sideways: Floats
 
-    def take(self, chosen: Ints) -> "Stations":
-        """Return the chosen stations."""
-        return Stations(self.edge[chosen], self.places[chosen], self.sideways[chosen])
+
+class StationGroups(Sequence[Stations]):
+    """The stations of a graph, evenly along its edges and at most `SPACING_M` apart, by block.
+
+    A group is made when it is asked for: there are millions of stations in a city.
+
+    Args:
+        graph: roads in the metric CRS of the grid.
+        grid: of the scene.
+        block_px: side of its blocks; those without a station make no group.
+    """
+
+    def __init__(self, graph: RoadGraph, grid: Grid, *, block_px: int) -> None:
+        """Spread the stations."""
+        self._graph, self._grid = graph, grid
+        self._points, self._edge = sample_points(graph, spacing_m=SPACING_M)
+        block = np.empty(len(self._edge), dtype=np.int32)
+        for first in range(0, len(block), _STATIONS_AT_ONCE):
+            some = slice(first, first + _STATIONS_AT_ONCE)
+            block[some] = _blocks(grid, self._points[some], block_px)
+        order = np.argsort(block, kind="stable")
+        stops = np.flatnonzero(np.diff(block[order], append=-1)) + 1
+        self._rows = np.split(order, stops[:-1]) if len(order) else []
+
+    def __len__(self) -> int:
+        """Count the groups."""
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, number: int) -> Stations: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Stations]: ...
+    def __getitem__(self, number: int | slice) -> Stations | Sequence[Stations]:
+        """Make the stations of one block."""
+        if isinstance(number, slice):
+            return [self[i] for i in range(len(self))[number]]
+        rows = self._rows[number]
+        places = self._grid.from_metric(self._points[rows])
+        left = self._grid.from_metric(self._points[rows] + self._left(rows))
+        return Stations(self._edge[rows], places, left - places)
+
+    def _left(self, rows: Ints) -> Floats:
+        """Return unit vectors to the left of the edges at some stations."""
+        dx, dy = (self._neighbour(rows, 1) - self._neighbour(rows, 0)).T
+        length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
+        return np.asarray(np.column_stack([-dy, dx]) / length[:, None])
+
+    def _neighbour(self, rows: Ints, side: int) -> Floats:
+        """Return the station before (0) or after (1) on the same edge, or the end of the edge."""
+        edge = self._edge[rows]
+        other = np.clip(rows + (2 * side - 1), 0, len(self._edge) - 1)
+        same = (other != rows) & (self._edge[other] == edge)
+        at_end = self._graph.nodes[self._graph.ends[edge, side]]
+        return np.where(same[:, None], self._points[other], at_end)
 
 
 @dataclass(frozen=True)
-class Readings:
-    """What the raster shows at stations.
+class Evidence:
+    """What the raster shows at stations, added up for each edge.
 
     Attributes:
-        road: shape (k,), probability of any road, 255 for certain.
-        bins: shape (k, bins), probability of each speed bin, alike; without columns if unknown.
-        width_m: shape (k,), width of the road across the edge; NaN where there is no road.
+        edge: shape (e,), rising, rows of the edges that have a station here.
+        stations: shape (e,), how many.
+        road: shape (e,), sum of the probability of any road, 255 for certain.
+        lowest: shape (e,), the lowest of them.
+        bins: shape (e, bins), sum of the probability of each speed bin, alike.
+        width_edge: shape (w,), row of the edge of each station that lies on road.
+        width_m: shape (w,), width of the road across the edge there.
     """
 
-    road: Bytes
-    bins: Bytes
+    edge: Ints
+    stations: Ints
+    road: Ints
+    lowest: Bytes
+    bins: Ints
+    width_edge: NDArray[np.integer]
     width_m: NDArray[np.float32]
 
+    @property
+    def probability(self) -> Floats:
+        """Mean probability of any road along each edge, 0 to 1."""
+        return np.asarray(self.road / self.stations / CERTAIN)
 
-def stations(graph: RoadGraph, grid: Grid) -> Stations:
-    """Spread stations evenly along all edges, at most `SPACING_M` apart."""
-    points, edge = sample_points(graph, spacing_m=SPACING_M)
-    places = np.empty((len(edge), 2))
-    sideways = np.empty((len(edge), 2), dtype=np.float32)
-    for first in range(0, len(edge), _STATIONS_AT_ONCE):
-        some = slice(first, first + _STATIONS_AT_ONCE)
-        places[some] = grid.from_metric(points[some])
-        left = points[some] + _left(graph, points, edge, np.arange(len(edge))[some])
-        sideways[some] = grid.from_metric(left) - places[some]
-    return Stations(edge, places, sideways)
+    @property
+    def min_probability(self) -> Floats:
+        """Lowest probability of any road along each edge, 0 to 1."""
+        return np.asarray(self.lowest / CERTAIN)
+
+    @property
+    def bin_probability(self) -> Floats:
+        """Mean probability of each speed bin along each edge, shape (e, bins), 0 to 1."""
+        return np.asarray(self.bins / self.stations[:, None] / CERTAIN)
+
+    def median_widths(self) -> Floats:
+        """Return the median width of each edge in metres, NaN where none is known.
+
+        The median passes over junctions, where the way to the side runs along another road.
+        """
+        order = np.lexsort((self.width_m, self.width_edge))
+        first = np.searchsorted(self.width_edge[order], self.edge)
+        counts = np.searchsorted(self.width_edge[order], self.edge, side="right") - first
+        has_any = counts > 0
+        median = np.full(len(self.edge), np.nan)
+        median[has_any] = self.width_m[order[(first + counts // 2)[has_any]]]
+        return median
 
 
 def margin_px(grid: Grid) -> int:
-    """Return how many pixels around its stations `read_stations` looks at."""
+    """Return how many pixels around its stations `evidence_at` looks at."""
     return int(np.ceil(_MOST_HALF_WIDTH_M / min(grid.pixel_size_m))) + 1
 
 
-def read_stations(
+def evidence_at(
     at: Stations, road: Bytes, bins: Bytes | None, *, origin: tuple[int, int], level: int
-) -> Readings:
-    """Look up pixels and widths at stations.
+) -> Evidence:
+    """Look up pixels and widths at stations, and add them up for each edge.
 
     The width of a road is how far one can go to both sides of the edge without leaving it. The
     distance transform would do too, but it knows neither pixels that are not square, as those in
     degrees, nor which way the road runs.
 
     Args:
-        at: stations that lie in the window.
+        at: stations that lie in the window, at least one.
         road: probability of any road in a window, shape (row, col), 255 for certain.
         bins: probability of each speed bin there, shape (bin, row, col), or None.
         origin: row and col of the window in the scene.
@@ -88,84 +165,75 @@ def read_stations(
     """
     pixels = np.floor(at.places - origin).astype(np.int64)
     rows, cols = np.clip(pixels, 0, np.array(road.shape) - 1).T
-    known = np.empty((len(rows), 0), dtype=np.uint8) if bins is None else bins[:, rows, cols].T
-    return Readings(road[rows, cols], known, _widths(at, road >= level, origin))
+    values = road[rows, cols]
+    first = np.flatnonzero(np.diff(at.edge, prepend=-1))
+    shown = (
+        []
+        if bins is None
+        else [np.add.reduceat(band[rows, cols], first, dtype=np.int64) for band in bins]
+    )
+    width_m = _widths(at, road >= level, origin)
+    is_wide = width_m > 0
+    return Evidence(
+        edge=at.edge[first].astype(np.int64),
+        stations=np.diff(first, append=len(values)),
+        road=np.add.reduceat(values, first, dtype=np.int64),
+        lowest=np.minimum.reduceat(values, first),
+        bins=np.array(shown, dtype=np.int64).reshape(-1, len(first)).T,
+        width_edge=at.edge[is_wide],
+        width_m=width_m[is_wide],
+    )
 
 
-def mean_and_lowest(road: Bytes, edge: Ints, n_edges: int) -> tuple[Floats, Floats]:
-    """Return the mean and the lowest probability along each edge, 0 to 1.
+def gather(parts: Sequence[Evidence], n_edges: int, n_bins: int) -> Evidence:
+    """Add up the evidence of all groups of stations, in the order of the edges.
 
-    Args:
-        road: shape (k,), 255 for certain.
-        edge: shape (k,), rising, the row of the edge of each; every edge has one or more.
-        n_edges: number of edges.
+    Every edge has a station in one group or another, and every group the same number of bins.
     """
-    if n_edges == 0:
-        return np.empty(0), np.empty(0)
-    first = np.searchsorted(edge, np.arange(n_edges))
-    counts = np.bincount(edge, minlength=n_edges)
-    mean = np.add.reduceat(road, first, dtype=np.float64) / counts
-    return mean / CERTAIN, np.minimum.reduceat(road, first) / CERTAIN
+    n_bins = parts[0].bins.shape[1] if parts else n_bins
+    stations, road = np.zeros((2, n_edges), dtype=np.int64)
+    lowest = np.full(n_edges, CERTAIN, dtype=np.uint8)
+    bins = np.zeros((n_edges, n_bins), dtype=np.int64)
+    for part in parts:
+        stations[part.edge] += part.stations
+        road[part.edge] += part.road
+        bins[part.edge] += part.bins
+        lowest[part.edge] = np.minimum(lowest[part.edge], part.lowest)
+    width_edge = np.concatenate([np.empty(0, np.int32), *(part.width_edge for part in parts)])
+    width_m = np.concatenate([np.empty(0, np.float32), *(part.width_m for part in parts)])
+    return Evidence(np.arange(n_edges), stations, road, lowest, bins, width_edge, width_m)
 
 
-def median_widths(width_m: NDArray[np.float32], edge: Ints, n_edges: int) -> Floats:
-    """Return the median width of each edge in metres, NaN where none is known.
-
-    The median passes over junctions, where the way to the side runs along another road.
-    """
-    known = ~np.isnan(width_m)
-    width_m, edge = width_m[known], edge[known]
-    order = np.lexsort((width_m, edge))
-    counts = np.bincount(edge, minlength=n_edges)
-    has_any = counts > 0
-    middle = (np.cumsum(counts) - counts + counts // 2)[has_any]
-    median = np.full(n_edges, np.nan)
-    median[has_any] = width_m[order][middle]
-    return median
-
-
-def _left(graph: RoadGraph, points: Floats, edge: Ints, rows: Ints) -> Floats:
-    """Return unit vectors to the left of the edges at some of the points along them."""
-    ahead = _neighbour(points, edge, rows, 1, graph.nodes[graph.ends[edge[rows], 1]])
-    behind = _neighbour(points, edge, rows, -1, graph.nodes[graph.ends[edge[rows], 0]])
-    dx, dy = (ahead - behind).T
-    length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
-    return np.asarray(np.column_stack([-dy, dx]) / length[:, None])
-
-
-def _neighbour(points: Floats, edge: Ints, rows: Ints, step: int, at_end: Floats) -> Floats:
-    """Return the next (1) or last (-1) point of the same edge, or the end of the edge."""
-    other = np.clip(rows + step, 0, len(edge) - 1)
-    same = (other != rows) & (edge[other] == edge[rows])
-    return np.where(same[:, None], points[other], at_end)
+def _blocks(grid: Grid, points: Floats, block_px: int) -> Ints:
+    """Number the block in which each point lies."""
+    pixels = np.clip(grid.from_metric(points), 0, np.array([grid.height, grid.width]) - 1)
+    row, col = (pixels // block_px).T
+    return np.asarray(row * (grid.width // block_px + 1) + col, dtype=np.int64)
 
 
 def _widths(at: Stations, is_road: Bools, origin: tuple[int, int]) -> NDArray[np.float32]:
+    """Return the width of the road at stations, 0 where there is none."""
     start = at.places - origin
     step_m = 1 / (_STEPS_PER_PIXEL * max(np.hypot(*at.sideways.T).max(initial=0), 1e-9))
-    width = np.zeros(len(start), dtype=np.float32)
-    for side in (1, -1):
-        steps = side * step_m * at.sideways
-        width += _free_steps(start, steps, is_road, most=int(_MOST_HALF_WIDTH_M / step_m)) * step_m
-    return np.where(width > 0, width, np.nan).astype(np.float32)
+    most = int(_MOST_HALF_WIDTH_M / step_m)
+    taken = [
+        _free_steps(start, side * step_m * at.sideways, is_road, most=most) for side in (1, -1)
+    ]
+    return ((taken[0] + taken[1]) * step_m).astype(np.float32)
 
 
-def _free_steps(start: Floats, steps: Floats, is_road: Bools, *, most: int) -> NDArray[np.float32]:
+def _free_steps(start: Floats, steps: Floats, is_road: Bools, *, most: int) -> Floats:
     """Count the steps that can be gone on road, and half the one that leaves it."""
-    walking = np.flatnonzero(_inside(start, is_road))
-    taken = np.zeros(len(start), dtype=np.float32)
-    for number in range(1, most + 1):
-        if len(walking) == 0:
-            break
-        taken[walking] = number - 0.5
-        walking = walking[_inside(start[walking] + number * steps[walking], is_road)]
-    taken[walking] = most
+    framed = np.pad(is_road, 1)  # so that a step out of the window leaves the road
+    frame = np.array(framed.shape)[:, None, None] - 1
+    taken = np.full(len(start), float(most))
+    walking = np.arange(len(start))
+    for first in range(0, most + 1, _STEPS_AT_ONCE):
+        numbers = np.arange(first, min(first + _STEPS_AT_ONCE, most + 1))
+        at = start[walking].T[:, :, None] + numbers * steps[walking].T[:, :, None]
+        row, col = np.clip(np.floor(at) + 1, 0, frame).astype(np.int32)
+        leaves = ~framed[row, col]
+        left = leaves.any(axis=1)
+        taken[walking[left]] = np.maximum(first + leaves[left].argmax(axis=1) - 0.5, 0)
+        walking = walking[~left]
     return taken
-
-
-def _inside(places: Floats, is_road: Bools) -> Bools:
-    row, col = np.floor(places).astype(np.int64).T
-    height, width = is_road.shape
-    inside = (row >= 0) & (row < height) & (col >= 0) & (col < width)
-    inside[inside] = is_road[row[inside], col[inside]]
-    return np.asarray(inside)

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from roadseg.core.blocks import BlockPaths, join_blocks, trace_block, widened
 from roadseg.core.evidence import (
-    Readings,
+    Evidence,
+    StationGroups,
     Stations,
+    evidence_at,
+    gather,
     margin_px,
-    mean_and_lowest,
-    median_widths,
-    read_stations,
-    stations,
 )
-from roadseg.core.graphs import Floats, Ints, RoadGraph
+from roadseg.core.graphs import Floats, RoadGraph
 from roadseg.core.grid import Grid
 from roadseg.core.highways import highway_of
 from roadseg.core.least_cost import ReadRoad
@@ -51,8 +50,8 @@ class Pixels(Protocol):
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road, shape (row, col), 255 for certain."""
 
-    def read_bins(self, window: Window) -> Bytes:
-        """Return the probability of each speed bin, shape (bin, row, col), alike."""
+    def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
+        """Return that, and the probability of each speed bin, shape (bin, row, col), if known."""
 
 
 class Run(Protocol):
@@ -135,18 +134,16 @@ def tidy(parts: Sequence[BlockPaths], pixels: Pixels, how: Extraction) -> RoadGr
 
 def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
     """Return the graph with what the pixels along its edges say, see `find_graph`."""
-    number = len(graph.lines)
-    at = stations(graph, pixels.grid)
-    groups = _by_block(at, pixels.grid, how.block_px)
-    parts = list(run(partial(read_group, pixels, how), [at.take(rows) for rows in groups]))
-    found = _in_order(parts, groups, bins=pixels.speed_bins)
-    probability, lowest = mean_and_lowest(found.road, at.edge, number)
-    speed_kph = _speeds(found.bins, at, number, pixels.speed_bins)
+    groups = StationGroups(graph, pixels.grid, block_px=how.block_px)
+    parts = list(run(partial(read_group, pixels, how), groups))
+    bins = pixels.speed_bins
+    found = gather(parts, len(graph.lines), bins.count if bins else 0)
+    speed_kph = _speeds(found, bins)
     is_known = ~np.isnan(speed_kph)
     columns: dict[str, NDArray[Any]] = {
-        "probability": probability,
-        "min_probability": lowest,
-        "width_m": median_widths(found.width_m, at.edge, number),
+        "probability": found.probability,
+        "min_probability": found.min_probability,
+        "width_m": found.median_widths(),
         "speed_known": is_known.astype(np.uint8),
         "highway": np.where(is_known, highway_of(speed_kph), "road").astype(object),
     }
@@ -154,46 +151,20 @@ def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = ma
     return add_travel(graph, np.where(is_known, speed_kph, how.default_speed_mph * KPH_PER_MPH))
 
 
-def read_group(pixels: Pixels, how: Extraction, at: Stations) -> Readings:
+def read_group(pixels: Pixels, how: Extraction, at: Stations) -> Evidence:
     """Look up stations that lie in one block of a scene."""
     grid, margin = pixels.grid, margin_px(pixels.grid)
     top, left = np.maximum(np.floor(at.places.min(axis=0)).astype(int) - margin, 0).tolist()
     last_row, last_col = np.ceil(at.places.max(axis=0)).astype(int).tolist()
     height = min(last_row + margin, grid.height) - top
     width = min(last_col + margin, grid.width) - left
-    window = Window(top, left, height, width)
-    bins = pixels.read_bins(window) if pixels.speed_bins else None
-    road = pixels.read_road(window)
-    return read_stations(at, road, bins, origin=(top, left), level=how.level)
+    road, bins = pixels.read_all(Window(top, left, height, width))
+    return evidence_at(at, road, bins, origin=(top, left), level=how.level)
 
 
-def _by_block(at: Stations, grid: Grid, block_px: int) -> list[Ints]:
-    """Return which stations lie in each block that has any."""
-    row, col = (np.clip(at.places, 0, np.array([grid.height, grid.width]) - 1) // block_px).T
-    block = (row * (grid.width // block_px + 1) + col).astype(np.int64)
-    order = np.argsort(block, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if len(order) else []
-
-
-def _in_order(
-    parts: Sequence[Readings], groups: Sequence[Ints], *, bins: SpeedBins | None
-) -> Readings:
-    """Put the readings of all groups into the order of the stations."""
-    if not parts:
-        nothing = np.empty(0, dtype=np.uint8)
-        columns = nothing.reshape(0, bins.count if bins else 0)
-        return Readings(nothing, columns, nothing.astype(np.float32))
-    order = np.argsort(np.concatenate(groups))
-    return Readings(
-        np.concatenate([part.road for part in parts])[order],
-        np.concatenate([part.bins for part in parts])[order],
-        np.concatenate([part.width_m for part in parts])[order],
-    )
-
-
-def _speeds(bins: Bytes, at: Stations, number: int, speed_bins: SpeedBins | None) -> Floats:
+def _speeds(found: Evidence, bins: SpeedBins | None) -> Floats:
     """Return the speed of each edge in km/h, NaN where the bins show none."""
-    if speed_bins is None:
-        return np.full(number, np.nan)
-    kph = np.array(speed_bins.speeds_mph) * KPH_PER_MPH
-    return vote_speeds(bins / CERTAIN, at.edge, number, kph, default_kph=np.nan)
+    if bins is None:
+        return np.full(len(found.edge), np.nan)
+    kph = np.array(bins.speeds_mph) * KPH_PER_MPH
+    return vote_speeds(found.bin_probability, kph, default_kph=np.nan)

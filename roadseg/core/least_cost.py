@@ -75,7 +75,7 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
     ways = [_Way(np.zeros((0, 2), dtype=np.int64), 0.0, 0.0, is_informed=False)] * len(starts)
     for (row, col), stop, links in neighbourhoods(low, high, start.ravel()):
         road = read_road(row, col, int(stop[0]) - row, int(stop[1]) - col)
-        for link in links:
+        for link in np.split(links, np.flatnonzero(np.diff(start.ravel()[links])) + 1):
             first, last = low[link[0]], high[link[0]]
             (top, left), (bottom, right) = first - (row, col), last - (row, col)
             local = pixels[:, link] - first
@@ -92,24 +92,23 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
 
 def neighbourhoods(
     low: Ints, high: Ints, start: Ints
-) -> Iterator[tuple[tuple[int, int], Ints, list[Ints]]]:
+) -> Iterator[tuple[tuple[int, int], Ints, Ints]]:
     """Yield what is best read at once: windows that start in the same cell of 512 pixels.
 
     Args:
         low: shape (k, 2), first row and col of each window.
         high: shape (k, 2), the row and col after its last.
-        start: shape (k,), windows alike have the same number.
+        start: shape (k,), a number by which those of one cell are sorted.
 
     Yields:
-        First pixel and stop of a window around several, and rows of these, by their number.
+        First pixel and stop of a window around several, and the rows of these.
     """
     cell = low // _CELL_PX
     order = np.lexsort([start, cell[:, 1], cell[:, 0]])
     new_cell = (np.diff(cell[order], axis=0) != 0).any(axis=1)
     for members in np.split(order, np.flatnonzero(new_cell) + 1) if len(order) else []:
         row, col = low[members].min(axis=0).tolist()
-        links = np.split(members, np.flatnonzero(np.diff(start[members])) + 1)
-        yield (row, col), high[members].max(axis=0), links
+        yield (row, col), high[members].max(axis=0), members
 
 
 def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, Ints]:

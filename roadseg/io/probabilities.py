@@ -60,15 +60,10 @@ class Probability:
         """Return the probability of any road in a window, shape (row, col)."""
         return self.road[_slices(window)]
 
-    def read_bins(self, window: Window) -> Bytes:
-        """Return the probability of each speed bin in a window, shape (bin, row, col).
-
-        Raises:
-            ValueError: if they are not known.
-        """
-        if self.bins is None:
-            raise ValueError("this scene has no speed bins")
-        return self.bins[(slice(None), *_slices(window))]
+    def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
+        """Return that, and the probability of each speed bin, shape (bin, row, col), if known."""
+        bins = None if self.bins is None else self.bins[(slice(None), *_slices(window))]
+        return self.read_road(window), bins
 
 
 @dataclass(frozen=True)
@@ -108,21 +103,21 @@ class ProbabilityFile:
         with open_raster(self.path) as source:
             return self._road_of(source, window)
 
-    def read_bins(self, window: Window) -> Bytes:
-        """Return the probability of each speed bin in a window, shape (bin, row, col), alike.
+    def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
+        """Return that, and the probability of each speed bin, shape (bin, row, col), if known.
 
         Raises:
             DataError: if it cannot be read.
-            ValueError: if they are not known.
         """
-        if self.speed_bins is None:
-            raise ValueError(f"{self.path} has no speed bins")
-        numbers = list(range(1, self.speed_bins.count + 1))
         with open_raster(self.path) as source:
-            if not self.is_mask:
-                return _as_bytes(source.read(numbers, window=area(window)))
+            if source.count > 1:  # all at once: as a rule they lie together in the file
+                bands = _as_bytes(source.read(window=area(window)))
+                return bands[-1], bands[:-1]
+            if self.speed_bins is None:
+                return self._road_of(source, window), None
             band = _known(source, 1, window)
-        return np.stack([_certain(band == number) for number in numbers])
+        numbers = range(1, self.speed_bins.count + 1)
+        return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
 
     def _road_of(self, source: Any, window: Window) -> Bytes:  # noqa: ANN401 - rasterio has no types
         band = _known(source, source.count, window)
@@ -194,8 +189,7 @@ def read_probability(
     """
     found = open_probability(path, crs=crs, gsd_m=gsd_m)
     whole_scene = Window(0, 0, found.grid.height, found.grid.width)
-    bins = found.read_bins(whole_scene) if found.speed_bins else None
-    return Probability(found.grid, found.read_road(whole_scene), bins, found.speed_bins)
+    return Probability(found.grid, *found.read_all(whole_scene), found.speed_bins)
 
 
 def open_probability(

@@ -4,15 +4,10 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.core.evidence import (
-    margin_px,
-    mean_and_lowest,
-    median_widths,
-    read_stations,
-    stations,
-)
+from roadseg.core.evidence import StationGroups, evidence_at, gather, margin_px
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.core.travel import sample_points
 
 METRE = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
 DEGREES = Grid(CRS.from_epsg(4326), Affine(2.7e-6, 0, -115.2, 0, -2.7e-6, 36.2), 200, 200)
@@ -25,14 +20,23 @@ def one_line(grid, *rows_cols):
     return RoadGraph(grid.metric_crs, xy[[0, -1]], np.array([[0, 1]]), line)
 
 
-def width(grid, road, *rows_cols, **options):
-    at = stations(one_line(grid, *rows_cols), grid)
-    found = read_stations(at, road, None, **{"origin": (0, 0), "level": 100} | options)
-    return median_widths(found.width_m, at.edge, 1)[0]
+def stations(grid, *rows_cols):
+    """The stations of a line, in one group."""
+    (at,) = StationGroups(one_line(grid, *rows_cols), grid, block_px=1000)
+    return at
+
+
+def evidence(grid, road, *rows_cols, bins=None, **options):
+    at = stations(grid, *rows_cols)
+    return evidence_at(at, road, bins, **{"origin": (0, 0), "level": 100} | options)
+
+
+def width(*args, **options):
+    return evidence(*args, **options).median_widths().sum()
 
 
 def test_stations_lie_evenly_along_an_edge():
-    at = stations(one_line(METRE, (50, 10), (50, 20)), METRE)
+    at = stations(METRE, (50, 10), (50, 20))
     assert at.places[:, 1].tolist() == pytest.approx([11, 13, 15, 17, 19])
     assert np.hypot(*at.sideways.T) == pytest.approx([1] * 5)
 
@@ -59,7 +63,8 @@ def test_pixels_in_degrees_are_not_square():
 
 
 def test_an_edge_on_no_road_has_no_width():
-    assert np.isnan(width(METRE, np.zeros((100, 100), np.uint8), (50, 10), (50, 90)))
+    found = evidence(METRE, np.zeros((100, 100), np.uint8), (50, 10), (50, 90))
+    assert np.isnan(gather([found], 1, 0).median_widths()).all()
 
 
 def test_an_open_space_is_no_wider_than_the_limit():
@@ -75,19 +80,42 @@ def test_a_window_shows_what_the_scene_shows():
     assert width(METRE, part, (50, 40), (50, 60), origin=(30, 20)) == whole
 
 
-def test_bins_are_read_at_the_stations():
+def test_bins_are_added_up_over_the_stations():
     bins = np.zeros((2, 100, 100), dtype=np.uint8)
-    bins[1, 50] = 200
-    at = stations(one_line(METRE, (50.5, 10), (50.5, 14)), METRE)
-    found = read_stations(at, bins[1], bins, origin=(0, 0), level=100)
-    assert found.bins.tolist() == [[0, 200], [0, 200]]
+    bins[1, 50, :12] = 200
+    found = evidence(METRE, bins[1], (50.5, 10), (50.5, 14), bins=bins)
+    assert (found.stations.tolist(), found.bins.tolist()) == ([2], [[0, 200]])
 
 
-def test_the_mean_and_the_lowest_are_those_of_each_edge():
-    road = np.array([255, 51, 0, 255], dtype=np.uint8)
-    mean, lowest = mean_and_lowest(road, np.array([0, 0, 1, 1]), 2)
-    assert mean.tolist() == pytest.approx([0.6, 0.5])
-    assert lowest.tolist() == pytest.approx([0.2, 0])
+def test_groups_hold_each_station_once_whatever_the_block():
+    graph = one_line(METRE, (5, 5), (95, 90))
+    whole, parts = (StationGroups(graph, METRE, block_px=size) for size in (100, 30))
+    places = np.concatenate([at.places for at in parts])
+    order = np.argsort(places[:, 0])
+    assert len(whole) == 1 < len(parts)
+    assert places[order] == pytest.approx(whole[0].places)
+    assert np.concatenate([at.sideways for at in parts])[order] == pytest.approx(whole[0].sideways)
+
+
+@pytest.mark.parametrize("block_px", [100, 40, 7])
+def test_evidence_does_not_depend_on_the_blocks(block_px):
+    road = np.random.default_rng(0).integers(0, 256, (100, 100), dtype=np.uint8)
+    graph = one_line(METRE, (5, 5), (95, 90))
+    groups = StationGroups(graph, METRE, block_px=block_px)
+    parts = [evidence_at(at, road, road[None], origin=(0, 0), level=0) for at in groups]
+    found = gather(parts, 1, 1)
+    (points, _) = sample_points(graph, spacing_m=2)
+    row, col = np.floor(METRE.from_metric(points)).astype(int).T
+    shown = road[row, col] / 255
+    assert found.probability == pytest.approx([shown.mean()])
+    assert found.min_probability == pytest.approx([shown.min()])
+    assert found.bin_probability[0] == pytest.approx([shown.mean()])
+
+
+def test_without_edges_there_is_no_evidence():
+    found = gather([], 0, 7)
+    assert (found.probability.shape, found.bin_probability.shape) == ((0,), (0, 7))
+    assert found.median_widths().shape == (0,)
 
 
 def test_the_margin_reaches_as_far_as_the_widest_road():

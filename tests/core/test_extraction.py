@@ -72,5 +72,5 @@ def test_an_empty_scene_has_an_empty_graph():
 
 def test_another_number_of_planes_than_bins_is_refused():
     planes = np.zeros((3, 200, 200), dtype=np.uint8)
-    with pytest.raises(ValueError, match="expected samples of shape"):
+    with pytest.raises(ValueError, match="each of 2 bins, got 3"):
         find(cross(), bins=planes, speed_bins=SpeedBins((50.0,)))
