@@ -27,14 +27,14 @@ _RAW = "raw"  # edges that touch a seam, smoothed once they are whole
 
 @dataclass(frozen=True)
 class BlockPaths:
-    """The paths of a skeleton in one block of a scene, in pixels of the scene (row, col).
+    """The paths of a skeleton in one block of a scene.
 
     Attributes:
-        nodes: shape (n, 2), position of each node.
+        nodes: shape (n, 2), position of each node in pixels of the scene (row, col).
         is_seam: shape (n,), whether the node is a pixel at the side of another block.
         ends: shape (m, 2), the rows of `nodes` at which each path starts and ends.
-        lines: shape (m,), LineStrings of (row, col): pixel by pixel where the path touches a
-            seam, else smooth.
+        lines: shape (m,), LineStrings in metres: pixel by pixel where the path touches a seam,
+            else smooth.
         block: the block.
         sketch: some of its pixels, a bit each, see `sketches.sketch_block`.
     """
@@ -94,7 +94,9 @@ def trace_block(
     smooth = smooth_paths(paths, reach_px=_SMOOTH_PX)
     lines = np.where(raw, _lines(paths), _straightened(_lines(smooth)))
     offset = np.array([block.row, block.col], dtype=np.float64)
-    lines = np.asarray(shapely.transform(lines, lambda at: at + offset), dtype=object)
+    lines = np.asarray(
+        shapely.transform(lines, lambda at: grid.to_metric(at + offset)), dtype=object
+    )
     sketch = sketch_block(cleaned[inside], block, grid)
     return BlockPaths(paths.nodes + offset, is_seam, paths.ends, lines, block, sketch)
 
@@ -119,8 +121,10 @@ def join_blocks(parts: Sequence[BlockPaths], grid: Grid) -> RoadGraph:
     cracks = _crack_pairs(nodes, is_seam, block, all_ends)
     all_ends = np.concatenate([all_ends, cracks])
     steps = np.concatenate([pairs, cracks])
+    nodes = grid.to_metric(nodes)
     lines = np.concatenate([lines, lines_from(nodes[steps].reshape(-1, 2), np.full(len(steps), 2))])
-    graph = _metric(nodes, all_ends, lines, grid, is_raw=is_seam[all_ends].any(axis=1))
+    attributes = {_RAW: is_seam[all_ends].any(axis=1)}
+    graph = RoadGraph(grid.metric_crs, nodes, all_ends, lines, attributes)
     return _smoothed(contract_edges(graph, _is_step(graph, grid)), grid)
 
 
@@ -191,12 +195,6 @@ def _crack_pairs(nodes: Floats, is_seam: Bools, block: Ints, ends: Ints) -> Ints
     degree = np.bincount(ends.ravel(), minlength=len(nodes))
     loose = np.flatnonzero(is_seam & (degree == 1))
     return loose[nearest_pairs(nodes[loose], block[loose], within=_CRACK_PX)]
-
-
-def _metric(nodes: Floats, ends: Ints, lines: Lines, grid: Grid, *, is_raw: Bools) -> RoadGraph:
-    moved = np.asarray(shapely.transform(lines, grid.to_metric), dtype=object)
-    attributes = {_RAW: is_raw}
-    return RoadGraph(grid.metric_crs, grid.to_metric(nodes), ends, moved, attributes)
 
 
 def _is_step(graph: RoadGraph, grid: Grid) -> Bools:

@@ -101,7 +101,8 @@ def draw_out_ends(
     reach_m = pixels.length_m(ends.place, ends.heading, half_m)
     nodes = graph.nodes.copy()
     nodes[ends.node] += reach_m[:, None] * ends.heading
-    drawn = _with_tips(replace(graph, nodes=nodes), np.zeros((len(graph.lines), 2)))
+    drawn = replace(graph, nodes=nodes)
+    drawn = _with_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
     is_lone = (graph.degree[graph.ends[ends.edge]] == 1).all(axis=1)
     corners = nodes[graph.ends[ends.edge]]
     chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
@@ -180,7 +181,7 @@ def _without_bends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadG
     nodes[ends.node[is_bent]] = (foot + ahead[:, None] * heading)[is_bent]
     tips = np.zeros((len(graph.lines), 2))
     tips[ends.edge, np.where(at_start, 0, 1)] = np.where(is_bent, tip_m, 0)
-    return _with_tips(replace(graph, nodes=nodes), tips)
+    return _with_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
 
 
 def _tips(lines: Lines, at_start: Bools, pixels: "_Pixels") -> Floats:
@@ -195,18 +196,21 @@ def _tips(lines: Lines, at_start: Bools, pixels: "_Pixels") -> Floats:
     return tip_m
 
 
-def _with_tips(graph: RoadGraph, tips: Floats) -> RoadGraph:
-    """Lead tips of so many metres, shape (m, 2), straight to where the nodes now are."""
-    xy, line = shapely.get_coordinates(graph.lines, return_index=True)
+def _with_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
+    """Lead tips of so many metres, shape (m, 2), of some edges straight to where the nodes are."""
+    xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
     steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
     is_first = np.diff(line, prepend=-1) > 0
     is_last = np.diff(line, append=-1) != 0
     travelled = np.cumsum(np.where(is_first, 0.0, steps))
     since = travelled - travelled[is_first][line]
     until = travelled[is_last][line] - travelled
-    xy[is_first], xy[is_last] = graph.nodes[graph.ends].transpose(1, 0, 2)
-    keep = is_first | is_last | ((since >= tips[line, 0]) & (until >= tips[line, 1]))
-    return replace(graph, lines=lines_from(xy[keep], np.bincount(line[keep])))
+    xy[is_first], xy[is_last] = graph.nodes[graph.ends[rows]].transpose(1, 0, 2)
+    start_m, stop_m = tips[rows[line]].T
+    keep = is_first | is_last | ((since >= start_m) & (until >= stop_m))
+    lines = graph.lines.copy()
+    lines[rows] = lines_from(xy[keep], np.bincount(line[keep]))
+    return replace(graph, lines=lines)
 
 
 def _places(lines: Lines, back_m: Floats | float, at_start: Bools) -> Floats:

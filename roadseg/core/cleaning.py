@@ -41,7 +41,9 @@ def merge_chains(graph: RoadGraph) -> RoadGraph:
     last = np.cumsum(sizes) - 1
     at_half = graph.ends.ravel()
     ends = np.column_stack([at_half[halves[first]], at_half[halves[last] ^ 1]])
-    lines = _concatenated(graph.lines, halves, chain)
+    lines = graph.lines[halves[first] // 2]  # lone edges are entered where they start
+    long = sizes > 1
+    lines[long] = _concatenated(graph.lines, halves[long[chain]], chain[long[chain]])
     attributes = {name: column[halves[first] // 2] for name, column in graph.attributes.items()}
     if TRAVEL_TIME in attributes:
         seconds = graph.attributes[TRAVEL_TIME][halves // 2]
@@ -151,7 +153,7 @@ def _chains(mate: Ints) -> list[list[int]]:
 
 
 def _concatenated(lines: Lines, halves: Ints, chain: Ints) -> Lines:
-    """Join lines, entered at the given ends, to one line for each chain."""
+    """Join lines, entered at the given ends, to one line for each chain, in the order of chains."""
     xy = shapely.get_coordinates(lines)
     counts = shapely.get_num_coordinates(lines).astype(np.int64)
     stop = np.cumsum(counts)
@@ -163,7 +165,7 @@ def _concatenated(lines: Lines, halves: Ints, chain: Ints) -> Lines:
     follows = np.diff(chain, prepend=-1) == 0
     is_joint = np.zeros(len(vertex), dtype=bool)
     is_joint[(np.cumsum(sizes) - sizes)[follows]] = True
-    n_vertices = np.bincount(np.repeat(chain, sizes)[~is_joint])
+    _, n_vertices = np.unique(np.repeat(chain, sizes)[~is_joint], return_counts=True)
     return lines_from(xy[vertex[~is_joint]], n_vertices)
 
 

@@ -105,8 +105,8 @@ def find_graph(pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
     """
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
-    parts = list(run(partial(find_paths, pixels, how), blocks))
-    return measured(tidy(parts, pixels, how), pixels, how, run=run)
+    parts = run(partial(find_paths, pixels, how), blocks)
+    return measured(tidy(list(parts), pixels, how), pixels, how, run=run)
 
 
 def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
@@ -128,6 +128,7 @@ def tidy(parts: Sequence[BlockPaths], pixels: Pixels, how: Extraction) -> RoadGr
     """Join the blocks of a scene to its network, see `tidying.tidied`."""
     graph = join_blocks(parts, pixels.grid)
     sketch = join_sketches(((part.block, part.sketch) for part in parts), pixels.grid)
+    del parts  # in a city they are large
     with pixels.opened() as read_road:
         return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=read_road)
 
