@@ -1,8 +1,17 @@
-"""roadseg on the command line: all commands, in the order in which they are used."""
+"""roadseg on the command line: all commands, by what they are for, in the order of their use."""
 
 import click
 
-from roadseg.commands import configs, engines, graphs, metrics, stages, tools, tuning
+from roadseg.commands import (
+    configs,
+    engines,
+    graphs,
+    metrics,
+    pictures,
+    stages,
+    tools,
+    tuning,
+)
 from roadseg.console import Group, set_up
 
 
@@ -28,24 +37,35 @@ def main(verbose: int, quiet: int) -> None:
     set_up(verbosity=verbose - quiet)
 
 
-for _command in (
-    configs.init,
-    configs.config,
-    stages.prepare,
-    stages.split,
-    stages.train,
-    stages.predict,
-    stages.graph,
-    stages.evaluate,
-    stages.run,
-    tuning.tune,
-    graphs.route,
-    metrics.score,
-    metrics.diff,
-    engines.quantize,
-    engines.export,
-    tools.bench,
-    tools.doctor,
-    tools.demo,
-):
-    main.add_command(_command)
+main.add_commands(
+    {
+        "To begin": [
+            configs.init,
+            configs.config,
+            tools.demo,
+            tools.doctor,
+        ],
+        "Stages": [
+            stages.prepare,
+            stages.split,
+            stages.train,
+            stages.predict,
+            stages.graph,
+            stages.evaluate,
+            stages.report,
+            stages.run,
+        ],
+        "Results": [
+            graphs.route,
+            metrics.score,
+            metrics.diff,
+            pictures.plot,
+        ],
+        "Better or faster": [
+            tuning.tune,
+            engines.quantize,
+            engines.export,
+            tools.bench,
+        ],
+    }
+)

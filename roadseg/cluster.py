@@ -14,6 +14,7 @@ from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from roadseg.errors import RoadsegError
+from roadseg.io.progress import counted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -73,16 +74,19 @@ def in_order(
     *,
     workers: int = 1,
     scheduler: str | None = None,
+    what: str,
+    unit: str = "scenes",
 ) -> list[Result]:
     """Do the work for every item and return the results in the order of the items.
 
-    Args are those of `each`.
+    Args are those of `each`, and the name and the unit by which the progress is told.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
     """
     results: dict[int, Any] = {}
-    for outcome in each(work, items, workers=workers, scheduler=scheduler):
+    outcomes = each(work, items, workers=workers, scheduler=scheduler)
+    for outcome in counted(outcomes, what, total=len(items), unit=unit):
         if outcome.error:
             raise outcome.error
         results[outcome.index] = outcome.result

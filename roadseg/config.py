@@ -10,11 +10,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from roadseg.errors import ConfigError
+from roadseg.io.records import parse_json
 from roadseg.section import Section
 from roadseg.settings import Config
 
 FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
+
+_TOLD = 10  # faults of a config
+_LARGEST_BYTES = 2**26  # of a config; a path an image, it can name half a million
 
 
 def find_config(given: Path | None, *, required: bool = True) -> Path | None:
@@ -53,7 +57,7 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path, largest=_LARGEST_BYTES)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
     if not isinstance(values, dict):
@@ -71,21 +75,24 @@ def check_config(values: Mapping[str, Any], path: Path) -> Config:
     try:
         return Config.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        text = "; ".join(_explain(dict(found)) for found in error.errors())
+        found = error.errors()
+        text = "; ".join(_explain(dict(one)) for one in found[:_TOLD])
+        text += f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
         raise ConfigError(f"{path}: {text}") from error
 
 
 def _assign(values: dict[str, Any], assignment: str) -> None:
     key, equals, text = assignment.partition("=")
+    told = f"{' '.join(assignment.split()):.200}"
     *sections, name = key.split(".")
     if not equals or not name:
-        raise ConfigError(f"--set {assignment}: expected section.key=value, such as train.epochs=3")
+        raise ConfigError(f"--set {told}: expected section.key=value, such as train.epochs=3")
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {assignment}: {section} is not a section")
+            raise ConfigError(f"--set {told}: {section} is not a section")
     try:
-        values[name] = json.loads(text)
+        values[name] = parse_json(text)
     except ValueError:
         values[name] = text
 
@@ -140,6 +147,13 @@ def _nearest(key: str) -> str:
         if near := difflib.get_close_matches(name, by_name, n=1):
             return f"did you mean {by_name[near[0]]}?"
     return f"known here: {', '.join(here)}"
+
+
+def completions(begun: str) -> list[str]:
+    """Return the settings whose dotted key begins so, each with the = that has to follow."""
+    known = _known_keys()
+    sections = {key.rpartition(".")[0] for key in known}
+    return [f"{key}=" for key in known if key.startswith(begun) and key not in sections]
 
 
 def _known_keys(section: type[Section] = Config, prefix: str = "") -> list[str]:

@@ -5,33 +5,50 @@ import dataclasses
 import importlib
 import json
 import logging
+import math
 import os
 import signal
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 
 from roadseg.errors import RoadsegError
+from roadseg.io import progress
 
 PARTLY = 4
 _INTERRUPTED = 130
 _TERMINATED = 143
+_NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
 _NOT_LOCKED = contextlib.nullcontext()
 
 
 class Group(click.Group):
     """A group that shows errors a user can act on as one line, with their exit code."""
 
+    def __init__(self, *values: Any, **options: Any) -> None:  # noqa: ANN401 - as click declares it
+        """Begin without commands."""
+        super().__init__(*values, **options)
+        self.purposes: dict[str, list[str]] = {}
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click declares it
         """Run the command."""
         try:
             return super().invoke(ctx)
         except RoadsegError as error:
+            progress.erase()
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except UnicodeEncodeError as error:
+            if "surrogates" not in error.reason:
+                raise
+            progress.erase()
+            click.echo(f"Error: {error.object!a:.300}: {_NOT_UTF_8}", err=True)
+            ctx.exit(RoadsegError.exit_code)
         except KeyboardInterrupt:
+            progress.erase()
             click.echo("interrupted; the same command continues", err=True)
             ctx.exit(_INTERRUPTED)
         except SystemExit as end:
@@ -39,16 +56,42 @@ class Group(click.Group):
                 click.echo("terminated; the same command continues", err=True)
             raise
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands under what they are for."""
+        width = max(map(len, self.commands))
+        for title, names in self.purposes.items():
+            rows = [(f"{n:<{width}}", self.commands[n].get_short_help_str(75)) for n in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+        if not self.purposes:
+            super().format_commands(ctx, formatter)
+
+    def add_commands(self, purposes: Mapping[str, Iterable[click.Command]]) -> None:
+        """Add commands, by what they are for, in the order in which they are used."""
+        for title, commands in purposes.items():
+            for command in commands:
+                self.add_command(command)
+                self.purposes.setdefault(title, []).append(str(command.name))
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
         """Return the commands in the order in which they are used."""
         return list(self.commands)
+
+
+class _Logs(logging.StreamHandler[TextIO]):
+    """Sends logs to stderr, each in the place of the progress that stands there."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        progress.erase()
+        super().emit(record)
 
 
 def set_up(*, verbosity: int) -> None:
     """Send logs to stderr, and let SIGTERM end the process in order."""
     quieter = 0 if is_first() else 1
     level = logging.INFO - 10 * (verbosity - quieter)
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s")
+    logging.basicConfig(handlers=[_Logs()], format="%(levelname)s: %(message)s")
     logging.getLogger("roadseg").setLevel(min(max(level, logging.DEBUG), logging.CRITICAL))
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)  # what it logs, it also raises
     signal.signal(signal.SIGTERM, _terminate)
@@ -84,9 +127,21 @@ def locked(
 def show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's summary
     """Print the summary of a command, unless another process does."""
     if is_first():
-        click.echo(
-            json.dumps(dataclasses.asdict(summary), default=str) if as_json else str(summary)
-        )
+        click.echo(json_text(dataclasses.asdict(summary)) if as_json else str(summary))
+
+
+def json_text(value: object) -> str:
+    """Write a value as JSON that every reader takes: no NaN or infinity, and paths as text."""
+    return json.dumps(_finite(value), default=str, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    """Return a value with null for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def say(stage: str, summary: object) -> None:

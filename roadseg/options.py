@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -18,11 +18,19 @@ CONFIG = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Config file; else ROADSEG_CONFIG, else ./roadseg.json.",
 )
+
+
+def _complete_setting(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """Complete a key of the config, and after it a value if there is a choice of few."""
+    return cast("list[str]", importlib.import_module("roadseg.config").completions(begun))
+
+
 SET = click.option(
     "--set",
     "assignments",
     multiple=True,
     metavar="SECTION.KEY=VALUE",
+    shell_complete=_complete_setting,
     help="Change one setting for this command; may be repeated.",
 )
 RUN = click.option(
@@ -32,6 +40,11 @@ RUN = click.option(
     help="Run folder; else `run` of the config.",
 )
 FORCE = click.option("--force", is_flag=True, help="Do it again even if nothing changed.")
+DRY_RUN = click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would be read, written and taken, and whether it would; change nothing.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 FOLD = click.option(
     "--fold", type=click.IntRange(min=0), default=0, show_default=True, help="Fold held out."
@@ -139,16 +152,17 @@ def together(*options: Option) -> Option:
     return decorate
 
 
-def started(values: dict[str, Any]) -> tuple[str, ...]:
+def started(values: dict[str, Any], *, start: bool = True) -> tuple[str, ...]:
     """Take from the options of a command how to start, and where to compute.
 
-    Start the command anew if that is wished; else return what it says for the config.
+    Start the command anew if that is wished; else return what it says for the config. Without
+    `start` it is only made sure that it could be started.
     """
     wish = {key: values.pop(key, None) for key in _LAUNCH}
     if any(value is not None for value in wish.values()):
         launchers = importlib.import_module("roadseg.learn.launchers")
         nodes = _numbers("--nodes", wish.pop("nodes") or "")
-        launchers.launch(launchers.Launch(nodes=nodes, **wish), sys.argv[1:])
+        launchers.launch(launchers.Launch(nodes=nodes, **wish), sys.argv[1:], start=start)
     given = {key: values.pop(key, None) for key in _SETTINGS}
     return tuple(
         f"{_SETTINGS[key]}.{key}={json.dumps(value) if isinstance(value, bool) else value}"

@@ -19,6 +19,7 @@ from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, chip_from_json
 from roadseg.io.mask_labels import is_mask_file, read_mask_labels
 from roadseg.io.masks import read_mask_key, write_mask
+from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, is_all_valid, read_facts, read_sample, read_valid
 from roadseg.io.records import file_facts, key_of, read_json, write_json
 from roadseg.io.roads import LabelFile, read_roads
@@ -116,8 +117,8 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
     facts = scene_facts(task.image, task.imagery)
     sample = read_sample(facts, pixels=task.sample_px)
     settings = [
-        task.imagery.model_dump(mode="json", exclude={"images", "percentiles"}),
-        task.label_options.model_dump(mode="json", exclude={"roads"}),
+        task.imagery.model_dump(mode="json", exclude={"images", "percentiles", "licence"}),
+        task.label_options.model_dump(mode="json", exclude={"roads", "licence"}),
         task.shared,
     ]
     key = key_of({"settings": settings}, file_facts([task.image, task.labels]))
@@ -240,15 +241,20 @@ def _make(task: SceneTask, facts: RasterFacts, key: str) -> SceneFound:
 Blocks = Iterator[tuple[Window, NDArray[np.uint8]]]
 
 
+def _blocks(task: SceneTask, facts: RasterFacts) -> Iterator[Window]:
+    blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX)
+    return counted(blocks, task.name, total=len(blocks), unit="blocks")
+
+
 def _mask_blocks(task: SceneTask, facts: RasterFacts) -> Blocks:
-    for window in cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX):
+    for window in _blocks(task, facts):
         mask = read_labels_mask(task.labels, facts, window, task.label_options)
         yield window, _ignore_invalid(mask, facts, window)
 
 
 def _road_blocks(task: SceneTask, facts: RasterFacts, roads: Roads) -> Blocks:
     areas = road_areas(roads, facts.grid, bins=speed_bins(task.label_options))
-    for window in cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX):
+    for window in _blocks(task, facts):
         yield window, _ignore_invalid(burn_roads(areas, facts.grid.crop(*window)), facts, window)
 
 

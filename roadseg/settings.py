@@ -44,6 +44,9 @@ class ImageryConfig(Section):
     percentiles: tuple[float, float] = setting(
         (2.0, 98.0), "percent", "Percentiles over all scenes that become 0 and 255 (not of uint8)."
     )
+    licence: str | None = setting(
+        None, "text", "Licence of the images, such as CC-BY-4.0, for the model card."
+    )
 
     @model_validator(mode="after")
     def _percentiles_rise(self) -> "ImageryConfig":
@@ -109,6 +112,9 @@ class LabelsConfig(Section):
         "mph",
         "Speed of each value of raster masks; other values are background. "
         "null: every value but 0 and nodata is road with default_speed_mph.",
+    )
+    licence: str | None = setting(
+        None, "text", "Licence of the labels, such as ODbL-1.0, for the model card."
     )
 
     @model_validator(mode="after")
@@ -303,6 +309,14 @@ class EvaluateConfig(Section):
     pictures: int = setting(12, "scenes", "Scenes of which a picture is drawn, at most.", ge=0)
 
 
+class ReportConfig(Section):
+    """The page that shows a run."""
+
+    max_mb: float = setting(
+        25.0, "MB", "Most that the file may have; pictures are made smaller until it fits.", gt=0
+    )
+
+
 class ComputeConfig(Section):
     """Where the work is done; no stage is repeated when this changes."""
 
@@ -350,4 +364,5 @@ class Config(Section):
     graph: GraphConfig = GraphConfig()
     tune: TuneConfig = TuneConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
+    report: ReportConfig = ReportConfig()
     compute: ComputeConfig = ComputeConfig()

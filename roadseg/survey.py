@@ -14,6 +14,7 @@ from roadseg.core.wedges import wedge_share
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.mask_labels import is_mask_file, looks_like_mask, mask_values
+from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, read_window
 from roadseg.io.roads import LabelFile, read_roads
 from roadseg.io.sources import find_labels, image_paths, name_images
@@ -129,7 +130,9 @@ def survey_labels(
     chosen = paths if len(paths) <= _MANY_FILES else spread(paths, _FEW)
     masks = [path for path in chosen if is_mask_file(path)]
     scheme, crs = label_scheme(options), crs_setting(options.crs, "labels.crs")
-    files = {path: read_roads(path, scheme=scheme, crs=crs) for path in chosen if path not in masks}
+    lines = [path for path in chosen if path not in masks]
+    shown = counted(lines, "read", total=len(lines), unit="label files")
+    files = {path: read_roads(path, scheme=scheme, crs=crs) for path in shown}
     for name, path in matches.items():
         if path in masks and not skip:
             _require_fit(path, scenes[name], options)
@@ -165,7 +168,7 @@ def _read_headers(
 ) -> tuple[dict[Path, RasterFacts], dict[Path, str]]:
     facts: dict[Path, RasterFacts] = {}
     unusable: dict[Path, str] = {}
-    for path in paths:
+    for path in counted(paths, "look at", total=len(paths), unit="images"):
         try:
             facts[path] = scene_facts(path, options)
         except DataError as error:

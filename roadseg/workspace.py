@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from roadseg.errors import MissingInputError
+from roadseg.errors import DataError, MissingInputError
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Names of the files in one run folder. Makes names, touches no files."""
+    """Names of the files in one run folder. Makes names, touches no files.
+
+    Names of scenes that lead out of the folder are refused with a DataError.
+    """
 
     root: Path
 
@@ -57,11 +60,11 @@ class Workspace:
 
     def mask(self, scene: str) -> Path:
         """Mask of speed bins of a scene."""
-        return self.masks / f"{scene}.tif"
+        return self.masks / f"{_inside(scene)}.tif"
 
     def scene_record(self, scene: str) -> Path:
         """What prepare found in a scene and made of it, beside its mask."""
-        return self.masks / f"{scene}.json"
+        return self.masks / f"{_inside(scene)}.json"
 
     def checkpoint(self, fold: int) -> Path:
         """Folder of the weights of one fold, and of the facts beside them: train -> predict."""
@@ -74,7 +77,7 @@ class Workspace:
 
     def probability(self, scene: str) -> Path:
         """Probability raster of a scene."""
-        return self.probabilities / f"{scene}.tif"
+        return self.probabilities / f"{_inside(scene)}.tif"
 
     @property
     def graphs(self) -> Path:
@@ -83,7 +86,7 @@ class Workspace:
 
     def graph(self, scene: str) -> Path:
         """Road graph of a scene as a GeoPackage; GeoJSON and GraphML lie beside it."""
-        return self.graphs / f"{scene}.gpkg"
+        return self.graphs / f"{_inside(scene)}.gpkg"
 
     @property
     def tuning_plot(self) -> Path:
@@ -102,12 +105,36 @@ class Workspace:
 
     def picture(self, scene: str) -> Path:
         """Labels, probabilities and graph of a scene, side by side."""
-        return self.pictures / f"{scene}.png"
+        return self.pictures / f"{_inside(scene)}.png"
+
+    @property
+    def plots(self) -> Path:
+        """Folder of the pictures for print: plot -> the user."""
+        return self.root / "plots"
 
     @property
     def evaluation(self) -> Path:
         """Metrics of every validation chip: evaluate -> the user."""
         return self.root / "evaluation.csv"
+
+    @property
+    def report(self) -> Path:
+        """Page that shows the run: report -> the user."""
+        return self.root / "report.html"
+
+
+def _inside(scene: str) -> str:
+    """Return the name of a scene, unless it leads out of its folder.
+
+    Raises:
+        DataError: if so; the file that names it was not written by roadseg.
+    """
+    if "/" in scene or "\0" in scene:
+        raise DataError(
+            f"{scene!r:.100} is no name of a scene, as it leads out of the run folder; run "
+            "`roadseg prepare` again with --force"
+        )
+    return scene
 
 
 def require(path: Path, *, made_by: str) -> Path:

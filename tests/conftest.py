@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
+DATA = Path(os.environ.get("ROADSEG_DATA", TESTS.parents[1] / "shared" / "data"))
 settings.register_profile("roadseg", deadline=None)  # a busy machine is no failure
 settings.load_profile("roadseg")
 
@@ -67,11 +68,18 @@ def city(tmp_path, write_city):
 @pytest.fixture(scope="session")
 def real_data():
     """Return the folder of real images and labels, or skip the test."""
-    beside = TESTS.parents[1] / "shared" / "data"
-    folder = Path(os.environ.get("ROADSEG_DATA", beside))
-    if not folder.is_dir():
-        pytest.skip(f"{folder} does not exist; ROADSEG_DATA names the folder of real data")
-    return folder
+    if not DATA.is_dir():
+        pytest.skip(f"{DATA} does not exist; ROADSEG_DATA names the folder of real data")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def facts():
+    """Return the folder of recorded scores, beside that of real data, or skip the test."""
+    facts = DATA.parent / "facts"
+    if not (facts / "apls_reference.json").exists():
+        pytest.skip(f"no apls_reference.json in {facts}; set ROADSEG_DATA to the folder beside it")
+    return facts
 
 
 @pytest.fixture(scope="session")

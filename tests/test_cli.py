@@ -1,15 +1,20 @@
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+from itertools import chain
+from pathlib import Path
 
 import click
 import pytest
 import rasterio
+from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from roadseg.cli import main
+from roadseg.console import json_text
 
 HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")
 
@@ -113,7 +118,6 @@ def test_the_version_is_told(call):
         ["fly"],
         ["prepare", "--fly"],
         ["train", "--fold", "-1"],
-        ["init", "--images", "x"],
         ["predict", "city.tif"],
         ["predict", "--output", "x"],
         ["graph", "city.tif"],
@@ -124,6 +128,68 @@ def test_wrong_usage_exits_with_2(call, words):
     result = call(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["trian"], "Did you mean 'train'?"),
+        (["evalute", "--json"], "Did you mean 'evaluate'?"),
+        (["config", "shwo"], "Did you mean 'show'?"),
+        (["train", "--flod", "1"], "Did you mean one of: '--fold'"),
+    ],
+    ids=" ".join,
+)
+def test_a_word_that_is_almost_right_is_answered_with_the_right_one(call, words, meant):
+    result = call(*words)
+    assert result.exit_code == 2
+    assert meant in result.stderr
+
+
+def test_without_a_command_the_help_is_shown(call):
+    assert "\nStages:\n  prepare " in call().output
+
+
+def test_every_command_is_listed_under_what_it_is_for(call):
+    assert list(chain(*main.purposes.values())) == list(main.commands)
+    assert "\nCommands:" not in call("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("begun", "completed"),
+    [
+        ("train.epo", ["train.epochs="]),
+        ("train.loss.d", ["train.loss.dice="]),
+        ("evaluate.s", ["evaluate.spacing_m=", "evaluate.snap_m="]),
+        ("nothing.", []),
+    ],
+)
+def test_the_shell_completes_keys_of_settings(begun, completed):
+    shell = BashComplete(main, {}, "roadseg", "_ROADSEG_COMPLETE")
+    assert [one.value for one in shell.get_completions(["train", "--set"], begun)] == completed
+
+
+def test_the_shell_completes_commands():
+    shell = BashComplete(main, {}, "roadseg", "_ROADSEG_COMPLETE")
+    assert [one.value for one in shell.get_completions([], "ev")] == ["evaluate"]
+
+
+def test_json_has_null_for_what_is_no_number_and_text_for_paths():
+    values = {"apls": math.nan, "rows": [(math.inf, 1.5)], "path": Path("a/b")}
+    assert json_text(values) == '{"apls": null, "rows": [[null, 1.5]], "path": "a/b"}'
+
+
+def test_an_error_leaves_stdout_empty_with_json_too(fails):
+    assert "no config file there" in fails("prepare", "--json", exit_code=2)
+
+
+@pytest.mark.usefixtures("city")
+def test_init_finds_images_and_roads_by_itself(call, city):
+    city.unlink()
+    result = call("init")
+    assert (result.exit_code, "next: roadseg run\n" in result.stdout) == (0, True)
+    found = json.loads(city.read_text())
+    assert (found["imagery"]["images"], found["labels"]["roads"]) == (["images"], ["roads"])
 
 
 @pytest.mark.usefixtures("city")
@@ -289,7 +355,7 @@ def busy(tmp_path):
 import time
 from pathlib import Path
 from roadseg import cli
-from roadseg.commands import stages
+from roadseg.commands import making
 from roadseg.io.files import whole
 
 class Busy:
@@ -300,7 +366,7 @@ class Busy:
             print("busy", flush=True)
             time.sleep(60)
 
-stages.stage = lambda name: Busy
+making.stage = lambda name: Busy
 cli.main(["split"])
 """
     process = python(code, cwd=tmp_path)
@@ -345,7 +411,7 @@ def test_a_skipped_scene_is_in_the_json(call, city):
 
 def test_a_bug_keeps_its_traceback(tmp_path):
     (tmp_path / "roadseg.json").write_text("{}")
-    code = "from roadseg.commands import stages\nstages.stage = None\nstages.split(['--run', '.'])"
+    code = "from roadseg.commands import making, stages\nmaking.stage = None\nstages.split([])"
     process = python(code, cwd=tmp_path, env={**os.environ, "ROADSEG_CONFIG": ""})
     assert "TypeError: 'NoneType' object is not callable" in process.communicate(timeout=30)[1]
     assert process.returncode == 1

@@ -13,46 +13,64 @@ from roadseg.settings import Config
 from roadseg.stages.demo import CONFIG
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = [
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("data/README.md", "docs/graphs.md", "docs/metrics.md"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md"),
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
 ]
-SOURCED = "environment"  # of scripts/, read by the others
+TEXT = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
+TREE = "```\nroadseg/\n"
+UNNAMED = {"__init__.py", "py.typed"}
+NO_PROGRAMS = {"environment", "constraints.txt"}  # of scripts/: read by others
 FILE_TYPES = {"json", "py", "md", "csv", "png"}
 
 
-def paths_in_tree(text):
-    """Return the Python files of the indented tree that starts with the line `roadseg/`."""
-    folders, files = [], set()
-    for line in text.split("\nroadseg/\n")[1].split("```")[0].splitlines():
+def tree():
+    """Return the lines of the indented tree that starts with the line `roadseg/`."""
+    return TEXT.split(TREE)[1].split("```")[0].splitlines()
+
+
+def paths(lines):
+    """Return the files of an indented tree."""
+    folders, files = [], []
+    for line in lines:
         depth = (len(line) - len(line.lstrip())) // 2 - 1
         name = line.split()[0]
         folders[depth:] = [name]
         if not name.endswith("/"):
-            files.add("".join(folders))
+            files.append("".join(folders))
     return files
 
 
-def test_the_tree_in_readme_is_the_package():
+def test_the_tree_is_the_package():
     package = ROOT / "roadseg"
-    there = {str(p.relative_to(package)) for p in package.rglob("*.py") if p.stem != "__init__"}
-    assert paths_in_tree(README) == there
+    files = [p.relative_to(package) for p in package.rglob("*") if p.is_file()]
+    there = {str(p) for p in files if p.name not in UNNAMED and "__pycache__" not in p.parts}
+    assert TEXT.count(TREE) == 1
+    assert sorted(paths(tree())) == sorted(there)
+
+
+def test_every_line_of_the_tree_says_what_it_is():
+    assert [line for line in tree() if len(line.split()) == 1] == []
+
+
+def test_the_tree_is_read_with_its_folders():
+    lines = ["  core/   pure", "    grid.py  pixels", "    city/ drawn", "      a.py", "  cli.py"]
+    assert paths(lines) == ["core/grid.py", "core/city/a.py", "cli.py"]
 
 
 @pytest.mark.parametrize("name", main.commands)
-def test_every_command_is_in_readme(name):
-    assert f"| `roadseg {name}` |" in README
+def test_every_command_is_in_a_document(name):
+    assert f"| `roadseg {name}` |" in TEXT
 
 
 @pytest.mark.parametrize("name", main.commands["config"].commands)
-def test_every_config_command_is_in_readme(name):
-    assert f"roadseg config {name}" in README
+def test_every_config_command_is_in_a_document(name):
+    assert f"roadseg config {name}" in TEXT
 
 
 @pytest.mark.parametrize("name", Config.model_fields)
-def test_every_section_of_the_config_is_in_readme(name):
-    assert f"| `{name}` |" in README
+def test_every_section_of_the_config_is_in_a_document(name):
+    assert f"| `{name}` |" in TEXT
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -83,4 +101,4 @@ def test_the_ready_config_of_the_demo_is_the_one_it_writes():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "scripts").iterdir()), ids=lambda p: p.name)
 def test_scripts_can_be_started(path):
-    assert os.access(path, os.X_OK) or path.name == SOURCED
+    assert os.access(path, os.X_OK) or path.name in NO_PROGRAMS

@@ -7,12 +7,12 @@ import osmnx
 import pytest
 from safetensors.torch import load_file
 
-from roadseg import pipeline, prediction, scenes
+from roadseg import pipeline, prediction, prediction_jobs, scenes
 from roadseg.config import load_config
 from roadseg.errors import DataError
 from roadseg.io.graphs import read_graph
 from roadseg.io.masks import read_mask
-from roadseg.stages import evaluate, graph, predict, prepare
+from roadseg.stages import evaluate, graph, prepare
 from roadseg.workspace import Workspace
 
 
@@ -27,14 +27,14 @@ def run(config_path, *assignments):
 
 
 def test_every_stage_runs_once_and_none_again(city):
-    assert run(city) == {"prepare", "split", "train", "predict", "graph", "evaluate"}
+    assert run(city) == {*pipeline.STAGES}
     assert run(city) == set()
 
 
 def test_a_changed_section_runs_its_stage_and_those_after_it(city):
     run(city)
-    assert run(city, "graph.min_spur_m=3") == {"graph", "evaluate"}
-    assert run(city, "graph.min_spur_m=3", "evaluate.snap_m=5") == {"evaluate"}
+    assert run(city, "graph.min_spur_m=3") == {"graph", "evaluate", "report"}
+    assert run(city, "graph.min_spur_m=3", "evaluate.snap_m=5") == {"evaluate", "report"}
 
 
 def outputs(folder):
@@ -80,14 +80,14 @@ def test_an_interrupted_run_goes_on_to_the_same_result(city, module, function, s
 
 
 def test_a_scene_that_cannot_be_predicted_is_left_out_and_told(city, monkeypatch):
-    fits = predict.scene_to_predict
+    fits = prediction_jobs.scene_to_predict
 
     def refuse_one(image, *values, **named):
         if image.stem == "city_0":
             raise DataError("not this one")
         return fits(image, *values, **named)
 
-    monkeypatch.setattr(predict, "scene_to_predict", refuse_one)
+    monkeypatch.setattr(prediction_jobs, "scene_to_predict", refuse_one)
     config = load_config(city, ["compute.on_error=skip", "predict.scenes=all"])
     summary = pipeline.run(config, Workspace(config.run), say=lambda *_: None)
     assert summary.failed == {"city_0": "not this one"}

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -10,10 +11,14 @@ from roadseg.commands.making import load, stage
 from roadseg.console import show
 from roadseg.options import CONFIG, JSON, SET
 
+_ALWAYS_JSON = click.option(
+    "--json", is_flag=True, expose_value=False, help="As it is without: one JSON object."
+)
+
 
 @click.command()
-@click.option("--images", multiple=True, required=True, help="Folder, file or glob; repeatable.")
-@click.option("--labels", multiple=True, required=True, help="Folder, file or glob; repeatable.")
+@click.option("--images", multiple=True, help="Folder, file or glob; repeatable. Else found here.")
+@click.option("--labels", multiple=True, help="Folder, file or glob; repeatable. Else found here.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -35,8 +40,12 @@ def init(
 ) -> None:
     """Look at images and road labels, write a config for them.
 
+    Without --images or --labels they are looked for in this folder and those in it.
+
     \b
-    Example: roadseg init --images images/ --labels roads/
+    Examples:
+      roadseg init
+      roadseg init --images images/ --labels roads/ --force
     """
     settings = importlib.import_module("roadseg.config").load_config(None, assignments)
     summary = stage("init").run(images, labels, output, settings=settings, force=force)
@@ -52,22 +61,32 @@ def config() -> None:
     """
 
 
+@dataclass(frozen=True)
+class _Checked:
+    usable: bool
+
+    def __str__(self) -> str:
+        return "every key and value of the config can be used"
+
+
 @config.command()
 @CONFIG
 @SET
-def check(config_path: Path | None, assignments: tuple[str, ...]) -> None:
+@JSON
+def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
     """Say whether the config can be used, without running anything.
 
     \b
     Example: roadseg config check --config roadseg.json
     """
     load(config_path, assignments)
-    click.echo("every key and value of the config can be used")
+    show(_Checked(usable=True), as_json=as_json)
 
 
 @config.command("show")
 @CONFIG
 @SET
+@_ALWAYS_JSON
 def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     """Print the config with every default filled in and every path made absolute.
 
@@ -80,6 +99,7 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
 
 
 @config.command()
+@_ALWAYS_JSON
 def schema() -> None:
     """Print the JSON Schema: every key with its default, unit and meaning.
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.making import load, stage, stage_command
+from roadseg.commands.making import call, load, stage, stage_command
 from roadseg.console import show
 from roadseg.options import CONFIG, FOLD, JSON, LAUNCHING, SET, together
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     *LAUNCHING,
 )
 def quantize(
-    config: "Config", workspace: "Workspace", *, force: bool, fold: int, kind: str
+    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, kind: str
 ) -> object:
     """Quantise the network of a fold to INT8; measure the loss.
 
@@ -39,7 +39,7 @@ def quantize(
       roadseg quantize --fold 0
       roadseg quantize --fold 0 --engine openvino
     """
-    return stage("quantize").run(config, workspace, fold=fold, engine=kind, force=force)
+    return call("quantize", do, config, workspace, fold=fold, engine=kind, force=force)
 
 
 @click.command()

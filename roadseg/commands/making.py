@@ -10,14 +10,34 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from roadseg.console import PARTLY, locked, show
-from roadseg.options import CONFIG, FORCE, JSON, RUN, SET, Command, Option, started, together
+from roadseg.options import (
+    CONFIG,
+    DRY_RUN,
+    FORCE,
+    JSON,
+    RUN,
+    SET,
+    Command,
+    Option,
+    started,
+    together,
+)
 
 if TYPE_CHECKING:
     from roadseg.settings import Config
 
 
-def stage_command(*options: Option) -> Callable[[Command], click.Command]:
-    """Make a command of a function that takes config, workspace and options, returns a summary."""
+_SAYING = (DRY_RUN, JSON)
+
+
+def stage_command(
+    *options: Option, needs_config: bool = True
+) -> Callable[[Command], click.Command]:
+    """Make a command of a function that takes config, workspace and options, returns a summary.
+
+    It is also told what to `do`: "run", or "plan" with --dry-run. A command that needs no config
+    takes the defaults where there is none.
+    """
 
     def decorate(function: Command) -> click.Command:
         @functools.wraps(function)
@@ -26,20 +46,25 @@ def stage_command(*options: Option) -> Callable[[Command], click.Command]:
             assignments: tuple[str, ...],
             run_folder: Path | None,
             *,
+            dry_run: bool,
             as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
         ) -> None:
-            assignments += started(values)
-            config = load(config_path, assignments, required=not values.get("images"))
+            assignments += started(values, start=not dry_run)
+            required = needs_config and not values.get("images")
+            config = load(config_path, assignments, required=required)
             folder = run_folder or config.run
             workspace = importlib.import_module("roadseg.workspace").Workspace(folder)
+            if dry_run:
+                show(function(config, workspace, do="plan", **values), as_json=as_json)
+                return
             with locked(folder, function.__name__, values):
-                summary = function(config, workspace, **values)
+                summary = function(config, workspace, do="run", **values)
             show(summary, as_json=as_json)
             if getattr(summary, "failed", None):
                 click.get_current_context().exit(PARTLY)
 
-        return click.command()(together(*options, CONFIG, SET, RUN, FORCE, JSON)(command))
+        return click.command()(together(*options, CONFIG, SET, RUN, FORCE, *_SAYING)(command))
 
     return decorate
 
@@ -51,6 +76,11 @@ def load(
     module = importlib.import_module("roadseg.config")
     path = module.find_config(config_path, required=required)
     return cast("Config", module.load_config(path, assignments))
+
+
+def call(name: str, do: str, *values: object, **options: object) -> object:
+    """Call a function of a stage: "run" or "plan", "run_images" or "plan_images"."""
+    return getattr(stage(name), do)(*values, **options)
 
 
 def stage(name: str) -> ModuleType:

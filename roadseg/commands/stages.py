@@ -1,4 +1,4 @@
-"""The commands of the stages: prepare, split, train, predict, graph, evaluate, and run for all."""
+"""The commands of the stages, from prepare to report, and run for all."""
 
 import importlib
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.making import stage, stage_command
+from roadseg.commands.making import call, stage_command
 from roadseg.console import say
 from roadseg.options import (
     DEVICES,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @stage_command(WORKERS, SCHEDULER, ON_ERROR)
-def prepare(config: "Config", workspace: "Workspace", *, force: bool) -> object:
+def prepare(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
     """Make masks, cut scenes into chips, deal them into folds.
 
     \b
@@ -35,21 +35,24 @@ def prepare(config: "Config", workspace: "Workspace", *, force: bool) -> object:
       roadseg prepare --set labels.buffer_m=3
       roadseg prepare --workers 8 --on-error skip
     """
-    return importlib.import_module("roadseg.pipeline").prepare(config, workspace, force=force)
+    pipeline = importlib.import_module("roadseg.pipeline")
+    if do == "plan":
+        return pipeline.plan_prepare(config, workspace, force=force)
+    return pipeline.prepare(config, workspace, force=force)
 
 
 @stage_command()
-def split(config: "Config", workspace: "Workspace", *, force: bool) -> object:
+def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
     """Deal the chips into folds again (prepare ends with this).
 
     \b
     Example: roadseg split --set split.method=random
     """
-    return stage("split").run(config, workspace, force=force)
+    return call("split", do, config, workspace, force=force)
 
 
 @stage_command(FOLD, *DEVICES, *LAUNCHING_SEVERAL)
-def train(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
+def train(config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int) -> object:
     """Train on all folds but one, and validate on that one.
 
     An interrupted training continues with the same command.
@@ -60,7 +63,7 @@ def train(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -
       roadseg train --fold 0 --ncores 16 --allocator auto
       roadseg train --fold 0 --processes 2
     """
-    return stage("train").run(config, workspace, fold=fold, force=force)
+    return call("train", do, config, workspace, fold=fold, force=force)
 
 
 @stage_command(
@@ -87,6 +90,7 @@ def predict(
     config: "Config",
     workspace: "Workspace",
     *,
+    do: str,
     force: bool,
     fold: int,
     checkpoints: tuple[Path, ...],
@@ -108,10 +112,11 @@ def predict(
     if not _all_or_none(images, checkpoints, output) or (mosaic and not images):
         msg = "IMAGES, --checkpoint and --output go together, --mosaic with them"
         raise click.UsageError(msg)
-    module = stage("predict")
     if output is None:
-        return module.run(config, workspace, fold=fold, force=force, shard=shard)
-    return module.run_images(
+        return call("predict", do, config, workspace, fold=fold, force=force, shard=shard)
+    return call(
+        "predict",
+        f"{do}_images",
         config,
         images,
         checkpoints=list(checkpoints),
@@ -127,6 +132,7 @@ def graph(
     config: "Config",
     workspace: "Workspace",
     *,
+    do: str,
     force: bool,
     output: Path | None,
     images: tuple[str, ...],
@@ -143,30 +149,45 @@ def graph(
     if not _all_or_none(images, output):
         msg = "IMAGES and --output go together"
         raise click.UsageError(msg)
-    module = stage("graph")
     if output is None:
-        return module.run(config, workspace, force=force)
-    return module.run_images(config, images, output=output)
+        return call("graph", do, config, workspace, force=force)
+    return call("graph", f"{do}_images", config, images, output=output)
 
 
 @stage_command()
-def evaluate(config: "Config", workspace: "Workspace", *, force: bool) -> object:
+def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
     """Measure pixels and graphs on the chips held out.
 
     \b
     Example: roadseg evaluate --json
     """
-    return stage("evaluate").run(config, workspace, force=force)
+    return call("evaluate", do, config, workspace, force=force)
+
+
+@stage_command(needs_config=False)
+def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+    """Show the run on one page for the browser: map, metrics, errors, curves, data.
+
+    The page is one file that needs no network. What the run lacks is left out.
+
+    \b
+    Examples:
+      roadseg report
+      roadseg report --run run --set report.max_mb=10
+    """
+    return call("report", do, config, workspace, force=force)
 
 
 @stage_command(FOLD, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
-def run(config: "Config", workspace: "Workspace", *, force: bool, fold: int) -> object:
+def run(config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int) -> object:
     """Run all stages in order, skipping what has not changed.
 
     \b
     Example: roadseg run --config roadseg.json
     """
     pipeline = importlib.import_module("roadseg.pipeline")
+    if do == "plan":
+        return pipeline.plan(config, workspace, fold=fold, force=force)
     return pipeline.run(config, workspace, fold=fold, force=force, say=say)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.making import stage, stage_command
+from roadseg.commands.making import call, stage_command
 from roadseg.options import SCHEDULER, WORKERS
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def tune(
     config: "Config",
     workspace: "Workspace",
     *,
+    do: str,
     force: bool,
     trials: int | None,
     write: Path | None,
@@ -47,4 +48,4 @@ def tune(
     if trials is not None:
         chosen = config.tune.model_copy(update={"trials": trials})
         config = config.model_copy(update={"tune": chosen})
-    return stage("tune").run(config, workspace, write=write, force=force)
+    return call("tune", do, config, workspace, write=write, force=force)

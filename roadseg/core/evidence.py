@@ -219,7 +219,7 @@ def _widths(at: Stations, is_road: Bools, origin: tuple[int, int]) -> NDArray[np
     taken = [
         _free_steps(start, side * step_m * at.sideways, is_road, most=most) for side in (1, -1)
     ]
-    return ((taken[0] + taken[1]) * step_m).astype(np.float32)
+    return np.asarray((taken[0] + taken[1]) * step_m, dtype=np.float32)
 
 
 def _free_steps(start: Floats, steps: Floats, is_road: Bools, *, most: int) -> Floats:

@@ -90,7 +90,7 @@ def read_chips(path: Path) -> ChipList:
             chips=tuple(chip_from_json(values) for values in found["chips"]),
             bins=SpeedBins(tuple(found["bins"]["edges"]), found["bins"]["unit"]),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{path}: not a list of chips ({error!r}); run `roadseg prepare` again"
         ) from error
@@ -100,13 +100,15 @@ def chip_from_json(values: dict[str, Any]) -> ChipRecord:
     """Make a record of what `dataclasses.asdict` and a JSON file made of it.
 
     Raises:
-        KeyError, TypeError: if a value is missing or is not what it should be.
+        KeyError, TypeError, ValueError: if a value is missing or is not what it should be.
     """
     corners = tuple((float(x), float(y)) for x, y in values["corners_m"])
     return ChipRecord(**{**values, "window": Window(*values["window"]), "corners_m": corners})
 
 
 def _scene(values: dict[str, Any]) -> SceneRecord:
+    if "/" in values["name"] or "\0" in values["name"]:
+        raise ValueError(f"{values['name']!r:.100} is no name of a scene, as it leads elsewhere")
     return SceneRecord(
         name=values["name"],
         image=Path(values["image"]),

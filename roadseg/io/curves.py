@@ -8,13 +8,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from roadseg.io.colours import BLUE, GREEN, GREY, ORANGE, PURPLE
 from roadseg.io.files import whole
 
 _DPI = 100
 _SIZE_PX = (1000, 900)
-# Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
-_BLUE, _ORANGE, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-_GREY = "#8C8C8C"
 
 
 def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epoch: int) -> None:
@@ -33,9 +31,9 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
     FigureCanvasAgg(figure)
     losses, scores = figure.subplots(2, 1, sharex=True)
     _add_lines(
-        losses, history, {"train_loss": (_BLUE, "training"), "val_loss": (_ORANGE, "validation")}
+        losses, history, {"train_loss": (BLUE, "training"), "val_loss": (ORANGE, "validation")}
     )
-    _add_lines(scores, history, {"val_iou": (_GREEN, "IoU"), "val_f1": (_PURPLE, "F1")})
+    _add_lines(scores, history, {"val_iou": (GREEN, "IoU"), "val_f1": (PURPLE, "F1")})
     losses.set_ylabel("loss")
     scores.set_ylabel("IoU and F1 of any road")
     scores.set_ylim(0, 1)
@@ -49,7 +47,7 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
         f"IoU {best['val_iou']:.3f}, F1 {best['val_f1']:.3f}"
     )
     for axis in (losses, scores):
-        axis.axvline(best_epoch, color=_GREY, linestyle=":", zorder=0)
+        axis.axvline(best_epoch, color=GREY, linestyle=":", zorder=0)
         axis.grid(visible=True, alpha=0.3)
     figure.subplots_adjust(left=0.09, right=0.92, top=0.95, bottom=0.07, hspace=0.1)
     with whole(path) as partial:
@@ -73,8 +71,8 @@ def _add_rates(axis: Any, history: Sequence[Mapping[str, float]]) -> None:  # no
     """Draw the learning rate thin, on a scale of its own at the right."""
     right = axis.twinx()
     epochs, rates = zip(*((row["epoch"], row["learning_rate"]) for row in history), strict=True)
-    right.plot(epochs, rates, color=_GREY, linewidth=0.8, marker=".", markersize=3)
+    right.plot(epochs, rates, color=GREY, linewidth=0.8, marker=".", markersize=3)
     right.set_ylim(0, 1.05 * max(rates))
-    right.set_ylabel("learning rate", color=_GREY)
+    right.set_ylabel("learning rate", color=GREY)
     right.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
-    right.tick_params(colors=_GREY)
+    right.tick_params(colors=GREY)

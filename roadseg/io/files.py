@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from roadseg.errors import OutputError, RoadsegError
 
@@ -14,6 +15,8 @@ MASK_SUFFIXES = (  # of rasters in which a pixel says whether there is a road
 )
 
 _PARTIAL = ".partial-"  # begins the names of files that are being written
+_BESIDE = ("", "-journal", "-wal", "-shm")  # ends of the names of what SQLite writes together
+_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # where a folder cannot be
 _ENOUGH_BYTES = 2**20  # free on a disk that is not full
 
 
@@ -23,7 +26,7 @@ def whole(path: Path) -> Iterator[Path]:
 
     The partial name keeps the suffix, because some writers choose the format by it. Whatever
     goes wrong inside the block, nothing stays behind under either name; what a killed process
-    left under the partial name is overwritten by the next one.
+    left under the partial name is removed first, as some writers would add to it.
 
     Raises:
         OutputError: if the file cannot be written (a full disk, a read-only folder).
@@ -31,37 +34,57 @@ def whole(path: Path) -> Iterator[Path]:
     partial = path.with_name(f"{_PARTIAL}{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove(partial)
         yield partial
-        partial.replace(path)
+        put(partial, path)
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
-            partial.unlink()
+            _remove(partial)
 
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Give a folder to write to; put it in the place of `folder` when the block ends well.
 
+    A process that is killed between the two leaves no folder, but never half of one.
+
     Raises:
         OutputError: if it cannot be written (a full disk, a read-only folder).
     """
     partial = folder.with_name(f"{_PARTIAL}{folder.name}")
+    former = folder.with_name(f"{_PARTIAL}former-{folder.name}")
     try:
-        shutil.rmtree(partial, ignore_errors=True)
+        for stale in (partial, former):
+            shutil.rmtree(stale, ignore_errors=True)
         partial.mkdir(parents=True)
         yield partial
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        for written in partial.rglob("*"):
+            _sync(written)
+        if folder.exists():
+            folder.rename(former)
+        put(partial, folder)
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        for stale in (partial, former):
+            shutil.rmtree(stale, ignore_errors=True)
+
+
+def put(partial: Path, path: Path) -> None:
+    """Give what was written its final name once the disk holds it, so that no outage halves it.
+
+    Raises:
+        OSError: if it cannot be kept.
+    """
+    _sync(partial)
+    partial.replace(path)
+    _sync(path.parent)
 
 
 def remove_partial(folder: Path) -> None:
@@ -70,16 +93,47 @@ def remove_partial(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _remove(partial: Path) -> None:
+    for end in _BESIDE:
+        partial.with_name(f"{partial.name}{end}").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on the disk; some file systems do that for files only."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if not (path.is_dir() and error.errno in _NOT_SYNCED):
+            raise
+    finally:
+        os.close(opened)
+
+
 def is_virtual(path: Path) -> bool:
     """Say whether a path is one of GDAL's into an archive or the network (`/vsizip/...`)."""
     return str(path).startswith("/vsi")
 
 
 def write_error(path: Path, reason: str) -> OSError:
-    """Return the error of a file that could not be written: what its folder lacks, or a reason."""
+    """Return the error of a file that could not be written: what its folder lacks, or a reason.
+
+    A library says in words of its own what failed; whether it was for want of room, as on a disk
+    with a quota, is seen by writing there.
+    """
     folder = path.parent
     if folder.is_dir() and not os.access(folder, os.W_OK):
         return OSError(errno.EACCES, os.strerror(errno.EACCES))
     if folder.is_dir() and shutil.disk_usage(folder).free < _ENOUGH_BYTES:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return OSError(errno.EIO, reason)
+    return _refusal(folder) or OSError(errno.EIO, f"{' '.join(reason.split()):.200}")
+
+
+def _refusal(folder: Path) -> OSError | None:
+    """Return what the system says to a file of some size in a folder; None if it takes it."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ENOUGH_BYTES))
+    except OSError as error:
+        return error
+    return None

@@ -133,7 +133,7 @@ def _json_entries(path: Path) -> Iterator[_Entry]:
     expected = "expected a JSON object with the fold of each name, such as a folds.json"
     try:
         pairs = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=tuple)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: not a readable JSON file ({error}); {expected}") from error
     if not isinstance(pairs, tuple):
         raise DataError(f"{path}: holds no object; {expected}")

@@ -1,6 +1,5 @@
 """GeoParquet files; they need pyarrow, which is not installed with roadseg itself."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from roadseg.errors import DataError
 from roadseg.io.files import is_virtual
+from roadseg.io.records import parse_json
 from roadseg.io.vectors import Choose, VectorFile
 
 SUFFIXES = (".parquet", ".geoparquet")
@@ -43,7 +43,7 @@ def read_geoparquet(path: Path, choose: Choose) -> VectorFile:
         raise
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise DataError(
             f"{path}: not a readable GeoParquet file ({reason}); get it again"
@@ -62,7 +62,7 @@ def _geometry_columns(path: Path, metadata: dict[bytes, bytes]) -> tuple[str, se
     """Return the column of geometries that counts, and all that are no attributes."""
     if b"geo" not in metadata:
         raise DataError(f"{path}: has no geometry, expected GeoParquet with road lines")
-    geo: dict[str, Any] = json.loads(metadata[b"geo"])
+    geo: dict[str, Any] = parse_json(metadata[b"geo"].decode())
     covering = {
         paths["xmin"][0]
         for column in geo["columns"].values()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import ParseError
+from xml.parsers.expat import ExpatError
 
 import networkx as nx
 import numpy as np
@@ -20,6 +21,7 @@ from roadseg.core.grid import DEGREES, LOCAL_CRS, transformer, utm_epsg
 from roadseg.core.roads import reproject
 from roadseg.core.speeds import KPH_PER_MPH
 from roadseg.errors import DataError
+from roadseg.io.xml_text import check_xml
 
 _SPEEDS = {  # names of an attribute for speed, and km/h in one of it
     "speed_kph": 1.0,
@@ -81,8 +83,10 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
 
 def _read(path: Path) -> Network:
     try:
+        with path.open("rb") as file:
+            check_xml(file)
         return nx.read_graphml(path, force_multigraph=True)
-    except (OSError, ParseError, NetworkXError, KeyError, ValueError, UnicodeError) as error:
+    except (OSError, ExpatError, ParseError, NetworkXError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(
             f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "

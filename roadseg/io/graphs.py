@@ -4,6 +4,7 @@ import errno
 import importlib.util
 import os
 import sqlite3
+import warnings
 from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
@@ -185,7 +186,9 @@ _SUBMISSION = "csv"
 
 def _write(path: Path, table: pd.DataFrame, geometry_type: str | None, **options: Any) -> None:  # noqa: ANN401 - as pyogrio takes them
     try:
-        pyogrio.write_dataframe(table, path, geometry_type=geometry_type, **options)
+        with warnings.catch_warnings():  # of files cut short, which the error or the end tells
+            warnings.simplefilter("ignore", RuntimeWarning)
+            pyogrio.write_dataframe(table, path, geometry_type=geometry_type, **options)
     except (DataSourceError, DataLayerError, FeatureError) as error:
         raise write_error(path, str(error)) from error  # `whole` adds the final name
 

@@ -11,6 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+if sys.platform == "linux":
+    import resource
+
 _ROOT = Path("/")
 # what a library is called here, and how its file begins; the first that is found counts
 _LIBRARIES = {
@@ -176,6 +179,17 @@ def _memory_bytes(root: Path) -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf, macOS other names
         return None
+
+
+def peak_memory_mb() -> float | None:
+    """Return the most memory that this process, or one that it started, has had so far, MB.
+
+    None where the system does not tell.
+    """
+    if sys.platform != "linux":
+        return None
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return round(max(usage.ru_maxrss for usage in usages) * 1024 / 1e6)
 
 
 def _libraries(root: Path) -> dict[str, Path]:

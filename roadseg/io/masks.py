@@ -16,6 +16,7 @@ from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.files import whole
 from roadseg.io.gdal import area, new_profile, open_new, open_raster, require_whole
+from roadseg.io.records import parse_json
 
 CONTENT_TAG = "ROADSEG_CONTENT"
 SPEED_BINS = "speed bins"  # its value for masks made by write_mask
@@ -113,7 +114,7 @@ def bins_of(tags: Mapping[str, str]) -> SpeedBins | None:
     if _BINS_TAG not in tags:
         return None
     try:
-        values = json.loads(tags[_BINS_TAG])
+        values = parse_json(tags[_BINS_TAG])
         unit = next(unit for unit in get_args(BinUnit) if unit == values["unit"])
         return SpeedBins(tuple(float(edge) for edge in values["edges"]), unit)
     except (ValueError, LookupError, TypeError, StopIteration) as error:

@@ -16,6 +16,7 @@ from roadseg.errors import DataError
 from roadseg.io.files import is_virtual, whole
 from roadseg.io.gdal import open_raster, require_whole
 from roadseg.io.georeference import place_of
+from roadseg.io.progress import counted
 from roadseg.io.records import file_facts, key_of
 
 _OFF_PX = 0.01  # that the corners of a tile may lie off the pixels of the first
@@ -85,15 +86,22 @@ def write_mosaic(path: Path, images: Sequence[Path], *, crs: CRS | None = None) 
         DataError: if there is no image, or one cannot be read or does not fit the first.
         OutputError: if the file cannot be written.
     """
-    if not images:
-        raise DataError(f"{path}: no images to make a mosaic of, expected at least one")
-    tiles = [_read_tile(image, crs) for image in images]
-    for tile in tiles:
-        _require_alike(tile, tiles[0])
-    text = tostring(_vrt(path, tiles), encoding="utf-8")
+    text = mosaic_text(path, images, crs=crs)
     if not path.is_file() or path.read_bytes() != text:
         with whole(path) as partial:
             partial.write_bytes(text)
+
+
+def mosaic_text(path: Path, images: Sequence[Path], *, crs: CRS | None = None) -> bytes:
+    """Return what `write_mosaic` writes; it takes and raises the same."""
+    if not images:
+        raise DataError(f"{path}: no images to make a mosaic of, expected at least one")
+    shown = counted(images, "look at", total=len(images), unit="tiles")
+    tiles = [_read_tile(image, crs) for image in shown]
+    for tile in tiles:
+        _require_alike(tile, tiles[0])
+    text: bytes = tostring(_vrt(path, tiles), encoding="utf-8")
+    return text
 
 
 def _read_tile(image: Path, crs: CRS | None) -> _Tile:

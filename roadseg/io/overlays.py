@@ -1,6 +1,5 @@
 """Overlays: small pictures of a scene with its labels drawn over it."""
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -9,11 +8,12 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from scipy import ndimage
 
+from roadseg.core.cartography import bar_text, scale_bar_m
 from roadseg.core.masks import BACKGROUND, IGNORE
 from roadseg.core.windows import Window
+from roadseg.io.colours import Rgb
 
 Bytes = NDArray[np.uint8]
-Rgb = tuple[int, int, int]
 
 _BANDS = 3
 _SOFT = 2  # drawn so many times larger, then reduced, for smooth lines
@@ -21,25 +21,6 @@ _STRENGTH = 0.5  # of the colour of a road over the image
 _HATCH_PX = 8
 _BAR = 0.3  # of the width of a picture, at most, for the scale bar
 _WHITE, _BLACK, _DARK, _PALE = (255, 255, 255), (0, 0, 0), (70, 70, 70), (150, 150, 150)
-# From slow to fast ever darker, so that the order is seen even where hues cannot be told apart.
-_RAMP = np.array(
-    [
-        (255, 247, 150),
-        (255, 200, 60),
-        (252, 140, 50),
-        (230, 70, 90),
-        (180, 45, 160),
-        (105, 40, 190),
-    ],
-    dtype=np.float32,
-)
-
-
-def speed_colours(count: int) -> list[Rgb]:
-    """Return colours of speed bins, from slow to fast: a ramp that ever darkens."""
-    places = np.linspace(0, len(_RAMP) - 1, max(count, 2))[:count]
-    bands = [np.interp(places, np.arange(len(_RAMP)), band).round() for band in _RAMP.T]
-    return [(int(red), int(green), int(blue)) for red, green, blue in zip(*bands, strict=True)]
 
 
 def draw_labels(
@@ -149,13 +130,18 @@ def _line(area: Image.Image, width: int) -> Image.Image:
 
 def _draw_scale_bar(picture: Image.Image, width_m: float) -> None:
     """Draw a bar of 1, 2 or 5 times a power of ten metres into the lower left corner."""
-    most_m = width_m * _BAR
-    power = 10.0 ** math.floor(math.log10(most_m))
-    length_m = max(power * digit for digit in (1, 2, 5) if power * digit <= most_m)
+    length_m = scale_bar_m(width_m * _BAR)
     right = 7 + round(length_m / width_m * picture.width)
     pen = ImageDraw.Draw(picture)
     bottom = picture.height - 8
     pen.rectangle((7, bottom - 4, right + 1, bottom + 1), _BLACK)
     pen.rectangle((8, bottom - 3, right, bottom), _WHITE)
-    text = f"{length_m:g} m"
-    pen.text((8, bottom - 7), text, _WHITE, font(14), "ls", stroke_width=2, stroke_fill=_BLACK)
+    pen.text(
+        (8, bottom - 7),
+        bar_text(length_m),
+        _WHITE,
+        font(14),
+        "ls",
+        stroke_width=2,
+        stroke_fill=_BLACK,
+    )

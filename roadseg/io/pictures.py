@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 import shapely
-from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import BoundaryNorm, Colormap
+from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.grid import Grid
 from roadseg.core.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
+from roadseg.io.colours import speed_colours
 from roadseg.io.files import whole
 from roadseg.io.probabilities import Probability
 
@@ -65,16 +65,17 @@ def draw_comparison(
         figure.savefig(partial)
 
 
-def _speed_colours(bins: SpeedBins) -> tuple[Colormap, BoundaryNorm]:
+def _speed_colours(bins: SpeedBins) -> tuple[ListedColormap, BoundaryNorm]:
     """Return a colour for each number of a speed bin."""
     limits = np.arange(bins.count + 1) + 0.5
-    return colormaps["plasma"].resampled(bins.count), BoundaryNorm(limits, bins.count)
+    colours = ListedColormap(np.array(speed_colours(bins.count)) / 255)
+    return colours, BoundaryNorm(limits, bins.count)
 
 
 def _add_roads(axis: Any, grid: Grid, graph: RoadGraph, bins: SpeedBins) -> None:  # noqa: ANN401 - matplotlib's
     colours, norm = _speed_colours(bins)
     paths = [grid.from_metric(shapely.get_coordinates(line))[:, ::-1] for line in graph.lines]
-    axis.add_collection(LineCollection(paths, linewidths=7, colors="white", capstyle="round"))
+    axis.add_collection(LineCollection(paths, linewidths=6, colors="black", capstyle="round"))
     drawn = LineCollection(paths, linewidths=4, cmap=colours, norm=norm, capstyle="round")
     drawn.set_array(bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH))
     axis.add_collection(drawn)

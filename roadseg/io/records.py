@@ -4,14 +4,19 @@ import hashlib
 import json
 import platform
 import time
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from roadseg.errors import DataError, MissingInputError
 from roadseg.io.files import is_virtual, whole
+from roadseg.io.machine import peak_memory_mb
 
+_LARGEST_BYTES = 2**30  # of a record; that of 100,000 chips has 50 MB
 _VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "geopandas", "numpy")
 
 
@@ -25,14 +30,32 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
     """Read a record.
 
     Raises:
-        DataError: if the file does not hold JSON.
+        DataError: if the file does not hold JSON, or more or deeper than any record.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path)
     except (OSError, ValueError) as error:
         raise DataError(
             f"{path}: not a readable JSON file ({error}); delete it and run its stage again"
         ) from error
+
+
+def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # noqa: ANN401 - any JSON value
+    """Return what a JSON file or text says; no more than 200 levels of it.
+
+    Args:
+        source: a file in UTF-8, with or without a byte order mark, or the text itself.
+        largest: bytes that a file may have.
+
+    Raises:
+        ValueError: if it is no JSON, too deep or too large.
+        OSError: if the file cannot be read.
+    """
+    if isinstance(source, str):
+        return from_json(source)
+    if (size := source.stat().st_size) > largest:
+        raise ValueError(f"{size} bytes, expected at most {largest}")
+    return from_json(source.read_bytes().removeprefix(BOM_UTF8))
 
 
 def key_of(settings: Mapping[str, Any], inputs: Iterable[str]) -> str:
@@ -70,7 +93,7 @@ class StageRecord:
     def summary(self) -> dict[str, Any] | None:
         """Return the summary of an earlier run with this key that reached its end, else None."""
         found = self._found()
-        return found["summary"] if found.get("state") == "done" else None
+        return found.get("summary") if found.get("state") == "done" else None
 
     def begin(self) -> None:
         """Note that the stage starts, so that outputs from here on are not taken for finished."""
@@ -97,6 +120,7 @@ class StageRecord:
                 "settings": self.settings,
                 "versions": versions(),
                 "seconds": seconds,
+                "peak_mb": peak_memory_mb(),
                 "summary": summary,
             },
         )
@@ -130,8 +154,10 @@ def _file_fact(path: Path) -> str:
 
 
 def _finished(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = read_json(path)
-    if found.get("state") != "done":
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: no record of a stage; delete it and run its stage again")
+    if found.get("state") != "done" or not isinstance(found.get("summary"), dict):
         raise MissingInputError(
             f"{path}: {path.stem} was interrupted; run `roadseg {path.stem}` again first"
         )

@@ -11,8 +11,9 @@ from roadseg.core.shifts import WORTH_M, Shift, directions
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
 from roadseg.errors import OutputError
+from roadseg.io.colours import Rgb, speed_colours
 from roadseg.io.files import whole
-from roadseg.io.overlays import Bytes, Rgb, draw_labels, draw_outlines, font, hatch, speed_colours
+from roadseg.io.overlays import Bytes, draw_labels, draw_outlines, font, hatch
 
 _COLUMNS, _ROWS = 3, 2
 _SCENE_PX, _CLOSE_PX, _GAP_PX = 420, 206, 8  # sides of the pictures of an example, and between

@@ -14,6 +14,7 @@ import numpy as np
 from roadseg.core.grid import Grid
 from roadseg.core.windows import Rows
 from roadseg.errors import OutputError
+from roadseg.io.files import put
 
 STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
 
@@ -124,7 +125,7 @@ class Strips:
         try:
             for rows in self._all():
                 header = _HEADER.format(samples=self.width, lines=len(rows), bands=self.bands + 1)
-                self._path(rows).with_suffix(".hdr").write_text(header)
+                self._path(rows).with_suffix(".hdr").write_text(header, encoding="ascii")
             path.write_text(self._vrt(grid, names, tags), encoding="utf-8")
             yield path, draft
         finally:
@@ -240,7 +241,7 @@ class _OpenStrip:
             self._file.close()
             if self._has_gaps:
                 self._path.with_suffix(_GAPS).touch()
-            self._partial.replace(self._path)
+            put(self._partial, self._path)
 
 
 def _write_all(file: BinaryIO, data: memoryview) -> None:

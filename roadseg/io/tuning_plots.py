@@ -8,15 +8,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from roadseg.core.tuning import Parameter
+from roadseg.io.colours import BLUE, GREY, ORANGE
 from roadseg.io.files import whole
 
 _DPI = 100
 _SIZE_PX = (1300, 800)
 _COLUMNS = 3
-# Source: Okabe and Ito (2008), colours that all colour-blind people tell apart; besides, the
-# marks differ in shape.
-_BLUE, _ORANGE = "#0072B2", "#D55E00"
-_GREY = "#8C8C8C"
 
 
 def write_tuning_plot(
@@ -68,14 +65,12 @@ def _add_trials(
     """Draw all trials as dots, and the first and the best one larger."""
     name, first = parameter.name, tried[0]
     values, scores = [row[name] for row in tried], [row["apls"] for row in tried]
-    panel.axhline(first["apls"], color=_GREY, linestyle=":", zorder=0)
-    panel.scatter(values, scores, s=25, color=_GREY, alpha=0.7, label="trial", zorder=1)
+    panel.axhline(first["apls"], color=GREY, linestyle=":", zorder=0)
+    panel.scatter(values, scores, s=25, color=GREY, alpha=0.7, label="trial", zorder=1)
     panel.scatter(
-        first[name], first["apls"], s=90, color=_BLUE, marker="s", label="settings given", zorder=2
+        first[name], first["apls"], s=90, color=BLUE, marker="s", label="settings given", zorder=2
     )
-    panel.scatter(
-        best[name], best["apls"], s=220, color=_ORANGE, marker="*", label="best", zorder=3
-    )
+    panel.scatter(best[name], best["apls"], s=220, color=ORANGE, marker="*", label="best", zorder=3)
     panel.set_xlabel(f"graph.{name}")
     margin = 0.04 * (parameter.high - parameter.low)
     low, high = min(parameter.low, *values), max(parameter.high, *values)

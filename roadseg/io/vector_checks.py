@@ -4,11 +4,13 @@ import gzip
 import itertools
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
 from roadseg.errors import DataError
+from roadseg.io import xml_text
 
 _HEAD_BYTES = 65536  # of a GeoJSON file, before its features
 _TAIL_BYTES = 4096  # of it, after them
@@ -47,9 +49,23 @@ def check_xml(path: Path) -> None:
     """
     try:
         with _opened(path) as file:
-            expat.ParserCreate().ParseFile(file)
-    except expat.ExpatError as error:
+            xml_text.check_xml(file)
+    except (expat.ExpatError, ValueError) as error:
         raise DataError(f"{path}: damaged or cut short ({error}); get it again") from error
+
+
+def check_xml_start(path: Path) -> None:
+    """Refuse XML that begins with a document type; what else is wrong, OGR says.
+
+    Raises:
+        DataError: if so.
+        OSError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file, suppress(expat.ExpatError):
+            xml_text.check_xml(file, only_start=True)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
 
 
 def geojson_crs(path: Path) -> str | None:
@@ -61,8 +77,7 @@ def geojson_crs(path: Path) -> str | None:
     head, tail = _ends(path)
     for text in (head.partition('"features"')[0], tail.rpartition("]")[2]):
         if key := re.search(r'"crs"\s*:\s*', text):
-            member, _ = json.JSONDecoder().raw_decode(text, key.end())
-            return _crs_name(member)
+            return _crs_name(_member(text, key.end()))
     return None
 
 
@@ -87,6 +102,13 @@ def _ends(path: Path) -> tuple[str, str]:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             tail = file.read()
     return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
+
+
+def _member(text: str, start: int) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[0]
+    except RecursionError as error:
+        raise ValueError("its crs is nested too deep") from error
 
 
 def _crs_name(member: Any) -> str | None:  # noqa: ANN401 - any JSON value

@@ -18,7 +18,13 @@ from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.errors import DataError
 from roadseg.io.files import is_virtual
-from roadseg.io.vector_checks import check_shapefile, check_xml, geojson_crs, sequence_length
+from roadseg.io.vector_checks import (
+    check_shapefile,
+    check_xml,
+    check_xml_start,
+    geojson_crs,
+    sequence_length,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +53,7 @@ _ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # OGR drivers
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
+_XML = (".gml", ".gpx", ".kml", ".osm")
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
 _NO_FORMAT = "not recognized as being in a supported file format"
@@ -120,6 +127,8 @@ def _gdal_name(path: Path) -> str:
             raise DataError(f"{path}: a folder, expected a vector file with road lines")
         if suffix == ".shp":
             check_shapefile(path)
+        if suffix in _XML:
+            check_xml_start(path)
         if suffix == ".zip" and not path.stem.lower().endswith((".shp", ".gdb")):
             return f"/vsizip/{path.absolute()}/{_member(path)}"
         return f"/vsigzip/{path.absolute()}" if suffix == ".gz" else str(path)

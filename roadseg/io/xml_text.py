@@ -1,9 +1,14 @@
-"""XmlText: values as text in XML."""
+"""XmlText: values as text in XML, and bounds for XML from elsewhere."""
 
 import re
+from typing import BinaryIO, NoReturn
+from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LARGEST_BYTES = 2**32
+_DEEPEST = 100  # elements in each other; road files have fewer than ten
+_CHUNK_BYTES = 2**16
 _QUOTES = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
 
@@ -13,3 +18,52 @@ def xml_text(value: object) -> str:
     Characters that XML cannot hold, such as those of control, are left out.
     """
     return escape(_FORBIDDEN.sub("", str(value)), _QUOTES)
+
+
+def check_xml(file: BinaryIO, *, only_start: bool = False) -> None:
+    """Refuse XML that is not well-formed, or is made to exhaust its reader.
+
+    A document type is refused as well: it can hold entities that grow, or that name other files,
+    and no format of roads needs one.
+
+    Args:
+        file: the XML, from its start.
+        only_start: look no further than to the first element, before which a document type is.
+
+    Raises:
+        ValueError: if it has a document type, or more bytes or levels than any road file.
+        ExpatError: if it is not well-formed.
+    """
+    bounds = _Bounds()
+    left = _LARGEST_BYTES
+    while chunk := file.read(_CHUNK_BYTES):
+        bounds.parser.Parse(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise ValueError(f"more than {_LARGEST_BYTES} bytes of XML")
+        if only_start and bounds.depth:
+            return
+    bounds.parser.Parse(b"", True)  # noqa: FBT003 - expat takes it by place
+
+
+class _Bounds:
+    """A parser that knows how deep it is, and goes no further than it should."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.parser = expat.ParserCreate()
+        self.parser.StartElementHandler = self._down
+        self.parser.EndElementHandler = self._up
+        self.parser.StartDoctypeDeclHandler = _refuse_type
+
+    def _down(self, _name: str, _attributes: dict[str, str]) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise ValueError(f"XML nested more than {_DEEPEST} deep")
+
+    def _up(self, _name: str) -> None:
+        self.depth -= 1
+
+
+def _refuse_type(*_: object) -> NoReturn:
+    raise ValueError("XML with a document type (DTD), which can hold harmful entities; remove it")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from roadseg.core.masks import IGNORE
 from roadseg.core.scaling import Scaling
+from roadseg.io.progress import counted
 from roadseg.learn.checkpoints import Checkpoint
 from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel
@@ -164,7 +165,7 @@ def rates(
         device: to wait for at the end of each.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
-    for number in range(rounds + 1):
+    for number in counted(range(rounds + 1), "measure", total=rounds + 1, unit="rounds"):
         for name, work in works.items():
             begun = time.perf_counter()
             work()

@@ -14,7 +14,7 @@ from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
 from roadseg.errors import CheckpointError
 from roadseg.io.files import whole
-from roadseg.io.records import write_json
+from roadseg.io.records import parse_json, write_json
 from roadseg.learn.models import build_model
 
 _FORMAT = 3
@@ -115,8 +115,8 @@ def read_facts(folder: Path, which: str) -> Facts:
         )
     try:
         with safe_open(path, "pt") as file:
-            facts: Facts = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
+            facts: Facts = dict(parse_json((file.metadata() or {}).get(_METADATA, "{}")))
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise CheckpointError(
             f"{path}: damaged or not a safetensors file ({error}); train again or restore it"
         ) from error

@@ -1,10 +1,11 @@
 """Epochs: steps, validation, and what is kept, over and over until the training ends."""
 
+import itertools
 import logging
 import math
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
-from tqdm import tqdm
 
 from roadseg.errors import RoadsegError
 from roadseg.io.curves import write_curves
+from roadseg.io.progress import counted
 from roadseg.io.records import versions
 from roadseg.learn.checkpoints import MODEL, Facts, named, save_checkpoint
 from roadseg.learn.distributed import Parallel
@@ -91,9 +92,12 @@ class Epochs:
     def run(self) -> list[Row]:
         """Train until the last epoch, or until asked to stop; then keep `last` and leave."""
         history = self.progress.history
+        begun = len(history)
+        left = takewhile(lambda _: not has_ended(history, self.recipe), itertools.count(begun + 1))
+        total = self.recipe.epochs
         try:
-            while not has_ended(history, self.recipe):
-                self._epoch(len(history) + 1)
+            for number in counted(left, "train", total=total, unit="epochs", done=begun):
+                self._epoch(number)
         except _AskedToStopError:
             self._save_last()
             _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
@@ -126,7 +130,8 @@ class Epochs:
         """Take those steps of an epoch that are still to be taken."""
         progress = self.progress
         steps = self.batches.epoch(epoch, after=progress.step)
-        for batches in self._shown(steps, epoch):
+        total, name = self.batches.steps, f"epoch {epoch}"
+        for batches in counted(steps, name, total=total, unit="steps", done=progress.step):
             number = (epoch - 1) * self.batches.steps + progress.step + 1
             seed_step(self.recipe.seed, number, self.parallel.rank)
             progress.loss += self.learner.step(batches, number=number, rate=self._rate(number))
@@ -152,7 +157,7 @@ class Epochs:
 
         scores = validate(
             self.learner,
-            self.covers,
+            counted(self.covers, "validate", total=len(self.covers), unit="batches"),
             weights=self.recipe.loss,
             centrelines=self.recipe.best_by == "cldice",
             parallel=self.parallel,
@@ -235,17 +240,6 @@ class Epochs:
 
     def _windows(self, steps: int) -> int:
         return steps * self.batches.windows_per_step
-
-    def _shown(self, steps: Iterable[Sequence[Batch]], epoch: int) -> Iterable[Sequence[Batch]]:
-        return tqdm(
-            steps,
-            f"epoch {epoch}",
-            total=self.batches.steps,
-            initial=self.progress.step,
-            unit="step",
-            leave=False,
-            disable=None if self.parallel.first else True,
-        )
 
 
 def seed_step(seed: int, number: int, rank: int) -> None:

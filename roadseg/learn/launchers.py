@@ -68,10 +68,11 @@ class Command:
         return shlex.join([*bind, "env", *variables, *self.words])
 
 
-def launch(wish: Launch, arguments: Sequence[str]) -> None:
+def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> None:
     """Start `roadseg` with these arguments as wished, and end as it ends; never return then.
 
-    Return if nothing is wished, or if this process was started by a launcher.
+    Return if nothing is wished, if this process was started by a launcher, or, without `start`,
+    once it is clear that it could be started.
 
     Raises:
         ConfigError: if the wish contradicts itself, or asks for more than the machine has.
@@ -83,6 +84,8 @@ def launch(wish: Launch, arguments: Sequence[str]) -> None:
     machine = read_machine()
     command = plan(wish, machine, arguments, environment=os.environ)
     _check_runs_here(launcher)
+    if not start:
+        return
     if machine.unbound and (wish.nodes or len(machine.nodes) > 1):
         _log.info("memory is not bound to NUMA nodes: %s", machine.unbound)
     _log.info("launching: %s", command)

@@ -82,14 +82,15 @@ def reporting() -> Iterator[None]:
         raise
     finally:
         with suppress(FileNotFoundError):  # nobody watches any more
-            status.write_text(str(code if isinstance(code, int) else int(code is not None)))
+            ended_with = code if isinstance(code, int) else int(code is not None)
+            status.write_text(str(ended_with), encoding="ascii")
 
 
 def _pass_signals_on(folder: Path) -> None:
     """Pass signals on to the processes that report in a folder, those to come included."""
 
     def pass_on(number: int, _: object) -> None:
-        (folder / _SIGNAL).write_text(str(number))
+        (folder / _SIGNAL).write_text(str(number), encoding="ascii")
         _send(folder, number)
 
     for name in _SIGNALS:
@@ -107,7 +108,7 @@ def _send(folder: Path, number: int) -> None:
 
 def _received(folder: Path) -> int | None:
     file = folder / _SIGNAL
-    return int(file.read_text()) if file.exists() else None
+    return int(file.read_text(encoding="ascii")) if file.exists() else None
 
 
 def _end_if_told(folder: Path) -> None:
@@ -120,5 +121,5 @@ def _end_if_told(folder: Path) -> None:
 def _reports(folder: Path) -> dict[int, int | None]:
     """Return exit codes of the processes that report in a folder, the first to end first."""
     files = sorted(folder.glob(f"*{_END}"), key=lambda file: file.stat().st_mtime_ns)
-    codes = {int(file.stem): file.read_text() for file in files}
+    codes = {int(file.stem): file.read_text(encoding="ascii") for file in files}
     return {process: int(code) if code else None for process, code in codes.items()}

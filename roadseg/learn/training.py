@@ -85,19 +85,16 @@ def train(
         DataError: if a chip cannot be read, or no validation pixel has data.
         RoadsegError: if the loss is no longer a number.
     """
-    check_window(recipe.window_px)
     if tensorboard:
         require_tensorboard()
-    settings = {
-        **facts,
-        **_settings(recipe, _shared_scaling([*training, *validation]), bins),
-        "sharing": asdict(sharing),
-        "training_chips": _digest(training),
-        "validation_chips": _digest(validation),
-        "precision": device.precision,
-        "backend": device.backend,
-        "processes": parallel.size,
+    same: dict[str, Any] = {
+        "recipe": recipe,
+        "facts": facts,
+        "bins": bins,
+        "device": device,
+        "sharing": sharing,
     }
+    settings = settings_of(training, validation, **same) | {"processes": parallel.size}
     last = None if anew else read_last(folder, settings)
     parallel.wait()  # until all have read it
 
@@ -144,6 +141,34 @@ def train(
                 board=board,
                 stop=stop,
             ).run()
+
+
+def settings_of(
+    training: Sequence[Chip],
+    validation: Sequence[Chip],
+    *,
+    recipe: Recipe,
+    facts: Mapping[str, Any],
+    bins: SpeedBins,
+    device: Device,
+    sharing: Sharing,
+) -> Facts:
+    """Return what has to stay as it is for a training to go on, but for the processes; see `train`.
+
+    Raises:
+        ConfigError: if the settings do not go together.
+        DataError: if the chips are not scaled alike.
+    """
+    check_window(recipe.window_px)
+    return {
+        **facts,
+        **_settings(recipe, _shared_scaling([*training, *validation]), bins),
+        "sharing": asdict(sharing),
+        "training_chips": _digest(training),
+        "validation_chips": _digest(validation),
+        "precision": device.precision,
+        "backend": device.backend,
+    }
 
 
 def _settings(recipe: Recipe, scaling: Scaling, bins: SpeedBins) -> Facts:

@@ -17,6 +17,7 @@ from roadseg.core.grid import DEGREES, Grid
 from roadseg.core.roads import reproject
 from roadseg.io.files import whole
 from roadseg.io.gdal import new_profile, open_new
+from roadseg.io.progress import counted
 
 _CRS = CRS.from_epsg(32611)
 _ORIGIN_M = (660_000.0, 4_000_000.0)  # where the city lies in UTM zone 11
@@ -63,7 +64,7 @@ def run(folder: Path) -> DemoSummary:
     """Draw the scenes that are not there yet, their roads, and the config for them."""
     streets = draw_streets(extent_m=(_COLUMNS * _STEP_M + 20, _ROWS * _STEP_M + 20), seed=_SEED)
     places = [(col, row) for row in range(_ROWS) for col in range(_COLUMNS)]
-    for number, (col, row) in enumerate(places):
+    for number, (col, row) in enumerate(counted(places, "draw", total=len(places), unit="scenes")):
         x, y = 20 + col * _STEP_M, 20 + row * _STEP_M
         for path, write in (
             (folder / "images" / f"city_{number}.tif", _write_image),
@@ -102,4 +103,5 @@ def _write_roads(path: Path, streets: list[Street], x: float, y: float, number: 
         for line, (_, properties) in zip(reproject(placed, _CRS, DEGREES), labels, strict=True)
     ]
     with whole(path) as partial:
-        partial.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+        text = json.dumps({"type": "FeatureCollection", "features": features})
+        partial.write_text(text, encoding="utf-8")

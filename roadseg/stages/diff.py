@@ -18,6 +18,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.io.files import whole, write_error
 from roadseg.io.graph_tables import edge_table
 from roadseg.io.graphs import read_graph
+from roadseg.io.progress import counted
 from roadseg.io.road_files import find_sources
 from roadseg.io.road_graphs import (
     DrawnRoads,
@@ -110,16 +111,16 @@ def run(
     """
     if output is not None and output.suffix.lower() != ".gpkg":
         raise ConfigError(f"--output {output}: expected a file that ends in .gpkg")
-    drawn = _read(reference), _read(predicted)
+    sides = counted((reference, predicted), "read", total=2, unit="sides")
+    drawn = [_read(side) for side in sides]
     crs = common_crs(*drawn)
     here, there = (place_roads(roads, crs) for roads in drawn)
     check_nearness(here, there, str(predicted))
     ours, theirs = (_told(*pair) for pair in zip(drawn, (here.graph, there.graph), strict=True))
     limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    missing = {
-        IN_REFERENCE: missing_roads(theirs, ours, **limits),
-        IN_PREDICTED: missing_roads(ours, theirs, **limits),
-    }
+    pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
+    shown = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
+    missing = {layer: missing_roads(a, b, **limits) for layer, (a, b) in shown}
     if output is not None:
         _write(output, missing)
     return DiffSummary(

@@ -17,10 +17,13 @@ from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.files import whole
 from roadseg.io.graphs import read_graph
 from roadseg.io.masks import read_mask
+from roadseg.io.model_cards import add_evaluation
 from roadseg.io.pictures import draw_comparison
 from roadseg.io.probabilities import Probability, read_probability
+from roadseg.io.progress import counted
 from roadseg.io.rasters import read_preview
 from roadseg.io.records import StageRecord, read_json, read_key, read_summary
+from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scenes import scene_facts
 from roadseg.scoring import count_roads, mean_apls, reference_graph
 from roadseg.settings import Config
@@ -95,14 +98,10 @@ class ChipScore:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on the fold held out."""
-    graphs = require(workspace.record("graph"), made_by="graph")
+    record = _record(config, workspace)
     predicted = read_summary(require(workspace.record("predict"), made_by="predict"))
-    record = StageRecord(
-        workspace.record("evaluate"),
-        settings=config.evaluate.model_dump(mode="json") | asdict(_parameters(config)),
-        inputs=[read_key(graphs)],
-    )
     if not force and (done := record.summary()):
+        _tell_card(workspace, done)
         return EvaluateSummary(**done)
     listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
     record.begin()
@@ -111,15 +110,43 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         if folds[chip.name] == predicted["fold"] and chip.scene in predicted["scenes"]:
             chips_of.setdefault(chip.scene, []).append(chip)
     scores: list[ChipScore] = []
-    for number, (name, chips) in enumerate(chips_of.items()):
+    shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
+    for number, (name, chips) in enumerate(shown):
         found = _read_scene(config, workspace, listed.scene(name))
-        scores += [_score_chip(config, found, chip) for chip in chips]
+        of_scene = counted(chips, name, total=len(chips), unit="chips")
+        scores += [_score_chip(config, found, chip) for chip in of_scene]
         if number < config.evaluate.pictures:
             _draw(config, workspace, listed.scene(name), found)
     summary = _pool(scores, fold=predicted["fold"], threshold=config.graph.threshold)
     _write_table(workspace, scores)
     record.finish(asdict(summary))
+    _tell_card(workspace, asdict(summary))
     return summary
+
+
+def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    record = after or _record(config, workspace)
+    return plan_stage(
+        record,
+        workspace.record("evaluate"),
+        force=force,
+        reads=[
+            files("probabilities", workspace.probabilities.glob("*.tif")),
+            files("graphs", workspace.graphs.glob("*.gpkg")),
+        ],
+        writes=[workspace.evaluation, workspace.pictures],
+        amount=Amount(None, lambda earlier: earlier["summary"]["chips"], "chips"),
+    )
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord:
+    graphs = require(workspace.record("graph"), made_by="graph")
+    return StageRecord(
+        workspace.record("evaluate"),
+        settings=config.evaluate.model_dump(mode="json") | asdict(_parameters(config)),
+        inputs=[read_key(graphs)],
+    )
 
 
 @dataclass(frozen=True)
@@ -157,6 +184,12 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
     )
 
 
+def _tell_card(workspace: Workspace, found: dict[str, Any]) -> None:
+    """Add the metrics to the card of the network."""
+    folder, predicted = workspace.checkpoint(found["fold"]), workspace.record("predict")
+    add_evaluation(folder, found, predicted=predicted)
+
+
 def _parameters(config: Config) -> Parameters:
     return Parameters(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
@@ -172,7 +205,10 @@ def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scen
 
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
     """Write a row for each chip; what was not measured is empty."""
-    with whole(workspace.evaluation) as partial, partial.open("w", newline="") as file:
+    with (
+        whole(workspace.evaluation) as partial,
+        partial.open("w", newline="", encoding="utf-8") as file,
+    ):
         pixel_names = ("iou", "precision", "recall", "f1")
         rows = [
             {name: getattr(score.pixels, name) for name in pixel_names} | _columns(score.roads)

@@ -11,17 +11,19 @@ from typing import Any, cast
 import numpy as np
 
 from roadseg.cluster import Outcome, each, in_order
-from roadseg.core.extraction import Run, find_graph
+from roadseg.core.extraction import find_graph
 from roadseg.core.joining import in_crs, join_scenes, touching
 from roadseg.core.roads import reproject
 from roadseg.errors import DataError
 from roadseg.io.graphs import check_formats, read_graph, write_graphs
 from roadseg.io.probabilities import open_probability
+from roadseg.io.progress import counted
 from roadseg.io.rasters import read_grid
 from roadseg.io.records import StageRecord, read_key, read_summary
 from roadseg.io.sources import find_images
 from roadseg.io.submissions import write_submission
 from roadseg.labels import crs_setting
+from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scoring import extraction_of
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
@@ -70,20 +72,56 @@ class Traced:
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
     """Find the road graph of every predicted scene of the run."""
-    predicted = require(workspace.record("predict"), made_by="predict")
-    record = StageRecord(
-        workspace.record("graph"),
-        settings=config.graph.model_dump(mode="json"),
-        inputs=[read_key(predicted)],
-    )
+    record = _record(config, workspace)
     if not force and (done := record.summary()) and not done.get("failed"):
         return GraphSummary(**done)
-    names = read_summary(predicted)["scenes"]
-    paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
+    paths = _predicted(workspace)
     record.begin()
     summary = _find_all(paths, workspace.graphs, config)
     record.finish(asdict(summary))
     return summary
+
+
+def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    check_formats(config.graph.formats)
+    record = after or _record(config, workspace)
+    paths = {} if after else _predicted(workspace)
+    return plan_stage(
+        record,
+        workspace.record("graph"),
+        force=force,
+        reads=[files("probabilities", paths.values())],
+        writes=[workspace.graphs],
+        amount=Amount(len(paths) or None, lambda r: len(r["summary"]["scenes"]), "scenes"),
+    )
+
+
+def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
+    """Say what `run_images` would do."""
+    check_formats(config.graph.formats)
+    paths = find_images(images)
+    _refuse_taken(paths)
+    if config.compute.on_error == "stop":
+        for path in paths.values():
+            open_probability(path, **_place(config))
+    reads, writes = [files("images", paths.values())], [str(output / name) for name in paths]
+    return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord:
+    predicted = require(workspace.record("predict"), made_by="predict")
+    return StageRecord(
+        workspace.record("graph"),
+        settings=config.graph.model_dump(mode="json"),
+        inputs=[read_key(predicted)],
+    )
+
+
+def _predicted(workspace: Workspace) -> dict[str, Path]:
+    """Return the rasters of the scenes that were predicted."""
+    names = read_summary(workspace.record("predict"))["scenes"]
+    return {name: require(workspace.probability(name), made_by="predict") for name in names}
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
@@ -91,9 +129,20 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     return _find_all(find_images(images), output, config)
 
 
-def trace_scene(config: Config, folder: Path, scene: tuple[str, Path], *, run: Run = map) -> Traced:
-    """Find the road graph of one scene, given by name and raster, and write it."""
+def trace_scene(
+    config: Config,
+    folder: Path,
+    scene: tuple[str, Path],
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+) -> Traced:
+    """Find the road graph of one scene, given by name and raster, and write it.
+
+    Its blocks are the work of so many processes, or of those of a Dask scheduler.
+    """
     name, path = scene
+    run = partial(in_order, workers=workers, scheduler=scheduler, what=name, unit="blocks")
     pixels = open_probability(path, **_place(config))
     graph = find_graph(pixels, extraction_of(config), run=run)
     told = {
@@ -108,12 +157,12 @@ def trace_scene(config: Config, folder: Path, scene: tuple[str, Path], *, run: R
 
 def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
     check_formats(config.graph.formats)
-    if taken := sorted({NETWORK, SUBMISSION} & set(paths)):
-        raise DataError(f"{paths[taken[0]]}: {taken[0]} names the file of all scenes; rename it")
+    _refuse_taken(paths)
     names = list(paths)
     traced: dict[str, Traced] = {}
     failed: dict[str, str] = {}
-    for outcome in _outcomes(paths, folder, config):
+    outcomes = _outcomes(paths, folder, config)
+    for outcome in counted(outcomes, "graph", total=len(names), unit="scenes"):
         if outcome.error is None:
             traced[names[outcome.index]] = cast("Traced", outcome.result)
         elif config.compute.on_error == "stop":
@@ -138,6 +187,11 @@ def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSumm
     )
 
 
+def _refuse_taken(paths: dict[str, Path]) -> None:
+    if taken := sorted({NETWORK, SUBMISSION} & set(paths)):
+        raise DataError(f"{paths[taken[0]]}: {taken[0]} names the file of all scenes; rename it")
+
+
 def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[Outcome[Traced]]:
     """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
     workers, scheduler = config.compute.workers, config.compute.scheduler
@@ -145,8 +199,8 @@ def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[
     if len(scenes) >= max(workers, _MANY if scheduler else 1):
         work = partial(trace_scene, config, folder)
         return each(work, scenes, workers=workers, scheduler=scheduler)
-    blocks = partial(in_order, workers=workers, scheduler=scheduler)
-    return each(partial(trace_scene, config, folder, run=blocks), scenes)
+    work = partial(trace_scene, config, folder, workers=workers, scheduler=scheduler)
+    return each(work, scenes)
 
 
 def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> list[str]:

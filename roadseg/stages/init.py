@@ -1,6 +1,7 @@
 """init: look at images and road labels, and write the config that fits them."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +12,18 @@ import numpy as np
 from pyproj import CRS
 
 from roadseg.choices import Choices, choose
+from roadseg.config import FILE_NAME
 from roadseg.core.grid import LOCAL_CRS
 from roadseg.core.wording import count, counted
 from roadseg.errors import ConfigError
+from roadseg.guesses import guess_images, guess_labels
 from roadseg.io.files import is_virtual, whole
 from roadseg.io.rasters import RasterFacts
 from roadseg.io.sources import file_name, image_paths, source_path
 from roadseg.settings import Config
 from roadseg.survey import ImagesFound, LabelsFound, survey_images, survey_labels
+
+_log = logging.getLogger(__name__)
 
 _CLASSES = 8  # values of a mask that may be classes of roads
 
@@ -103,9 +108,12 @@ class InitSummary:
             "matches": self._matches(),
             "split": self._split(),
             "weights": 'from scratch; set train.encoder_weights to "imagenet" where downloads work',
-            "wrote": f"{self.config}; next: roadseg run --config {self.config}",
+            "wrote": f"{self.config}; next: {self._next()}",
         }
         return "\n".join(f"{name:<8}  {text}" for name, text in rows.items() if text)
+
+    def _next(self) -> str:
+        return "roadseg run" if self.config == FILE_NAME else f"roadseg run --config {self.config}"
 
     def _images(self) -> str:
         height, width = self.size_px
@@ -174,10 +182,15 @@ def run(
 ) -> InitSummary:
     """Look at images and labels and write a config for them to `output`.
 
-    Settings that are given are kept.
+    Settings that are given are kept. What is empty is looked for in the working folder.
     """
     if output.exists() and not force:
         raise ConfigError(f"{output} exists already; --force overwrites it")
+    images, labels = list(images), list(labels)
+    if not (images and labels):
+        here = Path()
+        images, labels = images or [guess_images(here)], labels or [guess_labels(here)]
+        _log.info("images in %s, road labels in %s", ", ".join(images), ", ".join(labels))
     images, labels = [_absolute(text) for text in images], [_absolute(text) for text in labels]
     skip = settings.compute.on_error == "skip"
     found = survey_images(images, settings.imagery, skip=skip)

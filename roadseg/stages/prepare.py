@@ -8,17 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from roadseg.cluster import Outcome, each
 from roadseg.core.scaling import Scaling, fit_scaling
 from roadseg.core.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
 from roadseg.io.chips import SceneRecord, write_chips
+from roadseg.io.progress import counted
 from roadseg.io.records import StageRecord, file_facts, write_json
 from roadseg.io.sheets import write_sheets
 from roadseg.io.sources import find_images, find_labels
 from roadseg.labels import speed_bins
+from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.quality import (
     ExampleTask,
     PrepareSummary,
@@ -27,7 +27,7 @@ from roadseg.quality import (
     shift_text,
     summarise,
 )
-from roadseg.scenes import PreparedScene, SceneFound, SceneTask, prepare_scene
+from roadseg.scenes import PreparedScene, SceneFound, SceneTask, prepare_scene, scene_facts
 from roadseg.settings import ComputeConfig, Config
 from roadseg.workspace import Workspace
 
@@ -39,13 +39,8 @@ _SAMPLE_OF_A_SCENE_PX = 2**10  # at least
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
     """Make the mask of every scene from its labels, and cut the scenes into chips."""
-    images = find_images(config.imagery.images)
-    labels = find_labels(config.labels.roads, images)
-    record = StageRecord(
-        workspace.record("prepare"),
-        settings={s: getattr(config, s).model_dump(mode="json") for s in ("imagery", "labels")},
-        inputs=file_facts([*images.values(), *set(labels.values())]),
-    )
+    images, labels = _sources(config)
+    record = _record(config, workspace, images, labels)
     if not force and (done := record.summary()) and not done["failed"]:
         return PrepareSummary(**done)
     record.begin()
@@ -65,6 +60,42 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         logger.warning("%s; look at %s", shift_text(summary.shift_m), workspace.quality)
     record.finish(asdict(summary))
     return summary
+
+
+def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
+    """Say what `run` would do; of the images only the headers are read."""
+    images, labels = _sources(config)
+    found = plan_stage(
+        _record(config, workspace, images, labels),
+        workspace.record("prepare"),
+        force=force,
+        reads=[files("images", images.values()), files("labels", set(labels.values()))],
+        writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
+        amount=Amount(len(images), lambda earlier: earlier["summary"]["scenes"], "scenes"),
+    )
+    if found.runs and config.compute.on_error == "stop":
+        for image in counted(images.values(), "look at", total=len(images), unit="images"):
+            scene_facts(image, config.imagery)
+    return found
+
+
+def _sources(config: Config) -> tuple[dict[str, Path], dict[str, Path]]:
+    """Find the image and the label file of every scene."""
+    images = find_images(config.imagery.images)
+    return images, find_labels(config.labels.roads, images)
+
+
+def _record(
+    config: Config, workspace: Workspace, images: Mapping[str, Path], labels: Mapping[str, Path]
+) -> StageRecord:
+    return StageRecord(
+        workspace.record("prepare"),
+        settings={
+            section: getattr(config, section).model_dump(mode="json", exclude={"licence"})
+            for section in ("imagery", "labels")
+        },
+        inputs=file_facts([*images.values(), *set(labels.values())]),
+    )
 
 
 def _tasks(
@@ -99,7 +130,7 @@ def _prepare_all(
     """Prepare all scenes; those that cannot be used stop the rest, or are skipped and told."""
     outcomes: list[Outcome[PreparedScene]] = []
     work = each(prepare_scene, tasks, workers=compute.workers, scheduler=compute.scheduler)
-    for outcome in tqdm(work, total=len(tasks), unit="scene", disable=None, leave=False):
+    for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
                 raise outcome.error
@@ -156,7 +187,8 @@ def _look(
         for chip in choose_examples(found)
     ]
     work = each(make_example, tasks, workers=config.compute.workers)
-    ended = sorted(work, key=lambda outcome: outcome.index)
+    shown = counted(work, "examples", total=len(tasks), unit="chips")
+    ended = sorted(shown, key=lambda outcome: outcome.index)
     for outcome in ended:
         if outcome.error is not None:
             logger.warning("no picture of %s: %s", tasks[outcome.index].chip.name, outcome.error)

@@ -6,13 +6,12 @@ Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/engin
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from roadseg.core.clipping import clip_graph
 from roadseg.core.graphs import RoadGraph
@@ -23,14 +22,16 @@ from roadseg.errors import RoadsegError
 from roadseg.io.chips import ChipList, ChipRecord, read_chips
 from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import Probability
+from roadseg.io.progress import counted
 from roadseg.io.rasters import read_window
 from roadseg.io.records import StageRecord, read_json, read_key
 from roadseg.learn.artefacts import engine_folder, misfit, read_engine_facts, write_facts
-from roadseg.learn.checkpoints import Checkpoint, load_checkpoint
+from roadseg.learn.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
 from roadseg.learn.chips import Chip
 from roadseg.learn.engines import Engine
 from roadseg.learn.inference import predict_rows
 from roadseg.learn.quantisation import Quantised, quantise
+from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scenes import scene_facts
 from roadseg.scoring import (
     RouteScore,
@@ -125,13 +126,7 @@ def run(
     Raises:
         RoadsegError: if it misses a limit of config.quantize. It is not ready then.
     """
-    folder = workspace.checkpoint(fold)
-    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
-    record = StageRecord(
-        engine_folder(folder, engine) / "quantize.json",
-        settings=_settings(config) | {"fold": fold, "engine": engine},
-        inputs=[trained],
-    )
+    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
     if not force and _is_ready(config, folder, engine) and (done := record.summary()):
         return QuantizeSummary(**done)
     chips = Chips(config, workspace, load_checkpoint(folder))
@@ -159,6 +154,33 @@ def run(
     )
     record.finish(asdict(summary))
     return summary
+
+
+def plan(
+    config: Config, workspace: Workspace, *, fold: int, engine: str, force: bool = False
+) -> Plan:
+    """Say what `run` would do."""
+    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
+    is_ready = _is_ready(config, folder, engine)
+    held_out = Chips(config, workspace, load_checkpoint(folder)).sides(fold)[1]
+    found = plan_stage(
+        record,
+        record.path,
+        force=force or not is_ready,
+        reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
+        writes=[engine_folder(folder, engine)],
+        amount=Amount(len(held_out), lambda earlier: earlier["summary"]["chips"], "chips"),
+    )
+    return found if force or is_ready else replace(found, why=f"engine {engine} is not ready")
+
+
+def _record(config: Config, workspace: Workspace, fold: int, engine: str) -> StageRecord:
+    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
+    return StageRecord(
+        engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
+        settings=_settings(config) | {"fold": fold, "engine": engine},
+        inputs=[trained],
+    )
 
 
 def _is_ready(config: Config, folder: Path, engine: str) -> bool:
@@ -260,7 +282,7 @@ class Chips:
 
     def judge(self, records: Sequence[ChipRecord], found: Quantised) -> Iterator[_Verdict]:
         """Predict chips with both networks, and compare the results and the labels."""
-        shown = tqdm(records, unit="chip", disable=None, leave=False)
+        shown = counted(records, "judge", total=len(records), unit="chips")
         for scene, of_scene in itertools.groupby(shown, key=lambda record: record.scene):
             chips = map(self.open, of_scene)
             first = next(chips)

@@ -158,6 +158,8 @@ def _check_output(output: Path | None) -> None:
 
 def _read(path: Path) -> RoadGraph:
     """Read a graph with all its attributes if it is one of ours, or else lines and speeds."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist; `roadseg graph` writes graphs/ in the run folder")
     sources = list(find_sources(path).values())
     if len(sources) != 1 or sources[0].table:
         raise _no_graph(path)

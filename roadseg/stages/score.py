@@ -18,6 +18,7 @@ from roadseg.core.graphs import RoadGraph
 from roadseg.core.windows import CERTAIN
 from roadseg.errors import DataError
 from roadseg.io.files import whole
+from roadseg.io.progress import counted
 from roadseg.io.road_files import RoadSource, find_sources, match_sources, some
 from roadseg.io.road_graphs import (
     DEFAULT_SPEED_MPH,
@@ -121,7 +122,7 @@ def run(
         logger.warning("%d predictions have no reference: %s", len(left_over), some(left_over))
     pixels = find_pixels(image, gsd_m)
     measured, pairs = [], []
-    for name, other in matched.items():
+    for name, other in counted(matched.items(), "score", total=len(matched), unit="pairs"):
         sources = sides[0][name], None if other is None else sides[1][other]
         measured.append(_measure(name, *sources, pixels, parameters))
         paths = {

@@ -21,6 +21,7 @@ from roadseg.io.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.io.fold_maps import draw_folds
 from roadseg.io.folds import read_fold_file, road_by_fold, write_fold_layer
 from roadseg.io.records import StageRecord, file_facts, read_key, read_summary, write_json
+from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.settings import Config, SplitConfig
 from roadseg.workspace import Workspace, require
 
@@ -82,19 +83,13 @@ class SplitSummary:
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
     """Deal every chip of the run into a fold."""
     options = config.split
-    require(workspace.chips, made_by="prepare")
-    prepared = require(workspace.record("prepare"), made_by="prepare")
-    record = StageRecord(
-        workspace.record("split"),
-        settings=options.model_dump(mode="json"),
-        inputs=[read_key(prepared), *_file_facts(options)],
-    )
+    record = _record(config, workspace)
     if not force and (done := record.summary()):
         return SplitSummary(**done)
     chips = read_chips(workspace.chips).chips
     overlaps = _overlaps(chips)
     if options.method == "file":
-        failed = read_summary(prepared).get("failed") or ()
+        failed = read_summary(workspace.record("prepare")).get("failed") or ()
         folds, groups = _folds_of_file(options, chips, failed), options.folds
     else:
         folds, groups = _folds_of_groups(options, workspace.chips, chips, overlaps)
@@ -113,6 +108,28 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     )
     record.finish(asdict(summary))
     return summary
+
+
+def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    return plan_stage(
+        after or _record(config, workspace),
+        workspace.record("split"),
+        force=force,
+        reads=[files("chips.json", [workspace.chips])],
+        writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
+        amount=Amount(None, lambda earlier: earlier["summary"]["chips"], "chips"),
+    )
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord:
+    require(workspace.chips, made_by="prepare")
+    prepared = require(workspace.record("prepare"), made_by="prepare")
+    return StageRecord(
+        workspace.record("split"),
+        settings=config.split.model_dump(mode="json"),
+        inputs=[read_key(prepared), *_file_facts(config.split)],
+    )
 
 
 def _file_facts(options: SplitConfig) -> list[str]:

@@ -2,24 +2,26 @@
 
 import logging
 import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from roadseg.cards import write_model_card
 from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError
-from roadseg.io.chips import ChipList, ChipRecord, read_chips
+from roadseg.io.chips import ChipRecord, read_chips
 from roadseg.io.rasters import RasterFacts
 from roadseg.io.records import StageRecord, read_json, read_key
+from roadseg.learn.checkpoints import checkpoint_path
 from roadseg.learn.chips import Chip
-from roadseg.learn.devices import Device
-from roadseg.learn.distributed import Parallel, parallel
-from roadseg.learn.history import Row, best_row
+from roadseg.learn.distributed import parallel
+from roadseg.learn.history import Row, best_row, read_last
 from roadseg.learn.learner import Sharing
 from roadseg.learn.memory import keep_freed_memory
-from roadseg.learn.training import train
+from roadseg.learn.training import settings_of, train
 from roadseg.networks import chosen_device, recipe_of
+from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scenes import scene_facts
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
@@ -54,36 +56,77 @@ class TrainSummary:
 
 def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> TrainSummary:
     """Train on the chips of all folds but one, and validate on that one."""
-    listed = read_chips(require(workspace.chips, made_by="prepare"))
-    folds = read_json(require(workspace.folds, made_by="split"))
-    split_key = read_key(workspace.record("split"))
-    record = StageRecord(
-        workspace.train_record(fold),
-        settings=config.train.model_dump(mode="json") | {"fold": fold},
-        inputs=[split_key],
-    )
+    record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
+        write_model_card(config, workspace, fold=fold, epochs=done["epochs"])
         return TrainSummary(**done)
-    sides = _sides(listed.chips, folds, fold)
-    device = chosen_device(config.compute)
+    lesson = _lesson(config, workspace, fold)
     keep_freed_memory()
+    folder, device = workspace.checkpoint(fold), lesson["device"]
     with parallel(device) as processes:
-        history = _train(
-            config,
-            workspace,
-            listed,
-            sides,
-            facts={"fold": fold, "prepared_data": split_key},
-            started=record.begin,
+        history = train(
+            folder=folder,
+            **lesson,
+            parallel=processes,
+            workers=config.compute.workers,
+            save_minutes=config.compute.save_minutes,
+            tensorboard=config.train.tensorboard,
             anew=force,
-            device=device,
-            processes=processes,
+            started=record.begin,
         )
         best = best_row(history, config.train.best_by)
-        summary = _summary(fold, sides, history, best, workspace.checkpoint(fold))
+        sides = lesson["training"], lesson["validation"]
+        summary = _summary(fold, sides, history, best, folder)
         if processes.first:
+            write_model_card(config, workspace, fold=fold, epochs=len(history))
             record.finish(asdict(summary))
     return summary
+
+
+def plan(
+    config: Config, workspace: Workspace, *, fold: int, after: str = "", force: bool = False
+) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    record = after or _record(config, workspace, fold)
+    found = plan_stage(
+        record,
+        workspace.train_record(fold),
+        force=force,
+        reads=[files("masks", workspace.masks.glob("*.tif"))],
+        writes=[workspace.checkpoint(fold)],
+        amount=Amount(config.train.epochs, lambda earlier: earlier["summary"]["epochs"], "epochs"),
+    )
+    if after and not force and checkpoint_path(workspace.checkpoint(fold), "last").exists():
+        return replace(found, why=f"{found.why}; refused without --force if that changes the chips")
+    if after or not found.runs:
+        return found
+    lesson = _lesson(config, workspace, fold)
+    last = None if force else read_last(workspace.checkpoint(fold), settings_of(**lesson))
+    return found if last is None else _going_on(found, last["history"], config.train.epochs)
+
+
+def _going_on(plan: Plan, history: list[Row], epochs: int) -> Plan:
+    """Say what is left of a training by the epochs that are done."""
+    done = f"{len(history)} of {epochs} epochs are done"
+    if not history:
+        return plan
+    each_s = statistics.fmean(row["seconds"] for row in history)
+    return replace(
+        plan,
+        why=f"{plan.why}; {done}",
+        seconds=each_s * max(epochs - len(history), 0),
+        based_on=f"{done}, at {each_s:.1f} s each",
+    )
+
+
+def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord:
+    require(workspace.chips, made_by="prepare")
+    require(workspace.folds, made_by="split")
+    return StageRecord(
+        workspace.train_record(fold),
+        settings=config.train.model_dump(mode="json") | {"fold": fold},
+        inputs=[read_key(workspace.record("split"))],
+    )
 
 
 def _sides(
@@ -101,53 +144,39 @@ def _sides(
     return training, validation
 
 
-def _train(
-    config: Config,
-    workspace: Workspace,
-    listed: ChipList,
-    sides: tuple[list[ChipRecord], list[ChipRecord]],
-    *,
-    facts: dict[str, Any],
-    started: Callable[[], None],
-    anew: bool,
-    device: Device,
-    processes: Parallel,
-) -> list[Row]:
+def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
+    """Return what decides about the weights: the chips of both sides, and how to learn."""
+    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    sides = _sides(listed.chips, folds, fold)
     scaling = Scaling.from_json(read_json(workspace.scaling))
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     training, validation = (
         [_chip(chip, scenes, workspace, scaling) for chip in side] for side in sides
     )
-    return train(
-        training,
-        validation,
-        workspace.checkpoint(facts["fold"]),
-        recipe=recipe_of(config.train),
-        facts={
+    return {
+        "training": training,
+        "validation": validation,
+        "recipe": recipe_of(config.train),
+        "facts": {
             "bands": config.imagery.bands or next(iter(scenes.values())).bands,
             "gsd_m": statistics.median(sizes_m),
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
             "band_names": _band_names(list(scenes.values())),
             "resample_m": config.imagery.gsd_m,
             "nodata": config.imagery.nodata,
-            **facts,
+            "fold": fold,
+            "prepared_data": read_key(workspace.record("split")),
         },
-        bins=listed.bins,
-        device=device,
-        parallel=processes,
-        sharing=Sharing(**config.train.distributed.model_dump()),
-        workers=config.compute.workers,
-        save_minutes=config.compute.save_minutes,
-        tensorboard=config.train.tensorboard,
-        anew=anew,
-        started=started,
-    )
+        "bins": listed.bins,
+        "device": chosen_device(config.compute),
+        "sharing": Sharing(**config.train.distributed.model_dump()),
+    }
 
 
 def _summary(
     fold: int,
-    sides: tuple[list[ChipRecord], list[ChipRecord]],
+    sides: tuple[Sequence[Chip], Sequence[Chip]],
     history: list[Row],
     best: Row,
     folder: Path,

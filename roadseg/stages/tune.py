@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from roadseg.cluster import in_order
 from roadseg.core.blocks import BlockPaths
@@ -25,9 +24,11 @@ from roadseg.core.windows import Window, cut_blocks
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.probabilities import Probability, open_probability
+from roadseg.io.progress import Progress, counted
 from roadseg.io.rasters import read_grid
 from roadseg.io.records import StageRecord, read_json, read_key, read_summary, write_json
 from roadseg.io.tuning_plots import write_tuning_plot
+from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scoring import extraction_of, reference_graph, score_routes
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
@@ -101,10 +102,7 @@ def run(
         write: config file to write; None for tuned.json in the run folder.
         force: search again though nothing has changed.
     """
-    predicted = require(workspace.record("predict"), made_by="predict")
-    record = StageRecord(
-        workspace.record("tune"), settings=_key_settings(config), inputs=[read_key(predicted)]
-    )
+    predicted, record = _predicted(workspace), _record(config, workspace)
     target = write or workspace.tuned_config
     done = None if force else record.summary()
     if done:
@@ -115,6 +113,32 @@ def run(
     _write_config(target, config, workspace, summary.settings)
     record.finish(asdict(summary))
     return summary
+
+
+def plan(
+    config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
+) -> Plan:
+    """Say what `run` would do."""
+    return plan_stage(
+        _record(config, workspace),
+        workspace.record("tune"),
+        force=force,
+        reads=[files("probabilities", workspace.probabilities.glob("*.tif"))],
+        writes=[workspace.tuning_plot, write or workspace.tuned_config],
+        amount=Amount(config.tune.trials, lambda r: len(r["summary"]["tried"]), "trials"),
+    )
+
+
+def _predicted(workspace: Workspace) -> Path:
+    return require(workspace.record("predict"), made_by="predict")
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord:
+    return StageRecord(
+        workspace.record("tune"),
+        settings=_key_settings(config),
+        inputs=[read_key(_predicted(workspace))],
+    )
 
 
 def read_held_out(
@@ -142,7 +166,8 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
     options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
     scores = np.full((len(trials), len(scene.areas)), np.nan)
     traced: dict[float, list[BlockPaths]] = {}
-    for row, settings in enumerate(trials):
+    shown = counted(trials, scene.probability.stem, total=len(trials), unit="trials")
+    for row, settings in enumerate(shown):
         how = extraction_of(_with_graph(config, settings))
         if how.threshold not in traced:
             traced[how.threshold] = _trace(pixels, how)
@@ -158,17 +183,19 @@ def _search(
 ) -> TuneSummary:
     fold, where = predicted["fold"], config.compute.model_dump(include={"workers", "scheduler"})
     listed = _held_out_chips(workspace, predicted)
-    scenes = in_order(partial(read_held_out, config, workspace), listed, **where)
+    read = partial(read_held_out, config, workspace)
+    scenes = in_order(read, listed, what="read labels", **where)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
             f"fold {fold} has no labelled roads in its chips, so no settings are better than "
             "others; train, predict and tune with another fold (--fold)"
         )
-    with tqdm(total=config.tune.trials, desc="tune", unit="trial", disable=None) as bar:
+    with Progress("tune", total=config.tune.trials, unit="trials") as progress:
 
         def score(trials: Sequence[Settings]) -> Sequence[NDArray[np.float64]]:
-            scores = in_order(partial(score_scene, config, trials), scenes, **where)
-            bar.update(len(trials))
+            work = partial(score_scene, config, trials)
+            scores = in_order(work, scenes, what="this round", **where)
+            progress.add(len(trials))
             return list(np.concatenate(scores, axis=1))
 
         tried = search(score, _start(config), **config.tune.model_dump())

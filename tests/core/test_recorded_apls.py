@@ -2,8 +2,6 @@
 
 import csv
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pyogrio.raw
@@ -20,15 +18,6 @@ PIXEL = 0.31  # metres of a pixel in the csv files of the official scorer
 
 def directions(score):
     return score.reference_to_predicted, score.predicted_to_reference
-
-
-@pytest.fixture(scope="module")
-def facts():
-    data = os.environ.get("ROADSEG_DATA", Path(__file__).parents[3] / "shared" / "data")
-    folder = Path(data).parent / "facts"
-    if not (folder / "apls_reference.json").exists():
-        pytest.skip(f"no apls_reference.json in {folder}; set ROADSEG_DATA to the folder beside it")
-    return folder
 
 
 def recorded_graph(facts, name):

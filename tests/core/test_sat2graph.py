@@ -1,15 +1,11 @@
 """Sat2Graph's APLS on drawn roads, and against values recorded from its code and SAM-Road's."""
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.core.graphs import RoadGraph
@@ -106,65 +102,9 @@ def test_nothing_against_nothing_is_right_and_against_something_wrong(
     assert score(reference, predicted).score == expected
 
 
-def test_graphs_in_different_crss_are_turned_down():
-    elsewhere = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
-    with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
-        sat2graph_apls(EMPTY, elsewhere)
-
-
 def test_a_coordinate_that_is_not_finite_is_turned_down():
     with pytest.raises(ValueError, match="not finite"):
         sat2graph_apls(drawn([(0, 0), (np.inf, 1)]), EMPTY)
-
-
-@st.composite
-def street_grids(draw):
-    """Some streets of a 3 x 3 grid of blocks, bowed ones among them, none crossing."""
-    corners = [(x, y) for x in (50, 120, 240) for y in (60, 120, 210)]
-    straight = [[a, b] for a in corners for b in corners if a < b and beside(a, b)]
-    bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
-    return drawn(*draw(st.lists(st.sampled_from(straight + bowed), min_size=1, unique_by=str)))
-
-
-def beside(a, b):
-    return (a[0] == b[0] or a[1] == b[1]) and abs(a[0] - b[0]) < 130 and abs(a[1] - b[1]) < 100
-
-
-@given(street_grids())
-@settings(max_examples=15)
-def test_a_graph_scores_one_against_itself(graph):
-    assert score(graph, graph).score == 1
-
-
-@given(street_grids(), street_grids())
-@settings(max_examples=15)
-def test_swapping_the_graphs_swaps_the_directions(reference, predicted):
-    there, back = score(reference, predicted), score(predicted, reference)
-    assert there.score == back.score
-    assert there.reference_to_predicted == back.predicted_to_reference
-
-
-@given(street_grids(), street_grids(), st.randoms(use_true_random=False))
-@settings(max_examples=15)
-def test_the_order_of_nodes_and_splits_at_vertices_change_nothing(reference, predicted, random):
-    pieces = [
-        piece
-        for line in predicted.lines
-        for piece in zip(line.coords[:-1], line.coords[1:], strict=True)
-    ]
-    split = drawn(*pieces)
-    order = np.array(random.sample(range(len(split.nodes)), len(split.nodes)))
-    other = RoadGraph(UTM, split.nodes[order], np.argsort(order)[split.ends], split.lines)
-    assert score(reference, other) == score(reference, predicted)
-
-
-@pytest.fixture(scope="module")
-def facts():
-    data = os.environ.get("ROADSEG_DATA", Path(__file__).parents[3] / "shared" / "data")
-    folder = Path(data).parent / "facts"
-    if not (folder / "apls_reference.json").exists():
-        pytest.skip(f"no apls_reference.json in {folder}; set ROADSEG_DATA to the folder beside it")
-    return folder
 
 
 def recorded_graph(facts, name, without=()):

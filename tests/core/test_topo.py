@@ -1,14 +1,10 @@
 """TOPO on drawn roads, and against values recorded from the code of Sat2Graph and SAM-Road."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.core.graphs import RoadGraph
@@ -108,60 +104,6 @@ def test_f1_is_0_where_both_shares_are():
 def test_the_radius_must_be_above_0(radius_m):
     with pytest.raises(ValueError, match="radius_m must be above 0"):
         topo(EMPTY, EMPTY, radius_m=radius_m)
-
-
-def test_graphs_in_different_crss_are_turned_down():
-    elsewhere = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
-    with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
-        topo(EMPTY, elsewhere)
-
-
-@st.composite
-def street_grids(draw):
-    """Some streets of a 3 x 3 grid of blocks, bowed ones among them, none crossing."""
-    corners = [(x, y) for x in (0, 70, 190) for y in (0, 40, 130)]
-    straight = [[a, b] for a in corners for b in corners if a < b and beside(a, b)]
-    bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
-    return drawn(*draw(st.lists(st.sampled_from(straight + bowed), min_size=1, unique_by=str)))
-
-
-def beside(a, b):
-    return (a[0] == b[0] or a[1] == b[1]) and abs(a[0] - b[0]) < 130 and abs(a[1] - b[1]) < 100
-
-
-@given(street_grids())
-@settings(max_examples=25)
-def test_a_graph_scores_one_against_itself(graph):
-    assert shares(topo(graph, graph)) == (1, 1, 1)
-
-
-@given(street_grids(), street_grids(), st.randoms(use_true_random=False))
-@settings(max_examples=15)
-def test_the_order_of_nodes_changes_nothing(reference, predicted, random):
-    order = np.array(random.sample(range(len(predicted.nodes)), len(predicted.nodes)))
-    ends = np.argsort(order)[predicted.ends]
-    other = RoadGraph(UTM, predicted.nodes[order], ends, predicted.lines)
-    assert topo(reference, other) == topo(reference, predicted)
-
-
-@given(street_grids(), street_grids())
-@settings(max_examples=15)
-def test_splitting_edges_at_their_vertices_changes_nothing(reference, predicted):
-    pieces = [
-        piece
-        for line in predicted.lines
-        for piece in zip(line.coords[:-1], line.coords[1:], strict=True)
-    ]
-    assert topo(reference, drawn(*pieces)) == topo(reference, predicted)
-
-
-@pytest.fixture(scope="module")
-def facts():
-    data = os.environ.get("ROADSEG_DATA", Path(__file__).parents[3] / "shared" / "data")
-    folder = Path(data).parent / "facts"
-    if not (folder / "apls_reference.json").exists():
-        pytest.skip(f"no apls_reference.json in {folder}; set ROADSEG_DATA to the folder beside it")
-    return folder
 
 
 def recorded_graph(facts, name, without=()):

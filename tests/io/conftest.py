@@ -1,4 +1,4 @@
-"""Rasters made by code."""
+"""Rasters and a road graph made by code."""
 
 import resource
 import warnings
@@ -7,12 +7,26 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import rasterio
+import shapely
 from affine import Affine
+from pyproj import CRS
 from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.shutil import copy
 
+from roadseg.core.graphs import graph_from_lines
+from roadseg.core.grid import LOCAL_CRS
+from roadseg.core.travel import add_travel
+
 PLACE = Affine(1, 0, 660000, 0, -1, 4000000)  # in UTM zone 11, pixels of 1 m
+LINES = [
+    [(0, 0), (300, 0)],
+    [(300, 0), (300, 400)],
+    [(0, 0), (150, 200), (300, 400)],
+    [(0, 0), (150, 250), (300, 400)],  # parallel
+    [(300, 400), (350, 400), (350, 450), (300, 400)],  # loop
+    [(900, 900), (950, 900)],  # apart
+]
 
 
 def rising(bands, height, width, dtype):
@@ -89,3 +103,21 @@ def largest_file():
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     return limited
+
+
+def drawn_roads(corner, crs):
+    """Draw a triangle with a parallel edge and a loop, and a road apart."""
+    lines = np.array([shapely.LineString(np.add(line, corner)) for line in LINES], dtype=object)
+    return add_travel(graph_from_lines(lines, crs), np.array([50, 30, 20, 90, 30, 30]))
+
+
+@pytest.fixture
+def graph():
+    """Give the drawn roads, near Barcelona."""
+    return drawn_roads((430_000.1, 4_580_000.7), CRS.from_epsg(32631))
+
+
+@pytest.fixture
+def local():
+    """Give the drawn roads of a scene without georeference."""
+    return drawn_roads((0.125, -600), LOCAL_CRS)

@@ -1,9 +1,11 @@
 import errno
+import resource
+from pathlib import Path
 
 import pytest
 
-from roadseg.errors import DataError, RoadsegError
-from roadseg.io.files import whole, write_error
+from roadseg.errors import DataError, OutputError, RoadsegError
+from roadseg.io.files import put, whole, whole_folder, write_error
 
 
 def spoil(path, error):
@@ -11,6 +13,11 @@ def spoil(path, error):
     with whole(path) as partial:
         partial.write_text("half")
         raise error
+
+
+def opened_path(number):
+    """Return what a number of an open file stands for."""
+    return Path(f"/proc/self/fd/{number}").readlink()
 
 
 def test_a_file_has_its_name_when_the_block_ends(tmp_path):
@@ -55,6 +62,69 @@ def test_an_earlier_file_is_replaced(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "new"
 
 
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
+def test_what_a_killed_process_left_is_gone_before_the_block_begins(tmp_path, end):
+    stale = tmp_path / f".partial-a.gpkg{end}"
+    stale.write_text("of a killed process")
+    with whole(tmp_path / "a.gpkg") as partial:
+        assert not stale.exists()
+        partial.touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.gpkg"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda opened: synced.append(str(opened_path(opened))))
+    with whole(tmp_path / "a.txt") as partial:
+        partial.touch()
+    assert synced == [str(partial), str(tmp_path)]
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_folder_need_not_be_synced_where_that_is_not_possible(
+    tmp_path, monkeypatch, number, is_told
+):
+    def refuse(opened):
+        if opened_path(opened).is_dir():
+            raise OSError(number, "no")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    (tmp_path / "a").touch()
+    try:
+        put(tmp_path / "a", tmp_path / "b")
+    except OSError:
+        assert is_told
+    else:
+        assert not is_told
+
+
+def test_what_the_disk_did_not_take_is_no_file(tmp_path, monkeypatch):
+    def refuse(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    with pytest.raises(OutputError, match="No space left"), whole(tmp_path / "a.txt") as partial:
+        partial.touch()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_takes_the_place_of_the_former_one(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").touch()
+    with whole_folder(tmp_path / "a") as partial:
+        (partial / "new").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["new"]
+
+
+def test_a_former_folder_stays_when_the_block_raises(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").touch()
+    with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "a"):
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.rglob("*")] == ["a", "old"]
+
+
 def test_a_full_disk_becomes_an_error_that_names_the_file(tmp_path):
     with pytest.raises(RoadsegError, match=r"a\.txt: cannot be written: No space left on device"):
         spoil(tmp_path / "a.txt", OSError(28, "No space left on device"))
@@ -91,6 +161,21 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
 def test_on_a_disk_with_room_the_reason_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(2**20))
     assert write_error(tmp_path / "a.tif", "no idea").strerror == "no idea"
+
+
+def test_a_quota_is_told(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20 - 1, hard))
+    try:
+        found = write_error(tmp_path / "a.gpkg", "sqlite3_exec(CREATE TABLE ...) failed")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert found.errno == errno.EFBIG
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_reason_becomes_one_short_line(tmp_path):
+    assert write_error(tmp_path / "a.gpkg", "no\nidea " * 100).strerror == ("no idea " * 25)
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):

@@ -32,23 +32,13 @@ UTM = CRS.from_epsg(32631)
 GRID = Grid(UTM, Affine(0.5, 0, 430_000, 0, -0.5, 4_581_000), 2000, 2000)
 OGR_WRITERS = [(write_gpkg, "a.gpkg"), (write_geojson, "a.geojson")]
 FORMATS = ["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
-LINES = [
-    [(0, 0), (300, 0)],
-    [(300, 0), (300, 400)],
-    [(0, 0), (150, 200), (300, 400)],
-    [(0, 0), (150, 250), (300, 400)],  # parallel
-    [(300, 400), (350, 400), (350, 450), (300, 400)],  # loop
-    [(900, 900), (950, 900)],  # apart
-]
 
 
 @pytest.fixture
-def graph():
-    """Roads near Barcelona: a triangle with a parallel edge and a loop, and one apart."""
-    xy = [np.add(line, (430_000.1, 4_580_000.7)) for line in LINES]
-    lines = np.array([shapely.LineString(line) for line in xy], dtype=object)
+def graph(graph):
+    """The drawn roads with names and lanes before their speeds."""
     names = {"name": np.array(list("abcdef"), dtype=object), "lanes": np.arange(6)}
-    return add_travel(graph_from_lines(lines, UTM, names), np.array([50, 30, 20, 90, 30, 30]))
+    return replace(graph, attributes=names | graph.attributes)
 
 
 @pytest.fixture
@@ -71,13 +61,6 @@ def traced(graph):
             "model": np.full(6, "", dtype=object),
         },
     )
-
-
-@pytest.fixture
-def local():
-    """Roads of a scene without georeference."""
-    lines = np.array([shapely.LineString(np.add(line, (0.125, -600))) for line in LINES])
-    return add_travel(graph_from_lines(lines, LOCAL_CRS), np.full(6, 50))
 
 
 @pytest.fixture

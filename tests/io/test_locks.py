@@ -1,9 +1,11 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
+from filelock import FileLock
 
 from roadseg.errors import OutputError
 from roadseg.io.locks import lock
@@ -15,6 +17,19 @@ from roadseg.io.locks import lock
 with lock(Path(sys.argv[1]), **eval(sys.argv[2])):
     print("held", flush=True)
     time.sleep(60)
+"""
+
+
+FORK = """
+import os, sys, time
+from pathlib import Path
+from roadseg.io.locks import lock
+with lock(Path(sys.argv[1])):
+    if os.fork():
+        print("forked", flush=True)
+        time.sleep(60)
+    time.sleep(1)
+    os._exit(0)
 """
 
 
@@ -41,7 +56,34 @@ def test_a_lock_ends_with_its_process(tmp_path, other):
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
     with lock(tmp_path):
-        assert (tmp_path / ".lock-holder").read_text() == f"process {os.getpid()}"
+        held = (tmp_path / ".lock-holder").read_text()
+    assert held == f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def test_a_lock_of_a_killed_process_is_free_once_what_that_forked_has_ended(tmp_path):
+    words = [sys.executable, "-c", FORK, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == "forked\n"
+        parent.kill()
+    with lock(tmp_path):
+        assert str(os.getpid()) in (tmp_path / ".lock-holder").read_text()
+
+
+@pytest.mark.usefixtures("other")
+def test_a_holder_on_another_machine_is_named_with_it(tmp_path):
+    (tmp_path / ".lock-holder").write_text("process 12 on elsewhere")
+    with pytest.raises(OutputError, match="process 12 on elsewhere works"), lock(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("error", [NotImplementedError("no flock"), OSError(37, "No locks")])
+def test_a_disk_that_cannot_lock_is_told(tmp_path, monkeypatch, error):
+    def refuse(*_):
+        raise error
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    with pytest.raises(OutputError, match=r"cannot lock files.*--run"), lock(tmp_path):
+        pass
 
 
 def test_a_lock_ends_with_its_block(tmp_path):

@@ -16,24 +16,14 @@ from roadseg.io.osm_xml import write_osm
 from roadseg.io.vectors import read_vectors
 
 UTM = CRS.from_epsg(32631)
-LINES = [
-    [(0, 0), (300, 0)],
-    [(300, 0), (300, 400)],
-    [(0, 0), (150, 200), (300, 400)],
-    [(0, 0), (150, 250), (300, 400)],  # parallel
-    [(300, 400), (350, 400), (350, 450), (300, 400)],  # loop
-    [(900, 900), (950, 900)],  # apart
-]
 SPEEDS_KPH = [30, 40, 50, 60, 70, 100]
 CLASSES = ["unclassified", "residential", "tertiary", "secondary", "primary", "trunk"]
 
 
 @pytest.fixture
-def graph():
-    """Roads near Barcelona: a triangle with a parallel edge and a loop, and one apart."""
-    xy = [np.add(line, (430_000.1, 4_580_000.7)) for line in LINES]
-    lines = np.array([shapely.LineString(line) for line in xy], dtype=object)
-    return graph_from_lines(lines, UTM, {"speed_kph": np.array(SPEEDS_KPH, dtype=float)})
+def graph(graph):
+    """The drawn roads with a speed of each kind."""
+    return replace(graph, attributes={"speed_kph": np.array(SPEEDS_KPH, dtype=float)})
 
 
 @pytest.fixture

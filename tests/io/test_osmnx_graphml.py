@@ -11,27 +11,10 @@ from scipy.sparse.csgraph import dijkstra
 from roadseg.core.graphs import graph_from_lines
 from roadseg.core.grid import LOCAL_CRS
 from roadseg.core.roads import reproject
-from roadseg.core.travel import add_travel
 from roadseg.errors import OutputError
 from roadseg.io.osmnx_graphml import write_graphml
 
 UTM = CRS.from_epsg(32631)
-LINES = [
-    [(0, 0), (300, 0)],
-    [(300, 0), (300, 400)],
-    [(0, 0), (150, 200), (300, 400)],
-    [(0, 0), (150, 250), (300, 400)],  # parallel
-    [(300, 400), (350, 400), (350, 450), (300, 400)],  # loop
-    [(900, 900), (950, 900)],  # apart
-]
-
-
-@pytest.fixture
-def graph():
-    """Roads near Barcelona: a triangle with a parallel edge and a loop, and one apart."""
-    xy = [np.add(line, (430_000.1, 4_580_000.7)) for line in LINES]
-    lines = np.array([shapely.LineString(line) for line in xy], dtype=object)
-    return add_travel(graph_from_lines(lines, UTM), np.array([50, 30, 20, 90, 30, 30]))
 
 
 @pytest.fixture
@@ -122,9 +105,7 @@ def test_an_empty_graph_has_no_nodes(load):
     assert len(load(graph_from_lines(np.array([], dtype=object), UTM))) == 0
 
 
-def test_a_graph_without_place_on_earth_is_in_metres(load):
-    lines = np.array([shapely.LineString(np.add(line, (0.125, -600))) for line in LINES])
-    local = graph_from_lines(lines, LOCAL_CRS)
+def test_a_graph_without_place_on_earth_is_in_metres(load, local):
     nodes, edges = osmnx.graph_to_gdfs(load(local))
     assert edges.crs == LOCAL_CRS
     assert nodes[["x", "y"]].to_numpy().tolist() == local.nodes.tolist()

@@ -3,7 +3,8 @@ import pytest
 
 from roadseg.core.masks import IGNORE
 from roadseg.core.windows import Window
-from roadseg.io.overlays import draw_labels, draw_outlines, speed_colours
+from roadseg.io.colours import speed_colours
+from roadseg.io.overlays import draw_labels, draw_outlines
 
 GREY = np.full((3, 200, 200), 100, np.uint8)
 ROAD = np.zeros((200, 200), np.uint8)

@@ -8,6 +8,7 @@ from roadseg.io.records import (
     StageRecord,
     file_facts,
     key_of,
+    parse_json,
     read_json,
     read_key,
     read_summary,
@@ -36,6 +37,41 @@ def test_a_file_that_is_not_json_is_refused(path, content):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"split\.json: not a readable JSON file .* again"):
         read_json(path)
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300])
+def test_a_file_nested_without_end_is_refused(path, deep):
+    path.write_text(deep)
+    with pytest.raises(DataError, match=r"split\.json: not a readable JSON file \(recursion limit"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(("largest", "fits"), [(7, True), (6, False)])
+def test_a_file_larger_than_it_may_be_is_refused(path, largest, fits):
+    path.write_text("[1, 23]")
+    try:
+        found = parse_json(path, largest=largest)
+    except ValueError as error:
+        found = str(error)
+    assert found == ([1, 23] if fits else "7 bytes, expected at most 6")
+
+
+def test_a_byte_order_mark_is_no_fault(path):
+    path.write_bytes(b"\xef\xbb\xbf{}")
+    assert read_json(path) == {}
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"state": "done"}', '{"state": "done", "key": 1}'])
+@pytest.mark.parametrize("read", [read_key, read_summary])
+def test_json_that_is_no_record_is_refused(path, text, read):
+    path.write_text(text)
+    with pytest.raises((DataError, MissingInputError), match=r"split\.json: "):
+        read(path)
+
+
+def test_a_record_without_summary_does_not_count(path):
+    path.write_text(json.dumps({"state": "done", "key": record(path).key}))
+    assert record(path).summary() is None
 
 
 def test_a_stage_that_never_ran_has_no_summary(path):

@@ -12,12 +12,14 @@ import pytest
 import rasterio
 import torch
 from affine import Affine
+from torch import nn
 
 from roadseg.core.scaling import Scaling
 from roadseg.core.windows import Window
 from roadseg.io.rasters import read_facts
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import pick_device
+from roadseg.learn.models import Normalise
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -85,3 +87,18 @@ def make_chips(tmp_path):
         return [Chip(scene, tmp_path / "mask.tif", Window(*area), scaling) for area in areas]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def small_network():
+    """Give a network of two bands and three classes."""
+    torch.manual_seed(0)
+    scaling = Scaling({}, mean=(100.0, 90.0), std=(50.0, 40.0))
+    inner = nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 3, 1)
+    return nn.Sequential(Normalise(scaling), *inner, nn.Sigmoid()).eval()
+
+
+@pytest.fixture(scope="session")
+def small_windows():
+    """Give a function that returns so many windows for the small network."""
+    return lambda count: torch.arange(count * 2 * 8 * 8).view(count, 2, 8, 8).to(torch.uint8)

@@ -13,7 +13,7 @@ from pyproj import CRS
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from roadseg import prediction
+from roadseg import prediction, prediction_jobs
 from roadseg.cluster import each
 from roadseg.config import load_config
 from roadseg.core.grid import Grid
@@ -246,7 +246,7 @@ def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(
 
 def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, monkeypatch):
     straight = predict_tall("straight")
-    monkeypatch.setattr(predict, "each", lambda work, tasks, **_: each(work, tasks))
+    monkeypatch.setattr(prediction_jobs, "each", lambda work, tasks, **_: each(work, tasks))
     assert predict_tall("out", compute={"workers": 2}) == straight
     assert asked == [range(230), range(128), range(128, 230)]
 
@@ -264,7 +264,7 @@ def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall,
 @pytest.fixture
 def draw_narrow(tmp_path, monkeypatch):
     """Give a function that draws a narrow scene, each strip of it the work of another process."""
-    monkeypatch.setattr(predict, "_STRIPS_OF_A_TASK", 1)
+    monkeypatch.setattr(prediction_jobs, "_STRIPS_OF_A_TASK", 1)
 
     def draw(height):
         noise = np.random.default_rng(0).integers(60, 220, (3, height, 64), dtype=np.uint8)
@@ -421,8 +421,8 @@ def test_adjoining_tiles_are_one_scene(finished, make_scene, tmp_path):
 
 
 def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):
-    monkeypatch.setattr(predict, "_ROOM", 1e12)
-    monkeypatch.setattr(predict, "predict_task", None)
+    monkeypatch.setattr(prediction_jobs, "_ROOM", 1e12)
+    monkeypatch.setattr(prediction_jobs, "predict_task", None)
     with pytest.raises(OutputError, match=r"tall\.tif: making it takes .* GB free; make room"):
         predict_images(finished, [tall], tmp_path / "out")
 

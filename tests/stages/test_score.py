@@ -1,9 +1,7 @@
 import csv
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -251,15 +249,6 @@ sys.exit(" ".join(sorted(heavy & set(sys.modules))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
-
-
-@pytest.fixture(scope="module")
-def facts():
-    data = os.environ.get("ROADSEG_DATA", Path(__file__).parents[3] / "shared" / "data")
-    folder = Path(data).parent / "facts"
-    if not (folder / "apls_reference.json").exists():
-        pytest.skip(f"no apls_reference.json in {folder}; set ROADSEG_DATA to the folder beside it")
-    return folder
 
 
 def recorded(facts):

@@ -1,0 +1,185 @@
+"""The text of a model card: what a network is for, was made from, reached, and does not know."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+TRAINING, VALIDATION = "roadseg:training", "roadseg:validation"
+IMAGES, LABELS = "roadseg:imagery", "roadseg:labels"
+EVALUATION = "roadseg:evaluation"  # only after `roadseg evaluate`
+
+_FEW_CHIPS = 20  # held out: fewer say little
+_METRICS = {
+    "iou": "IoU of pixels",
+    "f1": "F1 of pixels",
+    "apls_length": "APLS by length, mean over chips",
+    "apls_time": "APLS by time, mean over chips",
+    "topo_f1": "TOPO F1",
+    "correctness": "correctness",
+    "completeness": "completeness",
+}
+
+Item = Mapping[str, Any]
+
+
+def card_text(item: Item) -> str:
+    """Say in Markdown what the STAC item of a network says (`stac_mlm.mlm_item`).
+
+    Args:
+        item: with the properties named by the constants above; `EVALUATION` may be missing.
+    """
+    said = item["properties"]
+    sections: dict[str, Iterator[str]] = {
+        "Use": _use(),
+        "Input": _input(said),
+        "Output": _output(said),
+        "Training": _training(item),
+        "Images and labels": _sources(said),
+        "Metrics": _metrics(said),
+        "Limits": _limits(item),
+        "Made with": _made_with(item),
+    }
+    parts = [f"# {said['title']}"]
+    for title, lines in sections.items():
+        parts += [f"## {title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _use() -> Iterator[str]:
+    yield "Finds roads in satellite and aerial images, and sorts them by speed, to be traced into"
+    yield "a road graph. What it finds is a proposal: check it before anyone relies on it."
+    yield ""
+    yield "```"
+    yield "roadseg predict --checkpoint THIS_FOLDER --output out image.tif"
+    yield "roadseg graph --output graphs out/image.tif"
+    yield "```"
+
+
+def _input(said: Item) -> Iterator[str]:
+    data = said[IMAGES]
+    names = said["mlm:input"][0]["bands"]
+    yield f"- Bands, in this order: {', '.join(names)}"
+    yield f"- Pixels of {_span(data['gsd_range_m'])} m on the ground"
+    yield f"- Pixel types: {', '.join(said['roadseg:scaling'])}"
+    if data["nodata"] is not None:
+        yield f"- No data where all bands are {data['nodata']:g}"
+    yield "- Every band is mapped to 0..255, then the mean is subtracted and the rest divided by"
+    yield "  the standard deviation:"
+    yield ""
+    yield from _scaling_table(said, names)
+
+
+def _scaling_table(said: Item, names: Sequence[str]) -> Iterator[str]:
+    types = said["roadseg:scaling"]
+    heads = [f"{name} to 0..255" for name in types]
+    yield _row(["band", *heads, "mean", "standard deviation"])
+    yield _row(["---"] * (len(heads) + 3))
+    for number, (name, scale) in enumerate(
+        zip(names, said["mlm:input"][0]["value_scaling"], strict=True)
+    ):
+        limits = [f"{bands[number][0]:g} to {bands[number][1]:g}" for bands in types.values()]
+        yield _row([name, *limits, f"{scale['mean']:.2f}", f"{scale['stddev']:.2f}"])
+
+
+def _output(said: Item) -> Iterator[str]:
+    classes = [each["description"] for each in said["mlm:output"][0]["classification:classes"]]
+    yield f"One logit a pixel for each of {len(classes)} classes: {', '.join(classes)}."
+    yield "The logistic function makes probabilities of them; a pixel may be of several classes."
+
+
+def _training(item: Item) -> Iterator[str]:
+    said = item["properties"]
+    data, held = said[TRAINING], said[VALIDATION]
+    parameters = said["mlm:total_parameters"] / 1e6
+    yield f"- Network: {said['mlm:architecture']}, {parameters:.1f} million parameters"
+    source = said["mlm:pretrained_source"]
+    yield f"- Started from {f'weights `{source}`' if source else 'random weights'}"
+    yield f"- Best epoch: {data['best_epoch']} of {data['epochs']}"
+    yield f"- Ground: {data['area_km2']:.2f} km2 in {data['chips']} chips{_where(item)}"
+    if data["road_km"] is not None:
+        yield f"- Roads in the labels there: {data['road_km']:.2f} km"
+    yield f"- Held out: fold {data['fold']}, {held['chips']} chips"
+    settings = said["mlm:hyperparameters"].items()
+    yield "- Settings: " + ", ".join(f"{name} {_plain(value)}" for name, value in settings)
+
+
+def _where(item: Item) -> str:
+    if item["geometry"] is None:
+        return ", without a place on earth"
+    west, south, east, north = item["bbox"]
+    return f", within longitude {west:.4f} to {east:.4f} and latitude {south:.4f} to {north:.4f}"
+
+
+def _sources(said: Item) -> Iterator[str]:
+    images, labels = said[IMAGES], said[LABELS]
+    yield f"- Images: {_files(images['files'])}; licence: {images['licence'] or 'not given'}"
+    yield f"- Labels: {_files(labels['files'])}; licence: {labels['licence'] or 'not given'}"
+    yield f"- Scheme of the labels: {', '.join(labels['schemes']) or 'not known'}"
+
+
+def _metrics(said: Item) -> Iterator[str]:
+    held = said[VALIDATION]
+    yield f"On windows of the {held['chips']} chips held out, at the best epoch:"
+    yield f"loss {held['loss']:.4f}, IoU {held['iou']:.3f}, F1 {held['f1']:.3f} of any road."
+    found = said.get(EVALUATION)
+    yield ""
+    if found is None:
+        yield "The road graph has not been measured; `roadseg evaluate` adds that here."
+        return
+    yield f"On {found['chips']} chips held out, {found['reference_km']:.2f} km of road:"
+    yield ""
+    yield _row(["metric", "value"])
+    yield _row(["---"] * 2)
+    for name, title in _METRICS.items():
+        if found.get(name) is not None:
+            yield _row([title, f"{found[name]:.3f}"])
+
+
+def _limits(item: Item) -> Iterator[str]:
+    said = item["properties"]
+    size, types = _span(said[IMAGES]["gsd_range_m"]), " and ".join(said["roadseg:scaling"])
+    yield f"- It has seen pixels of {size} m only, of {types}, and no other bands."
+    if item["geometry"] is None:
+        yield "- Its training chips have no place on earth; where they are from is not known."
+    else:
+        yield "- Other places, seasons and sensors than those of its training area are untested."
+    chips = said[VALIDATION]["chips"]
+    yield f"- Fold {said[TRAINING]['fold']} was held out, but it chose the best epoch: the metrics"
+    yield "  flatter a little, and say nothing of ground far from the training area."
+    if chips < _FEW_CHIPS:
+        yield f"- {chips} chips held out are few: another fold may well give other metrics."
+    if said[TRAINING]["area_km2"] < 1:
+        yield "- It was trained on less than 1 km2."
+    yield "- Errors of the labels, such as roads they lack, are learned."
+
+
+def _made_with(item: Item) -> Iterator[str]:
+    said, weights = item["properties"], item["assets"]["weights"]
+    yield f"- Command: `{said[TRAINING]['command']}`"
+    yield f"- Written: {said['datetime']}"
+    versions = said["roadseg:versions"].items()
+    yield "- Versions: " + ", ".join(f"{name} {version}" for name, version in versions)
+    size_mb, digest = weights["file:size"] / 1e6, weights["file:checksum"][4:]
+    yield f"- Weights: {weights['href']}, {size_mb:.1f} MB, SHA-256 {digest}"
+
+
+def _files(found: Mapping[str, Any]) -> str:
+    names = ", ".join(f"`{name}`" for name in found["names"])
+    more = found["count"] - len(found["names"])
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _span(limits: Sequence[float]) -> str:
+    low, high = (f"{limit:.2f}" for limit in limits)
+    return low if low == high else f"{low} to {high}"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{name} {_plain(one)}" for name, one in value.items()) + ")"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,83 @@
+// Report: fill the page with what it is to show.
+
+function tiles(shown) {
+  const { summaries, seconds, km2 } = shown;
+  const found = summaries.evaluate ?? {};
+  const metres = shown.map.graphs.flatMap(({ columns }) => columns.length_m.values).reduce((a, b) => a + b, 0);
+  const all = Object.values(seconds).reduce((a, b) => a + b, 0);
+  const share = (value) => (typeof value === "number" ? value.toFixed(3) : null);
+  const held = "chips" in found ? `${found.chips} chips held out` : "";
+  return [
+    ["Roads", `${(metres / 1000).toFixed(1)}`, "km", `${shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0)} edges`],
+    ["Area", km2 < 10 ? km2.toFixed(2) : km2.toFixed(0), "km²", `${shown.map.scenes.length} scenes`],
+    ["APLS length", share(found.apls_length), "", "routes, by length"],
+    ["APLS time", share(found.apls_time), "", "routes, by time"],
+    ["TOPO F1", share(found.topo_f1), "", "junctions and links"],
+    ["IoU", share(found.iou), "", held],
+    ["Time", all ? duration(all) : null, "", Object.keys(seconds).join(", ")],
+  ].filter(([, value]) => value !== null);
+}
+
+function showHead(shown) {
+  byId("title").textContent = shown.title;
+  byId("subtitle").textContent = `${shown.folder} · made ${shown.made} · roadseg ${shown.versions.roadseg}`;
+  byId("headline").append(...tiles(shown).map(([name, value, unit, aside]) => make("div", {},
+    make("dt", {}, name), make("dd", { class: "value" }, value, unit ? make("small", {}, ` ${unit}`) : null),
+    make("dd", { class: "aside" }, aside))));
+}
+
+function showContents() {
+  for (const section of document.querySelectorAll("main > section")) {
+    byId("contents").append(make("a", { href: `#${section.id}` }, section.dataset.short));
+  }
+}
+
+// Say which command makes what is missing on the map.
+function showMissing(shown, map) {
+  const commands = [["probability", "Probabilities", "roadseg predict"], ["graph", "A graph", "roadseg graph"],
+    ["reference", "Labels", "roadseg prepare"], ["image", "Imagery", "imagery.images"]];
+  for (const [key, name, command] of commands) {
+    if (map.has(key)) continue;
+    const how = key === "image" ? [`${name} is not shown; the config names it with `, command] : [`${name} cannot be shown; made by `, command];
+    byId("map").append(note(...how));
+  }
+  if (!shown.left_out.length) return;
+  const rows = shown.left_out.map((text) => make("li", {}, text));
+  byId("map").append(make("details", {}, make("summary", {}, `Left out (${rows.length})`),
+    make("div", {}, make("ul", { class: "small" }, ...rows))));
+}
+
+function showRest(shown, map) {
+  const scores = shown.scores?.rows.length ? new Scores(shown.scores, shown.scene_of) : null;
+  const training = shown.training.filter(({ epochs }) => epochs.length);
+  const missing = (id, what, command) => byId(id).append(note(`${what}; made by `, command));
+  if (scores) map.table = new ScoreTable(byId("metrics"), scores, map);
+  else missing("metrics", "No metrics in this run", "roadseg evaluate");
+  if (map.has("image") || map.has("reference")) map.sides = new SideBySide(map, scores);
+  else byId("scenes").append(note("There is nothing to lay beside each other without images; the config names them with ", "imagery.images"));
+  if (training.length) showTraining(byId("training"), training);
+  else missing("training", "No training in this run", "roadseg train --fold 0");
+  if (shown.quality.facts) showQuality(byId("quality"), shown.quality);
+  else missing("quality", "Nothing is known of the data", "roadseg prepare");
+  if (shown.training.length) showModel(byId("model"), shown.training);
+  else missing("model", "No checkpoint in this run", "roadseg train --fold 0");
+  showConfig(byId("config"), shown.config);
+  showVersions(byId("versions"), shown);
+}
+
+const shown = JSON.parse(byId("data").textContent);
+showHead(shown);
+showContents();
+const map = new RoadMap(shown.map);
+showMissing(shown, map);
+showRest(shown, map);
+
+// For tests, and for whoever opens the console.
+window.roadseg = {
+  map,
+  route(from, to) {
+    const { points, ...told } = map.routeBetween(map.place(from), map.place(to));
+    return told;
+  },
+  screen: (lonLat) => map.view.toScreen(map.place(lonLat)),
+};

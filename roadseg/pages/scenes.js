@@ -1,0 +1,109 @@
+// Scenes: image, labels, roads found and errors of each scene, side by side.
+
+const AT_FIRST = 6;
+const MORE = 12;
+
+class SideBySide {
+  constructor(map, scores) {
+    Object.assign(this, { map, scores, shown: 0 });
+    this.section = byId("scenes");
+    this.order = this.worstFirst();
+    this.list = make("div");
+    this.more = make("button", { type: "button", onclick: () => this.add(MORE) });
+    this.seen = new IntersectionObserver((entries) => this.drawSeen(entries), { rootMargin: "300px" });
+    this.section.append(this.intro(), this.list, this.more);
+    this.add(AT_FIRST);
+  }
+
+  worstFirst() {
+    const rows = this.map.scenes.map((_, row) => row);
+    const worth = (row) => this.scores?.of(this.map.scenes[row].name)?.worth ?? Infinity;
+    return rows.sort((a, b) => worth(a) - worth(b));
+  }
+
+  intro() {
+    const { map } = this;
+    const { tolerance_m: metres } = map.told;
+    const keys = map.has("errors")
+      ? [`Roads within ${metres} m of each other are the same:`, ...ERRORS.map(keyOf)]
+      : ["Roads by speed:", ...seenClasses(map.graphs, map.modes[0]).map((at) => keyOf(map.modes[0].classes[at]))];
+    return make("div", { class: "keys" }, ...keys);
+  }
+
+  add(count) {
+    for (const row of this.order.slice(this.shown, this.shown + count)) this.list.append(this.card(row));
+    this.shown = Math.min(this.shown + count, this.order.length);
+    const left = this.order.length - this.shown;
+    this.more.hidden = left === 0;
+    this.more.textContent = `Show ${Math.min(left, MORE)} more of ${left}`;
+  }
+
+  card(row) {
+    const scene = this.map.scenes[row];
+    const score = this.scores?.of(scene.name);
+    const open = () => {
+      this.map.show(row);
+      byId("map").scrollIntoView();
+      byId("ground").focus({ preventScroll: true });
+    };
+    const card = make("article", { class: "scene", id: `scene-${row}` },
+      make("header", {}, make("h3", {}, scene.name),
+        make("span", { class: "muted small" }, score ? score.said : ""),
+        make("button", { type: "button", onclick: open }, "Show on the map")),
+      make("div", { class: "sides" }, ...this.sides(scene).map(([name, drawn]) => this.side(scene, name, drawn))));
+    this.seen.observe(card);
+    return card;
+  }
+
+  sides(scene) {
+    const { map } = this;
+    const image = (context, view) => scene.pictures.image?.draw(context, view);
+    const roads = (context, view) => {
+      image(context, view);
+      if (scene.graph !== null) drawGraph(context, view, map.graphs[scene.graph], map.modes[0]);
+    };
+    const sides = [];
+    if (scene.pictures.image) sides.push(["Image", image]);
+    if (scene.reference) sides.push(["Labels", (context, view) => { image(context, view); drawLabels(context, view, scene); }]);
+    if (scene.graph !== null) sides.push(["Roads found, by speed", roads]);
+    if (scene.missed) sides.push(["Errors", (context, view) => { image(context, view); dim(context); drawErrors(context, view, scene); }]);
+    return sides;
+  }
+
+  side(scene, name, drawn) {
+    const [west, south, east, north] = scene.box;
+    const canvas = make("canvas", { role: "img", "aria-label": `${name} of ${scene.name}` });
+    canvas.style.aspectRatio = String(Math.min(Math.max((east - west) / (north - south || 1), 0.6), 2.5));
+    canvas.drawn = () => {
+      const box = canvas.getBoundingClientRect();
+      const view = new Viewport(box.width, box.height).fit(scene.box, 0);
+      sharpen(canvas, box.width, box.height);
+      const context = canvas.getContext("2d");
+      clear(context);
+      drawn(context, view);
+    };
+    return make("figure", {}, canvas, make("figcaption", {}, name));
+  }
+
+  drawSeen(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting || target.dataset.drawn) continue;
+      target.dataset.drawn = "yes";
+      const scene = this.map.scenes[Number(target.id.slice("scene-".length))];
+      const drawAll = () => target.querySelectorAll("canvas").forEach((canvas) => canvas.drawn());
+      Promise.resolve(scene.pictures.image?.load()).then(() => {
+        drawAll();
+        new ResizeObserver(drawAll).observe(target);
+      });
+    }
+  }
+}
+
+function dim(context) {
+  context.save();
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.fillStyle = "#0d1219";
+  context.globalAlpha = 0.55;
+  context.fillRect(0, 0, context.canvas.width, context.canvas.height);
+  context.restore();
+}

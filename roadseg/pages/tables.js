@@ -1,0 +1,157 @@
+// Tables: metrics of chips, sorted by a click, and the facts of a run.
+
+const METRIC_NAMES = {
+  chip: "Chip", iou: "IoU", precision: "Precision", recall: "Recall", f1: "F1", apls_length: "APLS length",
+  apls_time: "APLS time", reference_km: "Labels, km", predicted_km: "Found, km", correctness: "Correctness",
+  completeness: "Completeness", quality: "Quality", topo_precision: "TOPO precision", topo_recall: "TOPO recall",
+  topo_f1: "TOPO F1",
+};
+const QUALITY_NAMES = {
+  dtypes: "Types of pixels", gsd_m: "Pixel, m", nodata_share: "Pixels without data", road_share: "Pixels of road",
+  road_km: "Labelled roads, km", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
+  label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
+  shift_m: "Labels off images, m right and down", failed: "Scenes that failed",
+};
+const WORTH = ["apls_length", "topo_f1", "iou"]; // the first that there is says how good a scene is
+
+class Scores {
+  constructor({ columns, rows }, sceneOf) {
+    Object.assign(this, { columns, rows, sceneOf });
+    this.worthAt = columns.indexOf(WORTH.find((name) => columns.includes(name)));
+  }
+
+  sceneOfRow(row) {
+    return this.sceneOf[row[0]] ?? row[0];
+  }
+
+  // What is known of a scene: how good it is, and that in words; means over its chips.
+  of(scene) {
+    const rows = this.rows.filter((row) => this.sceneOfRow(row) === scene);
+    if (!rows.length) return null;
+    const mean = (name) => {
+      const values = rows.map((row) => row[this.columns.indexOf(name)]).filter((value) => typeof value === "number");
+      return values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
+    };
+    const said = ["apls_length", "topo_f1", "iou"].filter((name) => mean(name) !== null)
+      .map((name) => `${METRIC_NAMES[name]} ${mean(name).toFixed(3)}`);
+    return { worth: mean(this.columns[this.worthAt]) ?? Infinity, said: said.join(" · ") };
+  }
+}
+
+class ScoreTable {
+  constructor(section, scores, map) {
+    Object.assign(this, { scores, map, column: scores.worthAt, rises: true });
+    this.head = make("tr");
+    this.body = make("tbody");
+    const table = make("table", {}, make("thead", {}, this.head), this.body);
+    section.append(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Metrics by chip" }, table),
+      make("p", { class: "muted small" }, "The worst chips come first. Click a column to sort by it, a chip to see it on the map."));
+    this.sort();
+  }
+
+  sort(column = this.column) {
+    if (column !== this.column) Object.assign(this, { column, rises: true });
+    this.head.replaceChildren(...this.scores.columns.map((name, at) => this.header(name, at)));
+    this.body.replaceChildren(...this.sorted().map((row) => this.row(row)));
+  }
+
+  sorted() {
+    const way = this.rises ? 1 : -1;
+    return [...this.scores.rows].sort((a, b) => {
+      const [x, y] = [a[this.column], b[this.column]];
+      if (x === null || y === null) return (x === null) - (y === null);
+      return way * (typeof x === "string" ? x.localeCompare(y, undefined, { numeric: true }) : x - y);
+    });
+  }
+
+  header(name, at) {
+    const chosen = at === this.column;
+    const click = () => {
+      if (at === this.column) this.rises = !this.rises;
+      this.sort(at);
+      this.head.children[at].firstChild.focus();
+    };
+    return make("th", { scope: "col", "aria-sort": chosen ? (this.rises ? "ascending" : "descending") : null },
+      make("button", { type: "button", onclick: click }, METRIC_NAMES[name] ?? inWords(name)));
+  }
+
+  row(row) {
+    const scene = this.map.scenes.findIndex(({ name }) => name === this.scores.sceneOfRow(row));
+    const show = () => this.map.show(scene);
+    const name = scene < 0 ? row[0] : make("a", { href: "#map", onclick: show }, row[0]);
+    const cells = row.slice(1).map((value, at) => this.cell(value, this.scores.columns[at + 1]));
+    return make("tr", {}, make("td", {}, name), ...cells);
+  }
+
+  cell(value, name) {
+    if (typeof value !== "number") return make("td", {}, "–");
+    if (name.endsWith("_km")) return make("td", {}, value.toFixed(2));
+    const cell = make("td", { class: "share" }, value.toFixed(3));
+    cell.style.setProperty("--part", String(Math.min(Math.max(value, 0), 1)));
+    return cell;
+  }
+}
+
+function bars(title, values, said) {
+  const most = Math.max(...values.map(([, value]) => value), 1e-9);
+  const cells = values.flatMap(([name, value]) => {
+    const bar = make("i");
+    bar.style.setProperty("--part", String(value / most));
+    return [make("span", {}, name), bar, make("span", {}, said(value))];
+  });
+  return make("div", { class: "card" }, make("h3", {}, title), make("div", { class: "bars" }, ...cells));
+}
+
+const quality = (name, value) =>
+  (name.endsWith("_share") && typeof value === "number" ? `${(value * 100).toFixed(2)} %` : asText(value));
+
+function showQuality(section, { facts, sheets }) {
+  const long = new Set(["road_km_by_speed_bin", "pixel_share_by_speed_bin", "shifts_m"]);
+  const rows = Object.entries(facts).filter(([name]) => !long.has(name));
+  const columns = [make("div", { class: "card" }, make("h3", {}, "Images and labels"),
+    pairs(rows.map(([name, value]) => [QUALITY_NAMES[name] ?? inWords(name), quality(name, value)])))];
+  const km = Object.entries(facts.road_km_by_speed_bin ?? {}).filter(([, value]) => value > 0);
+  const share = Object.entries(facts.pixel_share_by_speed_bin ?? {}).filter(([, value]) => value > 0);
+  if (km.length) columns.push(bars("Labelled roads by speed", km, (value) => `${value.toFixed(1)} km`));
+  else if (share.length) columns.push(bars("Pixels of road by speed", share, (value) => `${(value * 100).toFixed(2)} %`));
+  section.append(make("div", { class: "columns" }, ...columns));
+  const shifts = Object.entries(facts.shifts_m ?? {}).filter(([, value]) => Array.isArray(value));
+  if (shifts.length) section.append(shiftsTable(shifts));
+  if (sheets.length) section.append(make("h3", {}, "Labels over images"));
+  sheets.forEach((sheet, at) => section.append(make("p", {},
+    make("img", { class: "sheet", src: sheet, loading: "lazy", alt: `Quality sheet ${at + 1}: labels drawn over images` }))));
+}
+
+function shiftsTable(shifts) {
+  const length = ([, [right, down]]) => Math.hypot(right, down);
+  const rows = [...shifts].sort((a, b) => length(b) - length(a)).map(([name, [right, down]]) =>
+    make("tr", {}, make("td", {}, name), make("td", {}, right.toFixed(2)), make("td", {}, down.toFixed(2)),
+      make("td", {}, Math.hypot(right, down).toFixed(2))));
+  const head = ["Scene", "Right, m", "Down, m", "In all, m"].map((name) =>
+    make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, name)));
+  return make("details", {}, make("summary", {}, `How far labels lie off their images (${rows.length})`),
+    make("div", {}, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))));
+}
+
+function showModel(section, training) {
+  for (const { name, facts } of training) {
+    const rows = Object.entries(facts).map(([key, value]) => [inWords(key), asText(value)]);
+    section.append(make("details", training.length === 1 ? { open: "" } : {}, make("summary", {}, `checkpoints/${name}`),
+      make("div", {}, pairs(rows, "left"))));
+  }
+}
+
+function showConfig(section, config) {
+  for (const [name, value] of Object.entries(config)) {
+    if (typeof value !== "object" || value === null) continue;
+    const rows = Object.entries(value).map(([key, part]) => [key, asText(part)]);
+    section.append(make("details", {}, make("summary", {}, name), make("div", {}, pairs(rows, "left"))));
+  }
+}
+
+function showVersions(section, { versions, seconds }) {
+  const columns = [make("div", { class: "card" }, make("h3", {}, "Versions"), pairs(Object.entries(versions)))];
+  const spent = Object.entries(seconds);
+  if (spent.length) columns.push(bars("Time of the stages", spent, duration));
+  section.append(make("div", { class: "columns" }, ...columns));
+}

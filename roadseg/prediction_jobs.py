@@ -1,0 +1,301 @@
+"""Prediction jobs: what of some scenes is missing, and all of it predicted, wherever it runs."""
+
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadseg.cluster import Outcome, each
+from roadseg.core.estimates import about_memory, about_time, predict_memory_mb
+from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import SpeedBins
+from roadseg.errors import DataError, RoadsegError
+from roadseg.fitness import scene_to_predict
+from roadseg.io.masks import read_mask_key
+from roadseg.io.probabilities import read_key as read_probability_key
+from roadseg.io.progress import Progress, counted
+from roadseg.io.records import file_facts, key_of
+from roadseg.io.road_masks import write_road_mask
+from roadseg.io.strips import require_room
+from roadseg.learn.checkpoints import Facts
+from roadseg.learn.inference import count_windows, seconds_per_window
+from roadseg.networks import chosen_device
+from roadseg.plans import Files, files
+from roadseg.prediction import (
+    SceneToPredict,
+    Task,
+    Trained,
+    opened,
+    predict_task,
+    read_alike,
+    weights_of,
+)
+from roadseg.settings import Config
+
+logger = logging.getLogger(__name__)
+
+_STRIPS_OF_A_TASK = 2  # each task reads and predicts some rows of windows above it once more
+_ROOM = 1.1  # times the strips: what comes of them packs to a tenth, unless it is full of roads
+_TURNS = 8  # and flips of a window
+_REHEARSED = 400  # windows from which it is worth trying how long one takes
+_WEIGHT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a prediction takes: files, megapixels to predict, and memory if there are any."""
+
+    reads: list[Files]
+    writes: list[Path]
+    megapixels: float
+    memory_mb: float | None
+
+
+class PredictionJob:
+    """Scenes to predict with some checkpoints, into a folder.
+
+    Attributes:
+        folder: for the results.
+        folders: of the checkpoints.
+        failed: scenes that were skipped, and why.
+    """
+
+    def __init__(self, config: Config, checkpoints: tuple[Path, ...], folder: Path) -> None:
+        """Name what predicts, and where to.
+
+        Raises:
+            CheckpointError: if a checkpoint cannot be read, or they cannot predict together.
+        """
+        self._config = config
+        self.folder = folder
+        self.folders = tuple(path.absolute() for path in checkpoints)
+        self.failed: dict[str, str] = {}
+        self._trained_alike = read_alike(self.folders)
+
+    @property
+    def fold(self) -> int | None:
+        """The fold that the only checkpoint held out."""
+        return self._trained_alike[0].get("fold") if len(self.folders) == 1 else None
+
+    def run(self, images: dict[str, Path], *, force: bool) -> list[SceneToPredict]:
+        """Predict all of them that are not there yet; return those that are there now.
+
+        Raises:
+            DataError: if none is.
+        """
+        scenes, waiting = self._scenes(images, force=force)
+        for scene in waiting:
+            if force:
+                scene.strips.remove()
+            require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+        self._predict(waiting, windows=sum(map(self._windows, scenes)))
+        done = [scene for scene in scenes if scene.name not in self.failed]
+        for scene in done:
+            self._mask(scene)
+        if self.failed and not done:
+            first = next(iter(self.failed.values()))
+            raise DataError(f"all {len(images)} scenes failed, the first: {first}")
+        return done
+
+    def need(self, images: dict[str, Path], *, force: bool) -> Need:
+        """Say what predicting them takes, and raise what would stop it before it begins."""
+        _, waiting = self._scenes(images, force=force)
+        for scene in waiting:
+            require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+        if waiting and self._is_here(len(waiting)):
+            chosen_device(self._config.compute)
+        pixels = sum(scene.facts.grid.height * scene.facts.grid.width for scene in waiting)
+        return Need(
+            reads=[
+                files("images", [images[scene.name] for scene in waiting]),
+                files("checkpoints", map(weights_of, self.folders)),
+            ],
+            writes=[scene.path for scene in waiting],
+            megapixels=pixels / 1e6,
+            memory_mb=max(map(self._memory_mb, waiting), default=None),
+        )
+
+    def _scenes(
+        self, images: dict[str, Path], *, force: bool
+    ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
+        """Return those that the networks can predict, and those of them that are not there."""
+        scenes = list(self._fitting(images, self._trained_alike))
+        return scenes, [s for s in scenes if force or read_probability_key(s.path) != s.key]
+
+    def _is_here(self, pieces: int) -> bool:
+        """Say whether so many pieces of work are done in this process."""
+        compute = self._config.compute
+        return compute.scheduler is None and min(compute.workers, pieces) <= 1
+
+    def _fitting(
+        self, images: dict[str, Path], trained: Sequence[Facts]
+    ) -> Iterator[SceneToPredict]:
+        """Give the scenes that the networks can predict."""
+        options = self._config.predict
+        scaling = Scaling.from_json(trained[0]["scaling"])
+        bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
+        looked_at = counted(images.items(), "look at", total=len(images), unit="scenes")
+        for name, image in looked_at:
+            try:
+                facts = scene_to_predict(
+                    image.absolute(),
+                    trained[0],
+                    scaling,
+                    imagery=self._config.imagery,
+                    gsd=options.gsd,
+                )
+            except RoadsegError as error:
+                self._fail(name, error)
+                continue
+            settings = options.model_dump(mode="json", exclude={"scenes", "mask"}) | {
+                "bands": facts.bands,
+                "nodata": facts.nodata,
+                "size": (facts.grid.height, facts.grid.width),
+            }
+            key = key_of(settings, file_facts([image, *map(weights_of, self.folders)]))
+            path = self.folder.absolute() / f"{name}.tif"
+            yield SceneToPredict(name, facts, path, key, bins, _tags(image, trained))
+
+    def _predict(self, scenes: Sequence[SceneToPredict], *, windows: int) -> None:
+        """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
+        compute = self._config.compute
+        pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
+        processes = 1 if compute.scheduler else max(1, min(compute.workers, len(pieces)))
+        here = self._is_here(len(pieces))
+        trained = self._trained(windows, processes)
+        tasks = [Task(*piece, trained) for piece in pieces]
+        if tasks:
+            self._announce(tasks, here=here)
+        left = Counter(task.scene.name for task in tasks)
+        total = sum(task.km2 for task in tasks)
+        with Progress("predict", total=total, unit="km2") as progress:
+            work = partial(predict_task, told=progress.add) if here else predict_task
+            for outcome in each(work, tasks, workers=processes, scheduler=compute.scheduler):
+                task = tasks[outcome.index]
+                left[task.scene.name] -= 1
+                if not here:
+                    progress.add(task.km2)
+                self._end(task, outcome, is_last=not left[task.scene.name])
+        opened.cache_clear()
+
+    def _trained(self, windows: int, processes: int) -> Trained:
+        return Trained(
+            folders=self.folders,
+            stamps=tuple(file_facts(map(weights_of, self.folders))),
+            options=self._config.predict,
+            compute=self._config.compute,
+            windows=windows * (_TURNS if self._config.predict.tta else 1),
+            processes=processes,
+        )
+
+    def _windows(self, scene: SceneToPredict) -> int:
+        options, grid = self._config.predict, scene.facts.grid
+        sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
+        return count_windows(grid.height, grid.width, **sides)
+
+    def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
+        """Say before the start what is to be done, what memory it takes, and here how long."""
+        trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
+        megapixels, km2 = sum(t.pixels for t in tasks) / 1e6, sum(t.km2 for t in tasks)
+        memory = about_memory(max(self._memory_mb(scene) for scene in scenes.values()))
+        parts = [
+            f"{len(scenes)} scenes, {megapixels:.1f} megapixels, {km2:.3f} km2",
+            memory if here else f"{memory} in each process",
+        ]
+        if here and megapixels:
+            engine = opened(trained).engine
+            parts.append(engine.reason)
+            windows = sum(self._windows(scene) * _missing(scene) for scene in scenes.values())
+            if windows >= _REHEARSED:
+                seconds = seconds_per_window(engine, bands=len(tasks[0].scene.facts.bands))
+                parts.append(about_time(seconds * windows))
+        logger.info("to predict: %s", "; ".join(parts))
+
+    def _memory_mb(self, scene: SceneToPredict) -> float:
+        facts, options = scene.facts, self._config.predict
+        weights = sum(weights_of(folder).stat().st_size for folder in self.folders)
+        return predict_memory_mb(
+            width=facts.grid.width,
+            bands=len(facts.bands),
+            band_bytes=np.dtype(facts.dtype).itemsize,
+            classes=len(scene.bins.band_names),
+            window_px=options.window_px,
+            overlap_px=options.overlap_px,
+            batch_size=options.batch_size,
+            parameters=weights // _WEIGHT_BYTES,
+        )
+
+    def _end(self, task: Task, outcome: Outcome[None], *, is_last: bool) -> None:
+        """Finish a scene of which several tasks made the strips, or note why it failed."""
+        try:
+            if outcome.error is not None:
+                raise outcome.error
+            if is_last and not task.is_all and task.scene.name not in self.failed:
+                task.scene.write([])
+        except RoadsegError as error:
+            self._fail(task.scene.name, error)
+
+    def _fail(self, name: str, error: RoadsegError) -> None:
+        if self._config.compute.on_error == "stop":
+            raise error
+        logger.warning("skipped %s: %s", name, error)
+        self.failed.setdefault(name, str(error))
+
+    def _mask(self, scene: SceneToPredict) -> None:
+        """Write the mask of a scene, if it is wanted and not there."""
+        if self._config.predict.mask:
+            threshold = self._config.graph.threshold
+            key = key_of({"threshold": threshold}, [scene.key])
+            path = self.folder / "road_masks" / f"{scene.name}.tif"
+            if read_mask_key(path) != key:
+                write_road_mask(scene.path, path, threshold=threshold, key=key)
+
+
+def _missing(scene: SceneToPredict) -> float:
+    """Return the share of a scene that is not in strips yet."""
+    return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
+
+
+def _pieces(
+    scenes: Iterable[SceneToPredict], *, shared: bool
+) -> Iterator[tuple[SceneToPredict, tuple[range, ...], bool]]:
+    """Cut what is missing of scenes into the work of several processes, or of one.
+
+    Yields:
+        A scene, rows of it, and whether these are all that are missing.
+    """
+    for scene in scenes:
+        missing = scene.strips.missing
+        size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
+        for first in range(0, max(len(missing), 1), size):
+            yield scene, tuple(_joined(missing[first : first + size])), len(missing) <= size
+
+
+def _joined(strips: Sequence[range]) -> Iterator[range]:
+    """Join the rows of strips that follow each other."""
+    start: int | None = None
+    for strip, following in itertools.zip_longest(strips, strips[1:]):
+        start = strip.start if start is None else start
+        if following is None or following.start != strip.stop:
+            yield range(start, strip.stop)
+            start = None
+
+
+def _tags(image: Path, trained: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
+    """Return the provenance that a raster of probabilities keeps."""
+
+    def listed(values: Iterable[Any]) -> str:
+        return ",".join(map(str, values))
+
+    return (
+        ("ROADSEG_SOURCE", image.name),
+        ("ROADSEG_FOLD", listed(facts.get("fold") for facts in trained)),
+        ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
+        ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),
+    )

@@ -1,0 +1,127 @@
+"""A run in a folder with an awkward name, and disks that are full or read-only."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from roadseg.config import load_config
+from roadseg.workspace import Workspace
+
+AWKWARD = '-it\'s a "Straße", 道路.v1.0 (50 %) & $HOME;#'
+SMALL = [
+    "split.folds=2",
+    "train.encoder=tu-test_resnet",
+    "train.epochs=1",
+    'graph.formats=["gpkg", "geojson"]',
+]
+AHEAD_S = 10 * 365 * 86400
+
+
+def mount(*words):
+    """Mount something; skip the test where that is not allowed."""
+    done = subprocess.run(["mount", *map(str, words)], capture_output=True, check=False)  # noqa: S607
+    if done.returncode:
+        pytest.skip(f"mounting is not possible here: {done.stderr.decode().strip()}")
+
+
+def unmount(folder):
+    subprocess.run(["umount", "--lazy", str(folder)], capture_output=True, check=False)  # noqa: S607
+
+
+@pytest.fixture(scope="session")
+def awkward(tmp_path_factory, write_city):
+    """Run all stages by the command line in the locale C; return config and workspace.
+
+    The folder has an awkward name, images and run folder are links, and all inputs seem to come
+    from the future.
+    """
+    place = tmp_path_factory.mktemp("edges")
+    folder = place / AWKWARD
+    config = write_city(folder)
+    for path in folder.glob("*/city_[2-4].*"):
+        path.unlink()
+    (folder / "images").rename(place / "elsewhere")
+    (folder / "images").symlink_to(place / "elsewhere", target_is_directory=True)
+    (place / "disk").mkdir()
+    (folder / "run").symlink_to(place / "disk", target_is_directory=True)
+    for path in (*folder.glob("*/city_*"), config):
+        os.utime(path, (time.time() + AHEAD_S,) * 2)
+    settings = [f"--set={setting}" for setting in SMALL]
+    words = [sys.executable, "-m", "roadseg", "run", "--json", *settings]
+    variables = {
+        k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHONUTF8"))
+    }
+    ended = subprocess.run(
+        words, cwd=folder, env=variables | {"LC_ALL": "C"}, capture_output=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert json.loads(ended.stdout)["graphs"] == str(folder / "run" / "graphs")
+    loaded = load_config(config, SMALL)
+    return loaded, Workspace(loaded.run)
+
+
+@pytest.fixture
+def limited():
+    """Give a block in which no file grows beyond so many bytes, as on a disk with a quota."""
+
+    @contextmanager
+    def limit(left):
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (left, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limit
+
+
+@pytest.fixture
+def filled():
+    """Give a block in which the disk of a folder has so many bytes left."""
+
+    @contextmanager
+    def fill(folder, left):
+        free = shutil.disk_usage(folder).free
+        filler = folder / "filler"
+        with filler.open("wb") as file:
+            file.write(bytes(max(0, free - left)))
+        try:
+            yield
+        finally:
+            filler.unlink()
+
+    return fill
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount a disk of 96 MB in memory; give its folder."""
+    folder = tmp_path / "small disk"
+    folder.mkdir()
+    mount("-t", "tmpfs", "-o", "size=96m", "tmpfs", folder)
+    yield folder
+    unmount(folder)
+
+
+@pytest.fixture
+def read_only():
+    """Give a function that makes a folder read-only, also for root."""
+    mounted = []
+
+    def make(folder):
+        mount("--bind", folder, folder)
+        mounted.append(folder)
+        mount("-o", "remount,ro,bind", folder)
+        return folder
+
+    yield make
+    for folder in mounted:
+        unmount(folder)

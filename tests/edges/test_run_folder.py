@@ -1,0 +1,157 @@
+"""A run folder with awkward names, links, wrong clocks, names that lead astray, and no room.
+
+One file, because all its tests share the run of a small city.
+"""
+
+import importlib
+import json
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from roadseg import pipeline
+from roadseg.cli import main
+from roadseg.errors import DataError, OutputError
+from roadseg.io.chips import read_chips
+from roadseg.io.locks import lock
+from roadseg.io.masks import read_mask
+from roadseg.pipeline import STAGES
+from roadseg.workspace import Workspace
+
+ROOM = 12_000  # bytes: the first files of a stage fit, the larger ones do not
+
+
+def times(workspace):
+    return {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*.json")}
+
+
+def test_files_from_the_future_do_not_make_a_stage_run_again(awkward):
+    config, workspace = awkward
+    before = times(workspace)
+    pipeline.run(config, workspace, say=lambda *_: None)
+    assert times(workspace) == before
+
+
+def test_no_stage_takes_less_than_no_time(awkward):
+    _, workspace = awkward
+    records = [json.loads(path.read_text()) for path in times(workspace)]
+    seconds = [record["seconds"] for record in records if "seconds" in record]
+    assert len(seconds) >= len(pipeline.STAGES) - 1
+    assert min(seconds) >= 0
+
+
+def test_an_input_that_is_now_older_is_noticed_once(awkward, tmp_path):
+    config, _ = awkward
+    workspace = Workspace(tmp_path / "run")
+    pipeline.prepare(config, workspace)
+    image = next(Path(config.imagery.images[0]).glob("city_0.tif"))
+    former = image.stat().st_mtime_ns
+    os.utime(image, ns=(0, 0))
+    try:
+        before = times(workspace)[workspace.record("prepare")]
+        pipeline.prepare(config, workspace)
+        once = times(workspace)[workspace.record("prepare")]
+        pipeline.prepare(config, workspace)
+    finally:
+        os.utime(image, ns=(former, former))
+    assert before != once == times(workspace)[workspace.record("prepare")]
+
+
+def test_an_image_whose_name_begins_with_a_dash_comes_after_two(awkward, tmp_path, monkeypatch):
+    _, workspace = awkward
+    monkeypatch.chdir(tmp_path)
+    Path("-mask.tif").write_bytes(workspace.mask("city_0").read_bytes())
+    ended = CliRunner().invoke(main, ["graph", "--output", "-out", "--", "-mask.tif"])
+    assert ended.exit_code == 0, ended.output
+    assert (tmp_path / "-out" / "-mask.gpkg").exists()
+
+
+@pytest.mark.parametrize("kind", ["mask", "scene_record", "probability", "graph", "picture"])
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/b", "a\0b"])
+def test_a_scene_that_leads_out_of_the_run_folder_is_refused(tmp_path, kind, name):
+    with pytest.raises(DataError, match="no name of a scene"):
+        getattr(Workspace(tmp_path), kind)(name)
+
+
+@pytest.mark.parametrize("name", ["..", "a.b", "ü", "a b", "..\\x"])
+def test_any_other_name_stays_inside(tmp_path, name):
+    assert Workspace(tmp_path).mask(name).parent == tmp_path / "masks"
+
+
+def test_chips_of_elsewhere_cannot_name_files_of_elsewhere(awkward, tmp_path):
+    _, found = awkward
+    text = found.chips.read_text().replace('"city_0"', '"../../city_0"')
+    (tmp_path / "chips.json").write_text(text)
+    with pytest.raises(DataError, match="no name of a scene"):
+        read_chips(tmp_path / "chips.json")
+
+
+def test_masks_of_linked_images_are_in_the_run_folder(awkward):
+    config, workspace = awkward
+    scenes = read_chips(workspace.chips).scenes
+    assert {read_mask(workspace.mask(scene.name)).shape for scene in scenes} == {(64, 64)}
+    assert Path(config.imagery.images[0]).is_symlink()
+    assert workspace.root.is_symlink()
+    assert time.time() < Path(config.imagery.images[0], "city_0.tif").stat().st_mtime
+
+
+def run(stage, config, workspace, *, force=True):
+    options = {"fold": 0} if stage in {"train", "predict"} else {}
+    return importlib.import_module(f"roadseg.stages.{stage}").run(
+        config, workspace, force=force, **options
+    )
+
+
+def names_in(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def check(stage, config, workspace, full):
+    """Run a stage where it cannot write all its files, look at what it says and leaves, go on."""
+    before = names_in(workspace.root)
+    with full, pytest.raises(OutputError) as raised:
+        run(stage, config, workspace)
+    text = str(raised.value)
+    assert re.search("cannot be written: |make room", text)
+    assert len(text.splitlines()) == 1
+    assert ".partial" not in text
+    assert not [name for name in names_in(workspace.root) if ".partial" in name]
+    run(stage, config, workspace, force=False)
+    assert names_in(workspace.root) >= before
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_file_too_large_for_the_disk_is_told_and_the_stage_goes_on_later(
+    awkward, tmp_path, limited, stage
+):
+    config, found = awkward
+    shutil.copytree(found.root, tmp_path / "run")
+    check(stage, config, Workspace(tmp_path / "run"), limited(ROOM))
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "train"])  # see above
+def test_a_full_disk_is_told_and_the_stage_goes_on_later(awkward, small_disk, filled, stage):
+    config, found = awkward
+    shutil.copytree(found.root, small_disk / "run")
+    check(stage, config, Workspace(small_disk / "run"), filled(small_disk, ROOM))
+
+
+def test_a_read_only_run_folder_is_told(awkward, tmp_path, read_only):
+    _, found = awkward
+    shutil.copytree(found.root, tmp_path / "run")
+    folder = read_only(tmp_path / "run")
+    with pytest.raises(OutputError, match=r"run: cannot be written: Read-only"), lock(folder):
+        pass
+
+
+def test_read_only_inputs_are_enough(awkward, tmp_path, read_only):
+    config, _ = awkward
+    for patterns in (config.imagery.images, config.labels.roads):
+        read_only(patterns[0])
+    summary = run("prepare", config, Workspace(tmp_path / "run"))
+    assert len(summary.failed) == 0

@@ -1,0 +1,140 @@
+import base64
+import hashlib
+import json
+import re
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from roadseg.cli import main
+from roadseg.config import load_config
+from roadseg.errors import ConfigError, MissingInputError
+from roadseg.io.report_page import as_data
+from roadseg.stages import graph, report
+
+
+def data_of(workspace):
+    """Return what the page shows."""
+    page = workspace.report.read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def only(workspace, *folders):
+    """Remove all of a run but some folders."""
+    for path in workspace.root.iterdir():
+        if path.is_dir() and path.name not in folders:
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+
+
+def test_the_page_is_one_file_that_names_no_other(finished):
+    report.run(*finished, force=True)
+    page = finished[1].report.read_text(encoding="utf-8")
+    assert set(re.findall(r"https?://[\w./]+", page)) <= {"http://www.w3.org/2000/svg"}
+    assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
+
+
+@pytest.mark.parametrize("kind", ["style", "script"])
+def test_only_the_style_and_script_of_the_page_are_allowed(finished, kind):
+    report.run(*finished, force=True)
+    page = finished[1].report.read_text(encoding="utf-8")
+    content = re.search(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    assert f"{kind}-src 'sha256-{digest}'" in page
+    assert "default-src 'none'" in page
+
+
+def test_texts_of_the_data_cannot_end_the_script():
+    hostile = "</script><script>alert(1)</script><!-- & "
+    assert not set("<>&") & set(as_data({hostile: hostile}))
+    assert json.loads(as_data({hostile: hostile})) == {hostile: hostile}
+
+
+def test_it_shows_what_every_stage_left(finished):
+    summary = report.run(*finished, force=True)
+    shown = data_of(finished[1])
+    assert summary.scenes == len(shown["map"]["scenes"]) == len(shown["scores"]["rows"])
+    assert len(shown["training"][0]["epochs"]) == 2
+    assert all(
+        scene["layers"].keys() == {"image", "probability", "mask"}
+        for scene in shown["map"]["scenes"]
+    )
+    assert shown["left_out"] == []
+
+
+def test_it_is_made_again_only_if_something_changed(finished):
+    config, workspace = finished
+    report.run(config, workspace)
+    made = workspace.report.stat().st_mtime_ns
+    report.run(config, workspace)
+    assert workspace.report.stat().st_mtime_ns == made
+    workspace.evaluation.write_text("chip,iou\n")
+    report.run(config, workspace)
+    assert workspace.report.stat().st_mtime_ns != made
+
+
+@pytest.mark.parametrize(
+    ("kept", "has_graphs", "layers"),
+    [("graphs", True, set()), ("probabilities", False, {"probability", "mask"})],
+)
+def test_graphs_or_probabilities_alone_are_shown(finished, kept, has_graphs, layers):
+    config, workspace = finished
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=workspace.graphs)
+    only(workspace, kept)
+    report.run(load_config(None), workspace)
+    shown = data_of(workspace)
+    assert bool(shown["map"]["graphs"]) == has_graphs
+    assert set(shown["map"]["scenes"][0]["layers"]) == layers
+    assert shown["scores"] is shown["quality"]["facts"] is None
+
+
+def test_an_empty_folder_is_refused(finished):
+    config, workspace = finished
+    only(workspace)
+    with pytest.raises(MissingInputError, match="neither graphs/ nor probabilities/; run `roadseg"):
+        report.run(config, workspace)
+
+
+def test_pictures_are_made_smaller_until_the_page_fits(finished):
+    config, workspace = finished
+    report.run(config, workspace, force=True)
+    whole = workspace.report.stat().st_size
+    least = round((whole * 0.8) / 1e6, 3)
+    report.run(with_max_mb(config, least), workspace)
+    assert workspace.report.stat().st_size <= least * 1e6 < whole
+
+
+def with_max_mb(config, megabytes):
+    section = config.report.model_copy(update={"max_mb": megabytes})
+    return config.model_copy(update={"report": section})
+
+
+def test_a_page_too_small_for_the_roads_is_refused(finished):
+    config, workspace = finished
+    with pytest.raises(
+        ConfigError, match=r"report.max_mb: the roads of 1 scenes? take .* set it to"
+    ):
+        report.run(with_max_mb(config, 0.01), workspace)
+
+
+def test_a_list_of_scenes_that_cannot_be_read_is_told_in_the_page(finished):
+    config, workspace = finished
+    workspace.chips.write_text("{}")
+    summary = report.run(config, workspace)
+    assert "chips.json" in summary.left_out[0]
+    assert data_of(workspace)["left_out"] == summary.left_out
+
+
+def test_a_folder_of_graphs_needs_no_config(finished, tmp_path, monkeypatch):
+    config, workspace = finished
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=workspace.graphs)
+    only(workspace, "graphs")
+    empty = tmp_path / "elsewhere"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    result = CliRunner().invoke(main, ["report", "--run", str(workspace.root), "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["path"] == str(workspace.report)
+    assert workspace.report.is_file()
