@@ -112,7 +112,7 @@ def _with_absolute_paths(config: Config, folder: Path) -> Config:
 
     return config.model_copy(
         update={
-            "run": folder / config.run.expanduser(),
+            "run": Path(os.path.normpath(folder / config.run.expanduser())),
             "imagery": config.imagery.model_copy(update={"images": each(config.imagery.images)}),
             "labels": config.labels.model_copy(update={"roads": each(config.labels.roads)}),
             "split": config.split.model_copy(

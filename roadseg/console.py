@@ -39,7 +39,7 @@ class Group(click.Group):
             return super().invoke(ctx)
         except RoadsegError as error:
             progress.erase()
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {' '.join(str(error).splitlines())}", err=True)
             ctx.exit(error.exit_code)
         except UnicodeEncodeError as error:
             if "surrogates" not in error.reason:

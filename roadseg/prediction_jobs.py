@@ -15,6 +15,7 @@ from roadseg.cluster import Outcome, each
 from roadseg.core.estimates import about_memory, about_time, predict_memory_mb
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
+from roadseg.core.wording import count
 from roadseg.errors import DataError, RoadsegError
 from roadseg.fitness import scene_to_predict
 from roadseg.io.masks import read_mask_key
@@ -205,7 +206,7 @@ class PredictionJob:
         megapixels, km2 = sum(t.pixels for t in tasks) / 1e6, sum(t.km2 for t in tasks)
         memory = about_memory(max(self._memory_mb(scene) for scene in scenes.values()))
         parts = [
-            f"{len(scenes)} scenes, {megapixels:.1f} megapixels, {km2:.3f} km2",
+            f"{count(len(scenes), 'scene')}, {megapixels:.1f} megapixels, {km2:.3f} km2",
             memory if here else f"{memory} in each process",
         ]
         if here and megapixels:

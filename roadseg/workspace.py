@@ -11,9 +11,15 @@ class Workspace:
     """Names of the files in one run folder. Makes names, touches no files.
 
     Names of scenes that lead out of the folder are refused with a DataError.
+
+    Attributes:
+        root: the folder.
+        is_flat: whether graphs and probabilities lie in it as `--output` of graph and predict
+            leaves them, without folders of their own.
     """
 
     root: Path
+    is_flat: bool = False
 
     def record(self, stage: str) -> Path:
         """Record that a stage leaves: what it was made from, and its summary."""
@@ -73,7 +79,7 @@ class Workspace:
     @property
     def probabilities(self) -> Path:
         """Folder of the probability rasters: predict -> graph, evaluate."""
-        return self.root / "probabilities"
+        return self.root if self.is_flat else self.root / "probabilities"
 
     def probability(self, scene: str) -> Path:
         """Probability raster of a scene."""
@@ -82,7 +88,7 @@ class Workspace:
     @property
     def graphs(self) -> Path:
         """Folder of the road graphs: graph -> evaluate, and the user."""
-        return self.root / "graphs"
+        return self.root if self.is_flat else self.root / "graphs"
 
     def graph(self, scene: str) -> Path:
         """Road graph of a scene as a GeoPackage; GeoJSON and GraphML lie beside it."""

@@ -155,6 +155,7 @@ class _Project:
             ended = self._start_and_kill(which, moment)
             if ended is not None:
                 break
+            seconds = moment  # it was faster this time
         stage = self._stage()
         _contents(self.run)
         self._finish()

@@ -21,7 +21,7 @@ TEXT = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS
 TREE = "```\nroadseg/\n"
 UNNAMED = {"__init__.py", "py.typed"}
 NO_PROGRAMS = {"environment", "constraints.txt"}  # of scripts/: read by others
-FILE_TYPES = {"json", "py", "md", "csv", "png"}
+FILE_TYPES = {"json", "py", "md", "csv", "png", "html"}
 
 
 def tree():
@@ -47,6 +47,14 @@ def test_the_tree_is_the_package():
     there = {str(p) for p in files if p.name not in UNNAMED and "__pycache__" not in p.parts}
     assert TEXT.count(TREE) == 1
     assert sorted(paths(tree())) == sorted(there)
+
+
+def test_the_tree_in_readme_is_the_top_of_the_package():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```\nroadseg/ .*\n((?:  .*\n)+)```", readme)
+    assert shown
+    top = [line for line in tree() if re.match(r"  \S", line)]
+    assert shown[1].splitlines() == top
 
 
 def test_every_line_of_the_tree_says_what_it_is():

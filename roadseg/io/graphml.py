@@ -129,7 +129,8 @@ def _lines(
     try:
         read = shapely.from_wkt(drawn)
     except (ShapelyError, TypeError) as error:
-        raise DataError(f"{path}: {name} of an edge is no WKT ({error})") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path}: {name} of an edge is no WKT ({reason:.200})") from error
     is_drawn = ~shapely.is_missing(read)
     kinds = shapely.get_type_id(read[is_drawn])
     if np.any(kinds != _LINE) or np.any(shapely.is_empty(read)):

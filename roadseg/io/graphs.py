@@ -219,8 +219,11 @@ def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     expected = "expected a graph that roadseg wrote as GeoPackage; run `roadseg graph`"
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
-    except (DataSourceError, DataLayerError) as error:
-        raise DataError(f"{path}: layer {layer} cannot be read ({error}); {expected}") from error
+    except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{path}: layer {layer} cannot be read ({reason:.200}); {expected}"
+        ) from error
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise DataError(f"{path}: layer {layer} has no column {missing[0]}; {expected}")

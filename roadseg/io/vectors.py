@@ -259,11 +259,13 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
+    except IndexError as error:  # what pyogrio makes of no layers
+        raise DataError(f"{path}: has no layer, expected one with road lines") from error
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: its attributes are not in UTF-8 ({error.reason}); save it as UTF-8"
         ) from error
-    except (DataSourceError, DataLayerError, ValueError) as error:
+    except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
         reason = " ".join(str(error).split("; In file")[0].split())
         if _NO_FORMAT in reason:
             raise DataError(

@@ -37,7 +37,7 @@ def check_xml(file: BinaryIO, *, only_start: bool = False) -> None:
     bounds = _Bounds()
     left = _LARGEST_BYTES
     while chunk := file.read(_CHUNK_BYTES):
-        bounds.parser.Parse(chunk)
+        bounds.read(chunk)
         left -= len(chunk)
         if left < 0:
             raise ValueError(f"more than {_LARGEST_BYTES} bytes of XML")
@@ -55,6 +55,12 @@ class _Bounds:
         self.parser.StartElementHandler = self._down
         self.parser.EndElementHandler = self._up
         self.parser.StartDoctypeDeclHandler = _refuse_type
+
+    def read(self, chunk: bytes) -> None:
+        try:
+            self.parser.Parse(chunk)
+        except LookupError as error:  # of an encoding that Python does not have
+            raise ValueError(str(error)) from error
 
     def _down(self, _name: str, _attributes: dict[str, str]) -> None:
         self.depth += 1

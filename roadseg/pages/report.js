@@ -6,10 +6,11 @@ function tiles(shown) {
   const metres = shown.map.graphs.flatMap(({ columns }) => columns.length_m.values).reduce((a, b) => a + b, 0);
   const all = Object.values(seconds).reduce((a, b) => a + b, 0);
   const share = (value) => (typeof value === "number" ? value.toFixed(3) : null);
-  const held = "chips" in found ? `${found.chips} chips held out` : "";
+  const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+  const held = "chips" in found ? `${count(found.chips, "chip")} held out` : "";
   return [
-    ["Roads", `${(metres / 1000).toFixed(1)}`, "km", `${shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0)} edges`],
-    ["Area", km2 < 10 ? km2.toFixed(2) : km2.toFixed(0), "km²", `${shown.map.scenes.length} scenes`],
+    ["Roads", `${(metres / 1000).toFixed(1)}`, "km", count(shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0), "edge")],
+    ["Area", km2 < 10 ? km2.toFixed(2) : km2.toFixed(0), "km²", count(shown.map.scenes.length, "scene")],
     ["APLS length", share(found.apls_length), "", "routes, by length"],
     ["APLS time", share(found.apls_time), "", "routes, by time"],
     ["TOPO F1", share(found.topo_f1), "", "junctions and links"],

@@ -33,12 +33,17 @@ class Tools {
     return button;
   }
 
+  optionOf(area) {  // an area of one scene has no option of its own
+    const here = this.map.scenes.flatMap((scene, row) => (scene.area === area ? [row] : []));
+    return here.length > 1 ? `a${area}` : `s${here[0]}`;
+  }
+
   fillScenes() {
     const { scenes, areas } = this.map;
     areas.forEach((_, area) => {
       const here = scenes.flatMap((scene, row) => (scene.area === area ? [row] : []));
       const name = areas.length > 1 ? `Area ${area + 1}` : "All scenes";
-      const all = here.length > 1 ? [make("option", { value: `a${area}` }, `${name} (${here.length})`)] : [];
+      const all = here.length > 1 ? [make("option", { value: this.optionOf(area) }, `${name} (${here.length})`)] : [];
       const options = here.map((row) => make("option", { value: `s${row}` }, scenes[row].name));
       byId("scene").append(...(areas.length > 1
         ? [make("optgroup", { label: name }, ...all, ...options)] : [...all, ...options]));
@@ -57,7 +62,7 @@ class Tools {
     }
     byId("route").setAttribute("aria-pressed", String(Boolean(map.routing)));
     byId("ground").classList.toggle("routing", Boolean(map.routing));
-    byId("scene").value = map.scene === null ? `a${map.area}` : `s${map.scene}`;
+    byId("scene").value = map.scene === null ? this.optionOf(map.area) : `s${map.scene}`;
     byId("colour").value = map.mode.key;
     byId("told").textContent = this.summary();
     byId("legend").replaceChildren(...this.legend());

@@ -14,6 +14,7 @@ from roadseg.cluster import Outcome, each, in_order
 from roadseg.core.extraction import find_graph
 from roadseg.core.joining import in_crs, join_scenes, touching
 from roadseg.core.roads import reproject
+from roadseg.core.wording import count
 from roadseg.errors import DataError
 from roadseg.io.graphs import check_formats, read_graph, write_graphs
 from roadseg.io.probabilities import open_probability
@@ -48,7 +49,7 @@ class GraphSummary:
 
     def __str__(self) -> str:
         """Say it in a sentence."""
-        found = f"{self.road_km:.2f} km of roads in {len(self.scenes)} scenes"
+        found = f"{self.road_km:.2f} km of roads in {count(len(self.scenes), 'scene')}"
         parts = [
             f"{found}: {self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)",
             self.folder,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyproj import CRS
 
+from roadseg.core.wording import count
 from roadseg.io.chips import read_chips
 from roadseg.io.mosaic import mosaic_text, write_mosaic
 from roadseg.io.records import StageRecord, read_json, read_key
@@ -32,10 +33,9 @@ class PredictSummary:
 
     def __str__(self) -> str:
         """Say it in a sentence."""
+        scenes = count(len(self.scenes), "scene")
         skipped = f"; {len(self.failed)} skipped" if self.failed else ""
-        return (
-            f"{len(self.scenes)} scenes, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
-        )
+        return f"{scenes}, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
 
 
 def run(

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from roadseg.core.wording import count
 from roadseg.errors import ConfigError, MissingInputError
 from roadseg.io.progress import counted
 from roadseg.io.records import StageRecord, file_facts, versions
@@ -42,17 +43,24 @@ class ReportSummary:
 
     def __str__(self) -> str:
         """Say where it is and how large."""
-        more = f"; {len(self.left_out)} things left out, listed in it" if self.left_out else ""
-        return f"{self.path}: {self.scenes} scenes, {self.megabytes:.1f} MB{more}"
+        more = (
+            f"; {count(len(self.left_out), 'thing')} left out, listed in it"
+            if self.left_out
+            else ""
+        )
+        return f"{self.path}: {count(self.scenes, 'scene')}, {self.megabytes:.1f} MB{more}"
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportSummary:
     """Show a run on one page; parts that it does not have are left out.
 
+    The folder may also be the `--output` of graph or predict.
+
     Raises:
         MissingInputError: if there is neither a graph nor a probability raster.
         ConfigError: if the roads alone take more than `report.max_mb`.
     """
+    workspace = _as_it_is(workspace)
     names = _scene_names(workspace)
     record = _record(config, workspace, names)
     if not force and workspace.report.is_file() and (done := record.summary()):
@@ -70,6 +78,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Say what `run` would do, if need be after an earlier stage."""
+    workspace = _as_it_is(workspace)
     return plan_stage(
         after or _record(config, workspace, _scene_names(workspace)),
         workspace.record("report"),
@@ -91,6 +100,11 @@ def _record(config: Config, workspace: Workspace, names: Sequence[str]) -> Stage
     )
 
 
+def _as_it_is(workspace: Workspace) -> Workspace:
+    has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
+    return workspace if has_folders else replace(workspace, is_flat=True)
+
+
 def _scene_names(workspace: Workspace) -> list[str]:
     of_all = {"network", "submission"}  # files of all scenes
     graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
@@ -98,7 +112,7 @@ def _scene_names(workspace: Workspace) -> list[str]:
     names = sorted((graphs - of_all) | rasters)
     if not names:
         raise MissingInputError(
-            f"{workspace.root}: holds neither graphs/ nor probabilities/; run `roadseg graph` or "
+            f"{workspace.root}: holds neither graphs nor probabilities; run `roadseg graph` or "
             "`roadseg predict` first, or name another folder with --run"
         )
     return names

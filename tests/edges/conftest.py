@@ -19,6 +19,9 @@ SMALL = [
     "split.folds=2",
     "train.encoder=tu-test_resnet",
     "train.epochs=1",
+    "train.windows_per_chip=1",
+    "train.batch_size=1",
+    "evaluate.pictures=1",
     'graph.formats=["gpkg", "geojson"]',
 ]
 AHEAD_S = 10 * 365 * 86400

@@ -74,7 +74,7 @@ VALUES = st.recursive(
 )
 
 fuzz = settings(
-    max_examples=MANY or 25,
+    max_examples=MANY or 15,
     derandomize=not MANY,
     database=None,
     suppress_health_check=list(HealthCheck),

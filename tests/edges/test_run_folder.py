@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -23,6 +25,14 @@ from roadseg.io.masks import read_mask
 from roadseg.pipeline import STAGES
 from roadseg.workspace import Workspace
 
+HOLD = """
+import sys, time
+from pathlib import Path
+from roadseg.io.locks import lock
+with lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
 ROOM = 12_000  # bytes: the first files of a stage fit, the larger ones do not
 
 
@@ -100,6 +110,28 @@ def test_masks_of_linked_images_are_in_the_run_folder(awkward):
     assert time.time() < Path(config.imagery.images[0], "city_0.tif").stat().st_mtime
 
 
+@pytest.fixture
+def holder(awkward):
+    """Start another process that holds the run folder; give its number."""
+    _, workspace = awkward
+    words = [sys.executable, "-c", HOLD, str(workspace.root)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process.pid
+        process.kill()
+
+
+@pytest.mark.parametrize("command", ["run", "prepare", "evaluate"])
+def test_a_second_process_in_a_run_folder_is_refused_with_the_number_of_the_first(
+    awkward, holder, command
+):
+    _, workspace = awkward
+    config = workspace.root.parent / "roadseg.json"
+    ended = CliRunner().invoke(main, [command, "--config", str(config)])
+    assert ended.exit_code == 3
+    assert f"process {holder} works in this run folder" in ended.output
+
+
 def run(stage, config, workspace, *, force=True):
     options = {"fold": 0} if stage in {"train", "predict"} else {}
     return importlib.import_module(f"roadseg.stages.{stage}").run(
@@ -134,7 +166,7 @@ def test_a_file_too_large_for_the_disk_is_told_and_the_stage_goes_on_later(
     check(stage, config, Workspace(tmp_path / "run"), limited(ROOM))
 
 
-@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "train"])  # see above
+@pytest.mark.parametrize("stage", ["split", "predict", "graph"])  # whose libraries write
 def test_a_full_disk_is_told_and_the_stage_goes_on_later(awkward, small_disk, filled, stage):
     config, found = awkward
     shutil.copytree(found.root, small_disk / "run")

@@ -138,6 +138,14 @@ def test_nothing_is_unpickled():
     assert found == ["learn/pretrained.py: pickle"]  # its error, which torch.load raises
 
 
+def test_durations_are_taken_from_a_clock_that_cannot_go_back():
+    def find(source, name):
+        words = [ast.unparse(call.func) for call, _ in calls(source)]
+        return [name for word in words if word in {"time.time", "time.time_ns"}]
+
+    assert found_in_all(find) == []
+
+
 def test_what_needs_no_whole_is_still_there():
     gone = [
         (module, function)

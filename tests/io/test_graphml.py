@@ -193,3 +193,9 @@ def test_what_is_no_graphml_is_turned_down(tmp_path, text):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match=r"none\.graphml: cannot be read as GraphML"):
         read_graphml(tmp_path / "none.graphml")
+
+
+def test_what_is_wrong_with_wkt_is_told_in_one_line(write):
+    path = write(network(("a", "b", {"geometry": "LINESTRING (0 0)"}), crs="EPSG:32631"))
+    with pytest.raises(DataError, match=r"^[^\n]*geometry of an edge is no WKT[^\n]*$"):
+        read_graphml(path)

@@ -341,3 +341,21 @@ def spoil(path, change):
         for (name,) in triggers:
             file.execute(f'DROP TRIGGER "{name}"')
         file.execute(change)
+
+
+def test_a_number_that_does_not_fit_its_column_is_refused(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    with closing(sqlite3.connect(tmp_path / "a.gpkg")) as file, file:
+        triggers = file.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for (name,) in triggers:
+            file.execute(f'DROP TRIGGER "{name}"')
+        file.execute("UPDATE nodes SET maybe_bridge = 32768")
+    with pytest.raises(DataError, match=r"a\.gpkg: layer nodes cannot be read \(.*roadseg graph"):
+        read_graph(tmp_path / "a.gpkg")
+
+
+def test_what_a_killed_process_left_is_not_added_to(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    (tmp_path / "a.gpkg").rename(tmp_path / ".partial-a.gpkg")
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    assert len(read_graph(tmp_path / "a.gpkg").lines) == len(traced.lines)

@@ -1,12 +1,15 @@
 import gzip
 import json
 import shutil
+import sqlite3
 import zipfile
+from contextlib import closing
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
+import pyogrio
 import pytest
 import shapely
 from pyproj import CRS
@@ -320,3 +323,30 @@ def test_what_gdal_remarks_is_logged(tmp_path, caplog):
 
 def test_the_crs_of_a_file_is_kept(tmp_path):
     assert read(save(frame_of(LINE, crs=UTM), tmp_path / "roads.gpkg")).crs == "EPSG:32611"
+
+
+@pytest.mark.parametrize("suffix", ["kml", "gml", "gpx", "osm"])
+def test_xml_with_a_document_type_is_refused(tmp_path, suffix):
+    path = tmp_path / f"roads.{suffix}"
+    path.write_text('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>')
+    with pytest.raises(DataError, match=r"roads\.\w+: XML with a document type"):
+        read_vectors(path, list)
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '{"a":' * 100_000])
+def test_geojson_nested_without_end_is_refused(tmp_path, deep):
+    path = tmp_path / "roads.geojson"
+    path.write_text(f'{{"type": "FeatureCollection", "crs": {deep}')
+    with pytest.raises(DataError, match=r"^[^\n]*roads\.geojson: [^\n]*$"):
+        read_vectors(path, list)
+
+
+def test_a_geopackage_without_layers_is_refused(tmp_path):
+    path, table = tmp_path / "roads.gpkg", gpd.GeoDataFrame({"a": [1]}, geometry=[LINE], crs=UTM)
+    table.to_file(path, layer="roads")
+    pyogrio.write_dataframe(table[["a"]], path, layer="facts", append=True)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM gpkg_geometry_columns")
+        file.execute("DROP TABLE facts")
+    with pytest.raises(DataError, match=r"roads\.gpkg: has no layer"):
+        read_vectors(path, list)

@@ -75,3 +75,8 @@ def test_xml_may_not_be_larger_than_any_road_file(monkeypatch, bytes_, fits):
         assert not fits
     else:
         assert fits
+
+
+def test_an_encoding_that_no_one_knows_is_refused():
+    with pytest.raises(ValueError, match="unknown encoding: no-8"):
+        check_xml(io.BytesIO(b'<?xml version="1.0" encoding="no-8"?><a/>'))

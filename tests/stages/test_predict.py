@@ -430,5 +430,5 @@ def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, 
 def test_what_is_to_be_done_is_told_before_the_start(finished, tall, tmp_path, caplog):
     caplog.set_level("INFO", "roadseg")
     predict_images(finished, [tall], tmp_path / "out")
-    told = "to predict: 1 scenes, 0.1 megapixels, 0.053 km2; about 1.3 GB; engine eager"
+    told = "to predict: 1 scene, 0.1 megapixels, 0.053 km2; about 1.3 GB; engine eager"
     assert told in caplog.text

@@ -12,6 +12,7 @@ from roadseg.config import load_config
 from roadseg.errors import ConfigError, MissingInputError
 from roadseg.io.report_page import as_data
 from roadseg.stages import graph, report
+from roadseg.workspace import Workspace
 
 
 def data_of(workspace):
@@ -90,10 +91,18 @@ def test_graphs_or_probabilities_alone_are_shown(finished, kept, has_graphs, lay
     assert shown["scores"] is shown["quality"]["facts"] is None
 
 
+def test_the_output_of_graph_is_shown_as_it_lies(finished, tmp_path):
+    config, workspace = finished
+    loose = Workspace(tmp_path / "out")
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=loose.root)
+    report.run(load_config(None), loose)
+    assert [scene["name"] for scene in data_of(loose)["map"]["scenes"]] == ["city_0"]
+
+
 def test_an_empty_folder_is_refused(finished):
     config, workspace = finished
     only(workspace)
-    with pytest.raises(MissingInputError, match="neither graphs/ nor probabilities/; run `roadseg"):
+    with pytest.raises(MissingInputError, match="neither graphs nor probabilities; run `roadseg"):
         report.run(config, workspace)
 
 
