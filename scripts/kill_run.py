@@ -108,6 +108,7 @@ class _Forked:
         )
         self._process.start()
         self.pid = self._process.pid
+        os.setpgid(self.pid, self.pid)  # here, as it may be killed before it does anything
 
     def poll(self):
         return self._process.exitcode
@@ -118,7 +119,6 @@ class _Forked:
 
     @staticmethod
     def _work(words, told):
-        os.setsid()
         with Path(os.devnull).open("w") as nothing:
             os.dup2(nothing.fileno(), sys.stdout.fileno())
         os.dup2(told.fileno(), sys.stderr.fileno())
