@@ -90,7 +90,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
         "labels": {"roads": ["/r", "~/r"]},
     }
     config = load_config(write(values))
-    assert config.run == tmp_path / ".." / "out"
+    assert config.run == tmp_path.parent / "out"
     assert config.imagery.images == (f"{tmp_path}/i/*.tif",)
     assert config.labels.roads == ("/r", "~/r")
 
