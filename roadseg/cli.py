@@ -28,7 +28,7 @@ def main(verbose: int, quiet: int) -> None:
     The whole way on your own data:
       roadseg init --images images/ --labels roads.geojson
       roadseg run
-    or stage by stage: prepare, train --fold 0, predict, graph, evaluate.
+    or stage by stage: prepare, train --fold 0, predict, graph, evaluate, report.
 
     \b
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,

@@ -166,7 +166,7 @@ def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) 
 
 @stage_command(needs_config=False)
 def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
-    """Show the run on one page for the browser: map, metrics, errors, curves, data.
+    """Show a run on one page for the browser: map, metrics, errors.
 
     The page is one file that needs no network. What the run lacks is left out.
 
