@@ -28,6 +28,8 @@ from roadseg.core.tidying import Tidying, tidied
 from roadseg.core.travel import add_travel, vote_speeds
 from roadseg.core.windows import CERTAIN, Window, cut_blocks
 
+_MOST_BLOCK_PX = 2048  # of which all bands are read at once
+
 Bytes = NDArray[np.uint8]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -135,7 +137,7 @@ def tidy(parts: Sequence[BlockPaths], pixels: Pixels, how: Extraction) -> RoadGr
 
 def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
     """Return the graph with what the pixels along its edges say, see `find_graph`."""
-    groups = StationGroups(graph, pixels.grid, block_px=how.block_px)
+    groups = StationGroups(graph, pixels.grid, block_px=min(how.block_px, _MOST_BLOCK_PX))
     parts = list(run(partial(read_group, pixels, how), groups))
     bins = pixels.speed_bins
     found = gather(parts, len(graph.lines), bins.count if bins else 0)
