@@ -205,7 +205,8 @@ def _seconds(earlier: Record, amount: Amount) -> tuple[float | None, str]:
         return None, _UNKNOWN
     took_s = float(earlier["summary"].get("seconds", earlier["seconds"]))  # all, of a training
     before = amount.before(earlier)
-    took = f"the last run took {took_s:.1f} s for {before:g} {amount.unit}"
+    unit = amount.unit.removesuffix("s") if before == 1 else amount.unit
+    took = f"the last run took {took_s:.1f} s for {before:g} {unit}"
     if amount.now is None or not before:
         return took_s, took
     return took_s * amount.now / before, f"{took}, now {amount.now:g}"
