@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from roadseg.settings import Config
 
 
-_SAYING = (DRY_RUN, JSON)
-
-
 def stage_command(
     *options: Option, needs_config: bool = True
 ) -> Callable[[Command], click.Command]:
@@ -64,7 +61,8 @@ def stage_command(
             if getattr(summary, "failed", None):
                 click.get_current_context().exit(PARTLY)
 
-        return click.command()(together(*options, CONFIG, SET, RUN, FORCE, *_SAYING)(command))
+        shared = (CONFIG, SET, RUN, FORCE, DRY_RUN, JSON)
+        return click.command()(together(*options, *shared)(command))
 
     return decorate
 

@@ -1,4 +1,4 @@
-"""Wording: numbers of things in a sentence."""
+"""Wording: numbers of things in a sentence, and what others say in one line."""
 
 from collections.abc import Mapping
 
@@ -11,3 +11,8 @@ def count(number: int, noun: str) -> str:
 def counted(counts: Mapping[str, int], before: str = "") -> str:
     """List how many there are of each: `3 null, 1 empty`, or with "by " `3 by maxspeed`."""
     return ", ".join(f"{number} {before}{what}" for what, number in counts.items())
+
+
+def one_line(said: object) -> str:
+    """Return what an error or a text of many lines says, in one."""
+    return " ".join(str(said).split())

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from roadseg.core.wording import one_line
 from roadseg.errors import OutputError, RoadsegError
 
 MASK_SUFFIXES = (  # of rasters in which a pixel says whether there is a road
@@ -126,7 +127,7 @@ def write_error(path: Path, reason: str) -> OSError:
         return OSError(errno.EACCES, os.strerror(errno.EACCES))
     if folder.is_dir() and shutil.disk_usage(folder).free < _ENOUGH_BYTES:
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return _refusal(folder) or OSError(errno.EIO, f"{' '.join(reason.split()):.200}")
+    return _refusal(folder) or OSError(errno.EIO, f"{one_line(reason):.200}")
 
 
 def _refusal(folder: Path) -> OSError | None:

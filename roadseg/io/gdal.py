@@ -20,6 +20,7 @@ from rasterio.vrt import WarpedVRT
 
 from roadseg.core.grid import Grid
 from roadseg.core.windows import Window
+from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 from roadseg.io.files import is_virtual, write_error
 from roadseg.io.tiff import missing_bytes, require_written
@@ -113,7 +114,7 @@ def copy_as_cog(source: Path, target: Path, *, size: int, **options: str) -> Non
                 copy_raster(source, memory.name, **options)
                 target.write_bytes(memory.getbuffer())
     except CPLE_BaseError as error:
-        raise write_error(target, " ".join(str(error).split())) from error
+        raise write_error(target, one_line(error)) from error
     require_written(target)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 from roadseg.io.files import is_virtual
 from roadseg.io.records import parse_json
@@ -44,7 +45,7 @@ def read_geoparquet(path: Path, choose: Choose) -> VectorFile:
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise DataError(
             f"{path}: not a readable GeoParquet file ({reason}); get it again"
         ) from error

@@ -9,6 +9,7 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 
 _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # what readers say where a file says nothing
@@ -64,7 +65,7 @@ def crs_of(path: Path, found: rasterio.crs.CRS | None) -> CRS | None:
     try:
         crs = _parse(found.to_wkt())
     except CRSError as error:
-        text = " ".join(str(error).split())
+        text = one_line(error)
         raise DataError(f"{path}: its coordinate system cannot be understood ({text})") from error
     is_local_of_others = crs.type_name == LOCAL_CRS.type_name and crs.name != LOCAL_CRS.name
     return None if is_local_of_others else crs

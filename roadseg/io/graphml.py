@@ -20,6 +20,7 @@ from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, fir
 from roadseg.core.grid import DEGREES, LOCAL_CRS, transformer, utm_epsg
 from roadseg.core.roads import reproject
 from roadseg.core.speeds import KPH_PER_MPH
+from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 from roadseg.io.xml_text import check_xml
 
@@ -87,7 +88,7 @@ def _read(path: Path) -> Network:
             check_xml(file)
         return nx.read_graphml(path, force_multigraph=True)
     except (OSError, ExpatError, ParseError, NetworkXError, KeyError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise DataError(
             f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "
             "that it is there and whole"
@@ -129,7 +130,7 @@ def _lines(
     try:
         read = shapely.from_wkt(drawn)
     except (ShapelyError, TypeError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise DataError(f"{path}: {name} of an edge is no WKT ({reason:.200})") from error
     is_drawn = ~shapely.is_missing(read)
     kinds = shapely.get_type_id(read[is_drawn])

@@ -19,6 +19,7 @@ from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.grid import DEGREES, LOCAL_CRS, Grid
+from roadseg.core.wording import one_line
 from roadseg.errors import ConfigError, DataError
 from roadseg.io.files import whole, write_error
 from roadseg.io.gpkg_styles import STYLE_LAYER, style_table
@@ -220,7 +221,7 @@ def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
     except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise DataError(
             f"{path}: layer {layer} cannot be read ({reason:.200}); {expected}"
         ) from error

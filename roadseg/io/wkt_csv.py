@@ -11,6 +11,7 @@ from shapely.errors import ShapelyError
 
 from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, graph_from_lines
 from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 
 _ID, _WKT = "ImageId", "WKT_Pix"
@@ -96,7 +97,7 @@ def _read_table(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise DataError(
             f"{path}: cannot be read as CSV ({reason:.200}); expected columns {_ID} and {_WKT}"
         ) from error

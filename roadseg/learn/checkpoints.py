@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
+from roadseg.core.wording import one_line
 from roadseg.errors import CheckpointError
 from roadseg.io.files import whole
 from roadseg.io.records import parse_json, write_json
@@ -138,7 +139,7 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
         model.load_state_dict(read_tensors(folder, which, MODEL))
     except RuntimeError as error:
         path = checkpoint_path(folder, which)
-        first = " ".join(str(error).split())[:200]
+        first = one_line(error)[:200]
         raise CheckpointError(
             f"{path}: its weights do not fit its facts ({first}); train again or restore it"
         ) from error

@@ -19,6 +19,7 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
+from roadseg.core.wording import one_line
 from roadseg.errors import DeviceError
 from roadseg.learn.processors import features
 
@@ -41,7 +42,7 @@ def load() -> ModuleType:
         with _quiet():
             extension = import_module("intel_extension_for_pytorch")
     except (ImportError, OSError, RuntimeError) as error:
-        why = " ".join(str(error).split())
+        why = one_line(error)
         raise DeviceError(
             f"backend ipex: {_PACKAGE} cannot be loaded ({why}); choose backend native"
         ) from error

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from roadseg.core.speeds import SpeedBins
+from roadseg.core.wording import one_line
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.checkpoints import MODEL, Facts, read_facts, read_tensors
 from roadseg.learn.models import build_model, last_layer
@@ -171,7 +172,7 @@ def init_from(
     try:
         model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
     except (RuntimeError, KeyError) as error:
-        first = " ".join(str(error).split())[:200]
+        first = one_line(error)[:200]
         raise CheckpointError(
             f"{path}: its weights do not fit its facts ({first}); train again or restore it"
         ) from error
@@ -222,7 +223,7 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
             return load_file(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError) as error:
-        first = " ".join(str(error).split())[:120]
+        first = one_line(error)[:120]
         raise CheckpointError(
             f"{file}: damaged, or more than tensors ({first}); save the weights alone, as "
             "safetensors or with torch.save(model.state_dict(), ...)"

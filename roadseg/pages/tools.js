@@ -33,15 +33,19 @@ class Tools {
     return button;
   }
 
+  rowsOf(area) {
+    return this.map.scenes.flatMap((scene, row) => (scene.area === area ? [row] : []));
+  }
+
   optionOf(area) {  // an area of one scene has no option of its own
-    const here = this.map.scenes.flatMap((scene, row) => (scene.area === area ? [row] : []));
+    const here = this.rowsOf(area);
     return here.length > 1 ? `a${area}` : `s${here[0]}`;
   }
 
   fillScenes() {
     const { scenes, areas } = this.map;
     areas.forEach((_, area) => {
-      const here = scenes.flatMap((scene, row) => (scene.area === area ? [row] : []));
+      const here = this.rowsOf(area);
       const name = areas.length > 1 ? `Area ${area + 1}` : "All scenes";
       const all = here.length > 1 ? [make("option", { value: this.optionOf(area) }, `${name} (${here.length})`)] : [];
       const options = here.map((row) => make("option", { value: `s${row}` }, scenes[row].name));

@@ -1,6 +1,6 @@
 import pytest
 
-from roadseg.core.wording import count, counted
+from roadseg.core.wording import count, counted, one_line
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
@@ -11,3 +11,7 @@ def test_one_of_a_thing_has_no_s(number, text):
 def test_counts_are_listed_in_their_order():
     assert counted({"null": 3, "empty": 1}) == "3 null, 1 empty"
     assert counted({"maxspeed": 3}, "by ") == "3 by maxspeed"
+
+
+def test_what_an_error_says_in_lines_is_one_line():
+    assert one_line(ValueError("  no\n\tWKT  here\n")) == "no WKT here"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -68,22 +67,6 @@ def awkward(tmp_path_factory, write_city):
     assert json.loads(ended.stdout)["graphs"] == str(folder / "run" / "graphs")
     loaded = load_config(config, SMALL)
     return loaded, Workspace(loaded.run)
-
-
-@pytest.fixture
-def limited():
-    """Give a block in which no file grows beyond so many bytes, as on a disk with a quota."""
-
-    @contextmanager
-    def limit(left):
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (left, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    return limit
 
 
 @pytest.fixture

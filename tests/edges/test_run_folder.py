@@ -159,11 +159,11 @@ def check(stage, config, workspace, full):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_file_too_large_for_the_disk_is_told_and_the_stage_goes_on_later(
-    awkward, tmp_path, limited, stage
+    awkward, tmp_path, largest_file, stage
 ):
     config, found = awkward
     shutil.copytree(found.root, tmp_path / "run")
-    check(stage, config, Workspace(tmp_path / "run"), limited(ROOM))
+    check(stage, config, Workspace(tmp_path / "run"), largest_file(ROOM))
 
 
 @pytest.mark.parametrize("stage", ["split", "predict", "graph"])  # whose libraries write

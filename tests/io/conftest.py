@@ -1,8 +1,6 @@
 """Rasters and a road graph made by code."""
 
-import resource
 import warnings
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -87,22 +85,6 @@ def save_as(write_raster):
         return path
 
     return save
-
-
-@pytest.fixture
-def largest_file():
-    """Give a context in which no file grows beyond a size, as on a full disk."""
-
-    @contextmanager
-    def limited(size):
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    return limited
 
 
 def drawn_roads(corner, crs):

@@ -123,20 +123,13 @@ def test_what_was_done_before_does_not_count_for_the_rate(clock):
         assert work.outlook == "30.0 epochs/h, about 18 min left"
 
 
-def test_the_time_left_runs_down_while_one_item_is_under_way(clock):
+@pytest.mark.parametrize(("under_way_s", "left_s"), [(20, 70), (30, 60), (300, 60)])
+def test_the_time_left_runs_down_for_as_long_as_one_item_took_before(clock, under_way_s, left_s):
     with Progress("train", total=4, unit="epochs") as work:
         clock.now += 30
         work.add()
-        clock.now += 20
-        assert work.outlook == "2.0 epochs/min, about 70 s left"
-
-
-def test_an_item_under_way_takes_at_most_as_long_as_those_before_from_the_time_left(clock):
-    with Progress("train", total=4, unit="epochs") as work:
-        clock.now += 30
-        work.add()
-        clock.now += 300
-        assert work.outlook == "2.0 epochs/min, about 60 s left"
+        clock.now += under_way_s
+        assert work.outlook == f"2.0 epochs/min, about {left_s} s left"
 
 
 def test_the_rate_of_many_has_no_decimals(clock):
