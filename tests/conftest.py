@@ -1,6 +1,7 @@
 """A tiny city, the folder of real data, and no network."""
 
 import json
+import logging
 import os
 import resource
 import socket
@@ -22,7 +23,7 @@ CITY = {
     "labels": {"roads": ["roads"]},
     "split": {"folds": 5, "block_m": 100.0},
     "train": {
-        "encoder": "resnet18",
+        "encoder": "tu-test_resnet",
         "window_px": 64,
         "windows_per_chip": 2,
         "batch_size": 2,
@@ -97,6 +98,12 @@ def dask():
         env={"PYTHONPATH": str(TESTS)},
     ) as cluster:
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _level_of_logs():
+    """Let INFO be logged, as by every command, whatever one in this process has set."""
+    logging.getLogger("roadseg").setLevel(logging.INFO)
 
 
 @pytest.fixture(autouse=True, scope="session")

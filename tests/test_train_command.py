@@ -9,8 +9,10 @@ import time
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file
 
+from roadseg.cli import main
 from roadseg.config import load_config
 from roadseg.pipeline import prepare
 from roadseg.workspace import Workspace
@@ -36,17 +38,30 @@ def prepared(tmp_path_factory, write_city):
     return config_path
 
 
+def words(config_path, fold):
+    """Return the words that train a fold."""
+    settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
+    return ["train", "--config", str(config_path), "--fold", str(fold), *settings]
+
+
+@pytest.fixture
+def call(prepared):
+    """Give a function that trains a fold in this process, with as many threads as the others."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield lambda fold: CliRunner().invoke(main, words(prepared, fold))
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def start(prepared):
     """Give a function that starts the training of a fold."""
     started = []
 
     def start(fold, *more):
-        settings = [f"--set={key}={value}" for key, value in SETTINGS.items()]
-        words = ["train", "--config", str(prepared), "--fold", str(fold), *settings, *more]
         started.append(
             subprocess.Popen(
-                [sys.executable, "-m", "roadseg", *words],
+                [sys.executable, "-m", "roadseg", *words(prepared, fold), *more],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -68,12 +83,6 @@ def checkpoint(prepared):
     return lambda fold: prepared.parent / "run" / "checkpoints" / f"fold-{fold}"
 
 
-def finish(process):
-    output, errors = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, errors
-    return output
-
-
 def wait_for(path):
     end = time.monotonic() + PATIENCE_S
     while not path.exists():
@@ -86,8 +95,8 @@ def same_weights(one, other):
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_a_killed_and_a_terminated_training_end_as_one_left_alone(start, checkpoint):
-    finish(start(1))
+def test_a_killed_and_a_terminated_training_end_as_one_left_alone(call, start, checkpoint):
+    assert call(1).exit_code == 0
     straight = checkpoint(1).rename(checkpoint(1).with_name("straight"))
     killed = start(1)
     wait_for(checkpoint(1) / "last.safetensors")
@@ -98,19 +107,19 @@ def test_a_killed_and_a_terminated_training_end_as_one_left_alone(start, checkpo
     terminated.send_signal(signal.SIGTERM)
     terminated.communicate(timeout=PATIENCE_S)
     assert terminated.returncode == 143
-    finish(start(1))
+    assert call(1).exit_code == 0
     assert same_weights(straight, checkpoint(1))
 
 
-def test_processes_stop_and_go_on_together_and_one_of_them_tells(start, checkpoint):
+def test_processes_stop_and_go_on_together_and_one_of_them_tells(call, start, checkpoint):
     together = start(2, "--processes", "2")
     wait_for(checkpoint(2) / "last.safetensors")
     together.send_signal(signal.SIGTERM)
     errors = together.communicate(timeout=PATIENCE_S)[1]
     assert (together.returncode, "stopped in epoch" in errors) == (143, True), errors
-    alone = start(2)
-    assert "processes 2 (now 1)" in alone.communicate(timeout=PATIENCE_S)[1]
-    assert alone.returncode == 2
-    assert json.loads(finish(start(2, "--processes", "2", "--json")))["epochs"] == 2
+    alone = call(2)
+    assert (alone.exit_code, "processes 2 (now 1)" in alone.output) == (2, True), alone.output
+    output, errors = start(2, "--processes", "2", "--json").communicate(timeout=PATIENCE_S)
+    assert json.loads(output)["epochs"] == 2, errors
     facts = json.loads((checkpoint(2) / "last.json").read_text())
     assert (facts["processes"], facts["step"]) == (2, 0)

@@ -1,6 +1,5 @@
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -198,15 +197,9 @@ def test_int8_without_a_compiler_says_so_before_the_work(trained, monkeypatch):
 @pytest.mark.skipif(
     bool(compilers.lacks_compiler(pick_device("cpu", "fp32"))), reason="there is no compiler"
 )
-def test_int8_is_made_judged_and_opened(trained):
+def test_int8_is_made_opened_and_judged(trained):
     config, workspace = trained
     options = config.quantize.model_copy(update={"windows": 2, "min_mask_iou": 0.0})
-    config = config.model_copy(update={"quantize": options})
-    summary = run((config, workspace))
-    folder, size = workspace.checkpoint(0), {"window_px": 64, "batch_size": 4}
-    cpu = replace(pick_device("cpu", "fp32"), compiler=None)
-    engine = open_engine(
-        load_checkpoint(folder), folder, name="int8", device=cpu, **size, windows=1
-    )
+    summary = run((config.model_copy(update={"quantize": options}), workspace))
     assert summary.windows_per_s > 0
-    assert engine.reason == "engine int8 (asked for)"
+    assert 0 < summary.mask_iou <= 1
