@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from skimage.morphology import skeletonize
+
+from roadseg.core.thinning import thin
 
 Mask = NDArray[np.bool_]
 
@@ -147,11 +148,11 @@ def count_centrelines(reference: Mask, predicted: Mask, valid: Mask) -> Centreli
         ValueError: the shapes differ, or a mask is not boolean.
 
     Source: S. Shit et al., "clDice - a novel topology-preserving loss function for tubular
-    structure segmentation", CVPR 2021; skeletons by Zhang and Suen, as `skimage.morphology` has
-    them, without the care for the border that `skeletons.skeletonise` takes.
+    structure segmentation", CVPR 2021; skeletons by `thinning.thin`, without
+    the care for the border that `skeletons.skeletonise` takes.
     """
     _check_masks(reference, predicted, valid)
-    ours, theirs = _skeleton(reference) & valid, _skeleton(predicted) & valid
+    ours, theirs = thin(reference) & valid, thin(predicted) & valid
     return CentrelineCounts(
         predicted=int(np.count_nonzero(theirs)),
         predicted_inside=int(np.count_nonzero(theirs & reference)),
@@ -167,8 +168,3 @@ def _check_masks(reference: Mask, predicted: Mask, valid: Mask) -> None:
             raise ValueError(f"the {name} mask is {mask.dtype}, expected bool")
         if mask.shape != reference.shape:
             raise ValueError(f"the {name} mask is {mask.shape}, the reference {reference.shape}")
-
-
-def _skeleton(mask: Mask) -> Mask:
-    thin: Mask = skeletonize(mask)  # type: ignore[no-untyped-call]
-    return thin

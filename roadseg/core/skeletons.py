@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
-from skimage.morphology import skeletonize
 
 from roadseg.core.mask_cleaning import NO_SIDES, Sides
+from roadseg.core.thinning import thin
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -48,9 +48,6 @@ def skeletonise(mask: NDArray[np.generic]) -> Bools:
     border are first continued outside it: those up to 64 px wide there that, a quarter of that
     width from one of their sides, go on inwards for at least half of it and one pixel. Others run
     along the border; continuing them too would draw their skeleton out of the scene.
-
-    Source: T. Y. Zhang and C. Y. Suen, "A fast parallel algorithm for thinning digital
-    patterns", CACM 27(3), 1984, as in skimage.morphology.skeletonize.
     """
     roads = np.asarray(mask, dtype=bool)
     padded = np.pad(roads, _PAD_PX)
@@ -58,8 +55,7 @@ def skeletonise(mask: NDArray[np.generic]) -> Bools:
     for turns in range(4):
         crossing = _crosses_border(np.rot90(roads, turns))
         np.rot90(padded, turns)[:_PAD_PX, _PAD_PX:-_PAD_PX] = crossing
-    thin: Bools = skeletonize(padded)  # type: ignore[no-untyped-call]
-    return thin[inside].copy()
+    return thin(padded)[inside].copy()
 
 
 def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> SkeletonPaths:

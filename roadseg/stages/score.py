@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 from roadseg.core.comparison import TOPO_KM, Measures, Parameters, Routes, compare, pool
 from roadseg.core.graph_metrics import Apls
 from roadseg.core.graphs import RoadGraph
+from roadseg.core.pixel_metrics import (
+    CentrelineCounts,
+    Counts,
+    count_centrelines,
+    count_pixels,
+)
 from roadseg.core.windows import CERTAIN
 from roadseg.errors import DataError
 from roadseg.io.files import whole
@@ -32,7 +38,6 @@ from roadseg.io.road_graphs import (
 )
 
 if TYPE_CHECKING:
-    from roadseg.core.pixel_metrics import CentrelineCounts, Counts
     from roadseg.io.probabilities import Probability
 
 logger = logging.getLogger(__name__)
@@ -178,15 +183,10 @@ def _trace(raster: "Probability") -> RoadGraph:
 
 def _compare_pixels(
     name: str, ours: DrawnRoads, theirs: DrawnRoads | None
-) -> "tuple[()] | tuple[Counts, CentrelineCounts]":
+) -> tuple[()] | tuple[Counts, CentrelineCounts]:
     """Compare masks, if each side that is there is one and both have the same pixels."""
     if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
         return ()
-    from roadseg.core.pixel_metrics import (  # noqa: PLC0415 - skimage is slow to import
-        count_centrelines,
-        count_pixels,
-    )
-
     road = _is_road(ours.raster)
     other = np.zeros_like(road)
     if theirs is not None and theirs.raster is not None:
