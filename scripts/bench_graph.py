@@ -4,15 +4,18 @@
     scripts/bench_graph.py --image chip.tif --labels chip.geojson [--sizes 1300 13000 40000]
 
 The labelled roads of the chip become the probabilities of a network that errs: blurred, with dips
-of confidence along the roads and false blobs beside them. Mirrored and repeated (a VRT, so that no
-large file is needed) they make scenes of the given sides. For every size `--rounds` times in turns,
-each in a process of its own: `thin` reads the road band and thins it by skimage.skeletonize as a
-whole, which is left out above `--most-thinned`; `graph` is all of `roadseg graph` but the imports:
-reading, thinning, tracing, pruning, linking, speeds, widths. Prints CPU seconds, peak memory, what
-was found, and the ratio of CPU time, median and range over the rounds.
+of confidence along the roads and false blobs beside them. Four by four of them, each with errors of
+its own and every other one mirrored, are a tile, of which no decoded pixels are kept until it comes
+again; repeated (a VRT, so that no large file is needed) it makes scenes of the given sides. For
+every size `--rounds` times in turns, each in a process of its own: `thin` reads the road band and
+thins it by skimage.skeletonize as a whole, which is left out above `--most-thinned`; `graph` is all
+of `roadseg graph` but the imports: reading, thinning, tracing, pruning, linking, speeds, widths.
+Prints CPU seconds, peak memory, what was found, and the ratio of CPU time, median and range over
+the rounds.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import subprocess
@@ -30,11 +33,13 @@ from roadseg.core.masks import burn_roads, road_areas
 from roadseg.core.roads import roads_on
 from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.core.windows import Window
-from roadseg.io.gdal import new_profile, open_new
+from roadseg.io.gdal import area, new_profile, open_new
 from roadseg.io.probabilities import open_probability
 from roadseg.io.rasters import read_grid
 from roadseg.scenes import read_labels
 from roadseg.settings import Config, LabelsConfig
+
+CHIPS = 4  # of a tile, each way
 
 
 def main():
@@ -44,7 +49,7 @@ def main():
         print(json.dumps(MEASURED[options.child[0]](Path(options.child[1]))))
         return
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
-        tile = mirrored_chip(Path(scratch) / "tile.tif", options)
+        tile = mirrored_chips(Path(scratch) / "tile.tif", options)
         for size in options.sizes:
             scene = repeated(tile, Path(scratch) / f"{size}.vrt", size, options.bands)
             report(scene, size, options)
@@ -126,18 +131,19 @@ def measured(start, found):
 MEASURED = {"thin": thin, "graph": graph}
 
 
-def mirrored_chip(path, options):
-    """Write the probabilities of a chip and its mirror images, two by two."""
+def mirrored_chips(path, options):
+    """Write the probabilities of a chip and its mirror images, four by four."""
     grid = read_grid(options.image)
     roads, _ = roads_on(grid, read_labels(options.labels, LabelsConfig()).roads)
     mask = burn_roads(road_areas(roads, grid, bins=DEFAULT_BINS), grid)
-    bands = erring(mask, np.random.default_rng(0), options)
-    rows = np.concatenate([bands, bands[:, ::-1]], axis=1)
-    both = np.concatenate([rows, rows[:, :, ::-1]], axis=2)
-    whole = Grid(grid.crs, grid.transform, *both.shape[1:])
-    profile = new_profile(whole, count=len(both), dtype="uint8")
+    rng = np.random.default_rng(0)
+    whole = Grid(grid.crs, grid.transform, CHIPS * grid.height, CHIPS * grid.width)
+    profile = new_profile(whole, count=DEFAULT_BINS.count + 1, dtype="uint8")
     with open_new(path, **profile) as target:
-        target.write(both)
+        for down, across in itertools.product(range(CHIPS), repeat=2):
+            bands = erring(mask[:: (-1) ** down, :: (-1) ** across], rng, options)
+            place = Window(down * grid.height, across * grid.width, grid.height, grid.width)
+            target.write(bands, window=area(place))
     return path
 
 

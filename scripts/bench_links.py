@@ -282,7 +282,8 @@ def report_time(options: argparse.Namespace) -> None:
     graph, grid = street_grid(options.ends, rng)
     noise = rng.integers(10, 90, (2048, 2048), dtype=np.uint8)
 
-    def read_road(row, col, height, width):
+    def read_road(window):
+        row, col, height, width = window
         rows, cols = np.arange(row, row + height) % 2048, np.arange(col, col + width) % 2048
         return noise[np.ix_(rows, cols)]
 

@@ -1,6 +1,5 @@
 """BluntEnds: roads that end across their width, where skeletons fork and stop short."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +9,7 @@ from numpy.typing import NDArray
 from roadseg.core.cleaning import merge_chains
 from roadseg.core.dead_ends import DeadEnds, find_dead_ends, headings, unit
 from roadseg.core.graphs import Bools, Floats, Ints, Lines, RoadGraph, lines_from, take_edges
-from roadseg.core.grid import Grid
-from roadseg.core.least_cost import ReadRoad, neighbourhoods
+from roadseg.core.sketches import Sketch
 
 _RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
 _TINE_M = 50.0  # longer dead ends are roads
@@ -25,14 +23,13 @@ _STRAIGHT_M = 0.5  # its middle lies no further beside the line
 _LEAST_BASE_M = 5.0  # a shorter road says little
 _PATCH = 1.5  # a lone piece at most so many times as long as wide has no direction
 _JUNCTION = 3  # edges that meet there, at least
+_AT_ONCE = 2**18  # pixels that are looked up
 
 
 def straighten_ends(
     graph: RoadGraph,
     *,
-    grid: Grid,
-    read_road: ReadRoad,
-    level: int,
+    sketch: Sketch,
     border: shapely.Geometry | None = None,
     border_m: float = 0.0,
 ) -> RoadGraph:
@@ -48,9 +45,7 @@ def straighten_ends(
 
     Args:
         graph: roads in metres as traced, without attributes.
-        grid: where the pixels lie, with the CRS of the graph as its metric CRS.
-        read_road: reads (row, col, height, width) of the probability of any road, bytes.
-        level: the lowest byte that is road.
+        sketch: what is road; the CRS of the graph is the metric CRS of its grid.
         border: a geometry, such as the outline of the scene, near which ends stay as they are.
         border_m: up to this distance.
 
@@ -60,7 +55,7 @@ def straighten_ends(
     Source: that a skeleton branch inside the largest disc around its root shows no part of the
     shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
-    pixels = _Pixels(grid, read_road, level)
+    pixels = _Pixels(sketch)
     graph = merge_chains(graph)
     while True:
         ends = find_dead_ends(graph, border, border_m)
@@ -74,9 +69,7 @@ def straighten_ends(
 def draw_out_ends(
     graph: RoadGraph,
     *,
-    grid: Grid,
-    read_road: ReadRoad,
-    level: int,
+    sketch: Sketch,
     border: shapely.Geometry | None = None,
     border_m: float = 0.0,
 ) -> RoadGraph:
@@ -88,13 +81,11 @@ def draw_out_ends(
 
     Args:
         graph: roads in metres, without attributes.
-        grid: where the pixels lie, with the CRS of the graph as its metric CRS.
-        read_road: reads (row, col, height, width) of the probability of any road, bytes.
-        level: the lowest byte that is road.
+        sketch: what is road; the CRS of the graph is the metric CRS of its grid.
         border: a geometry, such as the outline of the scene, near which ends stay as they are.
         border_m: up to this distance.
     """
-    pixels = _Pixels(grid, read_road, level)
+    pixels = _Pixels(sketch)
     ends = find_dead_ends(graph, border, border_m)
     at_start = graph.ends[ends.edge, 0] == ends.node
     half_m = _tips(graph.lines[ends.edge], at_start, pixels) / _TINE_RADII
@@ -226,62 +217,49 @@ def _cross(left: Floats, right: Floats) -> Floats:
 class _Pixels:
     """The raster of road, asked about places in metres; what lies outside of it is no road."""
 
-    grid: Grid
-    read_road: ReadRoad
-    level: int
+    sketch: Sketch
 
     def are_road(self, places: Floats, radius_m: Floats) -> Bools:
-        """Tell which discs hold road only."""
-        found = self._are_rims_road(places, radius_m)
+        """Tell which discs hold road only, as far as they lie in the scene."""
+        centres = self.sketch.grid.from_metric(places)
+        reach = radius_m[:, None] / self._pixel_m
+        rims = np.floor(centres[:, None] + _RIM * reach[:, None]).astype(np.int64)
+        rims_are = self.sketch.is_road(rims[..., 0], rims[..., 1], outside=True)
+        found: Bools = np.asarray(rims_are.all(axis=1))
         rows = np.flatnonzero(found)
-        for row, is_road, rows_cols in self._around(places[rows], radius_m[rows]):
-            disc = _disc(is_road, rows_cols, radius_m[rows[row]], self.grid.pixel_size_m[::-1])
-            found[rows[row]] = disc
-        return found
+        size = np.ceil(np.log2(reach[rows].max(axis=1))).astype(np.int64)
+        for exponent in np.unique(size):
+            most = 2.0**exponent
+            alike = rows[size == exponent]
+            at_once = max(int(_AT_ONCE / (2 * most + 1) ** 2), 1)
+            for some in np.split(alike, range(at_once, len(alike), at_once)):
+                found[some] = self._are_discs(centres[some], reach[some], most)
+        return np.asarray(found)
 
-    def _are_rims_road(self, places: Floats, radius_m: Floats) -> Bools:
-        """Tell of which discs eight places near the rim are road, or outside of the scene."""
-        reach = _RIM * radius_m[:, None, None] / np.array(self.grid.pixel_size_m[::-1])
-        at = np.floor(self.grid.from_metric(places)[:, None] + reach).astype(np.int64)
-        shape = np.array([self.grid.height, self.grid.width])
-        outside = ((at < 0) | (at >= shape)).any(axis=2)
-        low, high = (np.clip(edge, 0, shape - 1) for edge in (at.min(axis=1), at.max(axis=1)))
-        found = np.zeros(len(places), dtype=bool)
-        for (row, col), stop, own in neighbourhoods(low, high + 1, np.arange(len(places))):
-            road = self.read_road(row, col, int(stop[0]) - row, int(stop[1]) - col) >= self.level
-            place = np.where(outside[own, :, None], low[own][:, None], at[own]) - (row, col)
-            found[own] = (road[place[..., 0], place[..., 1]] | outside[own]).all(axis=1)
-        return found
+    def _are_discs(self, centres: Floats, reach: Floats, most: float) -> Bools:
+        """Tell that of discs that reach so many pixels from their centres, `most` at most."""
+        steps = np.arange(-np.ceil(most), np.ceil(most) + 1)
+        row, col = np.floor(centres).T[..., None] + steps
+        up, across = ((np.stack([row, col]) + 0.5 - centres.T[..., None]) / reach.T[..., None]) ** 2
+        is_far = up[:, :, None] + across[:, None] > 1
+        rows, cols = row.astype(np.int64)[:, :, None], col.astype(np.int64)[:, None]
+        is_road = self.sketch.is_road(rows, cols, outside=True)
+        return np.asarray((is_road | is_far).all(axis=(1, 2)))
 
     def length_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:
         """Return how far road goes on from places in a direction, up to a limit each."""
-        step_m = min(self.grid.pixel_size_m) / 2
-        found = np.zeros(len(places))
-        ahead = self.grid.from_metric(places + headings) - self.grid.from_metric(places)
-        for row, is_road, centre in self._around(places, most_m):
-            metres = np.arange(0, most_m[row], step_m)
-            at = np.floor(centre + metres[:, None] * ahead[row]).astype(np.int64)
-            inside = ((at >= 0) & (at < is_road.shape)).all(axis=1)
-            goes_on = np.append(inside & is_road[tuple(np.where(inside[:, None], at, 0).T)], False)
-            found[row] = goes_on.argmin() * step_m
-        return found
+        step_m = min(self._pixel_m) / 2
+        metres = np.arange(0, most_m.max(initial=0) + step_m, step_m)
+        start, ahead = (self.sketch.grid.from_metric(at) for at in (places, places + headings))
+        steps = np.zeros(len(places), dtype=np.int64)
+        at_once = max(_AT_ONCE // len(metres), 1)
+        for some in np.split(np.arange(len(places)), range(at_once, len(places), at_once)):
+            at = start[some, None] + metres[:, None] * (ahead - start)[some, None]
+            row, col = np.floor(at).astype(np.int64).transpose(2, 0, 1)
+            goes_on = self.sketch.is_road(row, col, outside=False)
+            steps[some] = (goes_on & (metres < most_m[some, None])).argmin(axis=1)
+        return np.asarray(steps * step_m)
 
-    def _around(self, places: Floats, radius_m: Floats) -> Iterator[tuple[int, Bools, Floats]]:
-        """Yield row, window of road around it, and its position there, row and col, of places."""
-        centres = self.grid.from_metric(places)
-        reach = radius_m[:, None] / np.array(self.grid.pixel_size_m[::-1]) + 1
-        shape = np.array([self.grid.height, self.grid.width])
-        low = np.clip(np.floor(centres - reach), 0, shape - 1).astype(np.int64)
-        high = np.clip(np.ceil(centres + reach), low + 1, shape).astype(np.int64)
-        for (row, col), stop, members in neighbourhoods(low, high, np.arange(len(places))):
-            road = self.read_road(row, col, int(stop[0]) - row, int(stop[1]) - col) >= self.level
-            for i in members.tolist():
-                (top, left), (bottom, right) = low[i] - (row, col), high[i] - (row, col)
-                yield i, road[top:bottom, left:right], centres[i] - low[i]
-
-
-def _disc(is_road: Bools, centre: Floats, radius_m: float, pixel_m: tuple[float, float]) -> bool:
-    rows = (np.arange(is_road.shape[0]) + 0.5 - centre[0]) * pixel_m[0]
-    cols = (np.arange(is_road.shape[1]) + 0.5 - centre[1]) * pixel_m[1]
-    is_near = np.add.outer(rows**2, cols**2) <= radius_m**2
-    return bool((is_road | ~is_near).all())
+    @property
+    def _pixel_m(self) -> Floats:
+        return np.array(self.sketch.grid.pixel_size_m[::-1])

@@ -21,7 +21,6 @@ from roadseg.core.evidence import (
 from roadseg.core.graphs import Floats, RoadGraph
 from roadseg.core.grid import Grid
 from roadseg.core.highways import highway_of
-from roadseg.core.least_cost import ReadRoad
 from roadseg.core.sketches import join_sketches
 from roadseg.core.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.core.tidying import Tidying, tidied
@@ -46,8 +45,8 @@ class Pixels(Protocol):
     def speed_bins(self) -> SpeedBins | None:
         """Which speeds the bins stand for; None if there are no bins."""
 
-    def opened(self) -> AbstractContextManager[ReadRoad]:
-        """Give a function of row, col, height and width that reads as `read_road`."""
+    def opened(self) -> AbstractContextManager["Pixels"]:
+        """Give the same for many reads; other processes open it themselves."""
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road, shape (row, col), 255 for certain."""
@@ -107,8 +106,9 @@ def find_graph(pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
     """
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
-    parts = run(partial(find_paths, pixels, how), blocks)
-    return measured(tidy(list(parts), pixels, how), pixels, how, run=run)
+    with pixels.opened() as source:
+        parts = run(partial(find_paths, source, how), blocks)
+        return measured(tidy(list(parts), source, how), source, how, run=run)
 
 
 def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
@@ -131,8 +131,7 @@ def tidy(parts: Sequence[BlockPaths], pixels: Pixels, how: Extraction) -> RoadGr
     graph = join_blocks(parts, pixels.grid)
     sketch = join_sketches(((part.block, part.sketch) for part in parts), pixels.grid)
     del parts  # in a city they are large
-    with pixels.opened() as read_road:
-        return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=read_road)
+    return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=pixels.read_road)
 
 
 def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:

@@ -10,7 +10,7 @@ from skimage.graph import MCP_Geometric
 
 from roadseg.core.graphs import Bools, Floats, Ints, Lines, lines_from
 from roadseg.core.grid import Grid
-from roadseg.core.windows import CERTAIN
+from roadseg.core.windows import CERTAIN, Window
 
 _STEP_COST = 0.1  # of a metre where road is certain; of one where none is seen, this and 1 more
 _MARGIN_M = 3.0  # how far a way may leave the box around its ends
@@ -19,7 +19,7 @@ _TOLERANCE_PX = 1.5  # how far the pixels of a way may lie off its line
 _CELL_PX = 512  # windows that start in one cell of this size are read together
 
 Bytes = NDArray[np.uint8]
-ReadRoad = Callable[[int, int, int, int], Bytes]
+ReadRoad = Callable[[Window], Bytes]
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
         starts: shape (k, 2), x and y in metres; from equal starts all ways are found at once.
         goals: shape (k, 2), likewise.
         grid: where the pixels of the raster lie.
-        read_road: reads (row, col, height, width) of it: probability of any road, 255 for certain.
-            Windows lie inside the raster, are little larger than the links, and those of one
-            neighbourhood are read at once.
+        read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
+            inside the raster, are little larger than the links, and those of one neighbourhood are
+            read at once.
 
     Source: minimum cost paths as in skimage.graph.MCP_Geometric; that roads are linked by paths of
     least cost over the probability is in MaGRoad (WildRoad). The costs and their figures are ours.
@@ -74,7 +74,7 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
     low, high = _boxes(pixels, start.ravel(), margin, shape)
     ways = [_Way(np.zeros((0, 2), dtype=np.int64), 0.0, 0.0, is_informed=False)] * len(starts)
     for (row, col), stop, links in neighbourhoods(low, high, start.ravel()):
-        road = read_road(row, col, int(stop[0]) - row, int(stop[1]) - col)
+        road = read_road(Window(row, col, int(stop[0]) - row, int(stop[1]) - col))
         for link in np.split(links, np.flatnonzero(np.diff(start.ravel()[links])) + 1):
             first, last = low[link[0]], high[link[0]]
             (top, left), (bottom, right) = first - (row, col), last - (row, col)

@@ -113,7 +113,7 @@ def link_gaps(
         min_probability: least mean probability of road along a link, both ends included, 0 to 1;
             only with a raster. 0 also links where it shows nothing.
         grid: where the pixels of the raster lie, with the CRS of the graph as its metric CRS.
-        read_road: reads (row, col, height, width) of the raster: probability of any road, 255
+        read_road: reads a window of the raster: probability of any road, 255
             for certain; None for straight links.
         border: dead ends here go on outside and are not linked, such as the edge of the scene.
         border_m: distance from `border` up to which that holds.

@@ -11,9 +11,11 @@ from roadseg.core.grid import Grid
 from roadseg.core.windows import Window
 
 _PIXEL_M = 0.6  # at most, where the scene has smaller ones
+_FIRST_BIT = np.uint8(128)
 
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,17 @@ class Sketch:
     grid: Grid
     bits: Bytes
 
-    def read(self, row: int, col: int, height: int, width: int) -> Bytes:
-        """Return a window of it, 255 for road and else 0."""
-        first = col // 8
-        packed = self.bits[row : row + height, first : (col + width + 7) // 8]
-        bits = np.unpackbits(packed, axis=1)[:, col - 8 * first :][:, :width]
-        return np.asarray(255 * bits, dtype=np.uint8)
+    def is_road(self, rows: Ints, cols: Ints, *, outside: bool) -> Bools:
+        """Tell which pixels are road.
+
+        Args:
+            rows: of the pixels.
+            cols: likewise, of a shape that is broadcast against that of the rows.
+            outside: the answer for pixels outside of the scene.
+        """
+        row, col = np.clip(rows, 0, self.grid.height - 1), np.clip(cols, 0, self.grid.width - 1)
+        found = self.bits[row, col >> 3] << (col & 7).astype(np.uint8) & _FIRST_BIT != 0
+        return np.where((rows == row) & (cols == col), found, outside)
 
 
 def sketch_block(is_road: Bools, block: Window, grid: Grid) -> Bytes:

@@ -55,7 +55,7 @@ def tidied(
         how: settings.
         sketch: what is road in the scene.
         grid: of the scene.
-        read_road: reads (row, col, height, width) of the probability of any road, bytes.
+        read_road: reads a window of the probability of any road, bytes.
     """
     scene = _Scene(how, sketch, grid, read_road)
     graph = scene.linked(merge_chains(graph))
@@ -93,14 +93,7 @@ class _Scene:
 
     def _drawn_out(self, graph: RoadGraph, stays: shapely.Geometry) -> RoadGraph:
         for change in (straighten_ends, draw_out_ends):
-            graph = change(
-                graph,
-                grid=self.sketch.grid,
-                read_road=self.sketch.read,
-                level=1,
-                border=stays,
-                border_m=_BORDER_M,
-            )
+            graph = change(graph, sketch=self.sketch, border=stays, border_m=_BORDER_M)
         return graph
 
     def _pruned(self, graph: RoadGraph) -> RoadGraph:

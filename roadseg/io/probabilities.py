@@ -1,8 +1,8 @@
 """Probability rasters: one band per speed bin and one for any road, written and read."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.core.grid import Grid
-from roadseg.core.least_cost import ReadRoad
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.errors import DataError
@@ -51,10 +50,9 @@ class Probability:
     bins: Bytes | None = None
     speed_bins: SpeedBins | None = None
 
-    @contextmanager
-    def opened(self) -> Iterator[ReadRoad]:
-        """Give a function that reads as `read_road`."""
-        yield lambda *window: self.read_road(Window(*window))
+    def opened(self) -> AbstractContextManager["Probability"]:
+        """Give the same, as of a file."""
+        return nullcontext(self)
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col)."""
@@ -71,11 +69,12 @@ class ProbabilityFile:
     """A probability raster or a mask, read by window; see `open_probability`.
 
     Attributes:
-        path: the raster, opened for every window.
+        path: the raster.
         grid: where its pixels lie.
         speed_bins: which speeds its bins stand for; None if not known.
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
         model: the fold and epoch of the checkpoint that predicted it, empty if not known.
+        source: the opened raster; None opens it for every window, also where it is unpickled.
     """
 
     path: Path
@@ -83,16 +82,21 @@ class ProbabilityFile:
     speed_bins: SpeedBins | None
     is_mask: bool
     model: str = ""
+    source: Any = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what other processes cannot use."""
+        return {**vars(self), "source": None}
 
     @contextmanager
-    def opened(self) -> Iterator[ReadRoad]:
-        """Give a function that reads as `read_road`, for many small windows: the file stays open.
+    def opened(self) -> Iterator["ProbabilityFile"]:
+        """Give the same for many windows: the file stays open, and some of what is decoded.
 
         Raises:
             DataError: if it cannot be read, now or inside the block.
         """
-        with open_raster(self.path) as source:
-            yield lambda *window: self._road_of(source, Window(*window))
+        with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), open_raster(self.path) as source:
+            yield replace(self, source=source)
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col), 255 for certain.
@@ -100,7 +104,7 @@ class ProbabilityFile:
         Raises:
             DataError: if it cannot be read.
         """
-        with open_raster(self.path) as source:
+        with self._reading() as source:
             return self._road_of(source, window)
 
     def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
@@ -109,7 +113,7 @@ class ProbabilityFile:
         Raises:
             DataError: if it cannot be read.
         """
-        with open_raster(self.path) as source:
+        with self._reading() as source:
             if source.count > 1:  # all at once: as a rule they lie together in the file
                 bands = _as_bytes(source.read(window=area(window)))
                 return bands[-1], bands[:-1]
@@ -118,6 +122,9 @@ class ProbabilityFile:
             band = _known(source, 1, window)
         numbers = range(1, self.speed_bins.count + 1)
         return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
+
+    def _reading(self) -> AbstractContextManager[Any]:
+        return nullcontext(self.source) if self.source else open_raster(self.path)
 
     def _road_of(self, source: Any, window: Window) -> Bytes:  # noqa: ANN401 - rasterio has no types
         band = _known(source, source.count, window)

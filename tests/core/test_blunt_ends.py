@@ -7,6 +7,7 @@ from roadseg.core.blunt_ends import draw_out_ends, straighten_ends
 from roadseg.core.graphs import graph_from_paths
 from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.core.skeletons import skeletonise, trace_paths
+from roadseg.core.sketches import Sketch
 
 GRID = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 60), 120, 200)  # 100 m by 60 m
 
@@ -14,20 +15,18 @@ GRID = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 60), 120, 200)  # 100 m by 60 
 def straightened(*boxes):
     """Trace boxes of road, given by west, south, east and north, and straighten their ends."""
     y, x = 59.75 - np.arange(120) / 2, np.arange(200) / 2 + 0.25
-    road = np.zeros((120, 200), dtype=np.uint8)
+    road = np.zeros((120, 200), dtype=bool)
     for west, south, east, north in boxes:
-        road[np.ix_((y > south) & (y < north), (x > west) & (x < east))] = 255
+        road[np.ix_((y > south) & (y < north), (x > west) & (x < east))] = True
     paths = trace_paths(skeletonise(road))
     places = GRID.to_metric(paths.nodes), paths.ends, GRID.to_metric(paths.points), paths.offsets
-    pixels = {
-        "grid": GRID,
-        "read_road": lambda row, col, height, width: road[row : row + height, col : col + width],
-        "level": 102,
+    scene = {
+        "sketch": Sketch(GRID, np.packbits(road, axis=1)),
         "border": GRID.footprint_m.exterior,
         "border_m": 2.0,
     }
     graph = graph_from_paths(*places, GRID.metric_crs)
-    return draw_out_ends(straighten_ends(graph, **pixels), **pixels)
+    return draw_out_ends(straighten_ends(graph, **scene), **scene)
 
 
 @pytest.mark.parametrize("width_m", [4, 12, 24])

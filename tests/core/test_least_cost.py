@@ -14,10 +14,10 @@ def traced(road, starts, goals, *, pixel_m=(1.0, 1.0)):
         LOCAL_CRS, Affine(pixel_m[0], 0, 0, 0, -pixel_m[1], height * pixel_m[1]), height, width
     )
 
-    def read_road(row, col, height, width):
-        window = road[row : row + height, col : col + width]
-        assert window.shape == (height, width)
-        return window
+    def read_road(window):
+        found = road[window.row :, window.col :][: window.height, : window.width]
+        assert found.shape == window[2:]
+        return found
 
     places = np.array(starts, dtype=float), np.array(goals, dtype=float)
     return trace_links(*places, grid=grid, read_road=read_road)

@@ -21,8 +21,8 @@ def links(graph):
 
 
 def through(road, *lines, max_gap_m=20.0, **options):
-    def read_road(row, col, height, width):
-        return road[row : row + height, col : col + width]
+    def read_road(window):
+        return road[window.row :, window.col :][: window.height, : window.width]
 
     return linked(*lines, max_gap_m=max_gap_m, grid=GRID, read_road=read_road, **options)
 
@@ -220,9 +220,9 @@ def test_only_windows_around_links_are_read():
     grid = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 20_000), 40_000, 40_000)
     sizes = []
 
-    def read_road(_row, _col, height, width):
-        sizes.append((height, width))
-        return np.full((height, width), 90, dtype=np.uint8)
+    def read_road(window):
+        sizes.append(window[2:])
+        return np.full(window[2:], 90, dtype=np.uint8)
 
     near, far = ([(x, 9000), (x + 90, 9000)] for x in (5000, 5100))
     linked(near, far, max_gap_m=20, grid=grid, read_road=read_road)
@@ -239,4 +239,4 @@ def test_attributes_come_later():
 
 def test_a_raster_needs_its_grid():
     with pytest.raises(ValueError, match="grid"):
-        linked(read_road=lambda *_: np.zeros((1, 1), dtype=np.uint8))
+        linked(read_road=lambda _: np.zeros((1, 1), dtype=np.uint8))

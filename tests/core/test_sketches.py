@@ -29,15 +29,15 @@ MASK = np.random.default_rng(0).random((77, 91)) < 0.5
 def test_a_sketch_has_every_nth_pixel_whatever_the_blocks(block_px, pixel_m, step):
     sketch = sketched(MASK, pixel_m=pixel_m, block_px=block_px)
     expected = MASK[step // 2 :: step, step // 2 :: step]
-    whole = sketch.read(0, 0, sketch.grid.height, sketch.grid.width)
-    assert np.array_equal(whole, 255 * expected)
+    rows, cols = np.indices((sketch.grid.height, sketch.grid.width))
+    assert np.array_equal(sketch.is_road(rows, cols, outside=True), expected)
 
 
-@pytest.mark.parametrize("window", [(0, 0, 5, 5), (3, 9, 20, 30), (70, 80, 7, 11)])
-def test_a_window_is_the_part_of_the_whole(window):
-    row, col, height, width = window
-    found = sketched(MASK, pixel_m=1.0, block_px=40).read(*window)
-    assert np.array_equal(found, 255 * MASK[row : row + height, col : col + width])
+@pytest.mark.parametrize("outside", [False, True])
+def test_outside_of_the_scene_the_answer_is_given(outside):
+    rows, cols = np.arange(-5, 82)[:, None], np.arange(-5, 96)
+    found = sketched(MASK, pixel_m=1.0, block_px=40).is_road(rows, cols, outside=outside)
+    assert np.array_equal(found, np.pad(MASK, 5, constant_values=outside))
 
 
 def test_a_sketch_lies_where_its_scene_lies():

@@ -22,8 +22,8 @@ def network(road, how=HOW):
         how,
         sketch=join_sketches([(whole, traced.sketch)], grid),
         grid=grid,
-        read_road=lambda row, col, height, width: (
-            np.uint8(255) * road[row : row + height, col : col + width]
+        read_road=lambda window: (
+            np.uint8(255) * road[window.row :, window.col :][: window.height, : window.width]
         ),
     )
 
