@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 
 from roadseg.core.cleaning import merge_chains
 from roadseg.core.contraction import between_junctions, contract_edges
-from roadseg.core.graphs import Bools, Floats, Ints, Lines, RoadGraph, lines_from, take_edges
+from roadseg.core.graphs import (
+    DECIMALS,
+    Bools,
+    Floats,
+    Ints,
+    Lines,
+    RoadGraph,
+    lines_from,
+    take_edges,
+)
 from roadseg.core.grid import Grid
 from roadseg.core.mask_cleaning import Sides, clean_mask, close_cracks
 from roadseg.core.pairs import nearest_pairs
@@ -22,6 +31,7 @@ _SMOOTH_PX = 3  # neighbours on either side over which the pixel staircase is ev
 _FINE_PX = 0.2  # how far a line may move at once, so that vertices on straight roads go early
 _CRACK_PX = 6.0  # how far apart skeletons that thinning has moved at a seam may be
 _STEP_PX = 1.5  # neighbouring pixels are no further from each other
+_LINES_AT_ONCE = 2_000  # that are smoothed
 _RAW = "raw"  # edges that touch a seam, smoothed once they are whole
 
 
@@ -36,7 +46,6 @@ class BlockPaths:
         lines: shape (m,), LineStrings in metres: pixel by pixel where the path touches a seam,
             else smooth.
         block: the block.
-        sketch: some of its pixels, a bit each, see `sketches.sketch_block`.
     """
 
     nodes: Floats
@@ -44,6 +53,13 @@ class BlockPaths:
     ends: Ints
     lines: Lines
     block: Window
+
+
+@dataclass(frozen=True)
+class TracedBlock:
+    """One block of a scene: its paths, and some of its pixels, see `sketches.sketch_block`."""
+
+    paths: BlockPaths
     sketch: NDArray[np.uint8]
 
 
@@ -63,7 +79,7 @@ def trace_block(
     close_m: float,
     min_blob_m2: float,
     min_hole_m2: float,
-) -> BlockPaths:
+) -> TracedBlock:
     """Thin the roads of one block of a scene and trace their paths.
 
     Args:
@@ -92,13 +108,11 @@ def trace_block(
     is_seam = _is_seam(paths.nodes, block, sides)
     raw = is_seam[paths.ends].any(axis=1)
     smooth = smooth_paths(paths, reach_px=_SMOOTH_PX)
-    lines = np.where(raw, _lines(paths), _straightened(_lines(smooth)))
+    lines = np.where(raw, _lines(paths), _straightened(_lines(smooth), _FINE_PX))
     offset = np.array([block.row, block.col], dtype=np.float64)
-    lines = np.asarray(
-        shapely.transform(lines, lambda at: grid.to_metric(at + offset)), dtype=object
-    )
-    sketch = sketch_block(cleaned[inside], block, grid)
-    return BlockPaths(paths.nodes + offset, is_seam, paths.ends, lines, block, sketch)
+    lines = shapely.transform(lines, lambda at: grid.to_metric(at + offset).round(DECIMALS))
+    found = BlockPaths(paths.nodes + offset, is_seam, paths.ends, np.asarray(lines), block)
+    return TracedBlock(found, sketch_block(cleaned[inside], block, grid))
 
 
 def join_blocks(parts: Sequence[BlockPaths], grid: Grid) -> RoadGraph:
@@ -121,7 +135,7 @@ def join_blocks(parts: Sequence[BlockPaths], grid: Grid) -> RoadGraph:
     cracks = _crack_pairs(nodes, is_seam, block, all_ends)
     all_ends = np.concatenate([all_ends, cracks])
     steps = np.concatenate([pairs, cracks])
-    nodes = grid.to_metric(nodes)
+    nodes = grid.to_metric(nodes).round(DECIMALS)
     lines = np.concatenate([lines, lines_from(nodes[steps].reshape(-1, 2), np.full(len(steps), 2))])
     attributes = {_RAW: is_seam[all_ends].any(axis=1)}
     graph = RoadGraph(grid.metric_crs, nodes, all_ends, lines, attributes)
@@ -155,9 +169,9 @@ def _lines(paths: SkeletonPaths) -> Lines:
     return lines_from(paths.points, np.diff(paths.offsets))
 
 
-def _straightened(lines: Lines) -> Lines:
+def _straightened(lines: Lines, tolerance: float) -> Lines:
     """Leave out vertices on straight pieces; a loop keeps all, or it could collapse."""
-    simple = shapely.simplify(lines, _FINE_PX, preserve_topology=False)
+    simple = shapely.simplify(lines, tolerance, preserve_topology=False)
     return np.where(shapely.is_closed(lines), lines, simple)
 
 
@@ -206,14 +220,14 @@ def _is_step(graph: RoadGraph, grid: Grid) -> Bools:
 def _smoothed(graph: RoadGraph, grid: Grid) -> RoadGraph:
     """Merge the chains at seams, and smooth the lines that were left as they were."""
     graph = merge_chains(graph)
-    raw = np.asarray(graph.attributes[_RAW], dtype=bool)
-    lines, sizes = graph.lines.copy(), shapely.get_num_coordinates(graph.lines[raw])
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    points = shapely.get_coordinates(lines[raw])
-    paths = SkeletonPaths(graph.nodes, graph.ends[raw], points, offsets, np.empty((0, 2), int))
-    smooth = _lines(smooth_paths(paths, reach_px=_SMOOTH_PX))
-    tolerance_m = _FINE_PX * min(grid.pixel_size_m)
-    simple = shapely.simplify(smooth, tolerance_m, preserve_topology=False)
-    lines[raw] = np.where(shapely.is_closed(smooth), smooth, simple)
+    raw = np.flatnonzero(graph.attributes[_RAW])
+    lines, tolerance_m = graph.lines.copy(), _FINE_PX * min(grid.pixel_size_m)
+    for some in np.split(raw, range(_LINES_AT_ONCE, len(raw), _LINES_AT_ONCE)):
+        sizes = shapely.get_num_coordinates(lines[some]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        points = shapely.get_coordinates(lines[some])
+        paths = SkeletonPaths(graph.nodes, graph.ends[some], points, offsets, np.empty((0, 2), int))
+        points = smooth_paths(paths, reach_px=_SMOOTH_PX).points.round(DECIMALS)
+        lines[some] = _straightened(lines_from(points, sizes), tolerance_m)
     smoothed = RoadGraph(graph.crs, graph.nodes, graph.ends, lines)
     return take_edges(smoothed, np.arange(len(lines)))

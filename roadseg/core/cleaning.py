@@ -21,6 +21,7 @@ from roadseg.core.graphs import (
 )
 
 _THROUGH = 2  # edges at a node in the middle of a road
+_CHAINS_AT_ONCE = 2_000  # whose coordinates are in memory
 _RING = 4  # coordinates of the smallest closed line that encloses an area
 
 
@@ -32,22 +33,20 @@ def merge_chains(graph: RoadGraph) -> RoadGraph:
     A ring keeps one node, as the start and end of a loop. Nodes without an edge are dropped.
     A merged edge runs in the direction of the one of its edges from which its chain starts.
     """
-    mate = _mates(graph)
-    chains = _chains(mate)
-    halves = np.array([half for chain in chains for half in chain], dtype=np.int64)
-    sizes = np.array([len(chain) for chain in chains], dtype=np.int64)
-    chain = np.repeat(np.arange(len(chains)), sizes)
+    halves, sizes = _chains(_mates(graph))
     first = np.cumsum(sizes) - sizes
     last = np.cumsum(sizes) - 1
     at_half = graph.ends.ravel()
     ends = np.column_stack([at_half[halves[first]], at_half[halves[last] ^ 1]])
     lines = graph.lines[halves[first] // 2]  # lone edges are entered where they start
-    long = sizes > 1
-    lines[long] = _concatenated(graph.lines, halves[long[chain]], chain[long[chain]])
+    long = np.flatnonzero(sizes > 1)
+    for some in np.split(long, range(_CHAINS_AT_ONCE, len(long), _CHAINS_AT_ONCE)):
+        entered = halves[ranges(first[some], sizes[some])]
+        lines[some] = _concatenated(graph.lines, entered, sizes[some])
     attributes = {name: column[halves[first] // 2] for name, column in graph.attributes.items()}
     if TRAVEL_TIME in attributes:
         seconds = graph.attributes[TRAVEL_TIME][halves // 2]
-        attributes[TRAVEL_TIME] = np.bincount(chain, weights=seconds)
+        attributes[TRAVEL_TIME] = np.add.reduceat(seconds, first) if len(first) else seconds
     merged = RoadGraph(graph.crs, graph.nodes, ends, lines, attributes)
     return take_edges(merged, np.arange(len(lines)))
 
@@ -132,32 +131,43 @@ def _equal(left: NDArray[Any], right: NDArray[Any]) -> Bools:
     return np.asarray((left == right) | missing, dtype=bool)
 
 
-def _chains(mate: Ints) -> list[list[int]]:
-    """Walk along mated edge ends; each chain lists the ends at which its edges are entered.
+def _chains(mate: Ints) -> tuple[Ints, Ints]:
+    """Walk along mated edge ends; list the ends at which edges are entered, and chains' sizes.
 
     Open chains start at an end without a mate, rings at the first end of their first edge.
     """
-    mates = mate.tolist()
-    is_open = [half for half in range(len(mates)) if mates[half] < 0]
-    seen = bytearray(len(mates) // 2)
-    chains = []
-    for start in [*is_open, *range(0, len(mates), 2)]:
-        half, chain = start, []
-        while half >= 0 and not seen[half // 2]:
-            seen[half // 2] = True
-            chain.append(half)
+    is_lone = (mate.reshape(-1, 2) < 0).all(axis=1)
+    lone, rest = 2 * np.flatnonzero(is_lone), np.flatnonzero(~np.repeat(is_lone, 2))
+    mates = dict(zip(rest.tolist(), mate[rest].tolist(), strict=True))
+    entered: list[int] = []
+    sizes: list[int] = []
+    seen: set[int] = set()
+    for start in [*rest[mate[rest] < 0].tolist(), *rest[::2].tolist()]:
+        half, before = start, len(entered)
+        while half >= 0 and half // 2 not in seen:
+            seen.add(half // 2)
+            entered.append(half)
             half = mates[half ^ 1]
-        if chain:
-            chains.append(chain)
-    return sorted(chains)
+        if len(entered) > before:
+            sizes.append(len(entered) - before)
+    halves = np.concatenate([entered, lone]).astype(np.int64)
+    return _sorted_chains(halves, np.concatenate([sizes, np.ones_like(lone)]).astype(np.int64))
 
 
-def _concatenated(lines: Lines, halves: Ints, chain: Ints) -> Lines:
-    """Join lines, entered at the given ends, to one line for each chain, in the order of chains."""
-    xy = shapely.get_coordinates(lines)
-    counts = shapely.get_num_coordinates(lines).astype(np.int64)
+def _sorted_chains(halves: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    first = np.cumsum(sizes) - sizes
+    order = np.argsort(halves[first])
+    return halves[ranges(first[order], sizes[order])], sizes[order]
+
+
+def _concatenated(lines: Lines, halves: Ints, members: Ints) -> Lines:
+    """Join lines, entered at the given ends, to one line for so many of them, chain by chain."""
+    chain = np.repeat(np.arange(len(members)), members)
+    rows, edge = np.unique(halves // 2, return_inverse=True)
+    backwards = halves % 2
+    xy = shapely.get_coordinates(lines[rows])
+    counts = shapely.get_num_coordinates(lines[rows]).astype(np.int64)
     stop = np.cumsum(counts)
-    edge, backwards = np.divmod(halves, 2)
     sizes = counts[edge]
     forth = ranges(stop[edge] - sizes, sizes)
     back = np.repeat(2 * stop[edge] - sizes - 1, sizes) - forth

@@ -1,17 +1,17 @@
 """DeadEnds: where roads end, where they head, and how far along roads other places are."""
 
 import heapq
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from roadseg.core.graphs import Bools, Floats, Ints, RoadGraph, ranges
+from roadseg.core.graphs import DECIMALS, Bools, Floats, Ints, RoadGraph, ranges
 
 _HEADING_M = 15.0  # length of road from which the heading of a dead end is taken
 _SPACING_M = 1.0  # of places along roads
-_DECIMALS = 3  # millimetres: as graph_from_lines rounds
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,20 @@ def headings(graph: RoadGraph, edge: Ints, at_start: Bools) -> Floats:
     return unit(last - shapely.get_coordinates(behind))
 
 
-def places_along(graph: RoadGraph, places: Floats, reach_m: float) -> tuple[Floats, Ints, Floats]:
+def places_along(
+    graph: RoadGraph, tree: shapely.STRtree, places: Floats, reach_m: float
+) -> tuple[Floats, Ints, Floats]:
     """Spread places 1 m apart along the edges near to some others, nodes included.
 
     Args:
         graph: roads in metres.
+        tree: of its lines.
         places: shape (n, 2), x and y.
         reach_m: edges no further than this from one of them count.
 
     Returns:
         Of each place x and y to the millimetre, the row of its edge, and metres from its start.
     """
-    tree = shapely.STRtree(graph.lines)
     near = np.unique(tree.query(shapely.points(places), predicate="dwithin", distance=reach_m)[1])
     xy, line = shapely.get_coordinates(graph.lines[near], return_index=True)
     steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
@@ -76,7 +78,7 @@ def places_along(graph: RoadGraph, places: Floats, reach_m: float) -> tuple[Floa
     along = ranges(np.zeros_like(parts), parts + 1) / parts[row] * length[row]
     at = first[row] + along
     landings = np.column_stack([np.interp(at, travelled, axis) for axis in xy.T])
-    return np.round(landings, _DECIMALS), near[row], along
+    return np.round(landings, DECIMALS), near[row], along
 
 
 class RoadDistances:
@@ -91,11 +93,11 @@ class RoadDistances:
     def __init__(self, graph: RoadGraph, starts: Ints, limit_m: float) -> None:
         """Measure how far the nodes are."""
         self._nodes = len(graph.nodes)
-        reached = _search(graph, starts, limit_m)
-        keys = np.array([row * self._nodes + node for row, node, _ in reached], dtype=np.int64)
+        row, node, metres = _search(graph, starts, limit_m)
+        keys = row * self._nodes + node
         order = np.argsort(keys)
         self._keys = keys[order]
-        self._metres = np.array([metres for *_, metres in reached])[order]
+        self._metres = metres[order]
 
     def metres(self, start: Ints, node: Ints) -> Floats:
         """Return metres from starts to nodes (rows of both), infinite beyond the limit."""
@@ -104,19 +106,14 @@ class RoadDistances:
         return np.where(self._keys[at] == keys, self._metres[at], np.inf)
 
 
-def _search(graph: RoadGraph, starts: Ints, limit_m: float) -> list[tuple[int, int, float]]:
-    """List row of the start, node and metres between them, for all nodes up to a limit.
+def _search(graph: RoadGraph, starts: Ints, limit_m: float) -> tuple[Ints, Ints, Floats]:
+    """Return row of the start, node and metres between them, for all nodes up to a limit.
 
     Source: E. W. Dijkstra, "A note on two problems in connexion with graphs", 1959. scipy's returns
     a row of all nodes for each start, be they near or not.
     """
-    length_m = graph.length_m
-    short = np.flatnonzero(length_m <= limit_m)
-    neighbours: dict[int, list[tuple[int, float]]] = {}
-    for (u, v), metres in zip(graph.ends[short].tolist(), length_m[short].tolist(), strict=True):
-        neighbours.setdefault(u, []).append((v, metres))
-        neighbours.setdefault(v, []).append((u, metres))
-    reached = []
+    first, others, steps = _neighbours(graph, limit_m)
+    rows, nodes, reached = array("q"), array("q"), array("d")  # of numbers, not of objects
     for row, start in enumerate(starts.tolist()):
         done: set[int] = set()
         heap = [(0.0, start)]
@@ -125,10 +122,26 @@ def _search(graph: RoadGraph, starts: Ints, limit_m: float) -> list[tuple[int, i
             if node in done or metres > limit_m:
                 continue
             done.add(node)
-            reached.append((row, node, metres))
-            for other, step in neighbours.get(node, ()):
-                heapq.heappush(heap, (metres + step, other))
-    return reached
+            rows.append(row)
+            nodes.append(node)
+            reached.append(metres)
+            for i in range(first[node], first[node + 1]):
+                heapq.heappush(heap, (metres + steps[i], others[i]))
+    return np.array(rows), np.array(nodes), np.array(reached)
+
+
+def _neighbours(graph: RoadGraph, limit_m: float) -> "tuple[array[int], array[int], array[float]]":
+    """List the neighbours of all nodes: where those of each begin, their nodes, and metres."""
+    length_m = graph.length_m
+    short = length_m <= limit_m
+    node, other = np.concatenate([graph.ends[short], graph.ends[short, ::-1]]).T
+    order = np.argsort(node, kind="stable")
+    first = np.searchsorted(node[order], np.arange(len(graph.nodes) + 1))
+    return (
+        array("q", first.tobytes()),
+        array("q", other[order].tobytes()),
+        array("d", np.tile(length_m[short], 2)[order].tobytes()),
+    )
 
 
 def cosine(steps: Floats, headings: Floats) -> Floats:

@@ -55,8 +55,8 @@ class StationGroups(Sequence[Stations]):
         for first in range(0, len(block), _STATIONS_AT_ONCE):
             some = slice(first, first + _STATIONS_AT_ONCE)
             block[some] = _blocks(grid, self._points[some], block_px)
-        order = np.argsort(block, kind="stable")
-        stops = np.flatnonzero(np.diff(block[order], append=-1)) + 1
+        order = np.argsort(block, kind="stable").astype(np.int32)
+        stops = np.cumsum(np.unique(block, return_counts=True)[1])
         self._rows = np.split(order, stops[:-1]) if len(order) else []
 
     def __len__(self) -> int:
@@ -76,13 +76,13 @@ class StationGroups(Sequence[Stations]):
         left = self._grid.from_metric(self._points[rows] + self._left(rows))
         return Stations(self._edge[rows], places, left - places)
 
-    def _left(self, rows: Ints) -> Floats:
+    def _left(self, rows: NDArray[np.int32]) -> Floats:
         """Return unit vectors to the left of the edges at some stations."""
         dx, dy = (self._neighbour(rows, 1) - self._neighbour(rows, 0)).T
         length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
         return np.asarray(np.column_stack([-dy, dx]) / length[:, None])
 
-    def _neighbour(self, rows: Ints, side: int) -> Floats:
+    def _neighbour(self, rows: NDArray[np.int32], side: int) -> Floats:
         """Return the station before (0) or after (1) on the same edge, or the end of the edge."""
         edge = self._edge[rows]
         other = np.clip(rows + (2 * side - 1), 0, len(self._edge) - 1)

@@ -1,6 +1,6 @@
 """Extraction: from the pixels of roads to a road graph with speeds, block by block."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.core.blocks import BlockPaths, join_blocks, trace_block, widened
+from roadseg.core.blocks import BlockPaths, TracedBlock, join_blocks, trace_block, widened
 from roadseg.core.evidence import (
     Evidence,
     StationGroups,
@@ -108,10 +108,10 @@ def find_graph(pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
     blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
     with pixels.opened() as source:
         parts = run(partial(find_paths, source, how), blocks)
-        return measured(tidy(list(parts), source, how), source, how, run=run)
+        return measured(tidy(parts, source, how), source, how, run=run)
 
 
-def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
+def find_paths(pixels: Pixels, how: Extraction, block: Window) -> TracedBlock:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
     around = widened(block, height=grid.height, width=grid.width)
@@ -126,11 +126,18 @@ def find_paths(pixels: Pixels, how: Extraction, block: Window) -> BlockPaths:
     )
 
 
-def tidy(parts: Sequence[BlockPaths], pixels: Pixels, how: Extraction) -> RoadGraph:
+def tidy(parts: Iterable[TracedBlock], pixels: Pixels, how: Extraction) -> RoadGraph:
     """Join the blocks of a scene to its network, see `tidying.tidied`."""
-    graph = join_blocks(parts, pixels.grid)
-    sketch = join_sketches(((part.block, part.sketch) for part in parts), pixels.grid)
-    del parts  # in a city they are large
+    paths: list[BlockPaths] = []
+
+    def sketches() -> Iterator[tuple[Window, Bytes]]:
+        for part in parts:
+            paths.append(part.paths)
+            yield part.paths.block, part.sketch
+
+    sketch = join_sketches(sketches(), pixels.grid)
+    graph = join_blocks(paths, pixels.grid)
+    paths.clear()  # in a city they are large
     return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=pixels.read_road)
 
 

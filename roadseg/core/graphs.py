@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 TRAVEL_TIME = "travel_time_s"  # the attribute that a part of an edge has a part of
-_DECIMALS = 3  # coordinates that agree to 1 mm are one vertex
+DECIMALS = 3  # of metres: coordinates that agree to 1 mm are one vertex
 _LINE = 1  # shapely type id of LineString
 
 
@@ -171,7 +171,7 @@ def _distinct_vertices(lines: Lines) -> tuple[Floats, Ints]:
     Of vertices that repeat the one before them, the first stays.
     """
     xy, line = shapely.get_coordinates(lines, return_index=True)
-    xy = np.round(xy, _DECIMALS) + 0.0  # no -0.0, whose bytes differ
+    xy = np.round(xy, DECIMALS) + 0.0  # no -0.0, whose bytes differ
     moved = np.ones(len(xy), dtype=bool)
     moved[1:] = (np.diff(xy, axis=0) != 0).any(axis=1) | (np.diff(line) != 0)
     xy, line = xy[moved], line[moved]

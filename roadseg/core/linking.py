@@ -1,9 +1,12 @@
 """Linking: continue the dead ends of a road graph across gaps to the road ahead."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from roadseg.core.cleaning import merge_chains
@@ -15,6 +18,7 @@ from roadseg.core.dead_ends import (
     places_along,
 )
 from roadseg.core.graphs import (
+    DECIMALS,
     Bools,
     Floats,
     Ints,
@@ -22,6 +26,7 @@ from roadseg.core.graphs import (
     RoadGraph,
     graph_from_lines,
     lines_from,
+    take_edges,
 )
 from roadseg.core.grid import Grid
 from roadseg.core.least_cost import ReadRoad, TracedLinks, trace_links
@@ -40,7 +45,9 @@ _ALONGSIDE = np.cos(np.radians(30))  # between two roads at this angle or less
 _LANE_CHANGE = np.cos(np.radians(12))  # a link that turns by more than this joins none
 _TARGETS = 2  # of a dead end that are looked at closely
 _CLEAR_M = 0.05  # from its ends on, a link touches no other road
-_DECIMALS = 3  # millimetres: as graph_from_lines rounds
+_LINES_AT_ONCE = 20_000  # whose coordinates are in memory
+_ENDS_AT_ONCE = 2_000  # around which places are looked at
+_ROW = "row"  # of an edge in the graph before
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,21 @@ class _Limits:
     min_probability: float
     grid: Grid | None
     read_road: ReadRoad | None
+
+
+@dataclass(frozen=True)
+class _Roads:
+    """Roads, their dead ends, and how far it is along them between these."""
+
+    graph: RoadGraph
+    ends: DeadEnds
+    tree: shapely.STRtree
+    distances: RoadDistances
+
+    @classmethod
+    def of(cls, graph: RoadGraph, ends: DeadEnds, limits: _Limits) -> "_Roads":
+        distances = RoadDistances(graph, ends.node, _DETOUR * limits.max_gap_m)
+        return cls(graph, ends, shapely.STRtree(graph.lines), distances)
 
 
 @dataclass(frozen=True)
@@ -144,18 +166,18 @@ def link_gaps(
     bridged = _bridged(graph, ends, pairs)
     rest = np.setdiff1d(np.arange(len(ends.edge)), [pairs.end, pairs.facing])
     sides = _side_links(bridged, ends, rest, limits) if len(rest) else pairs.take(rest)
-    kept = _without_strays(_both(pairs, sides), graph, ends, max_gap_m)
+    kept = _without_strays(_together([pairs, sides]), graph, ends, max_gap_m)
     return merge_chains(_joined(graph, kept))
 
 
 def _facing_links(graph: RoadGraph, ends: DeadEnds, limits: _Limits) -> _Links:
     """Choose links between dead ends, the cheapest first, unless a side of a road is cheaper."""
-    roads = RoadDistances(graph, ends.node, _DETOUR * limits.max_gap_m)
-    facing = _facing(ends, roads, limits)
+    roads = _Roads.of(graph, ends, limits)
+    facing = _facing(ends, roads.distances, limits)
     if len(facing.end) == 0:
         return facing
-    sides = _sides(graph, ends, np.unique([facing.end, facing.facing]), roads, limits)
-    links = _priced(_closest(_both(facing, sides)), graph, ends, limits)
+    sides = _sides(roads, np.unique([facing.end, facing.facing]), limits)
+    links = _priced(_closest(_together([facing, sides])), roads, limits)
     settled: set[int] = set()
     chosen = []
     for row in np.argsort(links.cost, kind="stable").tolist():
@@ -169,8 +191,8 @@ def _facing_links(graph: RoadGraph, ends: DeadEnds, limits: _Limits) -> _Links:
 
 def _side_links(graph: RoadGraph, ends: DeadEnds, rest: Ints, limits: _Limits) -> _Links:
     """Choose for each of these dead ends the cheapest link to the side of a road."""
-    roads = RoadDistances(graph, ends.node, _DETOUR * limits.max_gap_m)
-    links = _priced(_closest(_sides(graph, ends, rest, roads, limits)), graph, ends, limits)
+    roads = _Roads.of(graph, ends, limits)
+    links = _priced(_closest(_sides(roads, rest, limits)), roads, limits)
     links = links.take(np.lexsort([links.cost, links.end]))
     links = links.take(np.unique(links.end, return_index=True)[1])
     own, other = ends.edge[links.end].tolist(), links.edge.tolist()
@@ -192,21 +214,26 @@ def _facing(ends: DeadEnds, roads: RoadDistances, limits: _Limits) -> _Links:
     return links.take(ahead & (roads.metres(left, ends.node[right]) > _DETOUR * gap))
 
 
-def _sides(
-    graph: RoadGraph, ends: DeadEnds, chosen: Ints, roads: RoadDistances, limits: _Limits
-) -> _Links:
+def _sides(roads: _Roads, chosen: Ints, limits: _Limits) -> _Links:
     """List the best link of these dead ends to each edge ahead that no short road leads to."""
-    places, edge, along = places_along(graph, ends.place[chosen], limits.max_gap_m)
-    near = KDTree(ends.place[chosen]).sparse_distance_matrix(
+    parts = np.split(chosen, range(_ENDS_AT_ONCE, len(chosen), _ENDS_AT_ONCE))
+    return _together([_some_sides(roads, some, chosen, limits) for some in parts])
+
+
+def _some_sides(roads: _Roads, some: Ints, chosen: Ints, limits: _Limits) -> _Links:
+    """List those of some of the chosen dead ends."""
+    graph, ends, distances = roads.graph, roads.ends, roads.distances
+    places, edge, along = places_along(graph, roads.tree, ends.place[some], limits.max_gap_m)
+    near = KDTree(ends.place[some]).sparse_distance_matrix(
         KDTree(places), limits.max_gap_m, output_type="ndarray"
     )
-    end, landing, gap = chosen[near["i"]], near["j"], near["v"]
+    end, landing, gap = some[near["i"]], near["j"], near["v"]
     turn = cosine(places[landing] - ends.place[end], ends.heading[end])
     ahead = (turn >= limits.least_cos) & (gap > 0)
     end, landing, gap, turn = end[ahead], landing[ahead], gap[ahead], turn[ahead]
     target, metres = edge[landing], along[landing]
-    by_start = roads.metres(end, graph.ends[target, 0]) + metres
-    by_stop = roads.metres(end, graph.ends[target, 1]) + graph.length_m[target] - metres
+    by_start = distances.metres(end, graph.ends[target, 0]) + metres
+    by_stop = distances.metres(end, graph.ends[target, 1]) + graph.length_m[target] - metres
     cost = gap * (1 + _TURN_COST * (1 - turn))
     fits = cost <= np.minimum(limits.max_gap_m, _OWN * graph.length_m[ends.edge[end]])
     fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
@@ -217,7 +244,7 @@ def _sides(
     best = order[np.unique(key, return_index=True)[1]]
     end, none, target = end[best], np.full(len(best), -1), target[best]
     links = _straight(ends, end, none, target, landing=places[landing[best]], cost=cost[best])
-    return links.take(_is_clear(links, graph))
+    return links.take(_is_clear(links, roads.tree))
 
 
 def _is_beside(places: Floats, edge: Ints, landing: Ints, heading: Floats, turn: Floats) -> Bools:
@@ -246,9 +273,9 @@ def _straight(
     return _Links(end, facing, edge, landing, cost, line, np.zeros(len(end)))
 
 
-def _both(left: _Links, right: _Links) -> _Links:
+def _together(parts: Sequence[_Links]) -> _Links:
     columns = (column.name for column in fields(_Links))
-    return _Links(*(np.concatenate([getattr(left, c), getattr(right, c)]) for c in columns))
+    return _Links(*(np.concatenate([getattr(part, c) for part in parts]) for c in columns))
 
 
 def _closest(links: _Links) -> _Links:
@@ -258,8 +285,9 @@ def _closest(links: _Links) -> _Links:
     return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < _TARGETS])
 
 
-def _priced(links: _Links, graph: RoadGraph, ends: DeadEnds, limits: _Limits) -> _Links:
+def _priced(links: _Links, roads: _Roads, limits: _Limits) -> _Links:
     """Lay links through the raster, find cost and confidence, and drop those beyond the limits."""
+    ends = roads.ends
     traced = _traced(links, ends, limits)
     length = shapely.length(traced.lines)
     forth = cosine(_leaving(traced.lines, 0), ends.heading[links.end])
@@ -276,7 +304,7 @@ def _priced(links: _Links, graph: RoadGraph, ends: DeadEnds, limits: _Limits) ->
     )
     fits = (length <= _WINDING * limits.max_gap_m) & (np.minimum(forth, back) >= limits.least_cos)
     fits &= traced.probability >= limits.min_probability
-    return laid.take(fits & (links.is_facing | _is_clear(laid, graph)))
+    return laid.take(fits & (links.is_facing | _is_clear(laid, roads.tree)))
 
 
 def _traced(links: _Links, ends: DeadEnds, limits: _Limits) -> TracedLinks:
@@ -295,7 +323,7 @@ def _leaving(lines: Lines, side: int) -> Floats:
     return np.asarray(shapely.get_coordinates(inside) - shapely.get_coordinates(at_end))
 
 
-def _is_clear(links: _Links, graph: RoadGraph) -> Bools:
+def _is_clear(links: _Links, tree: shapely.STRtree) -> Bools:
     """Tell which links meet no road between their ends."""
     xy, row = shapely.get_coordinates(links.line, return_index=True)
     clear = np.minimum(_CLEAR_M, shapely.length(links.line) / 2)
@@ -305,7 +333,7 @@ def _is_clear(links: _Links, graph: RoadGraph) -> Bools:
     ):
         xy[side] = shapely.get_coordinates(shapely.line_interpolate_point(links.line, metres))
     inner = lines_from(xy, np.bincount(row, minlength=len(links.line)))
-    met, _ = shapely.STRtree(graph.lines).query(inner, predicate="intersects")
+    met, _ = tree.query(inner, predicate="intersects")
     is_clear = np.ones(len(inner), dtype=bool)
     is_clear[met] = False
     return is_clear
@@ -342,21 +370,55 @@ def _without_strays(links: _Links, graph: RoadGraph, ends: DeadEnds, max_gap_m: 
 
 
 def _joined(graph: RoadGraph, links: _Links) -> RoadGraph:
-    """Make one graph of roads and links, joined where they meet."""
+    """Make one graph of roads and links, joined where they meet; most roads stay as they are."""
     lines = np.concatenate([graph.lines, links.line])
-    lines = np.asarray(shapely.transform(lines, lambda xy: np.round(xy, _DECIMALS)))
-    lines = _with_vertices(lines, links.edge, links.landing)
     is_link = np.arange(len(lines)) >= len(graph.lines)
+    changes = is_link | _is_off_grid(lines)
+    lines[changes] = shapely.transform(lines[changes], lambda xy: np.round(xy, DECIMALS))
+    lines = _with_vertices(lines, links.edge, links.landing)
     link, other = shapely.STRtree(lines).query(lines[is_link], predicate="crosses")
     link += len(graph.lines)
     crossings, at = shapely.get_coordinates(
         shapely.intersection(lines[link], lines[other]), return_index=True
     )
     crossed = np.concatenate([link[at], other[at]])
-    lines = _with_vertices(lines, crossed, np.tile(crossings.round(_DECIMALS), (2, 1)))
+    lines = _with_vertices(lines, crossed, np.tile(crossings.round(DECIMALS), (2, 1)))
+    changes[links.edge] = changes[crossed] = True
     confidence = np.concatenate([np.full(len(graph.lines), np.nan), links.confidence])
     attributes = {INFERRED: is_link.astype(np.uint8), CONFIDENCE: confidence}
-    return graph_from_lines(lines, graph.crs, attributes)
+    return _noded(graph, lines, attributes, changes)
+
+
+def _is_off_grid(lines: Lines) -> Bools:
+    """Tell which lines have coordinates that are no whole millimetres."""
+    is_off = np.zeros(len(lines), dtype=bool)
+    for first in range(0, len(lines), _LINES_AT_ONCE):
+        xy, line = shapely.get_coordinates(lines[first : first + _LINES_AT_ONCE], return_index=True)
+        is_off[first + line[(xy != xy.round(DECIMALS)).any(axis=1)]] = True
+    return is_off
+
+
+def _noded(
+    graph: RoadGraph, lines: Lines, attributes: dict[str, NDArray[Any]], changes: Bools
+) -> RoadGraph:
+    """Make one graph of lines, those of `graph` first, of which some are new or have changed.
+
+    These are joined where they share vertices; the others stay edges between the nodes they had.
+    All coordinates are whole millimetres.
+    """
+    stay = np.flatnonzero(~changes)
+    columns = attributes | {_ROW: np.arange(len(lines))}
+    changed = {name: column[changes] for name, column in columns.items()}
+    joined = graph_from_lines(lines[changes], graph.crs, changed)
+    found = {name: np.append(columns[name][stay], joined.attributes[name]) for name in columns}
+    order = np.argsort(found.pop(_ROW), kind="stable")
+    places = np.concatenate([graph.nodes.round(DECIMALS) + 0.0, joined.nodes])
+    _, first, node = np.unique(
+        places[:, 0] + 1j * places[:, 1], return_index=True, return_inverse=True
+    )
+    ends = node.ravel()[np.concatenate([graph.ends[stay], joined.ends + len(graph.nodes)])]
+    lines = np.concatenate([lines[stay], joined.lines])
+    return take_edges(RoadGraph(graph.crs, places[first], ends, lines, found), order)
 
 
 def _with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:

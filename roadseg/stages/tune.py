@@ -15,7 +15,7 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.cluster import in_order
-from roadseg.core.blocks import BlockPaths
+from roadseg.core.blocks import TracedBlock
 from roadseg.core.clipping import clip_graph
 from roadseg.core.extraction import Extraction, find_paths, tidy
 from roadseg.core.graphs import RoadGraph
@@ -165,7 +165,7 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
     pixels = _read_road(scene.probability, config)
     options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
     scores = np.full((len(trials), len(scene.areas)), np.nan)
-    traced: dict[float, list[BlockPaths]] = {}
+    traced: dict[float, list[TracedBlock]] = {}
     shown = counted(trials, scene.probability.stem, total=len(trials), unit="trials")
     for row, settings in enumerate(shown):
         how = extraction_of(_with_graph(config, settings))
@@ -230,7 +230,7 @@ def _read_road(path: Path, config: Config) -> Probability:
     return Probability(found.grid, found.read_road(window))
 
 
-def _trace(pixels: Probability, how: Extraction) -> list[BlockPaths]:
+def _trace(pixels: Probability, how: Extraction) -> list[TracedBlock]:
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
     return [find_paths(pixels, how, block) for block in blocks]

@@ -32,7 +32,8 @@ def test_ends_up_to_some_distance_from_the_border_are_none(border_m, expected):
 
 def test_places_lie_along_near_edges_with_their_nodes():
     found = graph([(0, 0), (2.5, 0)], [(90, 0), (99, 0)])
-    places, edge, along = places_along(found, np.array([[1.0, 1.0]]), 5.0)
+    tree = shapely.STRtree(found.lines)
+    places, edge, along = places_along(found, tree, np.array([[1.0, 1.0]]), 5.0)
     assert places[:, 0] == pytest.approx([0, 2.5 / 3, 5 / 3, 2.5], abs=1e-3)
     assert along == pytest.approx([0, 2.5 / 3, 5 / 3, 2.5])
     assert set(edge) == {0}

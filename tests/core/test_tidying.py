@@ -18,7 +18,7 @@ def network(road, how=HOW):
     whole = Window(0, 0, *road.shape)
     traced = trace_block(road, whole, grid, close_m=0, min_blob_m2=0, min_hole_m2=0)
     return tidied(
-        join_blocks([traced], grid),
+        join_blocks([traced.paths], grid),
         how,
         sketch=join_sketches([(whole, traced.sketch)], grid),
         grid=grid,
