@@ -1,7 +1,8 @@
 """Blocks: the skeleton of a scene traced part by part, and the parts joined at their seams."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import shapely
@@ -43,15 +44,17 @@ class BlockPaths:
         nodes: shape (n, 2), position of each node in pixels of the scene (row, col).
         is_seam: shape (n,), whether the node is a pixel at the side of another block.
         ends: shape (m, 2), the rows of `nodes` at which each path starts and ends.
-        lines: shape (m,), LineStrings in metres: pixel by pixel where the path touches a seam,
-            else smooth.
+        points: shape (k, 2), x and y in metres along all paths, one path after the other: pixel by
+            pixel where the path touches a seam, else smooth. As lines they take twice the room.
+        sizes: shape (m,), number of points of each path.
         block: the block.
     """
 
     nodes: Floats
     is_seam: Bools
     ends: Ints
-    lines: Lines
+    points: Floats
+    sizes: Ints
     block: Window
 
 
@@ -110,36 +113,42 @@ def trace_block(
     smooth = smooth_paths(paths, reach_px=_SMOOTH_PX)
     lines = np.where(raw, _lines(paths), _straightened(_lines(smooth), _FINE_PX))
     offset = np.array([block.row, block.col], dtype=np.float64)
-    lines = shapely.transform(lines, lambda at: grid.to_metric(at + offset).round(DECIMALS))
-    found = BlockPaths(paths.nodes + offset, is_seam, paths.ends, np.asarray(lines), block)
+    points = grid.to_metric(shapely.get_coordinates(lines) + offset).round(DECIMALS)
+    sizes = shapely.get_num_coordinates(lines).astype(np.int64)
+    found = BlockPaths(paths.nodes + offset, is_seam, paths.ends, points, sizes, block)
     return TracedBlock(found, sketch_block(cleaned[inside], block, grid))
 
 
-def join_blocks(parts: Sequence[BlockPaths], grid: Grid) -> RoadGraph:
+def join_blocks(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
     """Join the paths of all blocks of a scene to its graph, in the metric CRS of the grid.
 
     Pixels that touch across a seam are joined by the same rule as within a block, so that the
     graph does not depend on where the seams lie. Where thinning has moved a wide road at a seam,
     the ends on both sides are joined if they are no more than 6 pixels apart.
     """
-    counts = np.array([len(part.nodes) for part in parts], dtype=np.int64)
-    first = np.cumsum(counts) - counts
-    nodes = np.concatenate([part.nodes for part in parts])
-    is_seam = np.concatenate([part.is_seam for part in parts])
-    ends = [part.ends + start for part, start in zip(parts, first, strict=True)]
-    lines = np.concatenate([part.lines for part in parts])
-    block = np.repeat(np.arange(len(parts)), counts)
-
+    nodes, is_seam, block, ends, lines = _stacked(parts)
     pairs = _seam_pairs(nodes, is_seam, block)
-    all_ends = np.concatenate([*ends, pairs])
-    cracks = _crack_pairs(nodes, is_seam, block, all_ends)
-    all_ends = np.concatenate([all_ends, cracks])
+    cracks = _crack_pairs(nodes, is_seam, block, np.concatenate([ends, pairs]))
     steps = np.concatenate([pairs, cracks])
+    ends = np.concatenate([ends, steps])
     nodes = grid.to_metric(nodes).round(DECIMALS)
     lines = np.concatenate([lines, lines_from(nodes[steps].reshape(-1, 2), np.full(len(steps), 2))])
-    attributes = {_RAW: is_seam[all_ends].any(axis=1)}
-    graph = RoadGraph(grid.metric_crs, nodes, all_ends, lines, attributes)
+    is_raw = np.asarray(is_seam[ends].any(axis=1))
+    graph = RoadGraph(grid.metric_crs, nodes, ends, lines, {_RAW: is_raw})
     return _smoothed(contract_edges(graph, _is_step(graph, grid)), grid)
+
+
+def _stacked(parts: Iterable[BlockPaths]) -> tuple[Floats, Bools, Ints, Ints, Lines]:
+    """Put blocks together: of all nodes places, whether at seams, and block; ends and lines."""
+    columns: list[tuple[Any, ...]] = []
+    before = 0
+    for number, part in enumerate(parts):
+        block = np.full(len(part.nodes), number)
+        lines = lines_from(part.points, part.sizes)
+        columns.append((part.nodes, part.is_seam, block, part.ends + before, lines))
+        before += len(part.nodes)
+    nodes, is_seam, blocks, ends, made = map(np.concatenate, zip(*columns, strict=True))
+    return nodes, is_seam, blocks, ends, made
 
 
 def _inner_sides(window: Window, grid: Grid) -> Sides:

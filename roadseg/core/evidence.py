@@ -50,11 +50,15 @@ class StationGroups(Sequence[Stations]):
     def __init__(self, graph: RoadGraph, grid: Grid, *, block_px: int) -> None:
         """Spread the stations."""
         self._graph, self._grid = graph, grid
-        self._points, self._edge = sample_points(graph, spacing_m=SPACING_M)
+        points, self._edge = sample_points(graph, spacing_m=SPACING_M)
         block = np.empty(len(self._edge), dtype=np.int32)
         for first in range(0, len(block), _STATIONS_AT_ONCE):
             some = slice(first, first + _STATIONS_AT_ONCE)
-            block[some] = _blocks(grid, self._points[some], block_px)
+            block[some] = _blocks(grid, points[some], block_px)
+        self._origin = points.min(axis=0, initial=np.inf)
+        points -= self._origin
+        self._offsets = points.astype(np.float32)  # to millimetres in a city, in half the room
+        del points
         order = np.argsort(block, kind="stable").astype(np.int32)
         stops = np.cumsum(np.unique(block, return_counts=True)[1])
         self._rows = np.split(order, stops[:-1]) if len(order) else []
@@ -72,9 +76,14 @@ class StationGroups(Sequence[Stations]):
         if isinstance(number, slice):
             return [self[i] for i in range(len(self))[number]]
         rows = self._rows[number]
-        places = self._grid.from_metric(self._points[rows])
-        left = self._grid.from_metric(self._points[rows] + self._left(rows))
+        points = self._points(rows)
+        places = self._grid.from_metric(points)
+        left = self._grid.from_metric(points + self._left(rows))
         return Stations(self._edge[rows], places, left - places)
+
+    def _points(self, rows: NDArray[np.int32]) -> Floats:
+        """Return x and y of some stations in metres."""
+        return np.asarray(self._origin + self._offsets[rows])
 
     def _left(self, rows: NDArray[np.int32]) -> Floats:
         """Return unit vectors to the left of the edges at some stations."""
@@ -88,7 +97,7 @@ class StationGroups(Sequence[Stations]):
         other = np.clip(rows + (2 * side - 1), 0, len(self._edge) - 1)
         same = (other != rows) & (self._edge[other] == edge)
         at_end = self._graph.nodes[self._graph.ends[edge, side]]
-        return np.where(same[:, None], self._points[other], at_end)
+        return np.where(same[:, None], self._points(other), at_end)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from roadseg.core.tidying import Tidying, tidied
 from roadseg.core.travel import add_travel, vote_speeds
 from roadseg.core.windows import CERTAIN, Window, cut_blocks
 
-_MOST_BLOCK_PX = 2048  # of which all bands are read at once
+_MOST_BLOCK_PX = 1536  # of which all bands are read at once
 
 Bytes = NDArray[np.uint8]
 Item = TypeVar("Item")
@@ -136,8 +136,9 @@ def tidy(parts: Iterable[TracedBlock], pixels: Pixels, how: Extraction) -> RoadG
             yield part.paths.block, part.sketch
 
     sketch = join_sketches(sketches(), pixels.grid)
-    graph = join_blocks(paths, pixels.grid)
-    paths.clear()  # in a city they are large
+    paths.reverse()
+    in_turn = (paths.pop() for _ in range(len(paths)))  # in a city they are large
+    graph = join_blocks(in_turn, pixels.grid)
     return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=pixels.read_road)
 
 
