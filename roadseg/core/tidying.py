@@ -122,8 +122,14 @@ class _Scene:
         )
 
     def _and_others(self, graph: RoadGraph, tips: Floats) -> shapely.Geometry:
-        """Return the border together with the dead ends that are far from all tips of links."""
-        ends = graph.nodes[graph.degree == 1]
+        """Return the border together with the dead ends that are far from all tips of links.
+
+        Those of short lone pieces are left out: patches go, also where no link starts.
+        """
+        is_end = graph.degree == 1
+        is_lone = is_end[graph.ends].all(axis=1) & (graph.length_m < self.how.max_gap_m)
+        is_end[graph.ends[is_lone]] = False
+        ends = graph.nodes[is_end]
         if len(tips):
             ends = ends[cKDTree(tips).query(ends, distance_upper_bound=_FORK_M)[0] > _FORK_M]
         return shapely.GeometryCollection([self._border, *shapely.points(ends)])

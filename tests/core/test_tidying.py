@@ -66,3 +66,13 @@ def test_pieces_shorter_than_the_limit_go():
 
 def test_an_empty_mask_has_an_empty_network():
     assert len(network(np.zeros((50, 50), dtype=bool)).lines) == 0
+
+
+def test_a_patch_ahead_of_a_road_is_not_linked_also_where_another_link_is_near():
+    road = np.zeros((100, 300), dtype=bool)
+    road[:, 76:84] = road[48:52, 84:100] = True
+    road[62:70, 76:84] = False
+    road[47:53, 119:125] = True
+    graph = network(road)
+    assert graph.attributes["inferred"].sum() == 1
+    assert graph.nodes[:, 0].max() < 500000 + 110
