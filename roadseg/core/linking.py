@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from roadseg.core.cleaning import merge_chains
@@ -24,12 +22,11 @@ from roadseg.core.graphs import (
     Ints,
     Lines,
     RoadGraph,
-    graph_from_lines,
     lines_from,
-    take_edges,
 )
 from roadseg.core.grid import Grid
 from roadseg.core.least_cost import ReadRoad, TracedLinks, trace_links
+from roadseg.core.noding import is_off_grid, noded, with_vertices
 
 INFERRED, CONFIDENCE = "inferred", "confidence"
 
@@ -45,9 +42,7 @@ _ALONGSIDE = np.cos(np.radians(30))  # between two roads at this angle or less
 _LANE_CHANGE = np.cos(np.radians(12))  # a link that turns by more than this joins none
 _TARGETS = 2  # of a dead end that are looked at closely
 _CLEAR_M = 0.05  # from its ends on, a link touches no other road
-_LINES_AT_ONCE = 20_000  # whose coordinates are in memory
 _ENDS_AT_ONCE = 2_000  # around which places are looked at
-_ROW = "row"  # of an edge in the graph before
 
 
 @dataclass(frozen=True)
@@ -373,68 +368,20 @@ def _joined(graph: RoadGraph, links: _Links) -> RoadGraph:
     """Make one graph of roads and links, joined where they meet; most roads stay as they are."""
     lines = np.concatenate([graph.lines, links.line])
     is_link = np.arange(len(lines)) >= len(graph.lines)
-    changes = is_link | _is_off_grid(lines)
+    changes = is_link | is_off_grid(lines)
     lines[changes] = shapely.transform(lines[changes], lambda xy: np.round(xy, DECIMALS))
-    lines = _with_vertices(lines, links.edge, links.landing)
+    lines = with_vertices(lines, links.edge, links.landing)
     link, other = shapely.STRtree(lines).query(lines[is_link], predicate="crosses")
     link += len(graph.lines)
     crossings, at = shapely.get_coordinates(
         shapely.intersection(lines[link], lines[other]), return_index=True
     )
     crossed = np.concatenate([link[at], other[at]])
-    lines = _with_vertices(lines, crossed, np.tile(crossings.round(DECIMALS), (2, 1)))
+    lines = with_vertices(lines, crossed, np.tile(crossings.round(DECIMALS), (2, 1)))
     changes[links.edge] = changes[crossed] = True
     confidence = np.concatenate([np.full(len(graph.lines), np.nan), links.confidence])
     attributes = {INFERRED: is_link.astype(np.uint8), CONFIDENCE: confidence}
-    return _noded(graph, lines, attributes, changes)
-
-
-def _is_off_grid(lines: Lines) -> Bools:
-    """Tell which lines have coordinates that are no whole millimetres."""
-    is_off = np.zeros(len(lines), dtype=bool)
-    for first in range(0, len(lines), _LINES_AT_ONCE):
-        xy, line = shapely.get_coordinates(lines[first : first + _LINES_AT_ONCE], return_index=True)
-        is_off[first + line[(xy != xy.round(DECIMALS)).any(axis=1)]] = True
-    return is_off
-
-
-def _noded(
-    graph: RoadGraph, lines: Lines, attributes: dict[str, NDArray[Any]], changes: Bools
-) -> RoadGraph:
-    """Make one graph of lines, those of `graph` first, of which some are new or have changed.
-
-    These are joined where they share vertices; the others stay edges between the nodes they had.
-    All coordinates are whole millimetres.
-    """
-    stay = np.flatnonzero(~changes)
-    columns = attributes | {_ROW: np.arange(len(lines))}
-    changed = {name: column[changes] for name, column in columns.items()}
-    joined = graph_from_lines(lines[changes], graph.crs, changed)
-    found = {name: np.append(columns[name][stay], joined.attributes[name]) for name in columns}
-    order = np.argsort(found.pop(_ROW), kind="stable")
-    places = np.concatenate([graph.nodes.round(DECIMALS) + 0.0, joined.nodes])
-    _, first, node = np.unique(
-        places[:, 0] + 1j * places[:, 1], return_index=True, return_inverse=True
-    )
-    ends = node.ravel()[np.concatenate([graph.ends[stay], joined.ends + len(graph.nodes)])]
-    lines = np.concatenate([lines[stay], joined.lines])
-    return take_edges(RoadGraph(graph.crs, places[first], ends, lines, found), order)
-
-
-def _with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:
-    """Return the lines, the chosen ones with a further vertex at the point that lies on each."""
-    rows = np.unique(chosen)
-    xy, line = shapely.get_coordinates(lines[rows], return_index=True)
-    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
-    steps[np.diff(line, prepend=-1) > 0] = 0
-    travelled = np.cumsum(steps)
-    along = travelled - travelled[np.searchsorted(line, line)]
-    added = shapely.line_locate_point(lines[chosen], shapely.points(points))
-    order = np.lexsort([np.append(along, added), np.append(line, np.searchsorted(rows, chosen))])
-    sizes = np.bincount(line, minlength=len(rows)) + np.unique(chosen, return_counts=True)[1]
-    changed = lines.copy()
-    changed[rows] = lines_from(np.concatenate([xy, points])[order], sizes)
-    return changed
+    return noded(graph, lines, attributes, changes)
 
 
 def _as_roads(graph: RoadGraph) -> RoadGraph:
