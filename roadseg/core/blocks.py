@@ -17,6 +17,7 @@ from roadseg.core.graphs import (
     Ints,
     Lines,
     RoadGraph,
+    in_parts,
     lines_from,
     take_edges,
 )
@@ -231,7 +232,7 @@ def _smoothed(graph: RoadGraph, grid: Grid) -> RoadGraph:
     graph = merge_chains(graph)
     raw = np.flatnonzero(graph.attributes[_RAW])
     lines, tolerance_m = graph.lines.copy(), _FINE_PX * min(grid.pixel_size_m)
-    for some in np.split(raw, range(_LINES_AT_ONCE, len(raw), _LINES_AT_ONCE)):
+    for some in in_parts(raw, _LINES_AT_ONCE):
         sizes = shapely.get_num_coordinates(lines[some]).astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         points = shapely.get_coordinates(lines[some])

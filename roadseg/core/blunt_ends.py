@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 
 from roadseg.core.cleaning import merge_chains
 from roadseg.core.dead_ends import DeadEnds, find_dead_ends, headings, unit
-from roadseg.core.graphs import Bools, Floats, Ints, Lines, RoadGraph, lines_from, take_edges
+from roadseg.core.graphs import (
+    Bools,
+    Floats,
+    Ints,
+    Lines,
+    RoadGraph,
+    in_parts,
+    lines_from,
+    take_edges,
+)
 from roadseg.core.sketches import Sketch
 
 _RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
@@ -215,7 +224,7 @@ def _cross(left: Floats, right: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Pixels:
-    """The raster of road, asked about places in metres; what lies outside of it is no road."""
+    """The raster of road, asked about places in metres."""
 
     sketch: Sketch
 
@@ -224,24 +233,23 @@ class _Pixels:
         centres = self.sketch.grid.from_metric(places)
         reach = radius_m[:, None] / self._pixel_m
         rims = np.floor(centres[:, None] + _RIM * reach[:, None]).astype(np.int64)
-        rims_are = self.sketch.is_road(rims[..., 0], rims[..., 1], outside=True)
-        found: Bools = np.asarray(rims_are.all(axis=1))
+        is_road = self.sketch.is_road(rims[..., 0], rims[..., 1], outside=True)
+        found: Bools = np.asarray(is_road.all(axis=1))
         rows = np.flatnonzero(found)
-        size = np.ceil(np.log2(reach[rows].max(axis=1))).astype(np.int64)
-        for exponent in np.unique(size):
-            most = 2.0**exponent
-            alike = rows[size == exponent]
-            at_once = max(int(_AT_ONCE / (2 * most + 1) ** 2), 1)
-            for some in np.split(alike, range(at_once, len(alike), at_once)):
-                found[some] = self._are_discs(centres[some], reach[some], most)
-        return np.asarray(found)
+        size = np.ceil(reach[rows].max(axis=1)).astype(np.int64)
+        exponent = np.frexp(size)[1]
+        for alike in (rows[exponent == each] for each in np.unique(exponent)):
+            most = int(np.ceil(reach[alike].max()))
+            for some in in_parts(alike, max(_AT_ONCE // (2 * most + 1) ** 2, 1)):
+                found[some] = self._are_discs(centres[some], radius_m[some], most)
+        return found
 
-    def _are_discs(self, centres: Floats, reach: Floats, most: float) -> Bools:
-        """Tell that of discs that reach so many pixels from their centres, `most` at most."""
-        steps = np.arange(-np.ceil(most), np.ceil(most) + 1)
-        row, col = np.floor(centres).T[..., None] + steps
-        up, across = ((np.stack([row, col]) + 0.5 - centres.T[..., None]) / reach.T[..., None]) ** 2
-        is_far = up[:, :, None] + across[:, None] > 1
+    def _are_discs(self, centres: Floats, radius_m: Floats, most: int) -> Bools:
+        """Tell that of discs that reach `most` pixels from their centres at most."""
+        row, col = np.floor(centres).T[..., None] + np.arange(-most, most + 1)
+        offsets = np.stack([row, col]) + 0.5 - centres.T[..., None]
+        up, across = (offsets * self._pixel_m[:, None, None]) ** 2
+        is_far = up[:, :, None] + across[:, None] > radius_m[:, None, None] ** 2
         rows, cols = row.astype(np.int64)[:, :, None], col.astype(np.int64)[:, None]
         is_road = self.sketch.is_road(rows, cols, outside=True)
         return np.asarray((is_road | is_far).all(axis=(1, 2)))
@@ -253,7 +261,7 @@ class _Pixels:
         start, ahead = (self.sketch.grid.from_metric(at) for at in (places, places + headings))
         steps = np.zeros(len(places), dtype=np.int64)
         at_once = max(_AT_ONCE // len(metres), 1)
-        for some in np.split(np.arange(len(places)), range(at_once, len(places), at_once)):
+        for some in in_parts(np.arange(len(places)), at_once):
             at = start[some, None] + metres[:, None] * (ahead - start)[some, None]
             row, col = np.floor(at).astype(np.int64).transpose(2, 0, 1)
             goes_on = self.sketch.is_road(row, col, outside=False)

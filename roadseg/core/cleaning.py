@@ -15,6 +15,7 @@ from roadseg.core.graphs import (
     Ints,
     Lines,
     RoadGraph,
+    in_parts,
     lines_from,
     ranges,
     take_edges,
@@ -39,8 +40,7 @@ def merge_chains(graph: RoadGraph) -> RoadGraph:
     at_half = graph.ends.ravel()
     ends = np.column_stack([at_half[halves[first]], at_half[halves[last] ^ 1]])
     lines = graph.lines[halves[first] // 2]  # lone edges are entered where they start
-    long = np.flatnonzero(sizes > 1)
-    for some in np.split(long, range(_CHAINS_AT_ONCE, len(long), _CHAINS_AT_ONCE)):
+    for some in in_parts(np.flatnonzero(sizes > 1), _CHAINS_AT_ONCE):
         entered = halves[ranges(first[some], sizes[some])]
         lines[some] = _concatenated(graph.lines, entered, sizes[some])
     attributes = {name: column[halves[first] // 2] for name, column in graph.attributes.items()}

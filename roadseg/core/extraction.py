@@ -136,8 +136,7 @@ def tidy(parts: Iterable[TracedBlock], pixels: Pixels, how: Extraction) -> RoadG
             yield part.paths.block, part.sketch
 
     sketch = join_sketches(sketches(), pixels.grid)
-    paths.reverse()
-    in_turn = (paths.pop() for _ in range(len(paths)))  # in a city they are large
+    in_turn = (paths.pop(0) for _ in range(len(paths)))  # in a city they are large
     graph = join_blocks(in_turn, pixels.grid)
     return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=pixels.read_road)
 

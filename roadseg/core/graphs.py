@@ -145,6 +145,11 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
     return np.repeat(starts - before, sizes) + np.arange(sizes.sum())
 
 
+def in_parts(rows: Ints, at_once: int) -> list[Ints]:
+    """Return rows in parts of so many; one empty part if there are none."""
+    return np.split(rows, range(at_once, len(rows), at_once))
+
+
 def part_attributes(
     attributes: Mapping[str, NDArray[Any]], source: Ints, part: Floats
 ) -> dict[str, NDArray[Any]]:

@@ -22,6 +22,7 @@ from roadseg.core.graphs import (
     Ints,
     Lines,
     RoadGraph,
+    in_parts,
     lines_from,
 )
 from roadseg.core.grid import Grid
@@ -211,7 +212,7 @@ def _facing(ends: DeadEnds, roads: RoadDistances, limits: _Limits) -> _Links:
 
 def _sides(roads: _Roads, chosen: Ints, limits: _Limits) -> _Links:
     """List the best link of these dead ends to each edge ahead that no short road leads to."""
-    parts = np.split(chosen, range(_ENDS_AT_ONCE, len(chosen), _ENDS_AT_ONCE))
+    parts = in_parts(chosen, _ENDS_AT_ONCE)
     return _together([_some_sides(roads, some, chosen, limits) for some in parts])
 
 

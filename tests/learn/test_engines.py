@@ -60,14 +60,14 @@ def open_here(folder, cpu):
 
 @pytest.fixture
 def choice(monkeypatch, open_here):
-    """Give a function that says which engine "auto" takes and why, without opening it."""
+    """Give a function that says which engine is taken and why, without opening it."""
     for name in artefacts.PACKAGES:
         monkeypatch.setattr(f"roadseg.learn.{name}.available", lambda: None)
     monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
     monkeypatch.setattr(engines, "_open", lambda *_: None)
 
-    def choose(**changes):
-        engine = open_here("auto", **changes)
+    def choose(name="auto", **changes):
+        engine = open_here(name, **changes)
         return engine.name, engine.reason
 
     return choose
@@ -226,6 +226,11 @@ def test_auto_is_eager_where_the_others_do_not_run(choice, cpu, folder, changes)
 def test_auto_takes_an_engine_that_is_ready(choice, folder, name):
     make(folder, name)
     assert choice()[0] == name
+
+
+@pytest.mark.parametrize("name", ["eager", "inductor", "int8", "openvino", "onnx"])
+def test_an_engine_that_is_named_is_taken(choice, name):
+    assert choice(name) == (name, f"engine {name} (asked for)")
 
 
 def test_auto_takes_the_engine_that_was_fastest_here(choice, folder):
