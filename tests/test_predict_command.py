@@ -285,7 +285,7 @@ def test_a_disk_that_runs_full_is_an_error_and_with_more_room_the_command_goes_o
     fails, succeeds, small_disk, tmp_path
 ):
     image = draw(tmp_path / "noise.tif", 256, 256)
-    disk = small_disk(256 * 256 * 9 * 12 // 10)
+    disk = small_disk(256 * 256 * 8 * 12 // 10)
     message = fails(image, output=disk)
     assert re.search(r"disk/noise\.tif: cannot be written: No space left on device", message)
     small_disk(10**7, "remount")
@@ -298,7 +298,7 @@ def test_a_terminated_prediction_goes_on_and_ends_as_one_left_alone(start, succe
     image = draw(tmp_path / "long.tif", 4200, 96)
     succeeds(image, output=tmp_path / "straight")
     stopped = start(image)
-    wait_for(tmp_path / "out", ".*/*.raw")
+    wait_for(tmp_path / "out", ".*/*.bip")
     os.kill(stopped.process, signal.SIGTERM)
     code, told, errors = stopped.end()
     assert (code, told) == (143, "")

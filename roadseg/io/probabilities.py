@@ -25,6 +25,7 @@ _COG = {  # probabilities compress well; a higher level costs twice the time for
     "level": "1",
     "predictor": "2",
     "overview_resampling": "average",
+    "num_threads": "all_cpus",
 }
 _TILE_PX, _SPARE_PX = 512, 64  # rows of a tile, and as many more as GDAL holds beside them
 _MOST_CACHE_BYTES = 2**28

@@ -1,27 +1,33 @@
 """Strips: pieces of a raster of bytes, kept beside its place until the last one is there."""
 
 import shutil
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadseg.core.grid import Grid
 from roadseg.core.windows import Rows
 from roadseg.errors import OutputError
 from roadseg.io.files import put
 
+_WAITING = 8  # parts that wait to be written
 STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
 
 _HIDDEN = ".strips-"
-_SUFFIX = ".raw"
-_GAPS = ".gaps"  # of an empty file beside a strip in which not all pixels hold data
-_VALID = 255  # of the band behind the others
+_SUFFIX = ".bip"
+_GAPS = ".gaps"  # of the file that tells which pixels of a strip hold no data, if any
+_GAP = 1  # of such a pixel, 0 of others
+_HAS_DATA = 255  # of these in a mask
 _HEADER = """ENVI
 samples = {samples}
 lines = {lines}
@@ -31,13 +37,13 @@ data type = 1
 interleave = bip
 byte order = 0
 """
-_SOURCE = """<SimpleSource>
+_SOURCE = """<{kind}Source>
 <SourceFilename relativeToVRT="1">{name}</SourceFilename><SourceBand>{band}</SourceBand>
 <SourceProperties RasterXSize="{width}" RasterYSize="{rows}" DataType="Byte" \
 BlockXSize="{width}" BlockYSize="1"/>
 <SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{rows}"/>
 <DstRect xOff="0" yOff="{start}" xSize="{width}" ySize="{rows}"/>
-</SimpleSource>
+{more}</{kind}Source>
 """
 
 
@@ -45,15 +51,15 @@ BlockXSize="{width}" BlockYSize="1"/>
 class Strips:
     """The strips of a raster, each a file that is whole if it exists.
 
-    A strip holds the pixels row by row: all bands of the first pixel, 255 or 0 for whether it
-    holds data, then the second pixel (ENVI, interleaved by pixel). Several processes may write
-    strips of one raster at the same time, but not the same strip.
+    A strip holds the pixels row by row: all bands of the first pixel, then those of the second
+    (ENVI, interleaved by pixel). Where some hold no data, a sparse file beside it tells which.
+    Several processes may write strips of one raster at the same time, but not the same strip.
 
     Attributes:
         folder: hidden folder beside the raster, named by its file and its key.
         height: rows of the raster.
         width: columns.
-        bands: of the raster, without the one that says which pixels hold data.
+        bands: of the raster.
     """
 
     folder: Path
@@ -84,21 +90,26 @@ class Strips:
     def write(self, parts: Iterable[Rows]) -> None:
         """Write rows as they come into the strips that they belong to, from left to right.
 
-        A strip for which not all rows come is not kept.
+        A thread writes what came while the next ones are made. A strip for which not all rows
+        come is not kept.
 
         Raises:
             OSError: if they cannot be written (a full disk).
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            with ExitStack() as stack:
-                opened: dict[int, _OpenStrip] = {}
+            with ExitStack() as opened, ThreadPoolExecutor(1, "writer") as thread:
+                strips: dict[int, _OpenStrip] = {}
+                writing: deque[Future[None]] = deque()
                 for part in parts:
                     for rows, piece in self._split(part):
-                        if rows.start not in opened:
-                            strip = _OpenStrip(self._path(rows), rows, self.width, self.bands)
-                            opened[rows.start] = stack.enter_context(strip)
-                        opened[rows.start].write(piece)
+                        if rows.start not in strips:
+                            strips[rows.start] = opened.enter_context(self._open(rows))
+                        writing.append(thread.submit(strips[rows.start].write, piece))
+                    while len(writing) > _WAITING:
+                        writing.popleft().result()
+                for each in writing:
+                    each.result()
         finally:
             with suppress(OSError):
                 self.folder.rmdir()  # which only an empty one allows
@@ -124,8 +135,9 @@ class Strips:
         path, draft = self.folder / "raster.vrt", self.folder / "draft.tif"
         try:
             for rows in self._all():
-                header = _HEADER.format(samples=self.width, lines=len(rows), bands=self.bands + 1)
-                self._path(rows).with_suffix(".hdr").write_text(header, encoding="ascii")
+                self._describe(self._path(rows), rows, self.bands)
+            for rows in self._with_gaps():
+                self._describe(self._gaps(rows), rows, 1)
             path.write_text(self._vrt(grid, names, tags), encoding="utf-8")
             yield path, draft
         finally:
@@ -152,8 +164,21 @@ class Strips:
     def _path(self, rows: range) -> Path:
         return self.folder / f"{rows.start:08d}{_SUFFIX}"
 
+    def _open(self, rows: range) -> "_OpenStrip":
+        return _OpenStrip(self._path(rows), self._gaps(rows), rows, self.width)
+
+    def _gaps(self, rows: range) -> Path:
+        return self._path(rows).with_suffix(_GAPS)
+
+    def _with_gaps(self) -> list[range]:
+        return [rows for rows in self._all() if self._gaps(rows).exists()]
+
     def _bytes(self, rows: range) -> int:
-        return len(rows) * self.width * (self.bands + 1)
+        return len(rows) * self.width * self.bands
+
+    def _describe(self, path: Path, rows: range, bands: int) -> None:
+        header = _HEADER.format(samples=self.width, lines=len(rows), bands=bands)
+        path.with_name(f"{path.name}.hdr").write_text(header, encoding="ascii")
 
     def _split(self, part: Rows) -> Iterator[tuple[range, Rows]]:
         """Cut rows at the edges of the strips; give each piece with the rows of its strip."""
@@ -182,38 +207,42 @@ class Strips:
 
     def _mask(self) -> str:
         """Return the mask; none where all pixels hold data, as it makes overviews slow."""
-        if not any(self._path(rows).with_suffix(_GAPS).exists() for rows in self._all()):
+        if not self._with_gaps():
             return ""
-        sources = self._sources(self.bands + 1)
+        lut = f"<LUT>0:{_HAS_DATA},{_GAP}:0</LUT>\n"
+        sources = "".join(
+            self._source("Complex", self._gaps(rows), rows, 1, lut) for rows in self._with_gaps()
+        )
         return (
-            f'<MaskBand>\n<VRTRasterBand dataType="Byte">\n{sources}</VRTRasterBand>\n</MaskBand>\n'
+            '<MaskBand>\n<VRTRasterBand dataType="Byte">\n'
+            f"<NoDataValue>{_HAS_DATA}</NoDataValue>\n{sources}</VRTRasterBand>\n</MaskBand>\n"
         )
 
     def _sources(self, band: int) -> str:
-        return "".join(
-            _SOURCE.format(
-                name=self._path(rows).name,
-                band=band,
-                width=self.width,
-                rows=len(rows),
-                start=rows.start,
-            )
-            for rows in self._all()
+        return "".join(self._source("Simple", self._path(rows), rows, band) for rows in self._all())
+
+    def _source(self, kind: str, path: Path, rows: range, band: int, more: str = "") -> str:
+        return _SOURCE.format(
+            kind=kind,
+            name=path.name,
+            band=band,
+            width=self.width,
+            rows=len(rows),
+            start=rows.start,
+            more=more,
         )
 
 
 class _OpenStrip:
     """A strip that is being written; it gets its name when its last pixel is there."""
 
-    def __init__(self, path: Path, rows: range, width: int, bands: int) -> None:
-        self._path, self._partial = path, path.with_suffix(".partial")
-        self._rows, self._width, self._bands = rows, width, bands
+    def __init__(self, pixels: Path, gaps: Path, rows: range, width: int) -> None:
+        self._rows, self._gaps_path = rows, gaps
         self._left = len(rows) * width
-        self._has_gaps = False
-        self._file: BinaryIO
+        self._pixels = _PixelFile(pixels, width)
+        self._gaps: _PixelFile | None = None
 
     def __enter__(self) -> Self:
-        self._file = self._partial.open("wb", buffering=0)
         return self
 
     def __exit__(
@@ -222,29 +251,51 @@ class _OpenStrip:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for file in filter(None, (self._pixels, self._gaps)):
+            file.remove()
+
+    def write(self, part: Rows) -> None:
+        """Write the pixels of some rows and columns, which were not written before."""
+        place = part.start - self._rows.start, part.col
+        self._pixels.write(np.moveaxis(part.values, 0, -1), *place)
+        if not part.known.all():
+            self._gaps = self._gaps or _PixelFile(self._gaps_path, self._pixels.width)
+            self._gaps.write(np.where(part.known, np.uint8(0), np.uint8(_GAP))[..., None], *place)
+        self._left -= part.known.size
+        if not self._left:
+            if self._gaps:
+                self._gaps.put(len(self._rows))
+            self._pixels.put(len(self._rows))
+
+
+class _PixelFile:
+    """A file of pixels that is being written; what was not written when it gets its name is 0."""
+
+    def __init__(self, path: Path, width: int) -> None:
+        self._path, self._partial = path, path.with_name(f"{path.name}.partial")
+        self._file = self._partial.open("wb", buffering=0)
+        self._bytes = 1  # of a pixel
+        self.width = width
+
+    def write(self, pixels: NDArray[np.uint8], row: int, col: int) -> None:
+        """Write pixels, shape (row, col, band), from a place on."""
+        self._bytes = pixels.shape[2]
+        for number, line in enumerate(np.ascontiguousarray(pixels), row):
+            self._file.seek((number * self.width + col) * self._bytes)
+            _write_all(self._file, line.data.cast("B"))
+
+    def put(self, rows: int) -> None:
+        self._file.truncate(rows * self.width * self._bytes)
+        self._file.close()
+        put(self._partial, self._path)
+
+    def remove(self) -> None:
         self._file.close()
         with suppress(OSError):
             self._partial.unlink()
 
-    def write(self, part: Rows) -> None:
-        """Write rows of one band after the other as pixels."""
-        pixels = np.empty((*part.known.shape, self._bands + 1), dtype=np.uint8)
-        pixels[..., :-1] = np.moveaxis(part.values, 0, -1)
-        pixels[..., -1] = np.where(part.known, np.uint8(_VALID), np.uint8(0))
-        pixel = self._bands + 1
-        for number, row in enumerate(pixels, part.start - self._rows.start):
-            self._file.seek((number * self._width + part.col) * pixel)
-            _write_all(self._file, row.data.cast("B"))
-        self._left -= part.known.size
-        self._has_gaps |= not part.known.all()
-        if not self._left:
-            self._file.close()
-            if self._has_gaps:
-                self._path.with_suffix(_GAPS).touch()
-            put(self._partial, self._path)
 
-
-def _write_all(file: BinaryIO, data: memoryview) -> None:
+def _write_all(file: FileIO, data: memoryview) -> None:
     """Write bytes to an unbuffered file, which may take only some of them at once."""
     while data:
         data = data[file.write(data) :]

@@ -42,7 +42,8 @@ class EngineFacts:
         versions: of the packages that it was made with.
         gate: "passed", and the figures and limits by which it did or did not.
         windows_per_s: its speed; None if it was not measured.
-        eager_windows_per_s: that of the eager engine, measured in turns with it.
+        eager_windows_per_s: that of the eager engine, measured in turns with it, in the precision
+            that the CPU is fast at.
         opening_s: seconds that it took to open.
     """
 

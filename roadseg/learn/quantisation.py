@@ -31,13 +31,15 @@ class Quantised:
         engine: INT8.
         exact: float32, eager, on the CPU as well.
         opening_s: seconds that it took to open the INT8 engine.
-        rate: windows a second: "roadseg" of the INT8 engine, in turns with "bare", the other.
+        rate: windows a second: "roadseg" of the INT8 engine, in turns with "bare", eager.
+        eager: how eager computed there: "fp32", or "bf16" on a CPU that is fast at it.
     """
 
     engine: Engine
     exact: Engine
     opening_s: float
     rate: Rate
+    eager: str
 
 
 def quantise(
@@ -81,9 +83,11 @@ def quantise(
     run = open_made(checkpoint, folder, name, device=cpu, window_shape=shape)
     opening_s = time.perf_counter() - begun
     engine = Engine(name, f"engine {name} (just made)", batch_size, window_px, run)
-    turns = {"roadseg": _once(run, calibration[0]), "bare": _once(exact.run, calibration[0])}
+    fast = pick_device("cpu", "auto")
+    eager = open_engine(checkpoint, folder, name="eager", device=fast, **size, windows=1)
+    turns = {"roadseg": _once(run, calibration[0]), "bare": _once(eager.run, calibration[0])}
     rate = rates(turns, windows=batch_size, rounds=_ROUNDS, device=cpu)
-    return Quantised(engine, exact, opening_s, rate)
+    return Quantised(engine, exact, opening_s, rate, fast.precision)
 
 
 def calibration_windows(

@@ -28,7 +28,8 @@ class ExportSummary:
         max_difference: largest difference of a probability from PyTorch's.
         megabytes: of all files.
         windows_per_s: speed here, of an engine.
-        eager_windows_per_s: that of PyTorch, measured in turns with it.
+        eager_windows_per_s: that of PyTorch, measured in turns with it, in the precision that the
+            CPU is fast at.
     """
 
     checkpoint: str
