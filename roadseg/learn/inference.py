@@ -175,7 +175,8 @@ class _Scene:
         """Add the probabilities of a window, (class, row, col), None where it has no data.
 
         Returns:
-            What no later window changes, of the rows wanted, made of a tensor that is used again.
+            What no later window changes, of the rows wanted, made of a tensor that is used again
+            and may be changed.
         """
         top, left = self._rows.starts[item.row], self._cols.starts[item.col]
         height, width = self._rows.finished[item.row], self._cols.finished[item.col]
@@ -289,7 +290,7 @@ def _chunks(
 
 @torch.inference_mode()
 def _as_bytes(values: Tensor) -> Tensor:
-    return (values * CERTAIN).round_().to(torch.uint8)
+    return values.mul_(CERTAIN).round_().to(torch.uint8)
 
 
 def _fetched(part: _Part) -> Rows:
