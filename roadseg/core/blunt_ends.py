@@ -24,6 +24,9 @@ _RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4]
 _TINE_M = 50.0  # longer dead ends are roads
 _TINE_RADII = 1.6  # so is one longer than so many times half the width; to a corner it is 1.41
 _BUMP_RADII = 1.2  # the same beside a road that goes on
+_CORNER_RADII = 2.0  # the same into a corner, askew or beside a road that goes on
+_CORNER_PARTS = 1.0, 0.7, 0.4  # of the way back from a corner, where that holds
+_SHARP_RADII, _SHARP_PARTS = 1.1, (0.4, 0.25)  # and there it does not, as at the end of a road
 _TIPS_M = tuple(2.5 * 1.2**n for n in range(17))  # up to 46 m, that may be found bent
 _TIP_MARGIN = 1.25  # by which a tip is taken longer, as lines are smooth
 _BEND_M = 1.5  # tips that lie less beside the line of the road are left alone
@@ -46,16 +49,19 @@ def straighten_ends(
 
     The skeleton of a road that ends across its width forks, half that width before the end, into
     tines to both corners. A dead end is a tine if road surrounds its junction as far as 1 / 1.6 of
-    its length. Where just one other edge meets tines, these become one that goes on straight.
-    Beside roads that go on, dead ends go up to 1.2 times that far. An end that bends off a straight
-    road within its last 1.6 half widths is put back onto its line, as far ahead as it was.
+    its length, or 1 / 2 where the road narrows steadily to the tip, a corner. Where just one other
+    edge meets tines, these become one that goes on straight; one of them may reach the border.
+    Beside roads that go on, corners go, and other dead ends of up to 1.2 half widths. An end that
+    bends off a straight road within its last 1.6 half widths is put back onto its line, as far
+    ahead as it was.
 
     Do this before spurs are pruned, which would leave one of two tines.
 
     Args:
         graph: roads in metres as traced, without attributes.
         sketch: what is road; the CRS of the graph is the metric CRS of its grid.
-        border: a geometry, such as the outline of the scene, near which ends stay as they are.
+        border: a geometry, such as the outline of the scene, near which ends stay as they are, but
+            for those that meet a tine which ends elsewhere.
         border_m: up to this distance.
 
     Returns:
@@ -67,11 +73,11 @@ def straighten_ends(
     pixels = _Pixels(sketch)
     graph = merge_chains(graph)
     while True:
-        ends = find_dead_ends(graph, border, border_m)
+        ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
         root = graph.ends[ends.edge].sum(axis=1) - ends.node
-        tines, others = _tines(graph, ends, root, pixels)
+        tines, others = _tines(graph, ends, root, np.isin(ends.node, inner.node), pixels)
         if len(tines) == 0:
-            return _without_bends(graph, ends, pixels)
+            return _without_bends(graph, inner, pixels)
         graph = merge_chains(_without_tines(graph, ends, tines, root[tines], others))
 
 
@@ -110,16 +116,46 @@ def draw_out_ends(
     return take_edges(drawn, np.setdiff1d(np.arange(len(drawn.lines)), ends.edge[is_patch]))
 
 
-def _tines(graph: RoadGraph, ends: DeadEnds, root: Ints, pixels: "_Pixels") -> tuple[Ints, Ints]:
+def _tines(
+    graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: "_Pixels"
+) -> tuple[Ints, Ints]:
     """Return which dead ends are tines or bumps, and how many other edges each node has."""
-    reach_m = np.hypot(*(ends.place - graph.nodes[root]).T)
-    maybe = np.flatnonzero((graph.degree[root] >= _JUNCTION) & (reach_m <= _TINE_M))
-    places = graph.nodes[root[maybe]]
-    tines = maybe[pixels.are_road(places, reach_m[maybe] / _TINE_RADII)]
+    is_short = graph.length_m[ends.edge] <= _TINE_M
+    short = np.flatnonzero(is_short & (graph.degree[root] >= _JUNCTION))
+    tines, bumps = (
+        short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
+        for radii in (_TINE_RADII, _BUMP_RADII)
+    )
+    corners = _corners(graph, ends, short, pixels)
+    tines, bumps = np.union1d(tines, corners), np.union1d(bumps, corners)
+    has_inner = np.isin(root, root[tines[is_inner[tines]]])
+    tines = tines[has_inner[tines]]
     others = graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
-    bumps = maybe[pixels.are_road(places, reach_m[maybe] / _BUMP_RADII)]
-    tines = tines[(others[root[tines]] <= 1) | np.isin(tines, bumps)]
+    is_bump = is_inner & np.isin(np.arange(len(root)), bumps)
+    tines = tines[(others[root[tines]] <= 1) | is_bump[tines]]
     return tines, graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
+
+
+def _corners(graph: RoadGraph, ends: DeadEnds, rows: Ints, pixels: "_Pixels") -> Ints:
+    """Return those of some dead ends that run into a corner, so that road narrows all along."""
+    for part in _CORNER_PARTS:
+        rows = rows[_are_surrounded(graph, ends, rows, pixels, part=part, radii=_CORNER_RADII)]
+    for part in _SHARP_PARTS:
+        rows = rows[~_are_surrounded(graph, ends, rows, pixels, part=part, radii=_SHARP_RADII)]
+    return rows
+
+
+def _are_surrounded(
+    graph: RoadGraph, ends: DeadEnds, rows: Ints, pixels: "_Pixels", *, part: float, radii: float
+) -> Bools:
+    """Tell where road surrounds a place at this part of the way from the tip to the root.
+
+    It has to do so as far as the tip is away, divided by `radii`.
+    """
+    edge = ends.edge[rows]
+    back_m = part * graph.length_m[edge]
+    places = _places(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
+    return pixels.are_road(places, back_m / radii)
 
 
 def _without_tines(

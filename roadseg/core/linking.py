@@ -39,6 +39,7 @@ _FACING_COST = 0.5  # a link between two dead ends that face each other counts a
 _DETOUR = 1.5  # places are joined already if the road between them is up to so many gaps long
 _WINDING = 1.5  # a link through the raster is up to so many times as long as the longest gap
 _OWN = 0.75  # a link to the side of a road is no longer than this part of the edge it continues
+_OWN_LONE = 0.4  # the same of an edge with two dead ends: it may lie across a road
 _ALONGSIDE = np.cos(np.radians(30))  # between two roads at this angle or less
 _LANE_CHANGE = np.cos(np.radians(12))  # a link that turns by more than this joins none
 _TARGETS = 2  # of a dead end that are looked at closely
@@ -111,7 +112,8 @@ def link_gaps(
     times the link leads already. Between dead ends a link may cross roads and joins them.
 
     A link to the side of a road meets no other road on its way. It is at most three quarters as
-    long as the edge that it continues, as a short one tells little about where it heads; turning by
+    long as the edge that it continues, as a short one tells little about where it heads, and 0.4
+    times as long if that ends at its other end too, as what is left between two gaps; turning by
     60 degrees counts as twice the length; and to a road alongside, within 30 degrees of the same
     direction, it turns by 12 degrees at most, as where roads merge. Within 5 m of another dead end
     it also keeps to the greatest turn there.
@@ -231,7 +233,9 @@ def _some_sides(roads: _Roads, some: Ints, chosen: Ints, limits: _Limits) -> _Li
     by_start = distances.metres(end, graph.ends[target, 0]) + metres
     by_stop = distances.metres(end, graph.ends[target, 1]) + graph.length_m[target] - metres
     cost = gap * (1 + _TURN_COST * (1 - turn))
-    fits = cost <= np.minimum(limits.max_gap_m, _OWN * graph.length_m[ends.edge[end]])
+    own = ends.edge[end]
+    share = np.where((graph.degree[graph.ends[own]] == 1).all(axis=1), _OWN_LONE, _OWN)
+    fits = cost <= np.minimum(limits.max_gap_m, share * graph.length_m[own])
     fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
     fits &= ~_is_behind(places[landing], end, ends, chosen, limits.least_cos)
     fits = np.flatnonzero(fits & (np.minimum(by_start, by_stop) > _DETOUR * gap))

@@ -161,6 +161,12 @@ def test_a_short_stub_reaches_less_far(own_m, expected):
     assert len(links(found)) == expected
 
 
+@pytest.mark.parametrize(("gap_m", "expected"), [(11.9, 1), (12.1, 0)])
+def test_a_piece_with_two_dead_ends_reaches_the_side_of_a_road_less_far(gap_m, expected):
+    side = [(30 + gap_m, -40), (30 + gap_m, 40)]
+    assert len(links(linked([(0, 0), (30, 0)], side, max_gap_m=15))) == expected
+
+
 def test_a_ring_with_a_gap_is_closed():
     angles = np.radians(np.linspace(10, 350, 80))
     found = linked(50 * np.column_stack([np.cos(angles), np.sin(angles)]), max_gap_m=20)
