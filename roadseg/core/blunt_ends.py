@@ -24,9 +24,10 @@ _RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4]
 _TINE_M = 50.0  # longer dead ends are roads
 _TINE_RADII = 1.6  # so is one longer than so many times half the width; to a corner it is 1.41
 _BUMP_RADII = 1.2  # the same beside a road that goes on
-_CORNER_RADII = 2.0  # the same into a corner, askew or beside a road that goes on
-_CORNER_PARTS = 1.0, 0.7, 0.4  # of the way back from a corner, where that holds
-_SHARP_RADII, _SHARP_PARTS = 1.1, (0.4, 0.25)  # and there it does not, as at the end of a road
+# A dead end into a corner, at any place: how many half widths of road its tip is away at most; and
+# near the tip, at least, as the end of a road is wider there. Sharper corners are further away.
+_CORNER_RADII = (2.0, 1.1), (2.5, 1.6)
+_CORNER_PARTS, _SHARP_PARTS = (1.0, 0.7, 0.4), (0.4, 0.25)  # of the way back from the tip
 _TIPS_M = tuple(2.5 * 1.2**n for n in range(17))  # up to 46 m, that may be found bent
 _TIP_MARGIN = 1.25  # by which a tip is taken longer, as lines are smooth
 _BEND_M = 1.5  # tips that lie less beside the line of the road are left alone
@@ -49,8 +50,8 @@ def straighten_ends(
 
     The skeleton of a road that ends across its width forks, half that width before the end, into
     tines to both corners. A dead end is a tine if road surrounds its junction as far as 1 / 1.6 of
-    its length, or 1 / 2 where the road narrows steadily to the tip, a corner. Where just one other
-    edge meets tines, these become one that goes on straight; one of them may reach the border.
+    its length, or 1 / 2.5 where the road narrows steadily to the tip, a corner. Where just one
+    other edge meets tines, these become one that goes on straight; one may reach the border.
     Beside roads that go on, corners go, and other dead ends of up to 1.2 half widths. An end that
     bends off a straight road within its last 1.6 half widths is put back onto its line, as far
     ahead as it was.
@@ -136,13 +137,17 @@ def _tines(
     return tines, graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
 
 
-def _corners(graph: RoadGraph, ends: DeadEnds, rows: Ints, pixels: "_Pixels") -> Ints:
+def _corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_Pixels") -> Ints:
     """Return those of some dead ends that run into a corner, so that road narrows all along."""
-    for part in _CORNER_PARTS:
-        rows = rows[_are_surrounded(graph, ends, rows, pixels, part=part, radii=_CORNER_RADII)]
-    for part in _SHARP_PARTS:
-        rows = rows[~_are_surrounded(graph, ends, rows, pixels, part=part, radii=_SHARP_RADII)]
-    return rows
+    found = []
+    for radii, sharp_radii in _CORNER_RADII:
+        rows = short
+        for part in _CORNER_PARTS:
+            rows = rows[_are_surrounded(graph, ends, rows, pixels, part=part, radii=radii)]
+        for part in _SHARP_PARTS:
+            rows = rows[~_are_surrounded(graph, ends, rows, pixels, part=part, radii=sharp_radii)]
+        found.append(rows)
+    return np.unique(np.concatenate(found))
 
 
 def _are_surrounded(
