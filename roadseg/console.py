@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn, TextIO, cast
 
 import click
@@ -19,8 +20,13 @@ from roadseg.errors import RoadsegError
 from roadseg.io import progress
 
 PARTLY = 4
-_INTERRUPTED = 130
-_TERMINATED = 143
+_INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+_LAST_WORDS = {
+    _INTERRUPTED: "interrupted; the same command continues",
+    _TERMINATED: "terminated; the same command continues",
+}
+_STDERR = 2
+_IMPORTING = "<frozen importlib._bootstrap>"  # where Python says that its imports are
 _NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
 _NOT_LOCKED = contextlib.nullcontext()
 
@@ -49,11 +55,11 @@ class Group(click.Group):
             ctx.exit(RoadsegError.exit_code)
         except KeyboardInterrupt:
             progress.erase()
-            click.echo("interrupted; the same command continues", err=True)
+            click.echo(_LAST_WORDS[_INTERRUPTED], err=True)
             ctx.exit(_INTERRUPTED)
         except SystemExit as end:
             if end.code == _TERMINATED:
-                click.echo("terminated; the same command continues", err=True)
+                click.echo(_LAST_WORDS[_TERMINATED], err=True)
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,19 +94,33 @@ class _Logs(logging.StreamHandler[TextIO]):
 
 
 def set_up(*, verbosity: int) -> None:
-    """Send logs to stderr, and let SIGTERM end the process in order."""
+    """Send logs to stderr, and let SIGTERM and SIGINT end the process in order."""
     quieter = 0 if is_first() else 1
     level = logging.INFO - 10 * (verbosity - quieter)
     logging.basicConfig(handlers=[_Logs()], format="%(levelname)s: %(message)s")
     logging.getLogger("roadseg").setLevel(min(max(level, logging.DEBUG), logging.CRITICAL))
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)  # what it logs, it also raises
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _end)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
     if "LOCAL_RANK" in os.environ:
         importlib.import_module("roadseg.learn.launchers").settle()
 
 
-def _terminate(*_: object) -> NoReturn:
-    sys.exit(_TERMINATED)
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """Raise what ends the process; end it at once where that would go through an import.
+
+    Some packages turn an exception on its way through them into another, or abort.
+    """
+    code = 128 + number
+    while frame:
+        if frame.f_code.co_filename == _IMPORTING:
+            os.write(_STDERR, f"{_LAST_WORDS[code]}\n".encode())
+            os._exit(code)
+        frame = frame.f_back
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(code)
 
 
 def is_first() -> bool:

@@ -376,18 +376,55 @@ cli.main(["split"])
     process.communicate()
 
 
-@pytest.mark.parametrize(
+ENDINGS = pytest.mark.parametrize(
     ("sent", "exit_code", "told"),
     [
         (signal.SIGINT, 130, "interrupted; the same command continues\n"),
         (signal.SIGTERM, 143, "terminated; the same command continues\n"),
     ],
 )
+
+
+@ENDINGS
 def test_a_signal_ends_a_command_and_leaves_no_half_file(busy, tmp_path, sent, exit_code, told):
     busy.send_signal(sent)
     _, errors = busy.communicate(timeout=30)
     assert (busy.returncode, errors) == (exit_code, told)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["roadseg.json", "run"]
+
+
+IMPORTED = """
+import time
+
+class Waits:
+    def __set_name__(self, owner, name):  # what is raised here comes out as a RuntimeError
+        print("busy", flush=True)
+        time.sleep(60)
+
+class Owner:
+    name = Waits()
+"""
+
+
+@ENDINGS
+def test_a_signal_ends_a_command_that_imports_a_package(tmp_path, sent, exit_code, told):
+    (tmp_path / "slow_to_import.py").write_text(IMPORTED)
+    (tmp_path / "roadseg.json").write_text("{}")
+    code = """
+import importlib
+import sys
+from roadseg import cli
+from roadseg.commands import making
+
+sys.path.insert(0, ".")
+making.stage = lambda name: importlib.import_module("slow_to_import")
+cli.main(["split"])
+"""
+    process = python(code, cwd=tmp_path)
+    assert process.stdout.readline() == "busy\n"
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (exit_code, told)
 
 
 def test_a_second_command_in_one_run_folder_exits_with_3(busy, fails):

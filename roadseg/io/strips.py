@@ -134,10 +134,11 @@ class Strips:
         """
         path, draft = self.folder / "raster.vrt", self.folder / "draft.tif"
         try:
-            for rows in self._all():
-                self._describe(self._path(rows), rows, self.bands)
-            for rows in self._with_gaps():
-                self._describe(self._gaps(rows), rows, 1)
+            files = [(self._path(rows), rows, self.bands) for rows in self._all()]
+            files += [(self._gaps(rows), rows, 1) for rows in self._with_gaps()]
+            for file, rows, bands in files:
+                header = _HEADER.format(samples=self.width, lines=len(rows), bands=bands)
+                file.with_name(f"{file.name}.hdr").write_text(header, encoding="ascii")
             path.write_text(self._vrt(grid, names, tags), encoding="utf-8")
             yield path, draft
         finally:
@@ -175,10 +176,6 @@ class Strips:
 
     def _bytes(self, rows: range) -> int:
         return len(rows) * self.width * self.bands
-
-    def _describe(self, path: Path, rows: range, bands: int) -> None:
-        header = _HEADER.format(samples=self.width, lines=len(rows), bands=bands)
-        path.with_name(f"{path.name}.hdr").write_text(header, encoding="ascii")
 
     def _split(self, part: Rows) -> Iterator[tuple[range, Rows]]:
         """Cut rows at the edges of the strips; give each piece with the rows of its strip."""

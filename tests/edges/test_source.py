@@ -19,7 +19,7 @@ ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
     ("io/graphs.py", "_write"): "the same",
     ("io/report_pictures.py", "_saved"): "into memory",
     ("io/strips.py", "described"): "in a hidden folder that no one else reads",
-    ("io/strips.py", "__enter__"): "a partial name, which `put` turns into the final one",
+    ("io/strips.py", "__init__"): "a partial name, which `put` turns into the final one",
     ("learn/ipex.py", "_quiet"): "os.devnull",
     ("learn/onnx.py", "build"): "in a folder that its caller has from `whole_folder`",
     ("learn/openvino.py", "build"): "the same",
