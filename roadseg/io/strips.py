@@ -25,9 +25,8 @@ STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
 
 _HIDDEN = ".strips-"
 _SUFFIX = ".bip"
-_GAPS = ".gaps"  # of the file that tells which pixels of a strip hold no data, if any
-_GAP = 1  # of such a pixel, 0 of others
-_HAS_DATA = 255  # of these in a mask
+_GAPS = ".gaps"  # of the file that tells which pixels of a strip hold data, if not all
+_HAS_DATA = 255  # of these, 0 of others
 _HEADER = """ENVI
 samples = {samples}
 lines = {lines}
@@ -37,13 +36,13 @@ data type = 1
 interleave = bip
 byte order = 0
 """
-_SOURCE = """<{kind}Source>
+_SOURCE = """<SimpleSource>
 <SourceFilename relativeToVRT="1">{name}</SourceFilename><SourceBand>{band}</SourceBand>
 <SourceProperties RasterXSize="{width}" RasterYSize="{rows}" DataType="Byte" \
 BlockXSize="{width}" BlockYSize="1"/>
 <SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{rows}"/>
 <DstRect xOff="0" yOff="{start}" xSize="{width}" ySize="{rows}"/>
-{more}</{kind}Source>
+</SimpleSource>
 """
 
 
@@ -52,7 +51,7 @@ class Strips:
     """The strips of a raster, each a file that is whole if it exists.
 
     A strip holds the pixels row by row: all bands of the first pixel, then those of the second
-    (ENVI, interleaved by pixel). Where some hold no data, a sparse file beside it tells which.
+    (ENVI, interleaved by pixel). Where some hold no data, a file beside it tells which.
     Several processes may write strips of one raster at the same time, but not the same strip.
 
     Attributes:
@@ -206,27 +205,18 @@ class Strips:
         """Return the mask; none where all pixels hold data, as it makes overviews slow."""
         if not self._with_gaps():
             return ""
-        lut = f"<LUT>0:{_HAS_DATA},{_GAP}:0</LUT>\n"
-        sources = "".join(
-            self._source("Complex", self._gaps(rows), rows, 1, lut) for rows in self._with_gaps()
-        )
+        sources = "".join(self._source(self._gaps(rows), rows, 1) for rows in self._with_gaps())
         return (
             '<MaskBand>\n<VRTRasterBand dataType="Byte">\n'
             f"<NoDataValue>{_HAS_DATA}</NoDataValue>\n{sources}</VRTRasterBand>\n</MaskBand>\n"
         )
 
     def _sources(self, band: int) -> str:
-        return "".join(self._source("Simple", self._path(rows), rows, band) for rows in self._all())
+        return "".join(self._source(self._path(rows), rows, band) for rows in self._all())
 
-    def _source(self, kind: str, path: Path, rows: range, band: int, more: str = "") -> str:
+    def _source(self, path: Path, rows: range, band: int) -> str:
         return _SOURCE.format(
-            kind=kind,
-            name=path.name,
-            band=band,
-            width=self.width,
-            rows=len(rows),
-            start=rows.start,
-            more=more,
+            name=path.name, band=band, width=self.width, rows=len(rows), start=rows.start
         )
 
 
@@ -256,33 +246,37 @@ class _OpenStrip:
         place = part.start - self._rows.start, part.col
         self._pixels.write(np.moveaxis(part.values, 0, -1), *place)
         if not part.known.all():
-            self._gaps = self._gaps or _PixelFile(self._gaps_path, self._pixels.width)
-            self._gaps.write(np.where(part.known, np.uint8(0), np.uint8(_GAP))[..., None], *place)
+            if self._gaps is None:
+                self._gaps = _PixelFile(self._gaps_path, self._pixels.width)
+                self._gaps.fill(_HAS_DATA, len(self._rows))
+            self._gaps.write((part.known * np.uint8(_HAS_DATA))[..., None], *place)
         self._left -= part.known.size
         if not self._left:
             if self._gaps:
-                self._gaps.put(len(self._rows))
-            self._pixels.put(len(self._rows))
+                self._gaps.put()
+            self._pixels.put()
 
 
 class _PixelFile:
-    """A file of pixels that is being written; what was not written when it gets its name is 0."""
+    """A file of pixels that is being written; it gets its name once they are all there."""
 
     def __init__(self, path: Path, width: int) -> None:
         self._path, self._partial = path, path.with_name(f"{path.name}.partial")
         self._file = self._partial.open("wb", buffering=0)
-        self._bytes = 1  # of a pixel
         self.width = width
+
+    def fill(self, value: int, rows: int) -> None:
+        """Write one value into all pixels, of one band."""
+        for _ in range(rows):
+            _write_all(self._file, memoryview(bytes([value]) * self.width))
 
     def write(self, pixels: NDArray[np.uint8], row: int, col: int) -> None:
         """Write pixels, shape (row, col, band), from a place on."""
-        self._bytes = pixels.shape[2]
         for number, line in enumerate(np.ascontiguousarray(pixels), row):
-            self._file.seek((number * self.width + col) * self._bytes)
+            self._file.seek((number * self.width + col) * pixels.shape[2])
             _write_all(self._file, line.data.cast("B"))
 
-    def put(self, rows: int) -> None:
-        self._file.truncate(rows * self.width * self._bytes)
+    def put(self) -> None:
         self._file.close()
         put(self._partial, self._path)
 
