@@ -21,9 +21,8 @@ from roadseg.io.masks import CONTENT_TAG, KEY_TAG, SPEED_BINS, bins_of, bins_tag
 from roadseg.io.rasters import read_grid
 from roadseg.io.strips import Strips
 
-_COG = {  # probabilities compress well; a higher level costs twice the time for 5 % less room
-    "level": "1",
-    "predictor": "2",
+_COG = {
+    "level": "1",  # a higher one costs up to twice the time for 5 % less room, a predictor both
     "overview_resampling": "average",
     "num_threads": "all_cpus",
 }
