@@ -22,7 +22,7 @@ from roadseg.io.rasters import read_grid
 from roadseg.io.strips import Strips
 
 _COG = {
-    "level": "1",  # a higher one costs up to twice the time for 5 % less room, a predictor both
+    "level": "1",  # a higher one takes up to twice as long for 5 % less room
     "overview_resampling": "average",
     "num_threads": "all_cpus",
 }
