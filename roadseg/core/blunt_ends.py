@@ -7,7 +7,7 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.core.cleaning import merge_chains
-from roadseg.core.dead_ends import DeadEnds, find_dead_ends, headings, unit
+from roadseg.core.dead_ends import DeadEnds, are_lone, find_dead_ends, headings, unit
 from roadseg.core.graphs import (
     Bools,
     Floats,
@@ -110,10 +110,9 @@ def draw_out_ends(
     nodes[ends.node] += reach_m[:, None] * ends.heading
     drawn = replace(graph, nodes=nodes)
     drawn = _with_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
-    is_lone = (graph.degree[graph.ends[ends.edge]] == 1).all(axis=1)
     corners = nodes[graph.ends[ends.edge]]
     chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
-    is_patch = is_lone & (chord_m <= _PATCH * 2 * half_m)
+    is_patch = are_lone(graph, ends.edge) & (chord_m <= _PATCH * 2 * half_m)
     return take_edges(drawn, np.setdiff1d(np.arange(len(drawn.lines)), ends.edge[is_patch]))
 
 

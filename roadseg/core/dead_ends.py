@@ -44,6 +44,11 @@ def find_dead_ends(graph: RoadGraph, border: shapely.Geometry | None, border_m: 
     return DeadEnds(edges, nodes, places, headings(graph, edges, sides == 0))
 
 
+def are_lone(graph: RoadGraph, edge: Ints) -> Bools:
+    """Tell which of these edges end at both ends."""
+    return np.asarray((graph.degree[graph.ends[edge]] == 1).all(axis=1))
+
+
 def headings(graph: RoadGraph, edge: Ints, at_start: Bools) -> Floats:
     """Return unit vectors of the last 15 m of edges towards their start, or else their end."""
     back_m = np.minimum(_HEADING_M, graph.length_m[edge])

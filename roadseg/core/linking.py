@@ -11,6 +11,7 @@ from roadseg.core.cleaning import merge_chains
 from roadseg.core.dead_ends import (
     DeadEnds,
     RoadDistances,
+    are_lone,
     cosine,
     find_dead_ends,
     places_along,
@@ -234,7 +235,7 @@ def _some_sides(roads: _Roads, some: Ints, chosen: Ints, limits: _Limits) -> _Li
     by_stop = distances.metres(end, graph.ends[target, 1]) + graph.length_m[target] - metres
     cost = gap * (1 + _TURN_COST * (1 - turn))
     own = ends.edge[end]
-    share = np.where((graph.degree[graph.ends[own]] == 1).all(axis=1), _OWN_LONE, _OWN)
+    share = np.where(are_lone(graph, own), _OWN_LONE, _OWN)
     fits = cost <= np.minimum(limits.max_gap_m, share * graph.length_m[own])
     fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
     fits &= ~_is_behind(places[landing], end, ends, chosen, limits.least_cos)

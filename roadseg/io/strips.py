@@ -267,8 +267,9 @@ class _PixelFile:
 
     def fill(self, value: int, rows: int) -> None:
         """Write one value into all pixels, of one band."""
+        line = memoryview(bytes([value]) * self.width)
         for _ in range(rows):
-            _write_all(self._file, memoryview(bytes([value]) * self.width))
+            _write_all(self._file, line)
 
     def write(self, pixels: NDArray[np.uint8], row: int, col: int) -> None:
         """Write pixels, shape (row, col, band), from a place on."""
