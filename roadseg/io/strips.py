@@ -5,20 +5,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from io import FileIO
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roadseg.core.grid import Grid
 from roadseg.core.windows import Rows
 from roadseg.errors import OutputError
 from roadseg.io.files import put
+from roadseg.io.overviews import write_overviews
+from roadseg.io.pieces import HAS_DATA, Piece, vrt_of
+from roadseg.io.raw_files import OpenRawFile, RawFile
 
 _WAITING = 8  # parts that wait to be written
 STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
@@ -26,24 +26,7 @@ STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
 _HIDDEN = ".strips-"
 _SUFFIX = ".bip"
 _GAPS = ".gaps"  # of the file that tells which pixels of a strip hold data, if not all
-_HAS_DATA = 255  # of these, 0 of others
-_HEADER = """ENVI
-samples = {samples}
-lines = {lines}
-bands = {bands}
-header offset = 0
-data type = 1
-interleave = bip
-byte order = 0
-"""
-_SOURCE = """<SimpleSource>
-<SourceFilename relativeToVRT="1">{name}</SourceFilename><SourceBand>{band}</SourceBand>
-<SourceProperties RasterXSize="{width}" RasterYSize="{rows}" DataType="Byte" \
-BlockXSize="{width}" BlockYSize="1"/>
-<SrcRect xOff="0" yOff="0" xSize="{width}" ySize="{rows}"/>
-<DstRect xOff="0" yOff="{start}" xSize="{width}" ySize="{rows}"/>
-</SimpleSource>
-"""
+_JOINED_PX = 2048  # columns of parts that are written together, as every line is a call
 
 
 @dataclass(frozen=True)
@@ -133,12 +116,13 @@ class Strips:
         """
         path, draft = self.folder / "raster.vrt", self.folder / "draft.tif"
         try:
-            files = [(self._path(rows), rows, self.bands) for rows in self._all()]
-            files += [(self._gaps(rows), rows, 1) for rows in self._with_gaps()]
-            for file, rows, bands in files:
-                header = _HEADER.format(samples=self.width, lines=len(rows), bands=bands)
-                file.with_name(f"{file.name}.hdr").write_text(header, encoding="ascii")
-            path.write_text(self._vrt(grid, names, tags), encoding="utf-8")
+            pieces = [self._piece(rows) for rows in self._all()]
+            size = {"height": self.height, "width": self.width, "bands": self.bands}
+            overviews = write_overviews(pieces, self.folder, **size)
+            files = [file for piece in pieces for file in piece[1:] if file]
+            for file in (*files, *overviews):
+                file.describe()
+            path.write_text(vrt_of(pieces, overviews, grid, names, tags), encoding="utf-8")
             yield path, draft
         finally:
             for other in self.folder.iterdir():
@@ -165,13 +149,12 @@ class Strips:
         return self.folder / f"{rows.start:08d}{_SUFFIX}"
 
     def _open(self, rows: range) -> "_OpenStrip":
-        return _OpenStrip(self._path(rows), self._gaps(rows), rows, self.width)
+        return _OpenStrip(self._path(rows), rows, width=self.width, bands=self.bands)
 
-    def _gaps(self, rows: range) -> Path:
-        return self._path(rows).with_suffix(_GAPS)
-
-    def _with_gaps(self) -> list[range]:
-        return [rows for rows in self._all() if self._gaps(rows).exists()]
+    def _piece(self, rows: range) -> Piece:
+        pixels = RawFile(self._path(rows), len(rows), self.width, self.bands)
+        gaps = replace(pixels, path=pixels.path.with_suffix(_GAPS), bands=1)
+        return Piece(rows.start, pixels, gaps if gaps.path.exists() else None)
 
     def _bytes(self, rows: range) -> int:
         return len(rows) * self.width * self.bands
@@ -185,49 +168,19 @@ class Strips:
                 kept = slice(first - part.start, end - part.start)
                 yield rows, Rows(first, part.values[:, kept], part.known[kept], part.col)
 
-    def _vrt(self, grid: Grid, names: Sequence[str], tags: Mapping[str, str]) -> str:
-        bands = "".join(
-            f'<VRTRasterBand dataType="Byte" band="{number}">\n'
-            f"<Description>{escape(name)}</Description>\n{self._sources(number)}</VRTRasterBand>\n"
-            for number, name in enumerate(names, 1)
-        )
-        items = "".join(
-            f"<MDI key={quoteattr(key)}>{escape(value)}</MDI>\n" for key, value in tags.items()
-        )
-        place = ", ".join(repr(float(number)) for number in grid.transform.to_gdal())
-        return (
-            f'<VRTDataset rasterXSize="{self.width}" rasterYSize="{self.height}">\n'
-            f"<SRS>{escape(grid.crs.to_wkt())}</SRS>\n<GeoTransform>{place}</GeoTransform>\n"
-            f"<Metadata>\n{items}</Metadata>\n{bands}{self._mask()}</VRTDataset>\n"
-        )
-
-    def _mask(self) -> str:
-        """Return the mask; none where all pixels hold data, as it makes overviews slow."""
-        if not self._with_gaps():
-            return ""
-        sources = "".join(self._source(self._gaps(rows), rows, 1) for rows in self._with_gaps())
-        return (
-            '<MaskBand>\n<VRTRasterBand dataType="Byte">\n'
-            f"<NoDataValue>{_HAS_DATA}</NoDataValue>\n{sources}</VRTRasterBand>\n</MaskBand>\n"
-        )
-
-    def _sources(self, band: int) -> str:
-        return "".join(self._source(self._path(rows), rows, band) for rows in self._all())
-
-    def _source(self, path: Path, rows: range, band: int) -> str:
-        return _SOURCE.format(
-            name=path.name, band=band, width=self.width, rows=len(rows), start=rows.start
-        )
-
 
 class _OpenStrip:
-    """A strip that is being written; it gets its name when its last pixel is there."""
+    """A strip that is being written; it gets its name when its last pixel is there.
 
-    def __init__(self, pixels: Path, gaps: Path, rows: range, width: int) -> None:
-        self._rows, self._gaps_path = rows, gaps
+    Parts that come from left to right are written together.
+    """
+
+    def __init__(self, path: Path, rows: range, *, width: int, bands: int) -> None:
+        self._path, self._rows = path, rows
         self._left = len(rows) * width
-        self._pixels = _PixelFile(pixels, width)
-        self._gaps: _PixelFile | None = None
+        self._pixels = OpenRawFile(RawFile(_partial(path), len(rows), width, bands))
+        self._gaps: OpenRawFile | None = None
+        self._waiting: list[Rows] = []
 
     def __enter__(self) -> Self:
         return self
@@ -239,58 +192,56 @@ class _OpenStrip:
         trace: TracebackType | None,
     ) -> None:
         for file in filter(None, (self._pixels, self._gaps)):
-            file.remove()
+            file.close()
+            with suppress(OSError):
+                file.file.path.unlink()
 
     def write(self, part: Rows) -> None:
         """Write the pixels of some rows and columns, which were not written before."""
-        place = part.start - self._rows.start, part.col
-        self._pixels.write(np.moveaxis(part.values, 0, -1), *place)
-        if not part.known.all():
-            if self._gaps is None:
-                self._gaps = _PixelFile(self._gaps_path, self._pixels.width)
-                self._gaps.fill(_HAS_DATA, len(self._rows))
-            self._gaps.write((part.known * np.uint8(_HAS_DATA))[..., None], *place)
+        if self._waiting and not _is_right_of(self._waiting[-1], part):
+            self._write_waiting()
+        self._waiting.append(part)
         self._left -= part.known.size
+        if sum(waiting.known.shape[1] for waiting in self._waiting) >= _JOINED_PX:
+            self._write_waiting()
         if not self._left:
+            self._write_waiting()
             if self._gaps:
-                self._gaps.put()
-            self._pixels.put()
+                _finish(self._gaps, self._path.with_suffix(_GAPS))
+            _finish(self._pixels, self._path)
+
+    def _write_waiting(self) -> None:
+        parts, self._waiting = self._waiting, []
+        if not parts:
+            return
+        place = parts[0].start - self._rows.start, parts[0].col
+        values = np.concatenate([np.moveaxis(part.values, 0, -1) for part in parts], axis=1)
+        self._pixels.write(values, *place)
+        known = np.concatenate([part.known for part in parts], axis=1)
+        if not known.all():
+            self._open_gaps().write((known * np.uint8(HAS_DATA))[..., None], *place)
+
+    def _open_gaps(self) -> OpenRawFile:
+        if self._gaps is None:
+            path = _partial(self._path.with_suffix(_GAPS))
+            self._gaps = OpenRawFile(replace(self._pixels.file, path=path, bands=1))
+            self._gaps.fill(HAS_DATA)
+        return self._gaps
 
 
-class _PixelFile:
-    """A file of pixels that is being written; it gets its name once they are all there."""
-
-    def __init__(self, path: Path, width: int) -> None:
-        self._path, self._partial = path, path.with_name(f"{path.name}.partial")
-        self._file = self._partial.open("wb", buffering=0)
-        self.width = width
-
-    def fill(self, value: int, rows: int) -> None:
-        """Write one value into all pixels, of one band."""
-        line = memoryview(bytes([value]) * self.width)
-        for _ in range(rows):
-            _write_all(self._file, line)
-
-    def write(self, pixels: NDArray[np.uint8], row: int, col: int) -> None:
-        """Write pixels, shape (row, col, band), from a place on."""
-        for number, line in enumerate(np.ascontiguousarray(pixels), row):
-            self._file.seek((number * self.width + col) * pixels.shape[2])
-            _write_all(self._file, line.data.cast("B"))
-
-    def put(self) -> None:
-        self._file.close()
-        put(self._partial, self._path)
-
-    def remove(self) -> None:
-        self._file.close()
-        with suppress(OSError):
-            self._partial.unlink()
+def _is_right_of(part: Rows, other: Rows) -> bool:
+    """Say whether the second part goes on where the first one ends, in the same rows."""
+    height, width = part.known.shape
+    return (other.start, other.col, len(other.known)) == (part.start, part.col + width, height)
 
 
-def _write_all(file: FileIO, data: memoryview) -> None:
-    """Write bytes to an unbuffered file, which may take only some of them at once."""
-    while data:
-        data = data[file.write(data) :]
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
+def _finish(file: OpenRawFile, path: Path) -> None:
+    file.close()
+    put(file.file.path, path)
 
 
 def require_room(path: Path, needed: int) -> None:

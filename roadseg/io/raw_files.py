@@ -1,0 +1,110 @@
+"""Raw files: the pixels of a raster of bytes and nothing else, which GDAL reads as they are."""
+
+import errno
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+_HEADER = """ENVI
+samples = {samples}
+lines = {lines}
+bands = {bands}
+header offset = 0
+data type = 1
+interleave = bip
+byte order = 0
+"""
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file of pixels row by row: all bands of the first pixel, then those of the second.
+
+    Attributes:
+        path: the file.
+        height: rows.
+        width: columns.
+        bands: bytes of a pixel.
+    """
+
+    path: Path
+    height: int
+    width: int
+    bands: int = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.height * self.width * self.bands
+
+    def describe(self) -> None:
+        """Write the header beside it that GDAL looks for."""
+        header = _HEADER.format(samples=self.width, lines=self.height, bands=self.bands)
+        self.path.with_name(f"{self.path.name}.hdr").write_text(header, encoding="ascii")
+
+    def read(self, rows: range, cols: range) -> NDArray[np.uint8]:
+        """Read some pixels, shape (row, col, band).
+
+        Raises:
+            OSError: if they cannot be read.
+        """
+        pixels = np.empty((len(rows), len(cols), self.bands), dtype=np.uint8)
+        lines = pixels[None] if len(cols) == self.width else pixels
+        with self.path.open("rb", buffering=0) as file:
+            for line, row in zip(lines, rows, strict=False):
+                file.seek(self.place(row, cols.start))
+                if file.readinto(line.data) != line.nbytes:
+                    raise OSError(errno.EIO, "cut short", str(self.path))
+        return pixels
+
+    def place(self, row: int, col: int) -> int:
+        """Return where a pixel begins, bytes."""
+        return (row * self.width + col) * self.bands
+
+
+class OpenRawFile:
+    """A raw file that is being written, from any number of threads."""
+
+    def __init__(self, file: RawFile) -> None:
+        """Make it, or make it anew.
+
+        Raises:
+            OSError: if it cannot be made.
+        """
+        self.file = file
+        self._opened = file.path.open("wb", buffering=0)
+        self._lock = Lock()
+
+    def close(self) -> None:
+        """End it; what was not written is 0."""
+        self._opened.close()
+
+    def fill(self, value: int) -> None:
+        """Write one value into all pixels."""
+        line = np.full((1, self.file.width, self.file.bands), value, dtype=np.uint8)
+        for row in range(self.file.height):
+            self.write(line, row, 0)
+
+    def write(self, pixels: NDArray[np.uint8], row: int, col: int) -> None:
+        """Write pixels, shape (row, col, band), from a place on.
+
+        Raises:
+            OSError: if they cannot be written (a full disk).
+        """
+        pixels = np.ascontiguousarray(pixels)
+        with self._lock:
+            if pixels.shape[1] == self.file.width:
+                self._write(pixels, self.file.place(row, 0))
+                return
+            for number, line in enumerate(pixels, row):
+                self._write(line, self.file.place(number, col))
+
+    def _write(self, pixels: NDArray[np.uint8], place: int) -> None:
+        """Write bytes, of which a file may take only some at once."""
+        data = pixels.data.cast("B")
+        self._opened.seek(place)
+        while data:
+            data = data[self._opened.write(data) :]
