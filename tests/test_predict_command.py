@@ -285,7 +285,7 @@ def test_a_disk_that_runs_full_is_an_error_and_with_more_room_the_command_goes_o
     fails, succeeds, small_disk, tmp_path
 ):
     image = draw(tmp_path / "noise.tif", 256, 256)
-    disk = small_disk(256 * 256 * 8 * 12 // 10)
+    disk = small_disk(256 * 256 * 8 * 16 // 10)
     message = fails(image, output=disk)
     assert re.search(r"disk/noise\.tif: cannot be written: No space left on device", message)
     small_disk(10**7, "remount")
