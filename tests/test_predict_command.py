@@ -284,8 +284,8 @@ def test_too_little_room_is_noticed_before_the_start(fails, small_disk, tmp_path
 def test_a_disk_that_runs_full_is_an_error_and_with_more_room_the_command_goes_on(
     fails, succeeds, small_disk, tmp_path
 ):
-    image = draw(tmp_path / "noise.tif", 256, 256)
-    disk = small_disk(256 * 256 * 8 * 16 // 10)
+    image = draw(tmp_path / "noise.tif", 600, 600)
+    disk = small_disk(600 * 600 * 8 * 15 // 10)
     message = fails(image, output=disk)
     assert re.search(r"disk/noise\.tif: cannot be written: No space left on device", message)
     small_disk(10**7, "remount")
