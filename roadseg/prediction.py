@@ -36,6 +36,7 @@ class Trained:
         stamps: what says that they have not changed.
         options: how they predict.
         compute: where.
+        batch_size: windows at once.
         windows: of all scenes, done or not, so that every process and a command that goes on
             choose the same engine.
         processes: that share this machine.
@@ -45,6 +46,7 @@ class Trained:
     stamps: tuple[str, ...]
     options: PredictConfig
     compute: ComputeConfig
+    batch_size: int
     windows: int
     processes: int
 
@@ -156,7 +158,7 @@ def opened(trained: Trained) -> OpenNetwork:
             name=options.engine,
             device=device,
             window_px=options.window_px,
-            batch_size=options.batch_size,
+            batch_size=trained.batch_size,
             windows=trained.windows,
         )
         for checkpoint, folder in zip(checkpoints, trained.folders, strict=True)

@@ -15,6 +15,7 @@ from roadseg.cluster import Outcome, each
 from roadseg.core.estimates import about_memory, about_time, predict_memory_mb
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
+from roadseg.core.windows import fitting_batch
 from roadseg.core.wording import count
 from roadseg.errors import DataError, RoadsegError
 from roadseg.fitness import scene_to_predict
@@ -24,6 +25,7 @@ from roadseg.io.progress import Progress, counted
 from roadseg.io.records import file_facts, key_of
 from roadseg.io.road_masks import write_road_mask
 from roadseg.io.strips import require_room
+from roadseg.learn.artefacts import was_made
 from roadseg.learn.checkpoints import Facts
 from roadseg.learn.inference import count_windows, seconds_per_window
 from roadseg.networks import chosen_device
@@ -95,7 +97,7 @@ class PredictionJob:
             if force:
                 scene.strips.remove()
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
-        self._predict(waiting, windows=sum(map(self._windows, scenes)))
+        self._predict(waiting, windows=list(map(self._windows, scenes)))
         done = [scene for scene in scenes if scene.name not in self.failed]
         for scene in done:
             self._mask(scene)
@@ -163,7 +165,7 @@ class PredictionJob:
             path = self.folder.absolute() / f"{name}.tif"
             yield SceneToPredict(name, facts, path, key, bins, _tags(image, trained))
 
-    def _predict(self, scenes: Sequence[SceneToPredict], *, windows: int) -> None:
+    def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
         """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
         compute = self._config.compute
         pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
@@ -185,15 +187,27 @@ class PredictionJob:
                 self._end(task, outcome, is_last=not left[task.scene.name])
         opened.cache_clear()
 
-    def _trained(self, windows: int, processes: int) -> Trained:
+    def _trained(self, windows: Sequence[int], processes: int) -> Trained:
         return Trained(
             folders=self.folders,
             stamps=tuple(file_facts(map(weights_of, self.folders))),
             options=self._config.predict,
             compute=self._config.compute,
-            windows=windows * (_TURNS if self._config.predict.tta else 1),
+            batch_size=self._batch_size(windows),
+            windows=sum(windows) * (_TURNS if self._config.predict.tta else 1),
             processes=processes,
         )
+
+    def _batch_size(self, windows: Sequence[int]) -> int:
+        """Return how many windows are predicted at once: fewer than wanted where scenes are small.
+
+        Engines that were made beforehand take as many as they were made for.
+        """
+        options = self._config.predict
+        fits = options.engine in ("eager", "inductor")
+        if options.engine == "auto":
+            fits = not any(was_made(folder) for folder in self.folders)
+        return fitting_batch(windows, most=options.batch_size) if fits else options.batch_size
 
     def _windows(self, scene: SceneToPredict) -> int:
         options, grid = self._config.predict, scene.facts.grid

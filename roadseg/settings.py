@@ -188,7 +188,9 @@ class PredictConfig(Section):
     overlap_px: int = setting(
         128, "pixels", "Overlap of neighbouring windows, blended smoothly.", ge=0
     )
-    batch_size: int = setting(4, "windows", "Windows predicted at once.", ge=1)
+    batch_size: int = setting(
+        4, "windows", "Windows predicted at once, at most; fewer where scenes are small.", ge=1
+    )
     engine: Literal["auto", "eager", "inductor", "int8", "openvino", "onnx"] = setting(
         "auto",
         "-",

@@ -175,7 +175,7 @@ def task_of(engine, image, checkpoint, options):
     predict = PredictConfig(engine=engine, batch_size=options.batch_size, **sides)
     compute = ComputeConfig(device=options.device, precision=options.precision)
     windows = count_windows(*size, **sides)
-    trained = Trained((checkpoint,), (), predict, compute, windows, 1)
+    trained = Trained((checkpoint,), (), predict, compute, options.batch_size, windows, 1)
     bins = replace(DEFAULT_BINS, edges=tuple(known["bin_edges"]), unit=known["bin_unit"])
     scene = SceneToPredict("scene", facts, image.with_name("out.tif"), "key", bins, ())
     return Task(scene, (range(size[0]),), is_all=True, trained=trained)

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,6 +116,24 @@ def spread_starts(length: int, *, window_px: int, overlap_px: int) -> list[int]:
     last = max(length - window_px, 0)
     gaps = math.ceil(last / (window_px - overlap_px))
     return [0, *(number * last // gaps for number in range(1, gaps + 1))]
+
+
+def fitting_batch(windows: Iterable[int], *, most: int) -> int:
+    """Return how many windows to predict at once, so that few places of the batches stay empty.
+
+    A batch is taken to cost one window more than it holds, whatever runs the network.
+
+    Args:
+        windows: of each scene; a batch holds those of one.
+        most: the largest batch, taken where others would not be clearly better.
+    """
+    counts = Counter(windows)
+
+    def cost(size: int) -> int:
+        batches = sum(scenes * math.ceil(each / size) for each, scenes in counts.items())
+        return batches * (size + 1)
+
+    return min(range(most, 0, -1), key=cost)
 
 
 def blend_weights(starts: Sequence[int], *, window_px: int) -> Floats:

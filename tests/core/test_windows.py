@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.core.windows import Window, blend_weights, cover, spread_starts
+from roadseg.core.windows import Window, blend_weights, cover, fitting_batch, spread_starts
 
 
 @st.composite
@@ -98,3 +98,27 @@ def test_a_pixel_near_the_middle_of_a_window_follows_that_window():
     assert np.all(np.diff(left[4:]) < 0)
     np.testing.assert_allclose(left[4:], 1 - right[:4], rtol=1e-5)
     np.testing.assert_allclose(left, right[::-1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("windows", "most", "size"),
+    [
+        ([1] * 19, 4, 1),  # tiles of one window
+        ([2], 4, 2),
+        ([9] * 3, 4, 3),
+        ([16, 16], 4, 4),
+        ([25], 4, 4),  # three places stay empty, but seven batches are fewer than nine
+        ([1, 1, 10_000], 4, 4),
+        ([12], 8, 6),
+        ([], 4, 4),
+    ],
+)
+def test_a_batch_fits_the_scenes(windows, most, size):
+    assert fitting_batch(windows, most=most) == size
+
+
+@given(st.lists(st.integers(1, 50)), st.integers(1, 16))
+def test_no_batch_holds_more_than_wanted_or_than_a_scene_has(windows, most):
+    size = fitting_batch(windows, most=most)
+    assert 1 <= size <= most
+    assert not windows or size <= max(windows)

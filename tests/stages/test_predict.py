@@ -24,6 +24,7 @@ from roadseg.io import probabilities, strips
 from roadseg.io.gdal import new_profile, open_new
 from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import read_probability
+from roadseg.learn import artefacts
 from roadseg.stages import predict
 from roadseg.workspace import Workspace
 
@@ -250,6 +251,40 @@ def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, m
     monkeypatch.setattr(prediction_jobs, "each", lambda work, tasks, **_: each(work, tasks))
     assert predict_tall("out", compute={"workers": 2}) == straight
     assert asked == [range(230), range(128), range(128, 230)]
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Note how many windows engines are opened for."""
+    sizes, real = [], prediction.open_engine
+    note = lambda *a, **b: sizes.append(b["batch_size"]) or real(*a, **b)  # noqa: E731
+    monkeypatch.setattr(prediction, "open_engine", note)
+    return sizes
+
+
+@pytest.mark.parametrize("engine", ["eager", "auto"])
+def test_a_batch_holds_no_more_windows_than_scenes_have(
+    finished, make_scene, tmp_path, batches, engine
+):
+    images = [make_scene(tmp_path, name)[0] for name in ("a", "b")]
+    for size in (4, 1):
+        options = {"engine": engine, "batch_size": size}
+        predict_images(finished, images, tmp_path / str(size), predicting=options)
+    assert batches == [1, 1]
+    for name in ("a.tif", "b.tif"):
+        found = [pixels_of(tmp_path / size / name) for size in ("4", "1")]
+        assert np.array_equal(*found)
+
+
+def test_batches_are_as_wanted_where_an_engine_was_made_for_them(
+    finished, make_scene, tmp_path, batches
+):
+    artefacts.write_facts(
+        finished[1].checkpoint(0), "onnx", window_px=64, batch_size=2, gate={"passed": False}
+    )
+    image, _ = make_scene(tmp_path, "a")
+    predict_images(finished, [image], tmp_path / "out", predicting={"batch_size": 2})
+    assert batches == [2]
 
 
 def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall, monkeypatch):
