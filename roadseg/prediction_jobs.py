@@ -25,7 +25,7 @@ from roadseg.io.progress import Progress, counted
 from roadseg.io.records import file_facts, key_of
 from roadseg.io.road_masks import write_road_mask
 from roadseg.io.strips import require_room
-from roadseg.learn.artefacts import was_made
+from roadseg.learn.artefacts import PACKAGES, read_engine_facts
 from roadseg.learn.checkpoints import Facts
 from roadseg.learn.inference import count_windows, seconds_per_window
 from roadseg.networks import chosen_device
@@ -204,10 +204,15 @@ class PredictionJob:
         Engines that were made beforehand take as many as they were made for.
         """
         options = self._config.predict
-        fits = options.engine in ("eager", "inductor")
-        if options.engine == "auto":
-            fits = not any(was_made(folder) for folder in self.folders)
-        return fitting_batch(windows, most=options.batch_size) if fits else options.batch_size
+        made = {
+            facts.batch_size
+            for folder in self.folders
+            for name in ((options.engine,) if options.engine != "auto" else PACKAGES)
+            if (facts := read_engine_facts(folder, name))
+        }
+        if not made:
+            return fitting_batch(windows, most=options.batch_size)
+        return made.pop() if len(made) == 1 else options.batch_size
 
     def _windows(self, scene: SceneToPredict) -> int:
         options, grid = self._config.predict, scene.facts.grid

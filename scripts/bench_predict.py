@@ -35,6 +35,7 @@ from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.core.windows import Window, cut_blocks
 from roadseg.io.gdal import area, new_profile, open_new
 from roadseg.io.rasters import read_facts
+from roadseg.learn.artefacts import read_engine_facts
 from roadseg.learn.checkpoints import named, save_checkpoint
 from roadseg.learn.checkpoints import read_facts as read_checkpoint
 from roadseg.learn.inference import count_windows
@@ -72,7 +73,7 @@ def parse():
     parser.add_argument("--size", type=int, default=2048, help="side of the scene, pixels")
     parser.add_argument("--window-px", type=int, default=512)
     parser.add_argument("--overlap-px", type=int, default=128)
-    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--batch-size", type=int, default=4, help="else that of a made engine")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
@@ -148,7 +149,7 @@ def measure(engine, image, checkpoint, options):
         predict_task(work)
 
     def bare():
-        for _ in range(-(-work.trained.windows // options.batch_size)):
+        for _ in range(-(-work.trained.windows // len(windows))):
             network.run(windows).cpu()
 
     seconds = {name: [] for name in ("roadseg", "bare")}
@@ -172,10 +173,12 @@ def task_of(engine, image, checkpoint, options):
     known = read_checkpoint(checkpoint, "best")
     size = (facts.grid.height, facts.grid.width)
     sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
-    predict = PredictConfig(engine=engine, batch_size=options.batch_size, **sides)
+    made = read_engine_facts(checkpoint, engine)
+    batch_size = made.batch_size if made else options.batch_size
+    predict = PredictConfig(engine=engine, batch_size=batch_size, **sides)
     compute = ComputeConfig(device=options.device, precision=options.precision)
     windows = count_windows(*size, **sides)
-    trained = Trained((checkpoint,), (), predict, compute, options.batch_size, windows, 1)
+    trained = Trained((checkpoint,), (), predict, compute, batch_size, windows, 1)
     bins = replace(DEFAULT_BINS, edges=tuple(known["bin_edges"]), unit=known["bin_unit"])
     scene = SceneToPredict("scene", facts, image.with_name("out.tif"), "key", bins, ())
     return Task(scene, (range(size[0]),), is_all=True, trained=trained)
@@ -187,7 +190,7 @@ def first_windows(work, options):
         sides = (options.window_px, options.window_px)
         window = source.read(window=area(Window(0, 0, *sides)))
     scaled = opened(work.trained).scaling.apply(window)
-    return torch.from_numpy(np.stack([scaled] * options.batch_size))
+    return torch.from_numpy(np.stack([scaled] * work.trained.batch_size))
 
 
 def report_rates(engine, seconds, options):

@@ -77,11 +77,6 @@ def engine_folder(folder: Path, name: str) -> Path:
     return folder / "engines" / name
 
 
-def was_made(folder: Path) -> bool:
-    """Say whether any engine was made beforehand for a checkpoint folder, of use or not."""
-    return any((engine_folder(folder, name) / _FACTS).is_file() for name in PACKAGES)
-
-
 def write_facts(
     folder: Path,
     name: str,

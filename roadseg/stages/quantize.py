@@ -5,7 +5,7 @@ Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/engin
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from roadseg.core.clipping import clip_graph
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.masks import IGNORE
 from roadseg.core.pixel_metrics import Counts, count_pixels
-from roadseg.core.windows import CERTAIN, Known, Window, mirrored
+from roadseg.core.windows import CERTAIN, Known, Window, fitting_batch, mirrored
 from roadseg.errors import RoadsegError
 from roadseg.io.chips import ChipList, ChipRecord, read_chips
 from roadseg.io.masks import read_mask
@@ -29,7 +29,7 @@ from roadseg.learn.artefacts import engine_folder, misfit, read_engine_facts, wr
 from roadseg.learn.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
 from roadseg.learn.chips import Chip
 from roadseg.learn.engines import Engine
-from roadseg.learn.inference import predict_rows
+from roadseg.learn.inference import count_windows, predict_rows
 from roadseg.learn.quantisation import Quantised, quantise
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scenes import scene_facts
@@ -119,7 +119,8 @@ def run(
     """Quantise the network of a fold, calibrated on its training chips, judged on the others.
 
     Args:
-        config: settings; those of predict say for which windows the engine is made.
+        config: settings; those of predict say for which windows the engine is made, and how many
+            at once, unless the chips have fewer.
         workspace: the run folder.
         fold: whose network.
         engine: "int8" or "openvino".
@@ -129,7 +130,8 @@ def run(
         RoadsegError: if it misses a limit of config.quantize. It is not ready then.
     """
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    if not force and _is_ready(config, folder, engine) and (done := record.summary()):
+    sizes = _sizes(config, workspace)
+    if not force and _is_ready(folder, engine, sizes) and (done := record.summary()):
         return QuantizeSummary(**done)
     chips = Chips(config, workspace, load_checkpoint(folder))
     training, held_out = chips.sides(fold)
@@ -139,11 +141,11 @@ def run(
         folder,
         [chips.open(chip) for chip in training],
         name=engine,
-        **_sizes(config),
+        **sizes,
         windows=config.quantize.windows,
     )
     accuracy = _pool(list(chips.judge(held_out, found)))
-    _write(config, folder, found, accuracy)
+    _write(config, folder, found, accuracy, sizes)
     summary = QuantizeSummary(
         fold=fold,
         engine=engine,
@@ -164,7 +166,7 @@ def plan(
 ) -> Plan:
     """Say what `run` would do."""
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    is_ready = _is_ready(config, folder, engine)
+    is_ready = _is_ready(folder, engine, _sizes(config, workspace))
     held_out = Chips(config, workspace, load_checkpoint(folder)).sides(fold)[1]
     found = plan_stage(
         record,
@@ -186,13 +188,19 @@ def _record(config: Config, workspace: Workspace, fold: int, engine: str) -> Sta
     )
 
 
-def _is_ready(config: Config, folder: Path, engine: str) -> bool:
+def _is_ready(folder: Path, engine: str, sizes: Mapping[str, int]) -> bool:
     facts = read_engine_facts(folder, engine)
-    return facts is not None and not misfit(facts, folder, **_sizes(config))
+    return facts is not None and not misfit(facts, folder, **sizes)
 
 
-def _sizes(config: Config) -> dict[str, int]:
-    return config.predict.model_dump(include={"window_px", "batch_size"})
+def _sizes(config: Config, workspace: Workspace) -> dict[str, int]:
+    """Return the side of the windows, and how many of them fit the chips."""
+    options = config.predict
+    sides = options.model_dump(include={"window_px", "overlap_px"})
+    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
+    windows = (count_windows(chip.window.height, chip.window.width, **sides) for chip in chips)
+    batch = fitting_batch(windows, most=options.batch_size)
+    return {"window_px": options.window_px, "batch_size": batch}
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -206,14 +214,16 @@ def _settings(config: Config) -> dict[str, Any]:
     }
 
 
-def _write(config: Config, folder: Path, found: Quantised, accuracy: Accuracy) -> None:
+def _write(
+    config: Config, folder: Path, found: Quantised, accuracy: Accuracy, sizes: Mapping[str, int]
+) -> None:
     """Write the facts of the engine, and refuse it if it is not accurate."""
     misses = accuracy.misses(config.quantize)
     name, limits = found.engine.name, config.quantize.model_dump(mode="json", exclude={"windows"})
     write_facts(
         folder,
         name,
-        **_sizes(config),
+        **sizes,
         gate={"passed": not misses, **asdict(accuracy), "limits": limits},
         windows_per_s=found.rate.roadseg,
         eager_windows_per_s=found.rate.bare,

@@ -276,15 +276,14 @@ def test_a_batch_holds_no_more_windows_than_scenes_have(
         assert np.array_equal(*found)
 
 
-def test_batches_are_as_wanted_where_an_engine_was_made_for_them(
-    finished, make_scene, tmp_path, batches
-):
+def test_batches_are_those_that_an_engine_was_made_for(finished, make_scene, tmp_path, batches):
     artefacts.write_facts(
-        finished[1].checkpoint(0), "onnx", window_px=64, batch_size=2, gate={"passed": False}
+        finished[1].checkpoint(0), "onnx", window_px=64, batch_size=3, gate={"passed": False}
     )
     image, _ = make_scene(tmp_path, "a")
-    predict_images(finished, [image], tmp_path / "out", predicting={"batch_size": 2})
-    assert batches == [2]
+    for engine in ("auto", "eager"):
+        predict_images(finished, [image], tmp_path / engine, predicting={"engine": engine})
+    assert batches == [3, 1]
 
 
 def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall, monkeypatch):

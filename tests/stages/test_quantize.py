@@ -73,7 +73,7 @@ def test_facts_hold_the_figures_and_the_limits(trained, quantised_as):
     summary, facts = run(trained), facts_of(trained[1])
     assert facts.gate["limits"] == LIMITS
     assert facts.gate["mask_iou"] == summary.mask_iou
-    assert (facts.window_px, facts.batch_size) == (64, trained[0].predict.batch_size)
+    assert (facts.window_px, facts.batch_size) == (64, 1)  # a chip is one window
 
 
 def test_an_inaccurate_engine_is_refused_and_not_ready(trained, quantised_as):
