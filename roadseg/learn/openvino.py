@@ -94,7 +94,8 @@ def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder / name} does not exist; export or quantize again")
     try:
-        compiled = openvino.Core().compile_model(folder / _GRAPH, "CPU", options)
+        model = _channels_last(openvino, openvino.Core().read_model(folder / _GRAPH))
+        compiled = openvino.Core().compile_model(model, "CPU", options)
     except RuntimeError as error:
         raise CheckpointError(
             f"{folder / _GRAPH}: damaged, or not a model that OpenVINO runs; export or quantize "
@@ -102,9 +103,20 @@ def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 
         ) from error
 
     def run(windows: Tensor) -> Tensor:
-        return torch.from_numpy(compiled(windows.numpy())[OUTPUT])
+        return torch.from_numpy(compiled(windows.numpy())[OUTPUT]).permute(0, 3, 1, 2)
 
     return run
+
+
+def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - openvino.Model
+    """Let a model give out all probabilities of a pixel side by side, as it computes them.
+
+    It takes no longer, and they are blended in half the time.
+    """
+    stages = openvino.preprocess.PrePostProcessor(model)
+    stages.output().tensor().set_layout(openvino.Layout("NHWC"))
+    stages.output().model().set_layout(openvino.Layout("NCHW"))
+    return stages.build()
 
 
 def _name(model: Any, window_shape: WindowShape) -> None:  # noqa: ANN401 - openvino.Model

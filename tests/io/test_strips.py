@@ -50,7 +50,9 @@ def read(strips):
         return source.read(), source.dataset_mask() > 0
 
 
-def test_parts_become_strips_that_gdal_reads_as_one_raster(strips):
+@pytest.mark.parametrize("joined_px", [1, 20, 2048])
+def test_parts_become_strips_that_gdal_reads_as_one_raster(strips, monkeypatch, joined_px):
+    monkeypatch.setattr(module, "_JOINED_PX", joined_px)
     assert strips.missing == [range(20), range(20, 40), range(40, 50)]
     assert strips.missing_bytes == 50 * 30 * 2
     strips.write(parts())
