@@ -79,7 +79,7 @@ class OpenRawFile:
         self._lock = Lock()
 
     def close(self) -> None:
-        """End it; what was not written is 0."""
+        """End it."""
         self._opened.close()
 
     def fill(self, value: int) -> None:
