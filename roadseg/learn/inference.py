@@ -161,6 +161,8 @@ class _Scene:
         self._below: Tensor | None = None  # of the rows of windows so far, (row, col, class)
         self._right: Tensor | None = None  # of the windows of this row so far, alike
         self._summed: Tensor | None = None  # of the window in hand, alike
+        self._across: Tensor  # weights of the columns of each window, (window, col, class)
+        self._down: Tensor  # and of its rows, (window, row, 1, 1)
 
     def windows(self) -> Iterator[tuple[int, int, Window]]:
         """Give the windows that touch the rows wanted, with their numbers of row and column."""
@@ -191,7 +193,8 @@ class _Scene:
             self._carry(summed, left, height)
         found = summed[kept]
         if not known.all():
-            found = found * torch.from_numpy(known).to(found.device)[..., None]
+            held = torch.from_numpy(known).to(found.device, non_blocking=True)
+            found = found * held[..., None]
         return _Part(first, left, finish(found), known)
 
     def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
@@ -199,11 +202,13 @@ class _Scene:
         if self._summed is None:
             shape = (self._window_px, self._window_px, self._classes)
             self._summed = torch.empty(shape, device=values.device)
-        # one side after the other: a weight for each class keeps pixels in one run, thrice as fast
-        across = self._cols.weights[item.col][:, None].repeat(1, self._classes)
-        down = self._rows.weights[item.row][:, None, None]
-        torch.mul(values.permute(1, 2, 0), across.to(values.device), out=self._summed)
-        self._summed *= down.to(values.device)
+            # one side after the other: a weight for each class keeps pixels in one run, twice as
+            # fast; and on the device at once, as it would stop to take them with every window
+            across = self._cols.weights[..., None].repeat(1, 1, self._classes)
+            self._across = across.to(values.device)
+            self._down = self._rows.weights[..., None, None].to(values.device)
+        torch.mul(values.permute(1, 2, 0), self._across[item.col], out=self._summed)
+        self._summed *= self._down[item.row]
         if self._right is not None:
             self._summed[:, : self._right.shape[1]] += self._right
         self._right = None
