@@ -1,23 +1,17 @@
 """Overviews of a raw raster, made several times faster than GDAL makes those of a COG."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import NamedTuple
 
 from roadseg.core.overviews import halved, overview_factors
+from roadseg.core.windows import Window, cut_blocks
 from roadseg.io.pieces import Piece
 from roadseg.io.raw_files import OpenRawFile, RawFile
 
-_ROWS, _COLS = 64, 2048  # of the blocks that are made smaller, which stay in the CPU's cache
-_THREADS = 4  # at most: the files, not the CPU, are the limit
-
-
-class _Block(NamedTuple):
-    piece: Piece
-    rows: range
-    cols: range
+_ROWS, _COLS = 64, 2048  # of blocks: lines are long, as each is a call, and what is made is small
+_THREADS = 4  # each of which holds a block
 
 
 def write_overviews(
@@ -46,35 +40,27 @@ def write_overviews(
     ]
     if not files:
         return []
+    rows = max(_ROWS, factors[-1])
+    blocks = [
+        (piece, block)
+        for piece in pieces
+        for block in cut_blocks(piece.pixels.height, width, block_px=rows, width_px=_COLS)
+    ]
     with ExitStack() as opened, ThreadPoolExecutor(_THREADS, "overviews") as pool:
         targets = [opened.enter_context(closing(OpenRawFile(file))) for file in files]
-        rows = max(_ROWS, factors[-1])
         try:
-            for _ in pool.map(lambda block: _shrink(block, targets), _blocks(pieces, rows)):
+            for _ in pool.map(lambda found: _shrink(found[0], found[1], targets), blocks):
                 pass
         finally:
             pool.shutdown(cancel_futures=True)
     return files
 
 
-def _blocks(pieces: Iterable[Piece], rows: int) -> Iterator[_Block]:
-    for piece in pieces:
-        height, width = piece.pixels.height, piece.pixels.width
-        for row in range(0, height, rows):
-            for col in range(0, width, _COLS):
-                yield _Block(
-                    piece,
-                    range(row, min(row + rows, height)),
-                    range(col, min(col + _COLS, width)),
-                )
-
-
-def _shrink(block: _Block, targets: list[OpenRawFile]) -> None:
-    """Write a block into every overview."""
-    pixels = block.piece.pixels.read(block.rows, block.cols)
-    gaps = block.piece.gaps
-    known = None if gaps is None else gaps.read(block.rows, block.cols)[..., 0] > 0
-    row, col = block.piece.row + block.rows.start, block.cols.start
+def _shrink(piece: Piece, block: Window, targets: Iterable[OpenRawFile]) -> None:
+    """Write a block of a piece into every overview."""
+    pixels = piece.pixels.read(block)
+    known = piece.gaps.read(block)[..., 0] > 0 if piece.gaps else None
+    row, col = piece.row + block.row, block.col
     for target in targets:
         pixels, known = halved(pixels, known)
         row, col = row // 2, col // 2

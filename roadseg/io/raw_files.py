@@ -8,6 +8,8 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from roadseg.core.windows import Window
+
 _HEADER = """ENVI
 samples = {samples}
 lines = {lines}
@@ -45,17 +47,17 @@ class RawFile:
         header = _HEADER.format(samples=self.width, lines=self.height, bands=self.bands)
         self.path.with_name(f"{self.path.name}.hdr").write_text(header, encoding="ascii")
 
-    def read(self, rows: range, cols: range) -> NDArray[np.uint8]:
-        """Read some pixels, shape (row, col, band).
+    def read(self, window: Window) -> NDArray[np.uint8]:
+        """Read the pixels of a window, shape (row, col, band).
 
         Raises:
             OSError: if they cannot be read.
         """
-        pixels = np.empty((len(rows), len(cols), self.bands), dtype=np.uint8)
-        lines = pixels[None] if len(cols) == self.width else pixels
+        pixels = np.empty((window.height, window.width, self.bands), dtype=np.uint8)
+        lines = pixels[None] if window.width == self.width else pixels
         with self.path.open("rb", buffering=0) as file:
-            for line, row in zip(lines, rows, strict=False):
-                file.seek(self.place(row, cols.start))
+            for row, line in enumerate(lines, window.row):
+                file.seek(self.place(row, window.col))
                 if file.readinto(line.data) != line.nbytes:
                     raise OSError(errno.EIO, "cut short", str(self.path))
         return pixels

@@ -57,17 +57,17 @@ class Strips:
     @property
     def size(self) -> int:
         """Bytes of all strips."""
-        return sum(map(self._bytes, self._all()))
+        return sum(self._pixels(rows).size for rows in self._all())
 
     @property
     def missing(self) -> list[range]:
         """The rows of each strip that is not there, from top to bottom."""
-        return [rows for rows in self._all() if not self._path(rows).exists()]
+        return [rows for rows in self._all() if not self._pixels(rows).path.exists()]
 
     @property
     def missing_bytes(self) -> int:
         """Size of the strips that are not there."""
-        return sum(map(self._bytes, self.missing))
+        return sum(self._pixels(rows).size for rows in self.missing)
 
     def write(self, parts: Iterable[Rows]) -> None:
         """Write rows as they come into the strips that they belong to, from left to right.
@@ -86,7 +86,8 @@ class Strips:
                 for part in parts:
                     for rows, piece in self._split(part):
                         if rows.start not in strips:
-                            strips[rows.start] = opened.enter_context(self._open(rows))
+                            strip = _OpenStrip(self._pixels(rows), rows.start)
+                            strips[rows.start] = opened.enter_context(strip)
                         writing.append(thread.submit(strips[rows.start].write, piece))
                     while len(writing) > _WAITING:
                         writing.popleft().result()
@@ -145,19 +146,14 @@ class Strips:
         for start in range(0, self.height, STRIP_PX):
             yield range(start, min(start + STRIP_PX, self.height))
 
-    def _path(self, rows: range) -> Path:
-        return self.folder / f"{rows.start:08d}{_SUFFIX}"
-
-    def _open(self, rows: range) -> "_OpenStrip":
-        return _OpenStrip(self._path(rows), rows, width=self.width, bands=self.bands)
+    def _pixels(self, rows: range) -> RawFile:
+        path = self.folder / f"{rows.start:08d}{_SUFFIX}"
+        return RawFile(path, len(rows), self.width, self.bands)
 
     def _piece(self, rows: range) -> Piece:
-        pixels = RawFile(self._path(rows), len(rows), self.width, self.bands)
-        gaps = replace(pixels, path=pixels.path.with_suffix(_GAPS), bands=1)
+        pixels = self._pixels(rows)
+        gaps = _gaps_of(pixels)
         return Piece(rows.start, pixels, gaps if gaps.path.exists() else None)
-
-    def _bytes(self, rows: range) -> int:
-        return len(rows) * self.width * self.bands
 
     def _split(self, part: Rows) -> Iterator[tuple[range, Rows]]:
         """Cut rows at the edges of the strips; give each piece with the rows of its strip."""
@@ -175,10 +171,10 @@ class _OpenStrip:
     Parts that come from left to right are written together.
     """
 
-    def __init__(self, path: Path, rows: range, *, width: int, bands: int) -> None:
-        self._path, self._rows = path, rows
-        self._left = len(rows) * width
-        self._pixels = OpenRawFile(RawFile(_partial(path), len(rows), width, bands))
+    def __init__(self, strip: RawFile, row: int) -> None:
+        self._strip, self._row = strip, row
+        self._left = strip.height * strip.width
+        self._pixels = _begin(strip)
         self._gaps: OpenRawFile | None = None
         self._waiting: list[Rows] = []
 
@@ -191,10 +187,10 @@ class _OpenStrip:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for file in filter(None, (self._pixels, self._gaps)):
-            file.close()
+        for opened in filter(None, (self._pixels, self._gaps)):
+            opened.close()
             with suppress(OSError):
-                file.file.path.unlink()
+                opened.file.path.unlink()
 
     def write(self, part: Rows) -> None:
         """Write the pixels of some rows and columns, which were not written before."""
@@ -207,14 +203,14 @@ class _OpenStrip:
         if not self._left:
             self._write_waiting()
             if self._gaps:
-                _finish(self._gaps, self._path.with_suffix(_GAPS))
-            _finish(self._pixels, self._path)
+                _finish(self._gaps, _gaps_of(self._strip))
+            _finish(self._pixels, self._strip)
 
     def _write_waiting(self) -> None:
         parts, self._waiting = self._waiting, []
         if not parts:
             return
-        place = parts[0].start - self._rows.start, parts[0].col
+        place = parts[0].start - self._row, parts[0].col
         values = np.concatenate([np.moveaxis(part.values, 0, -1) for part in parts], axis=1)
         self._pixels.write(values, *place)
         known = np.concatenate([part.known for part in parts], axis=1)
@@ -223,8 +219,7 @@ class _OpenStrip:
 
     def _open_gaps(self) -> OpenRawFile:
         if self._gaps is None:
-            path = _partial(self._path.with_suffix(_GAPS))
-            self._gaps = OpenRawFile(replace(self._pixels.file, path=path, bands=1))
+            self._gaps = _begin(_gaps_of(self._strip))
             self._gaps.fill(HAS_DATA)
         return self._gaps
 
@@ -235,13 +230,19 @@ def _is_right_of(part: Rows, other: Rows) -> bool:
     return (other.start, other.col, len(other.known)) == (part.start, part.col + width, height)
 
 
-def _partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.partial")
+def _gaps_of(pixels: RawFile) -> RawFile:
+    return replace(pixels, path=pixels.path.with_suffix(_GAPS), bands=1)
 
 
-def _finish(file: OpenRawFile, path: Path) -> None:
-    file.close()
-    put(file.file.path, path)
+def _begin(file: RawFile) -> OpenRawFile:
+    """Open a file under a partial name."""
+    return OpenRawFile(replace(file, path=file.path.with_name(f"{file.path.name}.partial")))
+
+
+def _finish(opened: OpenRawFile, file: RawFile) -> None:
+    """Give it its name."""
+    opened.close()
+    put(opened.file.path, file.path)
 
 
 def require_room(path: Path, needed: int) -> None:

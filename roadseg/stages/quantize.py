@@ -145,7 +145,7 @@ def run(
         windows=config.quantize.windows,
     )
     accuracy = _pool(list(chips.judge(held_out, found)))
-    _write(config, folder, found, accuracy, sizes)
+    _write(config, folder, found, accuracy)
     summary = QuantizeSummary(
         fold=fold,
         engine=engine,
@@ -214,16 +214,15 @@ def _settings(config: Config) -> dict[str, Any]:
     }
 
 
-def _write(
-    config: Config, folder: Path, found: Quantised, accuracy: Accuracy, sizes: Mapping[str, int]
-) -> None:
+def _write(config: Config, folder: Path, found: Quantised, accuracy: Accuracy) -> None:
     """Write the facts of the engine, and refuse it if it is not accurate."""
-    misses = accuracy.misses(config.quantize)
-    name, limits = found.engine.name, config.quantize.model_dump(mode="json", exclude={"windows"})
+    misses, engine = accuracy.misses(config.quantize), found.engine
+    name, limits = engine.name, config.quantize.model_dump(mode="json", exclude={"windows"})
     write_facts(
         folder,
         name,
-        **sizes,
+        window_px=engine.window_px,
+        batch_size=engine.batch_size,
         gate={"passed": not misses, **asdict(accuracy), "limits": limits},
         windows_per_s=found.rate.roadseg,
         eager_windows_per_s=found.rate.bare,

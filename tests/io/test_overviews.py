@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from roadseg.core.overviews import halved
+from roadseg.core.windows import Window
 from roadseg.io import overviews as module
 from roadseg.io.overviews import write_overviews
 from roadseg.io.pieces import HAS_DATA, Piece
@@ -45,7 +46,7 @@ def test_they_are_those_of_the_whole_raster(pieces, tmp_path, monkeypatch, cols)
     assert [(file.height, file.width) for file in found] == [(550, 667), (275, 334)]
     for file in found:
         pixels, known = halved(pixels, known)
-        read = file.read(range(file.height), range(file.width))
+        read = file.read(Window(0, 0, file.height, file.width))
         assert np.array_equal(read, pixels)
 
 

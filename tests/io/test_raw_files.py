@@ -5,9 +5,11 @@ import pytest
 import rasterio
 from rasterio.errors import NotGeoreferencedWarning
 
+from roadseg.core.windows import Window
 from roadseg.io.raw_files import OpenRawFile, RawFile
 
 VALUES = np.random.default_rng(0).integers(0, 256, (6, 5, 3), dtype=np.uint8)
+ALL = Window(0, 0, 6, 5)
 
 
 @pytest.fixture
@@ -26,8 +28,8 @@ def written(file):
 
 def test_what_is_written_in_parts_is_read_in_others(written):
     assert written.path.stat().st_size == written.size == VALUES.size
-    assert np.array_equal(written.read(range(6), range(5)), VALUES)
-    assert np.array_equal(written.read(range(2, 5), range(1, 4)), VALUES[2:5, 1:4])
+    assert np.array_equal(written.read(ALL), VALUES)
+    assert np.array_equal(written.read(Window(2, 1, 3, 3)), VALUES[2:5, 1:4])
 
 
 def test_gdal_reads_it(written):
@@ -41,13 +43,13 @@ def test_all_pixels_can_have_one_value(file):
     opened.fill(7)
     opened.write(VALUES[1:2], 1, 0)
     opened.close()
-    read = file.read(range(6), range(5))
+    read = file.read(ALL)
     assert np.array_equal(read[1], VALUES[1])
     assert (np.delete(read, 1, axis=0) == 7).all()
 
 
-@pytest.mark.parametrize("cols", [range(5), range(1, 5)])
-def test_a_file_that_is_cut_short_is_not_read(written, cols):
+@pytest.mark.parametrize("window", [ALL, Window(0, 1, 6, 4)])
+def test_a_file_that_is_cut_short_is_not_read(written, window):
     written.path.write_bytes(written.path.read_bytes()[:-1])
     with pytest.raises(OSError, match="cut short"):
-        written.read(range(6), cols)
+        written.read(window)

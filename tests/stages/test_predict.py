@@ -208,13 +208,18 @@ def predict_tall(finished, tall, tmp_path):
     return run
 
 
+def noted(monkeypatch, function, option):
+    """Return a list that grows by an option of every call of a function of `prediction`."""
+    given, real = [], getattr(prediction, function)
+    note = lambda *a, **b: given.append(b[option]) or real(*a, **b)  # noqa: E731
+    monkeypatch.setattr(prediction, function, note)
+    return given
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """Note the rows that are asked of the network."""
-    rows, real = [], prediction.predict_parts
-    note = lambda *a, **b: rows.append(b["rows"]) or real(*a, **b)  # noqa: E731
-    monkeypatch.setattr(prediction, "predict_parts", note)
-    return rows
+    return noted(monkeypatch, "predict_parts", "rows")
 
 
 def interrupted_after(strips_done):
@@ -256,10 +261,7 @@ def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, m
 @pytest.fixture
 def batches(monkeypatch):
     """Note how many windows engines are opened for."""
-    sizes, real = [], prediction.open_engine
-    note = lambda *a, **b: sizes.append(b["batch_size"]) or real(*a, **b)  # noqa: E731
-    monkeypatch.setattr(prediction, "open_engine", note)
-    return sizes
+    return noted(monkeypatch, "open_engine", "batch_size")
 
 
 @pytest.mark.parametrize("engine", ["eager", "auto"])
