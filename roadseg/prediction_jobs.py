@@ -108,12 +108,13 @@ class PredictionJob:
 
     def need(self, images: dict[str, Path], *, force: bool) -> Need:
         """Say what predicting them takes, and raise what would stop it before it begins."""
-        _, waiting = self._scenes(images, force=force)
+        scenes, waiting = self._scenes(images, force=force)
         for scene in waiting:
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
         if waiting and self._is_here(len(waiting)):
             chosen_device(self._config.compute)
         pixels = sum(scene.facts.grid.height * scene.facts.grid.width for scene in waiting)
+        batch_size = self._batch_size(list(map(self._windows, scenes)))
         return Need(
             reads=[
                 files("images", [images[scene.name] for scene in waiting]),
@@ -121,7 +122,7 @@ class PredictionJob:
             ],
             writes=[scene.path for scene in waiting],
             megapixels=pixels / 1e6,
-            memory_mb=max(map(self._memory_mb, waiting), default=None),
+            memory_mb=max((self._memory_mb(scene, batch_size) for scene in waiting), default=None),
         )
 
     def _scenes(
@@ -223,7 +224,8 @@ class PredictionJob:
         """Say before the start what is to be done, what memory it takes, and here how long."""
         trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
         megapixels, km2 = sum(t.pixels for t in tasks) / 1e6, sum(t.km2 for t in tasks)
-        memory = about_memory(max(self._memory_mb(scene) for scene in scenes.values()))
+        needed = (self._memory_mb(scene, trained.batch_size) for scene in scenes.values())
+        memory = about_memory(max(needed))
         parts = [
             f"{count(len(scenes), 'scene')}, {megapixels:.1f} megapixels, {km2:.3f} km2",
             memory if here else f"{memory} in each process",
@@ -237,7 +239,7 @@ class PredictionJob:
                 parts.append(about_time(seconds * windows))
         logger.info("to predict: %s", "; ".join(parts))
 
-    def _memory_mb(self, scene: SceneToPredict) -> float:
+    def _memory_mb(self, scene: SceneToPredict, batch_size: int) -> float:
         facts, options = scene.facts, self._config.predict
         weights = sum(weights_of(folder).stat().st_size for folder in self.folders)
         return predict_memory_mb(
@@ -247,7 +249,7 @@ class PredictionJob:
             classes=len(scene.bins.band_names),
             window_px=options.window_px,
             overlap_px=options.overlap_px,
-            batch_size=options.batch_size,
+            batch_size=batch_size,
             parameters=weights // _WEIGHT_BYTES,
         )
 
