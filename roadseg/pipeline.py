@@ -96,14 +96,19 @@ def plan(
     force: bool = False,
     stages: Sequence[str] = STAGES,
 ) -> Plans:
-    """Say what `run` would do; a stage after one that runs is made from what is not there yet."""
+    """Say what `run` would do; a stage after one with other results runs on what is to come."""
     plans: list[Plan] = []
     for name in stages:
         options: dict[str, Any] = {"fold": fold} if name in _OF_A_FOLD else {}
-        if runs := [plan.stage for plan in plans if plan.runs]:
+        if runs := [plan.stage for plan in plans if _is_renewed(name, plan)]:
             options["after"] = runs[-1]
         plans.append(_stage(name).plan(config, workspace, force=force, **options))
     return Plans(plans)
+
+
+def _is_renewed(stage: str, earlier: Plan) -> bool:
+    """Say whether a stage has to run after an earlier one; the report shows its very files."""
+    return earlier.runs and (earlier.renews or stage == "report")
 
 
 def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Plans:

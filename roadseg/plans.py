@@ -1,20 +1,16 @@
 """Plans: what a stage would read, write and take, said without doing it."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Generic
 
 from roadseg.core.estimates import about_memory, about_time
 from roadseg.core.wording import count
+from roadseg.errors import DataError
 from roadseg.io.files import is_virtual
-from roadseg.io.records import StageRecord, read_json
+from roadseg.io.stage_records import Reason, Record, StageRecord, Summary, read_record, read_summary
 
-Record = dict[str, Any]  # what an earlier run of a stage left
-
-_SHOWN = 3  # changed settings that are named
-_LONGEST = 40  # characters of a value
 _UNKNOWN = "not known: no earlier run here"
 
 
@@ -41,6 +37,7 @@ class Plan:
         stage: its name.
         runs: whether it would do anything.
         why: it would, or would not.
+        renews: whether what it makes may differ from what was there, so that later stages run too.
         reads: files.
         writes: files and folders.
         seconds: that it will take; None if that is not known.
@@ -56,6 +53,7 @@ class Plan:
     seconds: float | None = None
     memory_mb: float | None = None
     based_on: str = _UNKNOWN
+    renews: bool = True
 
     def __str__(self) -> str:
         """Lay it out as a table."""
@@ -94,17 +92,17 @@ class Plans:
 
 
 @dataclass(frozen=True)
-class Amount:
+class Amount(Generic[Summary]):
     """How much a stage has to do, beside how much an earlier run of it did.
 
     Attributes:
         now: None if that is not known before an earlier stage has run.
-        before: of the record of an earlier run.
+        before: of the summary of an earlier run.
         unit: of both, in the plural.
     """
 
     now: float | None
-    before: Callable[[Record], float]
+    before: Callable[[Summary], float]
     unit: str
 
 
@@ -121,13 +119,14 @@ def _near(path: str) -> str:
 
 
 def plan_stage(
-    made_of: StageRecord | str,
+    made_of: StageRecord[Summary] | str,
     path: Path,
+    kind: type[Summary],
     *,
     force: bool = False,
     reads: Sequence[Files],
     writes: Sequence[Path],
-    amount: Amount,
+    amount: Amount[Summary],
     memory_mb: float | None = None,
 ) -> Plan:
     """Say what a stage would do.
@@ -135,76 +134,48 @@ def plan_stage(
     Args:
         made_of: what it would be made from now; or the earlier stage that runs first.
         path: of the record that it leaves.
+        kind: dataclass of its summary.
         force: whether the stage runs whatever it was made from.
         reads: what it reads.
         writes: what it writes.
         amount: of its work.
         memory_mb: an estimate; None takes that of the earlier run.
     """
-    earlier = _earlier(path)
-    why = f"after {made_of}" if isinstance(made_of, str) else _why(made_of, earlier)
-    if not why and not force:
+    after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()
+    reason = after or (Reason("--force") if force else None)
+    if reason is None:
         return Plan(path.stem, runs=False, why="nothing has changed", reads=[], writes=[])
-    seconds, told = _seconds(earlier, amount)
+    earlier = read_record(path)
+    seconds, told = _seconds(path, earlier, kind, amount)
     if memory_mb is not None:
         told = f"memory estimated; {told}"
-    elif earlier.get("peak_mb"):
-        told = f"{told}; memory: the peak of its process"
+    elif earlier and earlier.peak_mb:
+        memory_mb, told = earlier.peak_mb, f"{told}; memory: the peak of its process"
     return Plan(
         path.stem,
         runs=True,
-        why=why or "--force",
+        why=reason.text,
         reads=list(reads),
         writes=[*map(str, writes)],
         seconds=seconds,
-        memory_mb=earlier.get("peak_mb") if memory_mb is None else memory_mb,
+        memory_mb=memory_mb,
         based_on=told,
+        renews=reason.renews or force,
     )
 
 
-def _earlier(path: Path) -> Record:
-    found = read_json(path) if path.exists() else {}
-    return found if isinstance(found, dict) else {}
-
-
-def _why(record: StageRecord, earlier: Record) -> str:
-    """Say why a stage has to run; empty if it has not."""
-    if not earlier:
-        return "it never ran here"
-    if earlier.get("key") != record.key:
-        changed = list(_changes(earlier.get("settings", {}), _as_json(record.settings)))
-        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-        return f"changed: {', '.join(changed[:_SHOWN])}{more}" if changed else "its inputs changed"
-    if earlier.get("state") != "done":
-        return "it was interrupted"
-    failed = earlier["summary"].get("failed")
-    return f"{count(len(failed), 'scene')} failed before" if failed else ""
-
-
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -> Iterator[str]:
-    for key in dict.fromkeys([*before, *now]):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _changes(old, new, f"{at}{key}.")
-        elif old != new:
-            yield f"{at}{key} {_short(old)} -> {_short(new)}"
-
-
-def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    text = json.dumps(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def _as_json(settings: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as they are read again
-    return json.loads(json.dumps(settings, default=str))
-
-
-def _seconds(earlier: Record, amount: Amount) -> tuple[float | None, str]:
+def _seconds(
+    path: Path, earlier: Record | None, kind: type[Summary], amount: Amount[Summary]
+) -> tuple[float | None, str]:
     """Scale the time of the earlier run to what is to be done now."""
-    if earlier.get("state") != "done":
+    if earlier is None or not earlier.is_done:
         return None, _UNKNOWN
-    took_s = float(earlier["summary"].get("seconds", earlier["seconds"]))  # all, of a training
-    before = amount.before(earlier)
+    try:
+        done = read_summary(path, kind)
+    except DataError:
+        return None, _UNKNOWN
+    took_s = float(getattr(done, "seconds", earlier.seconds))  # all, of a training
+    before = amount.before(done)
     unit = amount.unit.removesuffix("s") if before == 1 else amount.unit
     took = f"the last run took {took_s:.1f} s for {before:g} {unit}"
     if amount.now is None or not before:

@@ -19,10 +19,11 @@ from roadseg.core.windows import fitting_batch
 from roadseg.core.wording import count
 from roadseg.errors import DataError, RoadsegError
 from roadseg.fitness import scene_to_predict
+from roadseg.io.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.io.masks import read_mask_key
 from roadseg.io.probabilities import read_key as read_probability_key
 from roadseg.io.progress import Progress, counted
-from roadseg.io.records import file_facts, key_of
+from roadseg.io.records import key_of
 from roadseg.io.road_masks import write_road_mask
 from roadseg.io.strips import require_room
 from roadseg.learn.artefacts import PACKAGES, read_engine_facts
@@ -144,6 +145,8 @@ class PredictionJob:
         options = self._config.predict
         scaling = Scaling.from_json(trained[0]["scaling"])
         bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
+        held = fingerprints(images.values())
+        weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
         looked_at = counted(images.items(), "look at", total=len(images), unit="scenes")
         for name, image in looked_at:
             try:
@@ -162,7 +165,7 @@ class PredictionJob:
                 "nodata": facts.nodata,
                 "size": (facts.grid.height, facts.grid.width),
             }
-            key = key_of(settings, file_facts([image, *map(weights_of, self.folders)]))
+            key = key_of(settings, {"image": held[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
             yield SceneToPredict(name, facts, path, key, bins, _tags(image, trained))
 
@@ -191,7 +194,7 @@ class PredictionJob:
     def _trained(self, windows: Sequence[int], processes: int) -> Trained:
         return Trained(
             folders=self.folders,
-            stamps=tuple(file_facts(map(weights_of, self.folders))),
+            stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
             options=self._config.predict,
             compute=self._config.compute,
             batch_size=self._batch_size(windows),
@@ -269,12 +272,16 @@ class PredictionJob:
         logger.warning("skipped %s: %s", name, error)
         self.failed.setdefault(name, str(error))
 
+    def masks_of(self, names: Iterable[str]) -> list[Path]:
+        """Return the masks that belong to scenes, if they are wanted."""
+        return [self.folder / "road_masks" / f"{name}.tif" for name in names]
+
     def _mask(self, scene: SceneToPredict) -> None:
         """Write the mask of a scene, if it is wanted and not there."""
         if self._config.predict.mask:
             threshold = self._config.graph.threshold
-            key = key_of({"threshold": threshold}, [scene.key])
-            path = self.folder / "road_masks" / f"{scene.name}.tif"
+            key = key_of({"threshold": threshold}, {"probability": scene.key})
+            (path,) = self.masks_of([scene.name])
             if read_mask_key(path) != key:
                 write_road_mask(scene.path, path, threshold=threshold, key=key)
 

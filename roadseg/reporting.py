@@ -22,7 +22,7 @@ from roadseg.io.graphs import read_graph
 from roadseg.io.probabilities import ProbabilityFile, open_probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts
-from roadseg.io.records import read_json, read_summary
+from roadseg.io.records import read_json
 from roadseg.io.report_map import Area, describe_area, map_areas, relative
 from roadseg.io.report_pictures import (
     Flat,
@@ -34,6 +34,7 @@ from roadseg.io.report_pictures import (
 )
 from roadseg.io.report_roads import encode_graph, encode_lines, missed_and_false
 from roadseg.io.sources import find_images
+from roadseg.io.stage_records import read_summary
 from roadseg.labels import crs_setting
 from roadseg.scenes import scene_facts
 from roadseg.scoring import reference_graph
@@ -263,6 +264,13 @@ def _with_reference(
     return replace(scene, reference=clip_graph(roads, scene.grid.footprint_m))
 
 
+@dataclass(frozen=True)
+class _Joined:
+    """What the report reads of the summary of graph."""
+
+    joined: list[str] = field(default_factory=list)
+
+
 def _network(
     workspace: Workspace, scenes: Sequence[ShownScene], areas: Sequence[Area]
 ) -> tuple[RoadGraph | None, frozenset[str]]:
@@ -270,7 +278,7 @@ def _network(
     record, path = workspace.record("graph"), workspace.graph(_NETWORK)
     if not (record.exists() and path.exists()):
         return None, frozenset()
-    names = frozenset(read_summary(record).get("joined", ()))
+    names = frozenset(read_summary(record, _Joined).joined)
     for area in areas:
         if names and names <= {scenes[row].name for row in area.scenes}:
             return read_graph(path), names

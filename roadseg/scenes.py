@@ -1,7 +1,7 @@
 """One scene of prepare: image and labels to a mask, its chips, and what was found in them."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -17,11 +17,12 @@ from roadseg.core.schemes import Scheme
 from roadseg.core.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, chip_from_json
+from roadseg.io.fingerprints import stamp
 from roadseg.io.mask_labels import is_mask_file, read_mask_labels
 from roadseg.io.masks import read_mask_key, write_mask
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, is_all_valid, read_facts, read_sample, read_valid
-from roadseg.io.records import file_facts, key_of, read_json, write_json
+from roadseg.io.records import key_of, read_json, write_json
 from roadseg.io.roads import LabelFile, read_roads
 from roadseg.labels import crs_setting, label_scheme, speed_bins
 from roadseg.settings import ImageryConfig, LabelsConfig
@@ -37,6 +38,7 @@ class SceneTask:
         name: what its outputs are called.
         image: the raster.
         labels: its label file.
+        held: fingerprints of both.
         shared: whether other scenes have the same label file.
         mask: raster to write.
         record: JSON file to write beside it.
@@ -49,6 +51,7 @@ class SceneTask:
     name: str
     image: Path
     labels: Path
+    held: Mapping[str, str]
     shared: bool
     mask: Path
     record: Path
@@ -121,7 +124,7 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
         task.label_options.model_dump(mode="json", exclude={"roads", "licence"}),
         task.shared,
     ]
-    key = key_of({"settings": settings}, file_facts([task.image, task.labels]))
+    key = key_of({"settings": settings}, task.held)
     if task.force or (found := _read_found(task, key)) is None:
         found = _make(task, facts, key)
         write_json(task.record, {"key": key, "found": asdict(found)})
@@ -178,8 +181,7 @@ def read_labels(path: Path, options: LabelsConfig) -> LabelFile:
     Raises:
         DataError: if it cannot be used.
     """
-    (facts,) = file_facts([path])
-    return _read_once(path, facts, label_scheme(options), options.crs)
+    return _read_once(path, stamp(path), label_scheme(options), options.crs)
 
 
 def read_labels_mask(
@@ -267,7 +269,7 @@ def _ignore_invalid(
 
 
 @lru_cache(maxsize=2)  # scenes that share a label file come one after the other
-def _read_once(path: Path, _facts: str, scheme: Scheme, crs: str | None) -> LabelFile:
+def _read_once(path: Path, _stamp: str, scheme: Scheme, crs: str | None) -> LabelFile:
     return read_roads(path, scheme=scheme, crs=crs_setting(crs, "labels.crs"))
 
 

@@ -12,7 +12,7 @@ LAYERS = [
     ("io",),
     ("learn",),
     ("cluster", "section", "train_settings", "settings", "config", "workspace"),
-    ("labels", "networks", "plans", "cards"),
+    ("labels", "networks", "plans", "cards", "held_out"),
     ("scenes",),
     ("fitness", "scoring", "prediction"),
     ("quality", "prediction_jobs", "guesses", "reporting"),

@@ -8,6 +8,7 @@ from typing import Any
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
+from roadseg.io.files import moved_with
 from roadseg.io.records import read_json, write_json
 
 NO_ZONE = 0  # of a scene without georeference
@@ -71,14 +72,19 @@ class ChipList:
 def write_chips(
     path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord], bins: SpeedBins
 ) -> None:
-    """Write the list of scenes and chips."""
+    """Write the list of scenes and chips, and where it lies, for when it moves with the images."""
     records = [asdict(s) | {k: str(getattr(s, k)) for k in ("image", "labels")} for s in scenes]
-    values = {"bins": asdict(bins), "scenes": records, "chips": [asdict(chip) for chip in chips]}
+    values = {
+        "folder": str(path.absolute().parent),
+        "bins": asdict(bins),
+        "scenes": records,
+        "chips": [asdict(chip) for chip in chips],
+    }
     write_json(path, values)
 
 
 def read_chips(path: Path) -> ChipList:
-    """Read the list of scenes and chips.
+    """Read the list of scenes and chips; images that moved with it are named where they lie now.
 
     Raises:
         DataError: if the file is not what `write_chips` writes.
@@ -86,7 +92,9 @@ def read_chips(path: Path) -> ChipList:
     found = read_json(path)
     try:
         return ChipList(
-            scenes=tuple(_scene(values) for values in found["scenes"]),
+            scenes=tuple(
+                _scene(values, path, found.get("folder", "")) for values in found["scenes"]
+            ),
             chips=tuple(chip_from_json(values) for values in found["chips"]),
             bins=SpeedBins(tuple(found["bins"]["edges"]), found["bins"]["unit"]),
         )
@@ -106,12 +114,12 @@ def chip_from_json(values: dict[str, Any]) -> ChipRecord:
     return ChipRecord(**{**values, "window": Window(*values["window"]), "corners_m": corners})
 
 
-def _scene(values: dict[str, Any]) -> SceneRecord:
+def _scene(values: dict[str, Any], path: Path, former: str) -> SceneRecord:
     if "/" in values["name"] or "\0" in values["name"]:
         raise ValueError(f"{values['name']!r:.100} is no name of a scene, as it leads elsewhere")
     return SceneRecord(
         name=values["name"],
-        image=Path(values["image"]),
-        labels=Path(values["labels"]),
+        image=Path(moved_with(path.absolute().parent, former, values["image"])),
+        labels=Path(moved_with(path.absolute().parent, former, values["labels"])),
         gsd_m=tuple(values["gsd_m"]),
     )

@@ -116,6 +116,25 @@ def is_virtual(path: Path) -> bool:
     return str(path).startswith("/vsi")
 
 
+def moved_with(folder: Path, former: str, path: str) -> str:
+    """Return where a file is to be found that a file in `folder` names, if both may have moved.
+
+    Args:
+        folder: where it lies now.
+        former: where it lay when it named the file; empty if that is not known.
+        path: absolute path that it named.
+
+    Returns:
+        The path in the folder as it lies now; or the one that is as far from it as before, if there
+        is something; else `path`.
+    """
+    if not former or former == str(folder) or not path.startswith("/") or is_virtual(Path(path)):
+        return path
+    there = os.path.normpath(folder / os.path.relpath(path, former))
+    is_inside = Path(path).is_relative_to(former)
+    return there if is_inside or os.path.lexists(there) else path
+
+
 def write_error(path: Path, reason: str) -> OSError:
     """Return the error of a file that could not be written: what its folder lacks, or a reason.
 

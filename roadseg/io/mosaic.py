@@ -17,7 +17,6 @@ from roadseg.io.files import is_virtual, whole
 from roadseg.io.gdal import open_raster, require_whole
 from roadseg.io.georeference import place_of
 from roadseg.io.progress import counted
-from roadseg.io.records import file_facts, key_of
 
 _OFF_PX = 0.01  # that the corners of a tile may lie off the pixels of the first
 _TYPES = {  # as GDAL calls them
@@ -37,7 +36,6 @@ _COLOURS = {
     ColorInterp.blue: "Blue",
     ColorInterp.alpha: "Alpha",
 }
-_TILES_TAG = "ROADSEG_TILES"  # digest of the files: the VRT changes whenever one of them does
 
 
 @dataclass(frozen=True)
@@ -193,8 +191,6 @@ def _vrt(path: Path, tiles: Sequence[_Tile]) -> Element:
     SubElement(root, "SRS").text = first.grid.crs.to_wkt()
     a, b, c, d, e, f = first.grid.crop(row, col, height, width).transform[:6]
     SubElement(root, "GeoTransform").text = ", ".join(map(repr, map(float, (c, a, b, f, d, e))))
-    tag = SubElement(SubElement(root, "Metadata"), "MDI", key=_TILES_TAG)
-    tag.text = key_of({}, file_facts(tile.path for tile in tiles))
     inside = [Window(p.row - row, p.col - col, p.height, p.width) for p in places]
     names = [_name(tile.path, path) for tile in tiles]
     placed = list(zip(tiles, names, inside, strict=True))

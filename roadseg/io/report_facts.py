@@ -1,12 +1,13 @@
 """ReportFacts: what the records and tables of a run say, as a report tells it."""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from roadseg.errors import DataError
 from roadseg.io.records import read_json
+from roadseg.io.stage_records import Record, read_record
 
 _CHECKPOINT = (  # what is told of a checkpoint, in this order
     *("architecture", "encoder", "encoder_weights", "fold", "epoch", "bands", "band_names"),
@@ -15,10 +16,14 @@ _CHECKPOINT = (  # what is told of a checkpoint, in this order
 )
 
 
-def read_records(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Return the records of stages that reached their end, by stage; others are left out."""
-    found = {path.stem: _read(path) for path in paths if path.is_file()}
-    return {name: record for name, record in found.items() if record.get("state") == "done"}
+def read_records(paths: Iterable[Path]) -> dict[str, Record]:
+    """Return the records of stages that reached their end, by stage; others are left out.
+
+    Raises:
+        DataError: if a file is no record.
+    """
+    found = {path.stem: read_record(path) for path in paths}
+    return {name: record for name, record in found.items() if record and record.is_done}
 
 
 def read_scores(path: Path) -> dict[str, Any] | None:
@@ -57,12 +62,11 @@ def read_training(folder: Path) -> dict[str, Any] | None:
     }
 
 
-def quality_of(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def quality_of(record: Record | None) -> dict[str, Any] | None:
     """Return what prepare found in images and labels; None if it has not run."""
-    if record is None:
+    if record is None or record.summary is None:
         return None
-    left_out = {"sheets"}
-    return {name: value for name, value in record["summary"].items() if name not in left_out}
+    return {name: value for name, value in record.summary.items() if name != "sheets"}
 
 
 def _read(path: Path) -> dict[str, Any]:

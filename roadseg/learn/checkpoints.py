@@ -80,6 +80,18 @@ def save_checkpoint(
             raise OSError(str(error)) from error  # which `whole` reports with the final name
 
 
+def write_facts_beside(folder: Path, which: str) -> None:
+    """Write `<which>.json` again, from the file of the weights, if it is missing.
+
+    Raises:
+        CheckpointError: if that cannot be read.
+        OutputError: if it cannot be written.
+    """
+    path = folder / f"{which}.json"
+    if not path.exists():
+        write_json(path, read_facts(folder, which))
+
+
 def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Put a prefix before the names of tensors."""
     return {prefix + name: tensor for name, tensor in tensors.items()}

@@ -2,20 +2,27 @@
 
 import csv
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from roadseg.errors import ConfigError
 from roadseg.io.files import whole
+from roadseg.io.fingerprints import GONE
 from roadseg.learn.checkpoints import Facts, checkpoint_path, read_facts
 from roadseg.learn.recipe import BestBy, Recipe
+
+_log = logging.getLogger(__name__)
+_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see Recipe.first_weights
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
 
 
 def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     """Return the facts of the training that a folder holds, None if it holds none.
+
+    A training of some epochs whose best weights are missing counts as none.
 
     Raises:
         ConfigError: if that training had other settings; it says which.
@@ -24,17 +31,21 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     if not path.exists():
         return None
     facts = read_facts(folder, "last")
-    wanted = json.loads(json.dumps(settings))  # tuples are lists there
+    wanted = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
     changed = [
         f"{key} {facts.get(key)} (now {value})"
         for key, value in wanted.items()
-        if facts.get(key) != value
+        if facts.get(key) != value and value != GONE
     ]
     if changed:
         raise ConfigError(
             f"{path}: this training began with {', '.join(changed)}; restore that to go on with "
             "it, or train anew with --force"
         )
+    best = checkpoint_path(folder, "best")
+    if facts["history"] and not best.is_file():
+        _log.warning("%s is missing, so this training starts again", best)
+        return None
     return facts
 
 

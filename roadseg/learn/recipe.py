@@ -4,7 +4,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from roadseg.io.fingerprints import fingerprint
+from roadseg.learn.checkpoints import checkpoint_path
 from roadseg.learn.losses import LossWeights
+from roadseg.learn.pretrained import names_file
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation
 
@@ -72,6 +75,18 @@ class Recipe:
     loss: LossWeights = field(default_factory=LossWeights)
     ema: float | None = None
     seed: int = 0
+
+    def first_weights(self) -> dict[str, str]:
+        """Tell the weights that training starts from, by the settings that name them.
+
+        Files count by what they hold, wherever they lie; see `fingerprint`.
+        """
+        weights = self.encoder_weights
+        is_file = weights is not None and names_file(weights)
+        return {
+            "init": fingerprint(checkpoint_path(self.init, "best")) if self.init else "none",
+            "encoder_weights": fingerprint(Path(weights)) if weights and is_file else str(weights),
+        }
 
     def fixed(self) -> dict[str, Any]:
         """Return as JSON values what has to stay as it is while a training goes on.

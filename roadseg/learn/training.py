@@ -14,7 +14,7 @@ from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
 from roadseg.errors import DataError
 from roadseg.io.files import remove_partial
-from roadseg.learn.checkpoints import Facts, read_tensors
+from roadseg.learn.checkpoints import Facts, read_tensors, write_facts_beside
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel, freeze_unused
@@ -108,6 +108,8 @@ def train(
 
     if last and has_ended(last["history"], recipe):
         begin()
+        if parallel.first:
+            write_facts_beside(folder, "best")
         return list(last["history"])
     loading: dict[str, Any] = {
         "parallel": parallel,
@@ -163,6 +165,7 @@ def settings_of(
     return {
         **facts,
         **_settings(recipe, _shared_scaling([*training, *validation]), bins),
+        **{f"first_{name}": told for name, told in recipe.first_weights().items()},
         "sharing": asdict(sharing),
         "training_chips": _digest(training),
         "validation_chips": _digest(validation),

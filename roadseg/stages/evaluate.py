@@ -13,6 +13,7 @@ from roadseg.core.graphs import RoadGraph
 from roadseg.core.pixel_metrics import Counts
 from roadseg.core.scaling import Scaling
 from roadseg.errors import DataError
+from roadseg.held_out import held_out_chips, read_predicted
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.files import whole
 from roadseg.io.graphs import read_graph
@@ -22,7 +23,8 @@ from roadseg.io.pictures import draw_comparison
 from roadseg.io.probabilities import Probability, read_probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import read_preview
-from roadseg.io.records import StageRecord, read_json, read_key, read_summary
+from roadseg.io.records import read_json
+from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scenes import scene_facts
 from roadseg.scoring import count_roads, mean_apls, reference_graph
@@ -99,16 +101,13 @@ class ChipScore:
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on the fold held out."""
     record = _record(config, workspace)
-    predicted = read_summary(require(workspace.record("predict"), made_by="predict"))
+    predicted = read_predicted(workspace)
     if not force and (done := record.summary()):
         _tell_card(workspace, done)
-        return EvaluateSummary(**done)
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+        return done
+    listed = read_chips(workspace.chips)
+    chips_of = held_out_chips(workspace, listed, predicted)
     record.begin()
-    chips_of: dict[str, list[ChipRecord]] = {}
-    for chip in listed.chips:
-        if folds[chip.name] == predicted["fold"] and chip.scene in predicted["scenes"]:
-            chips_of.setdefault(chip.scene, []).append(chip)
     scores: list[ChipScore] = []
     shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
     for number, (name, chips) in enumerate(shown):
@@ -117,10 +116,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         scores += [_score_chip(config, found, chip) for chip in of_scene]
         if number < config.evaluate.pictures:
             _draw(config, workspace, listed.scene(name), found)
-    summary = _pool(scores, fold=predicted["fold"], threshold=config.graph.threshold)
+    summary = _pool(scores, fold=predicted.fold, threshold=config.graph.threshold)
     _write_table(workspace, scores)
-    record.finish(asdict(summary))
-    _tell_card(workspace, asdict(summary))
+    drawn = map(workspace.picture, list(chips_of)[: config.evaluate.pictures])
+    record.finish(summary, [workspace.evaluation, *drawn])
+    _tell_card(workspace, summary)
     return summary
 
 
@@ -130,22 +130,24 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
     return plan_stage(
         record,
         workspace.record("evaluate"),
+        EvaluateSummary,
         force=force,
         reads=[
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
         writes=[workspace.evaluation, workspace.pictures],
-        amount=Amount(None, lambda earlier: earlier["summary"]["chips"], "chips"),
+        amount=Amount(None, lambda done: done.chips, "chips"),
     )
 
 
-def _record(config: Config, workspace: Workspace) -> StageRecord:
+def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary]:
     graphs = require(workspace.record("graph"), made_by="graph")
     return StageRecord(
         workspace.record("evaluate"),
+        EvaluateSummary,
         settings=config.evaluate.model_dump(mode="json") | asdict(_parameters(config)),
-        inputs=[read_key(graphs)],
+        inputs={"what graph made": read_key(graphs)},
     )
 
 
@@ -184,10 +186,10 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
     )
 
 
-def _tell_card(workspace: Workspace, found: dict[str, Any]) -> None:
+def _tell_card(workspace: Workspace, found: EvaluateSummary) -> None:
     """Add the metrics to the card of the network."""
-    folder, predicted = workspace.checkpoint(found["fold"]), workspace.record("predict")
-    add_evaluation(folder, found, predicted=predicted)
+    folder, predicted = workspace.checkpoint(found.fold), workspace.record("predict")
+    add_evaluation(folder, asdict(found), predicted=predicted)
 
 
 def _parameters(config: Config) -> Parameters:

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -16,12 +16,13 @@ from roadseg.core.joining import in_crs, join_scenes, touching
 from roadseg.core.roads import reproject
 from roadseg.core.wording import count
 from roadseg.errors import DataError
+from roadseg.held_out import read_predicted
 from roadseg.io.graphs import check_formats, read_graph, write_graphs
 from roadseg.io.probabilities import open_probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import read_grid
-from roadseg.io.records import StageRecord, read_key, read_summary
 from roadseg.io.sources import find_images
+from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.io.submissions import write_submission
 from roadseg.labels import crs_setting
 from roadseg.plans import Amount, Plan, files, plan_stage
@@ -74,12 +75,13 @@ class Traced:
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
     """Find the road graph of every predicted scene of the run."""
     record = _record(config, workspace)
-    if not force and (done := record.summary()) and not done.get("failed"):
-        return GraphSummary(**done)
-    paths = _predicted(workspace)
+    if not force and (done := record.summary()):
+        return done
+    names = read_predicted(workspace).scenes
+    paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
     record.begin()
     summary = _find_all(paths, workspace.graphs, config)
-    record.finish(asdict(summary))
+    record.finish(summary, _outputs(config, workspace, summary))
     return summary
 
 
@@ -87,14 +89,15 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
     """Say what `run` would do, if need be after an earlier stage."""
     check_formats(config.graph.formats)
     record = after or _record(config, workspace)
-    paths = {} if after else _predicted(workspace)
+    names = [] if after else read_predicted(workspace).scenes
     return plan_stage(
         record,
         workspace.record("graph"),
+        GraphSummary,
         force=force,
-        reads=[files("probabilities", paths.values())],
+        reads=[files("probabilities", map(workspace.probability, names))],
         writes=[workspace.graphs],
-        amount=Amount(len(paths) or None, lambda r: len(r["summary"]["scenes"]), "scenes"),
+        amount=Amount(len(names) or None, lambda done: len(done.scenes), "scenes"),
     )
 
 
@@ -110,19 +113,22 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
 
 
-def _record(config: Config, workspace: Workspace) -> StageRecord:
+def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
     predicted = require(workspace.record("predict"), made_by="predict")
     return StageRecord(
         workspace.record("graph"),
+        GraphSummary,
         settings=config.graph.model_dump(mode="json"),
-        inputs=[read_key(predicted)],
+        inputs={"what predict made": read_key(predicted)},
     )
 
 
-def _predicted(workspace: Workspace) -> dict[str, Path]:
-    """Return the rasters of the scenes that were predicted."""
-    names = read_summary(workspace.record("predict"))["scenes"]
-    return {name: require(workspace.probability(name), made_by="predict") for name in names}
+def _outputs(config: Config, workspace: Workspace, summary: GraphSummary) -> list[Path]:
+    """Return the files of every scene, and those of all together."""
+    names = [*summary.scenes, *([NETWORK] if summary.joined else [])]
+    found = [workspace.graphs / f"{n}.{suffix}" for n in names for suffix in config.graph.formats]
+    submission = workspace.graphs / f"{SUBMISSION}.csv"
+    return [path for path in (*found, submission) if path.is_file()]
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:

@@ -26,13 +26,14 @@ from roadseg.core.scaling import Scaling, fit_scaling
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.wording import count
 from roadseg.errors import ConfigError, DataError
+from roadseg.held_out import held_out_chips, read_predicted
 from roadseg.io.chips import ChipList, SceneRecord, read_chips
 from roadseg.io.figures import SUFFIXES, Paper
 from roadseg.io.graphs import read_graph
 from roadseg.io.maps import Errors, Ground, draw_errors, draw_graph, draw_scene
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, read_facts, read_preview
-from roadseg.io.records import read_json, read_summary
+from roadseg.io.records import read_json
 from roadseg.io.road_files import find_sources
 from roadseg.io.road_graphs import DrawnRoads, Pixels, common_crs, place_roads, read_drawn
 from roadseg.io.speed_charts import draw_speeds
@@ -151,10 +152,9 @@ def run_files(
 
 def _held_out(config: Config, workspace: Workspace, listed: ChipList) -> list[str]:
     """Return the predicted scenes with chips of the fold held out."""
-    folds = read_json(workspace.folds)
-    predicted = read_summary(require(workspace.record("predict"), made_by="predict"))
-    with_chips = {chip.scene for chip in listed.chips if folds[chip.name] == predicted["fold"]}
-    names = [name for name in predicted["scenes"] if name in with_chips]
+    predicted = read_predicted(workspace)
+    with_chips = held_out_chips(workspace, listed, predicted)
+    names = [name for name in predicted.scenes if name in with_chips]
     most = config.evaluate.pictures
     if len(names) > most:
         logger.info("the first %d of %d scenes held out; --scene names others", most, len(names))
@@ -286,9 +286,7 @@ def _area_held_out(
     workspace: Workspace, listed: ChipList, scene: str, grid: Grid
 ) -> shapely.Geometry | None:
     """Return what of a scene was held out, in columns and rows; None if all or nothing."""
-    folds = read_json(workspace.folds)
-    fold = read_summary(require(workspace.record("predict"), made_by="predict"))["fold"]
-    chips = [chip for chip in listed.chips if chip.scene == scene and folds[chip.name] == fold]
+    chips = held_out_chips(workspace, listed, read_predicted(workspace)).get(scene, [])
     windows = np.array([chip.window for chip in chips], dtype=np.float64).reshape(-1, 4)
     row, col, height, width = windows.T
     area = shapely.union_all(shapely.box(col, row, col + width, row + height))

@@ -1,7 +1,7 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +10,9 @@ from pyproj import CRS
 from roadseg.core.wording import count
 from roadseg.io.chips import read_chips
 from roadseg.io.mosaic import mosaic_text, write_mosaic
-from roadseg.io.records import StageRecord, read_json, read_key
+from roadseg.io.records import read_json
 from roadseg.io.sources import find_images, image_paths
+from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.labels import crs_setting
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.prediction import read_alike, weights_of
@@ -51,15 +52,16 @@ def run(
     A shard is a part of the work: it leaves no record, which is for the command without one.
     """
     record = _record(config, workspace, fold)
-    if not force and (done := record.summary()) and not done.get("failed"):
-        return PredictSummary(**done)
+    if not force and (done := record.summary()):
+        return done
     scenes = _scenes_of(config, workspace, fold)
     job = PredictionJob(config, (workspace.checkpoint(fold),), workspace.probabilities)
     if shard is not None:
         return _summary(job, _nth(scenes, shard), force=force)
     record.begin()
     summary = _summary(job, scenes, force=force)
-    record.finish(asdict(summary))
+    masks = job.masks_of(summary.scenes) if config.predict.mask else []
+    record.finish(summary, [*map(workspace.probability, summary.scenes), *masks])
     return summary
 
 
@@ -118,15 +120,17 @@ def plan(
 ) -> Plan:
     """Say what `run` would do, if need be after an earlier stage."""
     path = workspace.record("predict")
-    planned = partial(plan_stage, after or _record(config, workspace, fold), path, force=force)
-    amount = Amount(None, lambda earlier: earlier["summary"]["megapixels"], "megapixels")
-    weights = files("checkpoint", [weights_of(workspace.checkpoint(fold))])
-    found = planned(reads=[weights], writes=[workspace.probabilities], amount=amount)
-    if after or not found.runs:
+    planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
+    amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
+    weights = weights_of(workspace.checkpoint(fold))
+    reads, writes = [files("checkpoint", [weights])], [workspace.probabilities]
+    found = planned(force=force, reads=reads, writes=writes, amount=amount)
+    if after or not found.runs or not weights.exists():
         return found
     job = PredictionJob(config, (workspace.checkpoint(fold),), workspace.probabilities)
     need = job.need(_nth(_scenes_of(config, workspace, fold), shard), force=force)
     return planned(
+        force=force,
         reads=need.reads,
         writes=need.writes,
         amount=replace(amount, now=need.megapixels),
@@ -170,12 +174,13 @@ def _crs(config: Config) -> CRS | None:
     return crs_setting(config.imagery.crs, "imagery.crs")
 
 
-def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord:
+def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[PredictSummary]:
     trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
     return StageRecord(
         workspace.record("predict"),
+        PredictSummary,
         settings=config.predict.model_dump(mode="json") | {"fold": fold},
-        inputs=[trained],
+        inputs={"what train made": trained},
     )
 
 

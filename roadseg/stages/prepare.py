@@ -4,7 +4,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ from roadseg.cluster import Outcome, each
 from roadseg.core.scaling import Scaling, fit_scaling
 from roadseg.core.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
-from roadseg.io.chips import SceneRecord, write_chips
+from roadseg.io.chips import SceneRecord, read_chips, write_chips
+from roadseg.io.fingerprints import fingerprints
 from roadseg.io.progress import counted
-from roadseg.io.records import StageRecord, file_facts, write_json
+from roadseg.io.records import write_json
 from roadseg.io.sheets import write_sheets
 from roadseg.io.sources import find_images, find_labels
+from roadseg.io.stage_records import StageRecord
 from roadseg.labels import speed_bins
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.quality import (
@@ -40,11 +42,13 @@ _SAMPLE_OF_A_SCENE_PX = 2**10  # at least
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
     """Make the mask of every scene from its labels, and cut the scenes into chips."""
     images, labels = _sources(config)
-    record = _record(config, workspace, images, labels)
-    if not force and (done := record.summary()) and not done["failed"]:
-        return PrepareSummary(**done)
+    held = fingerprints([*images.values(), *labels.values()])
+    record = _record(config, workspace, images, labels, held)
+    if not force and (done := record.summary()):
+        _name_again(workspace, images, labels, done, record)
+        return done
     record.begin()
-    tasks = _tasks(config, workspace, images, labels, force=force)
+    tasks = _tasks(config, workspace, images, labels, held, force=force)
     prepared, failed = _prepare_all(tasks, config.compute)
     found = [scene.found for scene in prepared]
     _require_alike(found, images)
@@ -58,20 +62,22 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     summary = summarise(found, labels, bins=bins, failed=failed, **quality)
     if summary.shift_m and math.hypot(*summary.shift_m) > WORTH_M:
         logger.warning("%s; look at %s", shift_text(summary.shift_m), workspace.quality)
-    record.finish(asdict(summary))
+    record.finish(summary, _outputs(workspace, summary, images))
     return summary
 
 
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     """Say what `run` would do; of the images only the headers are read."""
     images, labels = _sources(config)
+    held = fingerprints([*images.values(), *labels.values()])
     found = plan_stage(
-        _record(config, workspace, images, labels),
+        _record(config, workspace, images, labels, held),
         workspace.record("prepare"),
+        PrepareSummary,
         force=force,
         reads=[files("images", images.values()), files("labels", set(labels.values()))],
         writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
-        amount=Amount(len(images), lambda earlier: earlier["summary"]["scenes"], "scenes"),
+        amount=Amount(len(images), lambda done: done.scenes, "scenes"),
     )
     if found.runs and config.compute.on_error == "stop":
         for image in counted(images.values(), "look at", total=len(images), unit="images"):
@@ -86,16 +92,47 @@ def _sources(config: Config) -> tuple[dict[str, Path], dict[str, Path]]:
 
 
 def _record(
-    config: Config, workspace: Workspace, images: Mapping[str, Path], labels: Mapping[str, Path]
-) -> StageRecord:
+    config: Config,
+    workspace: Workspace,
+    images: Mapping[str, Path],
+    labels: Mapping[str, Path],
+    held: Mapping[Path, str],
+) -> StageRecord[PrepareSummary]:
     return StageRecord(
         workspace.record("prepare"),
+        PrepareSummary,
         settings={
-            section: getattr(config, section).model_dump(mode="json", exclude={"licence"})
-            for section in ("imagery", "labels")
+            "imagery": config.imagery.model_dump(mode="json", exclude={"licence", "images"}),
+            "labels": config.labels.model_dump(mode="json", exclude={"licence", "roads"}),
         },
-        inputs=file_facts([*images.values(), *set(labels.values())]),
+        inputs={
+            **{f"image of {name}": held[path] for name, path in images.items()},
+            **{f"labels of {name}": held[path] for name, path in labels.items()},
+        },
     )
+
+
+def _name_again(
+    workspace: Workspace,
+    images: Mapping[str, Path],
+    labels: Mapping[str, Path],
+    done: PrepareSummary,
+    record: StageRecord[PrepareSummary],
+) -> None:
+    """Name images and labels in chips.json where they lie now, if they have moved."""
+    listed = read_chips(workspace.chips)
+    scenes = [replace(s, image=images[s.name], labels=labels[s.name]) for s in listed.scenes]
+    if scenes != list(listed.scenes):
+        write_chips(workspace.chips, scenes, listed.chips, listed.bins)
+        record.finish(done, _outputs(workspace, done, images))
+
+
+def _outputs(
+    workspace: Workspace, summary: PrepareSummary, images: Mapping[str, Path]
+) -> list[Path]:
+    names = [name for name in images if name not in summary.failed]
+    masks = [place(name) for name in names for place in (workspace.mask, workspace.scene_record)]
+    return [workspace.chips, workspace.scaling, *masks, *map(Path, summary.sheets)]
 
 
 def _tasks(
@@ -103,6 +140,7 @@ def _tasks(
     workspace: Workspace,
     images: Mapping[str, Path],
     labels: Mapping[str, Path],
+    held: Mapping[Path, str],
     *,
     force: bool,
 ) -> list[SceneTask]:
@@ -112,6 +150,7 @@ def _tasks(
             name=name,
             image=image.absolute(),
             labels=labels[name].absolute(),
+            held={"image": held[image], "labels": held[labels[name]]},
             shared=served[labels[name]] > 1,
             mask=workspace.mask(name),
             record=workspace.scene_record(name),

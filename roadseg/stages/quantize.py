@@ -24,7 +24,8 @@ from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import Probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import read_window
-from roadseg.io.records import StageRecord, read_json, read_key
+from roadseg.io.records import read_json
+from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.learn.artefacts import engine_folder, misfit, read_engine_facts, write_facts
 from roadseg.learn.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
 from roadseg.learn.chips import Chip
@@ -132,7 +133,7 @@ def run(
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
     sizes = _sizes(config, workspace)
     if not force and _is_ready(folder, engine, sizes) and (done := record.summary()):
-        return QuantizeSummary(**done)
+        return done
     chips = Chips(config, workspace, load_checkpoint(folder))
     training, held_out = chips.sides(fold)
     record.begin()
@@ -157,7 +158,7 @@ def run(
         eager_precision=found.eager,
         opening_s=found.opening_s,
     )
-    record.finish(asdict(summary))
+    record.finish(summary, _written(record.path))
     return summary
 
 
@@ -171,20 +172,29 @@ def plan(
     found = plan_stage(
         record,
         record.path,
+        QuantizeSummary,
         force=force or not is_ready,
         reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
         writes=[engine_folder(folder, engine)],
-        amount=Amount(len(held_out), lambda earlier: earlier["summary"]["chips"], "chips"),
+        amount=Amount(len(held_out), lambda done: done.chips, "chips"),
     )
     return found if force or is_ready else replace(found, why=f"engine {engine} is not ready")
 
 
-def _record(config: Config, workspace: Workspace, fold: int, engine: str) -> StageRecord:
+def _written(record: Path) -> list[Path]:
+    """Return the files of an engine, which lie beside its record."""
+    return sorted(path for path in record.parent.iterdir() if path.is_file() and path != record)
+
+
+def _record(
+    config: Config, workspace: Workspace, fold: int, engine: str
+) -> StageRecord[QuantizeSummary]:
     trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
     return StageRecord(
         engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
+        QuantizeSummary,
         settings=_settings(config) | {"fold": fold, "engine": engine},
-        inputs=[trained],
+        inputs={"what train made": trained},
     )
 
 

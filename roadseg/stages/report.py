@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from roadseg.core.wording import count
 from roadseg.errors import ConfigError, MissingInputError
+from roadseg.io.fingerprints import fingerprints
 from roadseg.io.progress import counted
-from roadseg.io.records import StageRecord, file_facts, versions
+from roadseg.io.records import versions
 from roadseg.io.report_facts import quality_of, read_records, read_scores, read_training
 from roadseg.io.report_page import as_data, build_page, write_page
 from roadseg.io.report_pictures import sheet_uri
+from roadseg.io.stage_records import StageRecord
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.reporting import Shown, find_scenes, map_of, pictures_of
 from roadseg.settings import Config
@@ -23,6 +25,14 @@ _DRAWN = ((0.001, 0.0), (0.1, 0.5), (0.1, 2.0))  # step and tolerance of lines, 
 _ROADS_SHARE = 0.6  # of the page that lines take before they are drawn coarser
 _SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04  # of quality, and of the room each
 _BYTES = 1_000_000
+_NOT_SHOWN: dict[str, Any] = {  # settings that change no figure; of paths, their files count
+    "run": True,
+    "compute": True,
+    "imagery": {"images"},
+    "labels": {"roads"},
+    "split": {"file"},
+    "train": {"init", "encoder_weights"},
+}
 
 
 @dataclass(frozen=True)
@@ -63,8 +73,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     workspace = _as_it_is(workspace)
     names = _scene_names(workspace)
     record = _record(config, workspace, names)
-    if not force and workspace.report.is_file() and (done := record.summary()):
-        return ReportSummary(**done)
+    if not force and (done := record.summary()):
+        return done
     record.begin()
     found = find_scenes(config, workspace, names)
     shown = _page(config, workspace, found)
@@ -72,7 +82,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     summary = ReportSummary(
         str(workspace.report), len(names), round(size / _BYTES, 2), found.left_out
     )
-    record.finish(asdict(summary))
+    record.finish(summary, [workspace.report])
     return summary
 
 
@@ -82,21 +92,26 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
     return plan_stage(
         after or _record(config, workspace, _scene_names(workspace)),
         workspace.record("report"),
+        ReportSummary,
         force=force,
         reads=[
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
         writes=[workspace.report],
-        amount=Amount(None, lambda earlier: earlier["summary"]["scenes"], "scenes"),
+        amount=Amount(None, lambda done: done.scenes, "scenes"),
     )
 
 
-def _record(config: Config, workspace: Workspace, names: Sequence[str]) -> StageRecord:
+def _record(
+    config: Config, workspace: Workspace, names: Sequence[str]
+) -> StageRecord[ReportSummary]:
+    held = fingerprints(_inputs(workspace, names))
     return StageRecord(
         workspace.record("report"),
-        settings=config.model_dump(mode="json", exclude={"compute"}),
-        inputs=file_facts(_inputs(workspace, names)),
+        ReportSummary,
+        settings=config.model_dump(mode="json", exclude=_NOT_SHOWN),
+        inputs={str(path.relative_to(workspace.root)): told for path, told in held.items()},
     )
 
 
@@ -168,7 +183,7 @@ def _map_that_fits(config: Config, found: Shown, most: int) -> dict[str, Any]:
 def _facts(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]:
     records = read_records(workspace.record(stage) for stage in _STAGES)
     training = [told for folder in _folds(workspace) if (told := read_training(folder))]
-    seconds = {name: record["seconds"] for name, record in records.items()}
+    seconds = {name: record.seconds for name, record in records.items()}
     seconds |= _training_seconds(workspace)
     root = workspace.root.resolve()
     return {
@@ -177,7 +192,7 @@ def _facts(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]
         "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "versions": versions(),
         "seconds": {name: seconds[name] for name in _STAGES if name in seconds},
-        "summaries": {name: record["summary"] for name, record in records.items()},
+        "summaries": {name: record.summary for name, record in records.items()},
         "km2": sum(area.km2 for area in found.areas),
         "scores": read_scores(workspace.evaluation),
         "scene_of": found.scene_of,
@@ -189,7 +204,7 @@ def _facts(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]
 
 def _training_seconds(workspace: Workspace) -> dict[str, float]:
     folds = read_records(folder / "train.json" for folder in _folds(workspace))
-    return {name: record["seconds"] for name, record in folds.items()}
+    return {name: record.seconds for name, record in folds.items()}
 
 
 def _sheets(workspace: Workspace, room: int) -> list[str]:

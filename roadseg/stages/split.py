@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +18,11 @@ from roadseg.core.folds import (
 from roadseg.core.footprints import Pairs, overlapping_pairs
 from roadseg.errors import ConfigError, DataError
 from roadseg.io.chips import NO_ZONE, ChipRecord, read_chips
+from roadseg.io.fingerprints import fingerprint
 from roadseg.io.fold_maps import draw_folds
 from roadseg.io.folds import read_fold_file, road_by_fold, write_fold_layer
-from roadseg.io.records import StageRecord, file_facts, read_key, read_summary, write_json
+from roadseg.io.records import write_json
+from roadseg.io.stage_records import StageRecord, read_key, read_summary
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.settings import Config, SplitConfig
 from roadseg.workspace import Workspace, require
@@ -80,16 +82,23 @@ class SplitSummary:
         )
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """What split reads of the summary of prepare."""
+
+    failed: dict[str, str] = field(default_factory=dict)
+
+
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
     """Deal every chip of the run into a fold."""
     options = config.split
     record = _record(config, workspace)
     if not force and (done := record.summary()):
-        return SplitSummary(**done)
-    chips = read_chips(workspace.chips).chips
+        return done
+    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
     overlaps = _overlaps(chips)
     if options.method == "file":
-        failed = read_summary(workspace.record("prepare")).get("failed") or ()
+        failed = read_summary(workspace.record("prepare"), _Prepared).failed
         folds, groups = _folds_of_file(options, chips, failed), options.folds
     else:
         folds, groups = _folds_of_groups(options, workspace.chips, chips, overlaps)
@@ -106,7 +115,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         chips_by_fold=np.bincount(folds, minlength=options.folds).tolist(),
         road_by_fold=road_by_fold(chips, folds).tolist(),
     )
-    record.finish(asdict(summary))
+    record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
     return summary
 
 
@@ -115,30 +124,31 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
     return plan_stage(
         after or _record(config, workspace),
         workspace.record("split"),
+        SplitSummary,
         force=force,
         reads=[files("chips.json", [workspace.chips])],
         writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
-        amount=Amount(None, lambda earlier: earlier["summary"]["chips"], "chips"),
+        amount=Amount(None, lambda done: done.chips, "chips"),
     )
 
 
-def _record(config: Config, workspace: Workspace) -> StageRecord:
-    require(workspace.chips, made_by="prepare")
+def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
     prepared = require(workspace.record("prepare"), made_by="prepare")
     return StageRecord(
         workspace.record("split"),
-        settings=config.split.model_dump(mode="json"),
-        inputs=[read_key(prepared), *_file_facts(config.split)],
+        SplitSummary,
+        settings=config.split.model_dump(mode="json", exclude={"file"}),
+        inputs={"what prepare made": read_key(prepared), **_of_file(config.split)},
     )
 
 
-def _file_facts(options: SplitConfig) -> list[str]:
+def _of_file(options: SplitConfig) -> dict[str, str]:
     if options.method != "file":
-        return []
+        return {}
     path = _file(options)
     if not path.is_file():
         raise DataError(f"split.file: {path} does not exist, or is no file")
-    return file_facts([path])
+    return {"split.file": fingerprint(path)}
 
 
 def _file(options: SplitConfig) -> Path:

@@ -3,16 +3,18 @@
 import logging
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from roadseg.cards import write_model_card
 from roadseg.core.scaling import Scaling
-from roadseg.errors import ConfigError
+from roadseg.errors import CheckpointError, ConfigError
 from roadseg.io.chips import ChipRecord, read_chips
+from roadseg.io.fingerprints import GONE
 from roadseg.io.rasters import RasterFacts
-from roadseg.io.records import StageRecord, read_json, read_key
+from roadseg.io.records import read_json
+from roadseg.io.stage_records import StageRecord, lost_outputs, read_key, read_record
 from roadseg.learn.checkpoints import checkpoint_path
 from roadseg.learn.chips import Chip
 from roadseg.learn.distributed import parallel
@@ -58,8 +60,10 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
     """Train on the chips of all folds but one, and validate on that one."""
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
-        write_model_card(config, workspace, fold=fold, epochs=done["epochs"])
-        return TrainSummary(**done)
+        write_model_card(config, workspace, fold=fold, epochs=done.epochs)
+        return done
+    if not force:
+        _refuse_changed_weights(record.path)
     lesson = _lesson(config, workspace, fold)
     keep_freed_memory()
     folder, device = workspace.checkpoint(fold), lesson["device"]
@@ -79,7 +83,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
         summary = _summary(fold, sides, history, best, folder)
         if processes.first:
             write_model_card(config, workspace, fold=fold, epochs=len(history))
-            record.finish(asdict(summary))
+            record.finish(summary, _weights(folder))
     return summary
 
 
@@ -91,10 +95,11 @@ def plan(
     found = plan_stage(
         record,
         workspace.train_record(fold),
+        TrainSummary,
         force=force,
         reads=[files("masks", workspace.masks.glob("*.tif"))],
         writes=[workspace.checkpoint(fold)],
-        amount=Amount(config.train.epochs, lambda earlier: earlier["summary"]["epochs"], "epochs"),
+        amount=Amount(config.train.epochs, lambda done: done.epochs, "epochs"),
     )
     if after and not force and checkpoint_path(workspace.checkpoint(fold), "last").exists():
         return replace(found, why=f"{found.why}; refused without --force if that changes the chips")
@@ -119,13 +124,39 @@ def _going_on(plan: Plan, history: list[Row], epochs: int) -> Plan:
     )
 
 
-def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord:
-    require(workspace.chips, made_by="prepare")
-    require(workspace.folds, made_by="split")
+def _weights(folder: Path) -> list[Path]:
+    """Return the files of a checkpoint with which it predicts."""
+    path = checkpoint_path(folder, "best")
+    return [path, path.with_suffix(".json")]
+
+
+def _refuse_changed_weights(path: Path) -> None:
+    """Refuse to train over weights that somebody has changed since their training ended.
+
+    Raises:
+        CheckpointError: if so.
+    """
+    record = read_record(path)
+    best = checkpoint_path(path.parent, "best")
+    if record and best.exists() and best.name in lost_outputs(path, record):
+        raise CheckpointError(
+            f"{best}: was changed since its training ended; put back what it was, train anew with "
+            "--force, or use its folder as --checkpoint of predict"
+        )
+
+
+def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[TrainSummary]:
+    dealt = require(workspace.record("split"), made_by="split")
+    earlier = read_record(workspace.train_record(fold))
+    first = {
+        name: earlier.inputs.get(name, told) if earlier and told == GONE else told
+        for name, told in recipe_of(config.train).first_weights().items()
+    }
     return StageRecord(
         workspace.train_record(fold),
-        settings=config.train.model_dump(mode="json") | {"fold": fold},
-        inputs=[read_key(workspace.record("split"))],
+        TrainSummary,
+        settings=config.train.model_dump(mode="json", exclude=set(first)) | {"fold": fold},
+        inputs={"what split made": read_key(dealt), **first},
     )
 
 
@@ -146,7 +177,8 @@ def _sides(
 
 def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
     """Return what decides about the weights: the chips of both sides, and how to learn."""
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    folds = read_json(require(workspace.folds, made_by="split"))
     sides = _sides(listed.chips, folds, fold)
     scaling = Scaling.from_json(read_json(workspace.scaling))
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}

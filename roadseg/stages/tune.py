@@ -5,7 +5,7 @@ Reads probabilities/, labels, chips.json, folds.json; writes tune.json, tune.png
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,13 @@ from roadseg.core.graphs import RoadGraph
 from roadseg.core.tuning import PARAMETERS, Settings, Trial, best_of, gain, search
 from roadseg.core.windows import Window, cut_blocks
 from roadseg.errors import DataError
+from roadseg.held_out import Predicted, held_out_chips, read_predicted
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.probabilities import Probability, open_probability
 from roadseg.io.progress import Progress, counted
 from roadseg.io.rasters import read_grid
-from roadseg.io.records import StageRecord, read_json, read_key, read_summary, write_json
+from roadseg.io.records import write_json
+from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.io.tuning_plots import write_tuning_plot
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scoring import extraction_of, reference_graph, score_routes
@@ -102,16 +104,16 @@ def run(
         write: config file to write; None for tuned.json in the run folder.
         force: search again though nothing has changed.
     """
-    predicted, record = _predicted(workspace), _record(config, workspace)
+    predicted, record = read_predicted(workspace), _record(config, workspace)
     target = write or workspace.tuned_config
     done = None if force else record.summary()
     if done:
-        summary = replace(TuneSummary(**done), config=str(target))
+        summary = replace(done, config=str(target))
     else:
         record.begin()
-        summary = _search(config, workspace, read_summary(predicted), target)
+        summary = _search(config, workspace, predicted, target)
     _write_config(target, config, workspace, summary.settings)
-    record.finish(asdict(summary))
+    record.finish(summary, [workspace.tuning_plot])
     return summary
 
 
@@ -122,22 +124,21 @@ def plan(
     return plan_stage(
         _record(config, workspace),
         workspace.record("tune"),
+        TuneSummary,
         force=force,
         reads=[files("probabilities", workspace.probabilities.glob("*.tif"))],
         writes=[workspace.tuning_plot, write or workspace.tuned_config],
-        amount=Amount(config.tune.trials, lambda r: len(r["summary"]["tried"]), "trials"),
+        amount=Amount(config.tune.trials, lambda done: len(done.tried), "trials"),
     )
 
 
-def _predicted(workspace: Workspace) -> Path:
-    return require(workspace.record("predict"), made_by="predict")
-
-
-def _record(config: Config, workspace: Workspace) -> StageRecord:
+def _record(config: Config, workspace: Workspace) -> StageRecord[TuneSummary]:
+    predicted = require(workspace.record("predict"), made_by="predict")
     return StageRecord(
         workspace.record("tune"),
+        TuneSummary,
         settings=_key_settings(config),
-        inputs=[read_key(_predicted(workspace))],
+        inputs={"what predict made": read_key(predicted)},
     )
 
 
@@ -179,9 +180,9 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
 
 
 def _search(
-    config: Config, workspace: Workspace, predicted: dict[str, Any], target: Path
+    config: Config, workspace: Workspace, predicted: Predicted, target: Path
 ) -> TuneSummary:
-    fold, where = predicted["fold"], config.compute.model_dump(include={"workers", "scheduler"})
+    fold, where = predicted.fold, config.compute.model_dump(include={"workers", "scheduler"})
     listed = _held_out_chips(workspace, predicted)
     read = partial(read_held_out, config, workspace)
     scenes = in_order(read, listed, what="read labels", **where)
@@ -207,18 +208,15 @@ def _search(
 
 
 def _held_out_chips(
-    workspace: Workspace, predicted: dict[str, Any]
+    workspace: Workspace, predicted: Predicted
 ) -> list[tuple[SceneRecord, list[ChipRecord]]]:
     """List the predicted scenes with chips held out, and these chips."""
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
-    chips: dict[str, list[ChipRecord]] = {}
-    for chip in listed.chips:
-        if folds[chip.name] == predicted["fold"] and chip.scene in predicted["scenes"]:
-            chips.setdefault(chip.scene, []).append(chip)
+    listed = read_chips(workspace.chips)
+    chips = held_out_chips(workspace, listed, predicted)
     if not chips:
         raise DataError(
-            f"{workspace.folds}: no chip of fold {predicted['fold']} lies in a predicted scene; "
-            f"run `roadseg predict --fold {predicted['fold']}` again"
+            f"{workspace.folds}: no chip of fold {predicted.fold} lies in a predicted scene; "
+            f"run `roadseg predict --fold {predicted.fold}` again"
         )
     return [(listed.scene(name), chips[name]) for name in chips]
 

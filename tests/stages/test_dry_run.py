@@ -8,14 +8,22 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 from click.testing import CliRunner
 
 from roadseg.cli import main
-from roadseg.io.records import StageRecord
+from roadseg.io.stage_records import StageRecord
 from roadseg.pipeline import STAGES
 from roadseg.plans import Amount, plan_stage
+
+
+@dataclass(frozen=True)
+class Done:
+    seconds: float
+    trials: int
+
 
 COMMANDS = [*STAGES, "run", "tune", "quantize"]
 CHANGES = {
@@ -182,30 +190,20 @@ def test_most_stages_are_planned_without_torch(finished_city):
 
 
 def test_an_interrupted_stage_runs_again(tmp_path):
-    record = StageRecord(tmp_path / "graph.json", settings={}, inputs=[])
+    record = StageRecord(tmp_path / "graph.json", Done, settings={}, inputs={})
     record.begin()
-    found = plan_stage(
-        record, record.path, reads=[], writes=[], amount=Amount(1, len, "scenes"), force=False
-    )
+    amount = Amount(1, lambda done: done.trials, "scenes")
+    found = plan_stage(record, record.path, Done, reads=[], writes=[], amount=amount)
     assert (found.runs, found.why, found.seconds) == (True, "it was interrupted", None)
 
 
 def test_time_is_scaled_by_the_amount_of_work(tmp_path):
-    record = StageRecord(tmp_path / "tune.json", settings={"trials": 10}, inputs=[])
-    record.finish({"seconds": 30.0, "trials": 10})
-    now = StageRecord(record.path, settings={"trials": 40}, inputs=[])
-    amount = Amount(40, lambda earlier: earlier["summary"]["trials"], "trials")
-    found = plan_stage(now, now.path, reads=[], writes=[], amount=amount, force=False)
+    record = StageRecord(tmp_path / "tune.json", Done, settings={"trials": 10}, inputs={})
+    record.finish(Done(seconds=30.0, trials=10), [])
+    now = StageRecord(record.path, Done, settings={"trials": 40}, inputs={})
+    amount = Amount(40, lambda done: done.trials, "trials")
+    found = plan_stage(now, now.path, Done, reads=[], writes=[], amount=amount)
     assert (found.why, found.seconds) == ("changed: trials 10 -> 40", 120.0)
-
-
-def test_a_scene_that_failed_before_is_tried_again(tmp_path):
-    record = StageRecord(tmp_path / "predict.json", settings={}, inputs=[])
-    record.finish({"failed": {"a": "no band"}})
-    found = plan_stage(
-        record, record.path, reads=[], writes=[], amount=Amount(1, len, "scenes"), force=False
-    )
-    assert (found.runs, found.why) == (True, "1 scene failed before")
 
 
 def test_an_unreadable_image_stops_the_dry_run(finished_city, tmp_path, monkeypatch, fails):

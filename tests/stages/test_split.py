@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyogrio
@@ -11,11 +11,16 @@ from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.core.windows import Window
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.io.chips import NO_ZONE, ChipRecord, SceneRecord, write_chips
-from roadseg.io.records import StageRecord
+from roadseg.io.stage_records import StageRecord
 from roadseg.stages import split
 from roadseg.workspace import Workspace
 
 SIDE_M = 100.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    failed: dict[str, str]
 
 
 def chip(scene, x, y, *, name=None, zone=32611, road=0.1):
@@ -45,8 +50,8 @@ def prepared(tmp_path):
         names = dict.fromkeys(c.scene for c in chips)
         scenes = [SceneRecord(n, Path(f"{n}.tif"), Path("r.geojson"), (0.5, 0.5)) for n in names]
         write_chips(workspace.chips, scenes, chips, DEFAULT_BINS)
-        record = StageRecord(workspace.record("prepare"), settings={}, inputs=[])
-        record.finish({"failed": failed or {}})
+        record = StageRecord(workspace.record("prepare"), Prepared, settings={}, inputs={})
+        record.finish(Prepared(failed or {}), [])
         return config, workspace
 
     return leave
@@ -142,9 +147,18 @@ def test_layer_and_picture_are_written(prepared):
 def test_nothing_is_done_when_nothing_has_changed(prepared):
     first = split.run(*prepared(apart()))
     config, workspace = prepared(apart())
+    before = workspace.folds.stat().st_mtime_ns
+    assert split.run(config, workspace) == first
+    assert workspace.folds.stat().st_mtime_ns == before
+
+
+def test_a_missing_file_of_folds_is_made_again(prepared):
+    config, workspace = prepared(apart())
+    first = split.run(config, workspace)
+    dealt = folds_of(workspace)
     workspace.folds.unlink()
     assert split.run(config, workspace) == first
-    assert not workspace.folds.exists()
+    assert folds_of(workspace) == dealt
 
 
 def test_the_summary_tells_chips_and_road_of_each_fold(prepared):

@@ -14,10 +14,11 @@ from roadseg.config import load_config
 from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.core.windows import Rows
 from roadseg.errors import DataError, MissingInputError
+from roadseg.held_out import Predicted
 from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import write_probability
 from roadseg.io.rasters import read_facts
-from roadseg.io.records import StageRecord
+from roadseg.io.stage_records import StageRecord
 from roadseg.stages import evaluate, graph, tune
 from roadseg.workspace import Workspace
 
@@ -44,8 +45,9 @@ def deal(workspace, held_out):
 
 
 def say_predicted(workspace, scenes):
-    record = StageRecord(workspace.record("predict"), settings={}, inputs=scenes)
-    record.finish({"fold": 0, "scenes": scenes})
+    inputs = dict.fromkeys(scenes, "")
+    record = StageRecord(workspace.record("predict"), Predicted, settings={}, inputs=inputs)
+    record.finish(Predicted(scenes, fold=0), [])
 
 
 @pytest.fixture(scope="session")
