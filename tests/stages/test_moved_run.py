@@ -12,7 +12,6 @@ from roadseg.config import load_config
 from roadseg.errors import CheckpointError
 from roadseg.workspace import Workspace
 
-
 NAMED_AGAIN = {"prepare", "report"}  # chips.json names images where they lie now, no more
 
 
@@ -166,3 +165,12 @@ def test_weights_without_their_last_step_stay_finished(project):
     for suffix in ("json", "safetensors"):
         (project / f"run/checkpoints/fold-0/last.{suffix}").unlink()
     assert run(project)[0] == set()
+
+
+def test_a_training_from_weights_that_are_gone_stays_finished(project):
+    weights = project / "first"
+    shutil.copytree(project / "run" / "checkpoints" / "fold-0", weights)
+    started = ("train.init=first", "run=run2")
+    run(project, *started)
+    shutil.rmtree(weights)
+    assert run(project, *started)[0] == set()
