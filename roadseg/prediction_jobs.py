@@ -20,8 +20,7 @@ from roadseg.core.wording import count
 from roadseg.errors import DataError, RoadsegError
 from roadseg.fitness import scene_to_predict
 from roadseg.io.fingerprints import fingerprint, fingerprints, stamp
-from roadseg.io.masks import read_mask_key
-from roadseg.io.probabilities import read_key as read_probability_key
+from roadseg.io.masks import read_key
 from roadseg.io.progress import Progress, counted
 from roadseg.io.records import key_of
 from roadseg.io.road_masks import write_road_mask
@@ -131,7 +130,7 @@ class PredictionJob:
     ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
         """Return those that the networks can predict, and those of them that are not there."""
         scenes = list(self._fitting(images, self._trained_alike))
-        return scenes, [s for s in scenes if force or read_probability_key(s.path) != s.key]
+        return scenes, [s for s in scenes if force or read_key(s.path) != s.key]
 
     def _is_here(self, pieces: int) -> bool:
         """Say whether so many pieces of work are done in this process."""
@@ -282,7 +281,7 @@ class PredictionJob:
             threshold = self._config.graph.threshold
             key = key_of({"threshold": threshold}, {"probability": scene.key})
             (path,) = self.masks_of([scene.name])
-            if read_mask_key(path) != key:
+            if read_key(path) != key:
                 write_road_mask(scene.path, path, threshold=threshold, key=key)
 
 

@@ -19,7 +19,7 @@ from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, chip_from_json
 from roadseg.io.fingerprints import stamp
 from roadseg.io.mask_labels import is_mask_file, read_mask_labels
-from roadseg.io.masks import read_mask_key, write_mask
+from roadseg.io.masks import read_key, write_mask
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, is_all_valid, read_facts, read_sample, read_valid
 from roadseg.io.records import key_of, read_json, write_json
@@ -211,7 +211,7 @@ def _read_found(task: SceneTask, key: str) -> SceneFound | None:
     names = {f.name for f in fields(SceneFound)}
     if values.get("key") != key or values["found"].keys() != names:
         return None
-    if read_mask_key(task.mask) != key:
+    if read_key(task.mask) != key:
         return None
     chips = [chip_from_json(chip) for chip in values["found"]["chips"]]
     found = values["found"] | {"chips": chips}

@@ -58,7 +58,7 @@ def write_mask(
             512 pixels, or the whole mask, are written once.
         grid: where the pixels lie.
         bins: what the speed bins stand for.
-        key: digest of all that the mask is made from, for `read_mask_key`.
+        key: digest of all that the mask is made from, for `read_key`.
 
     Raises:
         OutputError: if the file cannot be written in whole.
@@ -89,8 +89,8 @@ def read_mask(path: Path, window: Window | None = None) -> NDArray[np.uint8]:
         return np.asarray(pixels, dtype=np.uint8)
 
 
-def read_mask_key(path: Path) -> str | None:
-    """Return the key that a mask was written with; None if there is no whole mask with a key."""
+def read_key(path: Path) -> str | None:
+    """Return the key that a raster was written with; None if there is no whole one with a key."""
     try:
         require_whole(path)
         with open_raster(path) as source:

@@ -152,7 +152,7 @@ def write_probability(
             are uint8 with 255 for certain, or 0..1.
         grid: where the pixels lie.
         bins: the speed bins that all bands but the last stand for; they name the bands.
-        key: digest of all that the raster is made from, for `read_key`.
+        key: digest of all that the raster is made from, for `read_key` of `io.masks`.
         tags: provenance, kept in the file.
 
     Raises:
@@ -176,15 +176,6 @@ def probability_strips(path: Path, grid: Grid, *, bins: SpeedBins, key: str) -> 
     """Return the strips in which a probability raster is kept while it is made."""
     bands = len(bins.band_names)
     return Strips.beside(path, key, height=grid.height, width=grid.width, bands=bands)
-
-
-def read_key(path: Path) -> str | None:
-    """Return the key that a probability raster was written with; None if there is none."""
-    if not path.exists():
-        return None
-    with open_raster(path) as source:
-        key: str | None = source.tags().get(KEY_TAG)
-        return key
 
 
 def read_probability(

@@ -16,10 +16,9 @@ from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import Window
 from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.io import gdal, probabilities
-from roadseg.io.masks import bins_tags, write_mask
+from roadseg.io.masks import bins_tags, read_key, write_mask
 from roadseg.io.probabilities import (
     probability_strips,
-    read_key,
     read_probability,
     write_probability,
 )

@@ -11,7 +11,7 @@ from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.core.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.core.windows import CERTAIN
 from roadseg.errors import DataError, OutputError
-from roadseg.io.masks import bin_colours, read_mask, read_mask_key
+from roadseg.io.masks import bin_colours, read_key, read_mask
 from roadseg.io.probabilities import read_probability, write_probability
 from roadseg.io.rasters import read_grid
 from roadseg.io.road_masks import classify, write_road_mask
@@ -114,7 +114,7 @@ def test_a_mask_has_the_colours_of_its_speed_bins(probability, masked):
 
 
 def test_a_mask_keeps_its_key(probability, masked):
-    assert read_mask_key(masked(probability())) == "f00"
+    assert read_key(masked(probability())) == "f00"
 
 
 def test_a_mask_is_read_as_certain_probabilities(probability, masked):

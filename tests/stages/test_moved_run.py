@@ -10,6 +10,7 @@ import pytest
 from roadseg import pipeline
 from roadseg.config import load_config
 from roadseg.errors import CheckpointError
+from roadseg.stages import predict
 from roadseg.workspace import Workspace
 
 NAMED_AGAIN = {"prepare", "report"}  # chips.json names images where they lie now, no more
@@ -174,3 +175,16 @@ def test_a_training_from_weights_that_are_gone_stays_finished(project):
     run(project, *started)
     shutil.rmtree(weights)
     assert run(project, *started)[0] == set()
+
+
+def test_a_damaged_probability_outside_a_run_is_predicted_again(project, tmp_path):
+    config = load_config(project / "roadseg.json")
+    image = str(project / "images" / "city_0.tif")
+    options = {"checkpoints": [project / "run/checkpoints/fold-0"], "output": tmp_path / "out"}
+    predict.run_images(config, [image], **options)
+    path = tmp_path / "out" / "city_0.tif"
+    content = path.read_bytes()
+    for damaged in (b"", content[: len(content) // 2], b"<html>"):
+        path.write_bytes(damaged)
+        predict.run_images(config, [image], **options)
+        assert path.read_bytes() == content
