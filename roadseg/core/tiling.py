@@ -57,12 +57,8 @@ def group_tiles(grids: Sequence[Grid], pairs: Ints, *, off_px: float) -> list[li
     for here, there in pairs.tolist():
         beside[here].add(there)
         beside[there].add(here)
-    groups: list[list[int]] = []
     left = set(beside)
-    for first in beside:
-        if first in left:
-            groups.append(_group(first, grids, beside, left, off_px))
-    return groups
+    return [_group(row, grids, beside, left, off_px) for row in beside if row in left]
 
 
 def _group(

@@ -18,6 +18,7 @@ from roadseg.io.probabilities import ProbabilityFile
 OFF_PX = 0.1  # that the corners of a tile may lie off the pixels of the first
 
 Bytes = NDArray[np.uint8]
+_Read = Callable[[ProbabilityFile, Window], Bytes]
 
 
 @dataclass(frozen=True)
@@ -76,18 +77,16 @@ class TiledProbability:
         np.minimum.at(first, point, tile)
         return first
 
-    def _painted(
-        self, window: Window, bands: tuple[int, ...], read: Callable[[ProbabilityFile, Window], Bytes]
-    ) -> Bytes:
+    def _painted(self, window: Window, bands: tuple[int, ...], read: _Read) -> Bytes:
         """Read a window; the first tile is painted last."""
         shown = np.zeros((*bands, window.height, window.width), dtype=np.uint8)
-        parts = [_overlap(window, place) for place in self.places]
-        seen = [part for part in zip(self.tiles, self.places, parts, strict=True) if part[2]]
-        for tile, place, common in reversed(seen):
+        for tile, place in zip(self.tiles[::-1], self.places[::-1], strict=True):
+            if (common := _overlap(window, place)) is None:
+                continue
             part = _moved(common, place)
             is_valid = tile.read_valid(part) if self.has_overlaps else np.True_
-            target = shown[(..., *_slices(_moved(common, window)))]
-            np.copyto(target, read(tile, part), where=is_valid)
+            rows, cols = _slices(_moved(common, window))
+            np.copyto(shown[..., rows, cols], read(tile, part), where=is_valid)
         return shown
 
 
