@@ -71,11 +71,18 @@ class TiledProbability:
         Args:
             points_m: shape (n,), shapely points in the metric CRS of the grid.
         """
-        outlines = [self.grid.crop(*place).footprint_m for place in self.places]
+        outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in self._corners()]
         point, tile = shapely.STRtree(outlines).query_nearest(points_m)
         first = np.full(len(points_m), len(self.tiles))
         np.minimum.at(first, point, tile)
         return first
+
+    def _corners(self) -> NDArray[np.float64]:
+        """Return the corners of all tiles as row, col, shape (tile, 4, 2)."""
+        row, col, height, width = np.array(self.places, dtype=np.float64).T
+        rows = np.stack([row, row, row + height, row + height], axis=1)
+        cols = np.stack([col, col + width, col + width, col], axis=1)
+        return np.stack([rows, cols], axis=2)
 
     def _painted(self, window: Window, bands: tuple[int, ...], read: _Read) -> Bytes:
         """Read a window; the first tile is painted last."""
