@@ -205,3 +205,9 @@ def components(graph: RoadGraph) -> Ints:
     ones = np.ones(len(graph.ends), dtype=np.int8)
     adjacency = sparse.csr_array((ones, (graph.ends[:, 0], graph.ends[:, 1])), shape=(n, n))
     return csgraph.connected_components(adjacency, directed=False)[1].astype(np.int64)
+
+
+def part_lengths(graph: RoadGraph) -> NDArray[np.float64]:
+    """Return the metres of road of each connected part that has roads, shape (parts,)."""
+    _, part = np.unique(components(graph)[graph.ends[:, 0]], return_inverse=True)
+    return np.bincount(part, weights=graph.length_m).astype(np.float64)

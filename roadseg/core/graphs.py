@@ -125,6 +125,13 @@ def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
     return np.array(list(rows.values()), dtype=np.int64)
 
 
+def drawn_once(graph: RoadGraph) -> RoadGraph:
+    """Return the graph with one of the edges that join the same nodes by the same line."""
+    kept = first_drawn(graph, range(len(graph.lines)))
+    columns = {name: column[kept] for name, column in graph.attributes.items()}
+    return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)
+
+
 def take_edges(graph: RoadGraph, chosen: Ints | Bools) -> RoadGraph:
     """Return the graph of the chosen edges, by row or by a boolean for each, and their nodes."""
     used, rows = np.unique(graph.ends[chosen], return_inverse=True)

@@ -109,17 +109,17 @@ class Grid:
     @cached_property
     def footprint(self) -> shapely.Polygon:
         """Outline of the raster in its own CRS."""
-        return shapely.Polygon(self.to_map(self._corners))
+        return shapely.Polygon(self.to_map(self.corners))
 
     @cached_property
     def footprint_m(self) -> shapely.Polygon:
         """Outline of the raster in `metric_crs`."""
-        return shapely.Polygon(self.to_metric(self._corners))
+        return shapely.Polygon(self.to_metric(self.corners))
 
     @property
     def corners_m(self) -> tuple[XY, XY, XY, XY]:
         """The four corners of the footprint in `metric_crs`, from the first pixel along its row."""
-        corners_m = self.to_metric(self._corners)
+        corners_m = self.to_metric(self.corners)
         first, second, third, last = ((float(x), float(y)) for x, y in corners_m)
         return first, second, third, last
 
@@ -139,7 +139,8 @@ class Grid:
         return Grid(self.crs, shifted, height, width)
 
     @property
-    def _corners(self) -> Points:
+    def corners(self) -> Points:
+        """The four corners as row, col, shape (4, 2), from the first pixel along its row."""
         h, w = self.height, self.width
         return np.array([[0, 0], [0, w], [h, w], [h, 0]], dtype=np.float64)
 

@@ -30,6 +30,8 @@ class Roads:
         shapes: shape (n,), shapely LineStrings (centrelines) and Polygons (surfaces).
         speed_mph: shape (n,), above 0.
         speed_source: shape (n,), the label key that the speed came from.
+        travel_time_s: shape (n,), seconds to drive a line as its label states; NaN where it states
+            none.
         width_m: shape (n,), whole width of lines, above 0; of no meaning for polygons.
     """
 
@@ -37,6 +39,7 @@ class Roads:
     shapes: Shapes
     speed_mph: NDArray[np.float64]
     speed_source: NDArray[np.str_]
+    travel_time_s: NDArray[np.float64]
     width_m: NDArray[np.float64]
 
     @cached_property
@@ -66,6 +69,7 @@ class Roads:
             self.shapes[chosen],
             self.speed_mph[chosen],
             self.speed_source[chosen],
+            self.travel_time_s[chosen],
             self.width_m[chosen],
         )
 

@@ -17,7 +17,7 @@ from roadseg.core.highways import (
     usual_mph,
 )
 from roadseg.core.maxspeed import maxspeed_mph
-from roadseg.core.speeds import SpeedUnit, number
+from roadseg.core.speeds import KPH_PER_MPH, SpeedUnit, number
 from roadseg.core.tags import PACKED, Tags, read_tags
 from roadseg.core.widths import DIRECTION_KEYS, LANE_KEYS, road_lanes, stated_lanes, width_m
 
@@ -48,17 +48,25 @@ NO_ROADS = (  # OpenStreetMap classes that are not for cars, no line of road, or
     "via_ferrata",
 )
 
+DEFAULT = "default"  # source of the speed of roads whose attributes say nothing of it
+OWN_SPEED = "speed_kph"  # what roadseg and osmnx write
+TIMES = (  # seconds, first wins: as SpaceNet and CRESI, as osmnx and roadseg, as Shapefiles cut it
+    "travel_time_s",
+    "travel_time",
+    "travel_tim",
+)
+
 _STATED: dict[str, SpeedUnit] = {  # speeds that SpaceNet's files and CRESI write, first wins
     "inferred_speed_mph": "mph",
     "speed_mph": "mph",
     "inferred_speed_mps": "m/s",
     "speed_m/s": "m/s",
 }
-_OWN_SPEED = "speed_kph"  # what roadseg and osmnx write
 _BOTH_WAYS = ("maxspeed:forward", "maxspeed:backward")
 _LIMITS = ("maxspeed", *_BOTH_WAYS, "zone:maxspeed", "source:maxspeed", "maxspeed:type")
 _PAVING = ("paved", "surface")
 
+_SPEED_DECIMALS = 9  # of km/h: a speed in km/h that was made mph comes back as it was
 _UNPAVED = 2  # SpaceNet's `paved`: 1 paved, 2 unpaved, 3 unknown
 _NO_TUNNEL = ("", "no", "0", "false", "f", "none", "culvert")  # a culvert passes below
 
@@ -99,6 +107,7 @@ class Attributes:
     Attributes:
         mph: speed, above 0.
         source: key that the speed came from, "default" if none.
+        travel_time_s: seconds to drive the whole feature, above 0; NaN where none are stated.
         width_m: whole width, above 0.
         left_out: "" for a road to keep, else why it is none: "not for cars", "tunnel",
             "no highway tag".
@@ -106,6 +115,7 @@ class Attributes:
 
     mph: NDArray[np.float64]
     source: NDArray[np.str_]
+    travel_time_s: NDArray[np.float64]
     width_m: NDArray[np.float64]
     left_out: NDArray[np.str_]
 
@@ -123,7 +133,7 @@ def choose_scheme(keys: Iterable[str]) -> SchemeName:
         return "spacenet"
     if highway_keys(found):
         return "osm"
-    return "attribute" if _OWN_SPEED in found else "constant"
+    return "attribute" if OWN_SPEED in found else "constant"
 
 
 def wanted_keys(keys: Iterable[str], scheme: Scheme) -> list[str]:
@@ -142,19 +152,21 @@ def wanted_keys(keys: Iterable[str], scheme: Scheme) -> list[str]:
 def read_attributes(
     columns: Mapping[str, NDArray[Any]], features: int, scheme: Scheme
 ) -> Attributes:
-    """Read speed and width of features, and which of them are no roads.
+    """Read speed, travel time and width of features, and which of them are no roads.
 
     The first of these that a feature has gives its speed, else it is `default_mph`:
 
-    - spacenet: `inferred_speed_mph`, `speed_mph`, `inferred_speed_mps`, `speed_m/s`; the usual
-      speed of its `road_type`, or else of its `highway`, by lanes and paving.
-    - osm: `maxspeed`; the faster of `maxspeed:forward` and `maxspeed:backward`; a code in
-      `zone:maxspeed`, `source:maxspeed` or `maxspeed:type`; the usual speed of its class.
+    - spacenet: `speed_kph`, `inferred_speed_mph`, `speed_mph`, `inferred_speed_mps`, `speed_m/s`;
+      the usual speed of its `road_type`, or else of its `highway`, by lanes and paving.
+    - osm: `speed_kph`, which graphs have; `maxspeed`; the faster of `maxspeed:forward` and
+      `maxspeed:backward`; a code in `zone:maxspeed`, `source:maxspeed` or `maxspeed:type`; the
+      usual speed of its class.
     - attribute: `speed_key`, numbers in `speed_unit` or with a unit of their own; by "auto"
       `speed_kph` in km/h.
     - constant: none.
 
-    By every scheme a feature is left out whose `highway` is excluded, or whose `tunnel` says so
+    By every scheme its travel time is `travel_time_s`, or else `travel_time`, in seconds, and a
+    feature is left out whose `highway` is excluded, or whose `tunnel` says so
     unless tunnels are kept; by "osm" also one without a `highway`, in a file with that key.
 
     Args:
@@ -171,7 +183,20 @@ def read_attributes(
         _check_speed_key(columns, scheme)
     tags = read_tags(columns, features, _keys_read(columns, scheme))
     mph, source = _speeds(tags, name, scheme)
-    return Attributes(mph, source, _widths(tags, scheme), _left_out(tags, name, scheme))
+    times = _travel_times(tags)
+    return Attributes(mph, source, times, _widths(tags, scheme), _left_out(tags, name, scheme))
+
+
+def stated_travel(
+    columns: Mapping[str, NDArray[Any]], features: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what attributes say of speed in km/h and of travel time in seconds, NaN for nothing.
+
+    Speeds are those of `read_attributes` by "auto". Arguments are those of it, too.
+    """
+    found = read_attributes(columns, features, Scheme())
+    speed_kph = (found.mph * KPH_PER_MPH).round(_SPEED_DECIMALS)
+    return np.where(found.source == DEFAULT, np.nan, speed_kph), found.travel_time_s
 
 
 def _name(keys: Collection[str], scheme: Scheme) -> SchemeName:
@@ -182,19 +207,19 @@ def _keys_read(keys: Collection[str], scheme: Scheme) -> tuple[str, ...]:
     """Return all keys that a scheme looks at in a file, whether it has them or not."""
     typical = (*LANE_KEYS, *_PAVING)
     of_speed: dict[SchemeName, tuple[str, ...]] = {
-        "spacenet": (*_STATED, "road_type", *typical),
-        "osm": (*_LIMITS, *typical),
+        "spacenet": (OWN_SPEED, *_STATED, "road_type", *typical),
+        "osm": (OWN_SPEED, *_LIMITS, *typical),
         "attribute": (_speed_attribute(scheme)[0],),
     }
     of_width = {"attribute": (scheme.width_key,), "lanes": (*LANE_KEYS, *DIRECTION_KEYS)}
     of_name = of_speed.get(_name(keys, scheme), ())
-    return (*highway_keys(keys), "tunnel", *of_name, *of_width.get(scheme.width, ()))
+    return (*highway_keys(keys), "tunnel", *TIMES, *of_name, *of_width.get(scheme.width, ()))
 
 
 def _speed_attribute(scheme: Scheme) -> tuple[str, SpeedUnit]:
     if scheme.name == "attribute" and scheme.speed_key:
         return scheme.speed_key, scheme.speed_unit
-    return _OWN_SPEED, "km/h"
+    return OWN_SPEED, "km/h"
 
 
 def _check_speed_key(keys: Collection[str], scheme: Scheme) -> None:
@@ -210,16 +235,20 @@ def _speeds(
     """Return speed and source: of the first candidate that says something."""
     candidates = {}
     if name == "spacenet":
-        candidates = _stated_mph(tags) | _usual_mph(tags)
+        candidates = _own_mph(tags) | _stated_mph(tags) | _usual_mph(tags)
     elif name == "osm":
-        candidates = _limit_mph(tags) | _usual_mph(tags)
+        candidates = _own_mph(tags) | _limit_mph(tags) | _usual_mph(tags)
     elif name == "attribute":
         key, unit = _speed_attribute(scheme)
         candidates = {key: tags.numbers(key, partial(maxspeed_mph, unit=unit))}
-    candidates["default"] = np.full(tags.features, scheme.default_mph)
+    candidates[DEFAULT] = np.full(tags.features, scheme.default_mph)
     table = np.stack(list(candidates.values()))
     chosen = np.argmax(~np.isnan(table), axis=0)
     return table[chosen, np.arange(tags.features)], np.array(list(candidates))[chosen]
+
+
+def _own_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
+    return {OWN_SPEED: tags.numbers(OWN_SPEED, partial(maxspeed_mph, unit="km/h"))}
 
 
 def _stated_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
@@ -243,6 +272,13 @@ def _usual_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
     unpaved |= tags.numbers("surface", lambda surface: float(is_unpaved(surface.lower()))) == 1
     lanes = stated_lanes(tags)
     return {key: usual_mph(road_type, lanes, unpaved) for key, road_type in types.items()}
+
+
+def _travel_times(tags: Tags) -> NDArray[np.float64]:
+    found = np.stack([tags.numbers(key, number) for key in TIMES])
+    chosen = np.argmax(found > 0, axis=0)
+    seconds = found[chosen, np.arange(tags.features)]
+    return np.where(seconds > 0, seconds, np.nan)
 
 
 def _widths(tags: Tags, scheme: Scheme) -> NDArray[np.float64]:

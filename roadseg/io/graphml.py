@@ -16,20 +16,14 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 from shapely.errors import ShapelyError
 
-from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, first_drawn
+from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, drawn_once
 from roadseg.core.grid import DEGREES, LOCAL_CRS, transformer, utm_epsg
 from roadseg.core.roads import reproject
-from roadseg.core.speeds import KPH_PER_MPH
+from roadseg.core.schemes import OWN_SPEED, Scheme, stated_travel, wanted_keys
 from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 from roadseg.io.xml_text import check_xml
 
-_SPEEDS = {  # names of an attribute for speed, and km/h in one of it
-    "speed_kph": 1.0,
-    "inferred_speed_mph": KPH_PER_MPH,
-    "inferred_speed_mps": 3.6,
-}
-_TIMES = ("travel_time", TRAVEL_TIME)  # osmnx, CRESI
 _LINE = 1  # shapely type id of LineString
 _APART_M = 100.0  # an edge further than this from its nodes is in another CRS
 _NORTH = "N"  # first UTM band of the northern half
@@ -54,8 +48,9 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
 
     Nodes have x and y, edges a line as WKT in `geometry`, or none if they are straight. CRESI's UTM
     coordinates are taken if it wrote them. An edge that is there in both directions, or twice with
-    the same line, is read once; of its attributes speed (as `speed_kph`) and travel time (as
-    `travel_time_s`) are read, if all edges have them.
+    the same line, is read once. Of its attributes speed (as `speed_kph`) and travel time (as
+    `travel_time_s`) are read by the rules for labels (`schemes.stated_travel`), NaN where an edge
+    has none.
 
     Args:
         path: the file; the CRS is that of the graph's attribute `crs`.
@@ -79,7 +74,7 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
     graph = RoadGraph(source, nodes, ends, lines, _attributes(facts))
     metric = _in_metres(path, graph)
     _check_ends(path, metric)
-    return _once(metric)
+    return drawn_once(metric)
 
 
 def _read(path: Path) -> Network:
@@ -182,23 +177,11 @@ def _degrees(path: Path, nodes: Floats) -> CRS:
 
 
 def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
-    """Return the speed and travel time of the edges, as far as all edges have them."""
-    attributes = {}
-    for name, kph in _SPEEDS.items():
-        if "speed_kph" not in attributes and (values := _numbers(facts, name)) is not None:
-            attributes["speed_kph"] = values * kph
-    for name in _TIMES:
-        if TRAVEL_TIME not in attributes and (values := _numbers(facts, name)) is not None:
-            attributes[TRAVEL_TIME] = values
-    return attributes
-
-
-def _numbers(facts: list[Mapping[str, Any]], name: str) -> Floats | None:
-    try:
-        values = np.array([float(edge[name]) for edge in facts], dtype=np.float64)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return values if len(values) and np.isfinite(values).all() else None
+    """Return the speed and travel time of the edges, as far as they have them."""
+    keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), Scheme())
+    columns = {key: np.array([edge.get(key) for edge in facts], dtype=object) for key in keys}
+    speed_kph, seconds = stated_travel(columns, len(facts))
+    return {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
 
 
 def _in_metres(path: Path, graph: RoadGraph) -> RoadGraph:
@@ -229,10 +212,3 @@ def _check_ends(path: Path, graph: RoadGraph) -> None:
                 f"{path}: the line of an edge is {np.nanmax(away):.0f} m away from its node; "
                 "expected nodes and geometry in one CRS, that of the graph's attribute crs"
             )
-
-
-def _once(graph: RoadGraph) -> RoadGraph:
-    """Keep one of the edges that join the same nodes by the same line, in either direction."""
-    kept = first_drawn(graph, range(len(graph.lines)))
-    columns = {name: column[kept] for name, column in graph.attributes.items()}
-    return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyogrio
 import shapely
+from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.core.graphs import RoadGraph
@@ -34,7 +35,7 @@ from roadseg.io.osm_xml import write_osm
 from roadseg.io.osmnx_graphml import write_graphml
 from roadseg.io.submissions import write_submission
 
-_LINE = 1  # shapely type id of LineString
+_POINT, _LINE = 0, 1  # shapely's type ids
 
 
 def write_graphs(
@@ -117,22 +118,28 @@ def write_gpkg(path: Path, graph: RoadGraph) -> None:
 def read_graph(path: Path) -> RoadGraph:
     """Read a graph that `write_gpkg` wrote: the same CRS, nodes, edges, lines and attributes.
 
+    Other programs may have written it again: u, v and osmid may be texts or floats by now, and x
+    and y those of another CRS, so that nodes are read from their points.
+
     Raises:
         DataError: if the file cannot be read, or does not hold such a graph.
     """
-    nodes = _read(path, "nodes", ("osmid", "x", "y", "geometry"))
+    nodes = _read(path, "nodes", ("osmid", "geometry"))
     edges = _read(path, "edges", EDGE_COLUMNS)
-    osmid = pd.Index(nodes["osmid"])
+    osmid = pd.Index(_numbers(nodes["osmid"].to_numpy()))
     if not osmid.is_unique:
         raise DataError(f"{path}: layer nodes has two nodes of one osmid")
-    ends = osmid.get_indexer(pd.Index(edges[["u", "v"]].to_numpy().ravel()))
-    if np.any(ends < 0):
+    ends = osmid.get_indexer(pd.Index(_numbers(edges[["u", "v"]].to_numpy().ravel())))
+    if np.any(ends < 0) or osmid.hasnans:
         raise DataError(f"{path}: layer edges names a node (u or v) that layer nodes does not have")
     if np.any(shapely.get_type_id(edges.geometry.to_numpy(dtype=object)) != _LINE):
         raise DataError(f"{path}: layer edges has a geometry that is no LineString")
+    points = nodes.geometry.to_numpy(dtype=object)
+    if np.any(shapely.get_type_id(points) != _POINT) or np.any(shapely.is_empty(points)):
+        raise DataError(f"{path}: layer nodes has a geometry that is no Point")
     return RoadGraph(
         crs=LOCAL_CRS if is_local(edges.crs) else edges.crs,
-        nodes=nodes[["x", "y"]].to_numpy(dtype=np.float64),
+        nodes=shapely.get_coordinates(points),
         ends=ends.reshape(-1, 2).astype(np.int64),
         lines=edges.geometry.to_numpy(dtype=object),
         attributes=attributes_of(edges),
@@ -214,6 +221,11 @@ def _require_whole(is_whole: bool) -> None:  # noqa: FBT001 - what was found of 
     """Refuse a file whose end is missing: GDAL closes it without a word when the disk is full."""
     if not is_whole:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _numbers(ids: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the numbers of nodes, NaN for what is none."""
+    return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
 
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:

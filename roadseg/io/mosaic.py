@@ -11,6 +11,7 @@ from pyproj import CRS
 from rasterio.enums import ColorInterp, MaskFlags
 
 from roadseg.core.grid import Grid
+from roadseg.core.tiling import cover_tiles, place_tile
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.files import is_virtual, whole
@@ -153,13 +154,12 @@ def _place(tile: _Tile, first: _Tile) -> Window:
     Raises:
         DataError: if its pixels do not lie on those of the first.
     """
-    height, width = tile.grid.height, tile.grid.width
-    corners = np.array([[0, 0], [0, width], [height, width], [height, 0]], dtype=np.float64)
+    place = place_tile(tile.grid, first.grid, off_px=_OFF_PX)
+    if place is not None:
+        return place
+    corners = tile.grid.corners
     found = first.grid.to_pixel(tile.grid.to_map(corners))
-    start = found[0].round()
-    if np.abs(found - (start + corners)).max() <= _OFF_PX:
-        return Window(int(start[0]), int(start[1]), height, width)
-    first_corner_off = np.abs(found[0] - start).max()
+    first_corner_off = np.abs(found[0] - found[0].round()).max()
     if np.abs(found - found[0] - corners).max() > _OFF_PX:
         differ = f"pixels of {_pixel_size(tile)}, expected {_pixel_size(first)}"
     else:
@@ -184,14 +184,11 @@ def _warp(first: _Tile) -> str:
 def _vrt(path: Path, tiles: Sequence[_Tile]) -> Element:
     """Return the text of the VRT. Source: "VRT -- GDAL Virtual Format" in GDAL's documentation."""
     first, places = tiles[0], [_place(tile, tiles[0]) for tile in tiles]
-    row, col = min(place.row for place in places), min(place.col for place in places)
-    height = max(place.row + place.height for place in places) - row
-    width = max(place.col + place.width for place in places) - col
-    root = Element("VRTDataset", rasterXSize=str(width), rasterYSize=str(height))
+    grid, inside = cover_tiles(first.grid, places)
+    root = Element("VRTDataset", rasterXSize=str(grid.width), rasterYSize=str(grid.height))
     SubElement(root, "SRS").text = first.grid.crs.to_wkt()
-    a, b, c, d, e, f = first.grid.crop(row, col, height, width).transform[:6]
+    a, b, c, d, e, f = grid.transform[:6]
     SubElement(root, "GeoTransform").text = ", ".join(map(repr, map(float, (c, a, b, f, d, e))))
-    inside = [Window(p.row - row, p.col - col, p.height, p.width) for p in places]
     names = [_name(tile.path, path) for tile in tiles]
     placed = list(zip(tiles, names, inside, strict=True))
     for number in range(1, len(first.dtypes) + 1):

@@ -123,6 +123,15 @@ class ProbabilityFile:
         numbers = range(1, self.speed_bins.count + 1)
         return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
 
+    def read_valid(self, window: Window) -> NDArray[np.bool_]:
+        """Return which pixels of a window hold data, shape (row, col).
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        with self._reading() as source:
+            return np.asarray(source.dataset_mask(window=area(window)) > 0)
+
     def _reading(self) -> AbstractContextManager[Any]:
         return nullcontext(self.source) if self.source else open_raster(self.path)
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +18,14 @@ from roadseg.core.graphs import (
     Floats,
     Lines,
     RoadGraph,
+    drawn_once,
     graph_from_lines,
 )
 from roadseg.core.grid import DEGREES, LOCAL_CRS, Grid, transformer, utm_epsg
 from roadseg.core.roads import Roads, extent_degrees, reproject
-from roadseg.core.schemes import Scheme
+from roadseg.core.schemes import DEFAULT, OWN_SPEED, Scheme, stated_travel
 from roadseg.core.speeds import KPH_PER_MPH
-from roadseg.core.travel import add_travel
+from roadseg.core.travel import travel_time_s
 from roadseg.errors import ConfigError, DataError
 from roadseg.io.files import is_virtual
 from roadseg.io.road_files import GRAPHML, RoadSource, match, some
@@ -36,7 +38,9 @@ logger = logging.getLogger(__name__)
 DEFAULT_SPEED_MPH = 25.0  # of roads of which nothing is said
 
 _EVERY_LINE = Scheme(default_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
-_GEOJSON = (".geojson", ".json")
+_GEOJSON, _GPKG = (".geojson", ".json"), ".gpkg"
+_APART_M = 0.01  # of the end of a line from its node
+_KPH_PER_MPS = 3.6
 _MOST_BYTES = 150_000_000  # of a GeoJSON file
 _FARTHEST_M = 1000.0  # between the boxes around roads of one place
 _UM = 6  # decimals of a metre
@@ -51,7 +55,9 @@ class DrawnRoads:
 
     Attributes:
         source: where they were read.
-        graph: in the CRS of the file; one edge a line and no two joined, unless `is_joined`.
+        graph: in the CRS of the file; one edge a line and no two joined, unless `is_joined`. Its
+            attributes `speed_kph` and `travel_time_s` are NaN where the file does not tell them;
+            a GeoPackage of ours has all of its attributes.
         is_joined: whether the file itself, or what traced it, says which edges meet.
         is_assumed: shape (m,), edges whose speed the file does not tell.
         raster: the pixels that were traced; None for a file of lines.
@@ -100,8 +106,10 @@ def find_pixels(image: Path | None, gsd_m: float | None) -> Pixels:
 def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
     """Read the roads of a file, in its own CRS.
 
-    All lines count, whatever kind of road their attributes name. Speeds are those that the
-    attributes tell (`schemes.Scheme`, "auto"), or of a graph its travel time or speed.
+    All lines count, whatever kind of road their attributes name. Travel times, or else speeds, are
+    those that the attributes state (`schemes.stated_travel`), whatever the format. A GeoPackage
+    whose layers nodes and edges fit each other is a graph; of others the lines count, and meet
+    where they share a vertex.
 
     Args:
         source: what to read.
@@ -121,7 +129,7 @@ def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
         return _known(source, read_graphml(source.path))
     if source.is_raster:
         return _traced(source, pixels, trace)
-    return _read_lines(source)
+    return _read_gpkg(source) or _read_lines(source)
 
 
 def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
@@ -212,13 +220,37 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
 
 
 def _known(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
-    """Take a graph whose speeds are told for all edges or for none."""
-    is_told = {TRAVEL_TIME, "speed_kph"} & set(graph.attributes)
-    if not is_told:
-        kph = np.full(len(graph.lines), DEFAULT_SPEED_MPH * KPH_PER_MPH)
-        graph = replace(graph, attributes={**graph.attributes, "speed_kph": kph})
-    is_assumed = np.full(len(graph.lines), not is_told)
-    return DrawnRoads(source, graph, is_joined=True, is_assumed=is_assumed)
+    """Take a graph with what its attributes state of speed and travel time."""
+    speed_kph, seconds = stated_travel(graph.attributes, len(graph.lines))
+    stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
+    graph = replace(graph, attributes={**graph.attributes, **stated})
+    return DrawnRoads(source, graph, is_joined=True, is_assumed=_is_silent(graph))
+
+
+def _is_silent(graph: RoadGraph) -> Bools:
+    """Tell which edges state neither speed nor travel time."""
+    stated = graph.attributes
+    return np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
+
+
+def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
+    """Read a graph as `roadseg graph` and osmnx write it; None if it is something else."""
+    if source.path.suffix.lower() != _GPKG:
+        return None
+    from roadseg.io.graphs import read_graph  # noqa: PLC0415 - geopandas is slow to import
+
+    with suppress(DataError):  # any other with lines will do
+        graph = drawn_once(read_graph(source.path))
+        if _fits(graph):
+            return _known(source, graph)
+    return None
+
+
+def _fits(graph: RoadGraph) -> bool:
+    """Say whether lines still end at their nodes, as those that were drawn anew may not."""
+    ends = shapely.get_coordinates(shapely.get_point(graph.lines[:, np.newaxis], [0, -1]))
+    apart = ends - graph.nodes[graph.ends.ravel()]
+    return bool(np.all(np.hypot(*apart.T) <= _APART_M))
 
 
 def _traced(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
@@ -264,14 +296,15 @@ def _check_size(path: Path) -> None:
 
 def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
     ends = shapely.get_point(np.repeat(roads.shapes, 2), np.tile([0, -1], len(roads.shapes)))
+    speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     graph = RoadGraph(
         roads.crs,
         shapely.get_coordinates(ends),
         np.arange(2 * len(roads.shapes)).reshape(-1, 2),
         roads.shapes,
-        {"speed_kph": roads.speed_mph * KPH_PER_MPH},
+        {OWN_SPEED: np.where(is_default, np.nan, speed_kph), TRAVEL_TIME: roads.travel_time_s},
     )
-    return DrawnRoads(source, graph, is_joined=False, is_assumed=roads.speed_source == "default")
+    return DrawnRoads(source, graph, is_joined=False, is_assumed=_is_silent(graph))
 
 
 def _middle(roads: DrawnRoads) -> tuple[float, float]:
@@ -330,6 +363,13 @@ def _keys(xy: Floats) -> "np.ndarray[tuple[int, ...], np.dtype[np.complex128]]":
 
 
 def _with_times(graph: RoadGraph) -> RoadGraph:
-    if TRAVEL_TIME in graph.attributes:
-        return graph
-    return add_travel(graph, np.asarray(graph.attributes["speed_kph"], dtype=np.float64))
+    """Complete travel times by speeds, the usual one where none is stated, and speeds by times."""
+    nothing = np.full(len(graph.lines), np.nan)
+    speed_kph, seconds = (graph.attributes.get(key, nothing) for key in (OWN_SPEED, TRAVEL_TIME))
+    is_timed = seconds > 0
+    by_time = graph.length_m / np.where(is_timed, seconds, 1) * _KPH_PER_MPS
+    assumed = np.where(is_timed, by_time, DEFAULT_SPEED_MPH * KPH_PER_MPH)
+    speed_kph = np.where(np.isnan(speed_kph), assumed, speed_kph)
+    by_speed = travel_time_s(graph.length_m, speed_kph)
+    travel = {OWN_SPEED: speed_kph, TRAVEL_TIME: np.where(np.isnan(seconds), by_speed, seconds)}
+    return replace(graph, attributes={**graph.attributes, **travel})

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import ProjError
 
 from roadseg.core.grid import DEGREES, transformer
-from roadseg.core.roads import Roads, Shapes, clean_shapes, drop_duplicates
+from roadseg.core.roads import CleanShapes, Roads, Shapes, clean_shapes, drop_duplicates
 from roadseg.core.schemes import (
     Scheme,
     SchemeName,
@@ -74,12 +75,14 @@ def read_roads(path: Path, *, scheme: Scheme = _ANY_SCHEME, crs: CRS | None = No
     cleaned = clean_shapes(file.geometries)
     reason = attributes.left_out[cleaned.owner]
     owner = cleaned.owner[reason == ""]
+    seconds = attributes.travel_time_s[cleaned.owner] * _shares(cleaned)
     roads, duplicates = drop_duplicates(
         Roads(
             crs=_crs(path, file, cleaned.shapes, crs),
             shapes=cleaned.shapes[reason == ""],
             speed_mph=attributes.mph[owner],
             speed_source=attributes.source[owner],
+            travel_time_s=seconds[reason == ""],
             width_m=attributes.width_m[owner],
         )
     )
@@ -151,6 +154,13 @@ def _known(text: str) -> CRS | None:
     except ProjError:
         return None
     return None if found.name.startswith("Undefined") else found  # what GeoPackages call none
+
+
+def _shares(cleaned: CleanShapes) -> NDArray[np.float64]:
+    """Return which part of all lines of its label each is, by length in the CRS of the file."""
+    length = shapely.length(cleaned.shapes)
+    whole = np.bincount(cleaned.owner, weights=length)
+    return np.asarray(length / whole[cleaned.owner])
 
 
 def _require_roads(path: Path, file: VectorFile, roads: Roads, dropped: Counter[str]) -> None:

@@ -2,22 +2,19 @@
 
 import errno
 import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyogrio
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.core.differences import missing_roads
-from roadseg.core.graphs import TRAVEL_TIME, RoadGraph
+from roadseg.core.graphs import RoadGraph
 from roadseg.core.wording import count
 from roadseg.errors import ConfigError, DataError
 from roadseg.io.files import whole, write_error
 from roadseg.io.graph_tables import edge_table
-from roadseg.io.graphs import read_graph
 from roadseg.io.progress import counted
 from roadseg.io.road_files import find_sources
 from roadseg.io.road_graphs import (
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 
 IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
 
-_OURS = {TRAVEL_TIME, "speed_kph"}  # what a graph of ours has one of
 _NO_ATTRIBUTES = ["osmid", "u", "v", "key"]
 
 
@@ -132,18 +128,12 @@ def run(
 
 
 def _read(path: Path) -> DrawnRoads:
-    """Read a graph of ours with all its attributes, or the roads of any other file."""
+    """Read a graph or roads."""
     sources = list(find_sources(path).values())
     if len(sources) != 1:
         raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
     if sources[0].table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
-    if path.suffix.lower() == ".gpkg":
-        with suppress(DataError):  # any other with lines will do
-            graph = read_graph(path)
-            if _OURS & set(graph.attributes):
-                known = np.zeros(len(graph.lines), dtype=np.bool_)
-                return DrawnRoads(sources[0], graph, is_joined=True, is_assumed=known)
     return read_drawn(sources[0], Pixels({}), _trace)
 
 

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -11,21 +11,20 @@ from typing import Any, cast
 import numpy as np
 
 from roadseg.cluster import Outcome, each, in_order
+from roadseg.core.cleaning import part_lengths
 from roadseg.core.extraction import find_graph
-from roadseg.core.joining import in_crs, join_scenes, touching
-from roadseg.core.roads import reproject
 from roadseg.core.wording import count
 from roadseg.errors import DataError
 from roadseg.held_out import read_predicted
 from roadseg.io.graphs import check_formats, read_graph, write_graphs
 from roadseg.io.probabilities import open_probability
 from roadseg.io.progress import counted
-from roadseg.io.rasters import read_grid
 from roadseg.io.sources import find_images
 from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.io.submissions import write_submission
 from roadseg.labels import crs_setting
 from roadseg.plans import Amount, Plan, files, plan_stage
+from roadseg.road_networks import Network, trace_network, with_origin
 from roadseg.scoring import extraction_of
 from roadseg.settings import Config
 from roadseg.workspace import Workspace, require
@@ -37,7 +36,23 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """What was found."""
+    """What was found.
+
+    Attributes:
+        scenes: that were traced.
+        nodes: of the graphs of all scenes, and so for the next three.
+        edges: the same.
+        inferred: edges across gaps.
+        road_km: length of all roads.
+        folder: where the graphs are.
+        parts: connected parts of the graphs of all scenes.
+        largest_km: roads of the largest of them.
+        joined: scenes that touch, in one network.
+        joined_parts: connected parts of this network.
+        joined_largest_km: roads of the largest of them.
+        joined_km: its roads.
+        failed: why scenes were skipped.
+    """
 
     scenes: list[str]
     nodes: int
@@ -45,18 +60,25 @@ class GraphSummary:
     inferred: int
     road_km: float
     folder: str
+    parts: int = 0
+    largest_km: float = 0.0
     joined: list[str] = field(default_factory=list)
+    joined_parts: int = 0
+    joined_largest_km: float = 0.0
+    joined_km: float = 0.0
     failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Say it in a sentence."""
         found = f"{self.road_km:.2f} km of roads in {count(len(self.scenes), 'scene')}"
-        parts = [
-            f"{found}: {self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)",
-            self.folder,
-        ]
+        graphs = f"{self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)"
+        if self.parts:
+            graphs += f", {_parts(self.parts, self.largest_km, self.road_km)}"
+        parts = [f"{found}: {graphs}", self.folder]
         if self.joined:
-            parts.append(f"{len(self.joined)} scenes that touch are one network in {NETWORK}.gpkg")
+            of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
+            network = f"one network of {self.joined_km:.2f} km in {NETWORK}.gpkg"
+            parts.append(f"{len(self.joined)} scenes that touch are {network}: {of}")
         if self.failed:
             parts.append(f"{len(self.failed)} skipped")
         return "; ".join(parts)
@@ -69,7 +91,15 @@ class Traced:
     nodes: int
     edges: int
     inferred: int
+    parts: int
+    largest_m: float
     length_m: float
+
+
+def _parts(parts: int, largest_km: float, km: float) -> str:
+    """Say how well roads are connected."""
+    share = f", the largest {largest_km / km:.0%}" if parts > 1 else ""
+    return f"{count(parts, 'connected part')}{share}"
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
@@ -152,14 +182,18 @@ def trace_scene(
     run = partial(in_order, workers=workers, scheduler=scheduler, what=name, unit="blocks")
     pixels = open_probability(path, **_place(config))
     graph = find_graph(pixels, extraction_of(config), run=run)
-    told = {
-        "source": np.full(len(graph.lines), name),
-        "model": np.full(len(graph.lines), pixels.model),
-    }
-    graph = replace(graph, attributes={**graph.attributes, **told})
+    graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
     inferred = int(graph.attributes["inferred"].sum())
-    return Traced(len(graph.nodes), len(graph.lines), inferred, float(graph.length_m.sum()))
+    metres = part_lengths(graph)
+    return Traced(
+        nodes=len(graph.nodes),
+        edges=len(graph.lines),
+        inferred=inferred,
+        parts=len(metres),
+        largest_m=float(metres.max(initial=0)),
+        length_m=float(graph.length_m.sum()),
+    )
 
 
 def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
@@ -182,6 +216,7 @@ def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSumm
             f"all {len(failed)} scenes failed, the first: {next(iter(failed.values()))}"
         )
     found = {name: paths[name] for name in names if name in traced}
+    network = _write_together(found, folder, config)
     return GraphSummary(
         list(found),
         nodes=sum(one.nodes for one in traced.values()),
@@ -189,9 +224,24 @@ def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSumm
         inferred=sum(one.inferred for one in traced.values()),
         road_km=round(math.fsum(one.length_m for one in traced.values()) / 1000, 3),
         folder=str(folder),
-        joined=_write_together(found, folder, config),
+        parts=sum(one.parts for one in traced.values()),
+        largest_km=round(max(one.largest_m for one in traced.values()) / 1000, 3),
+        **_joined(network),
         failed=failed,
     )
+
+
+def _joined(network: Network | None) -> dict[str, Any]:
+    """Return what the summary says of the network."""
+    if network is None:
+        return {}
+    metres = part_lengths(network.graph)
+    return {
+        "joined": network.scenes,
+        "joined_parts": len(metres),
+        "joined_largest_km": round(float(metres.max(initial=0)) / 1000, 3),
+        "joined_km": round(float(metres.sum()) / 1000, 3),
+    }
 
 
 def _refuse_taken(paths: dict[str, Path]) -> None:
@@ -210,29 +260,17 @@ def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[
     return each(work, scenes)
 
 
-def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> list[str]:
-    """Write what is made of all scenes: the network of those that touch (returned), and the CSV."""
-    grids = {name: read_grid(path, **_place(config)) for name, path in paths.items()}
+def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Network | None:
+    """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
+    rasters = {name: open_probability(path, **_place(config)) for name, path in paths.items()}
     if "csv" in config.graph.formats:
-        scenes = ((name, read_graph(folder / f"{name}.gpkg"), grids[name]) for name in paths)
+        scenes = ((name, read_graph(folder / f"{name}.gpkg"), rasters[name].grid) for name in paths)
         write_submission(folder / f"{SUBMISSION}.csv", scenes)
-    placed = [name for name, grid in grids.items() if not grid.is_local]
-    if config.graph.join_m == 0 or len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
-        return []
-    crs = grids[placed[0]].metric_crs
-    outlines = np.array([grids[name].footprint for name in placed], dtype=object)
-    areas = np.array(
-        [reproject(outlines[[row]], grids[name].crs, crs)[0] for row, name in enumerate(placed)]
-    )
-    rows = np.unique(touching(areas, within_m=config.graph.join_m))
-    if len(rows) == 0:
-        return []
-    names = [placed[row] for row in rows]
-    graphs = [in_crs(read_graph(folder / f"{name}.gpkg"), crs) for name in names]
-    network = join_scenes(graphs, areas[rows], within_m=config.graph.join_m)
-    formats = [one for one in config.graph.formats if one != "csv"]
-    write_graphs(folder, NETWORK, network, formats=formats)
-    return names
+    network = trace_network(config, rasters, lambda name: read_graph(folder / f"{name}.gpkg"))
+    if network is not None:
+        formats = [one for one in config.graph.formats if one != "csv"]
+        write_graphs(folder, NETWORK, network.graph, formats=formats)
+    return network
 
 
 def _place(config: Config) -> dict[str, Any]:

@@ -4,8 +4,7 @@ import difflib
 import logging
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,7 +18,7 @@ from pyproj import CRS
 from roadseg.core.clipping import clip_graph
 from roadseg.core.comparison import Parameters
 from roadseg.core.differences import missing_roads
-from roadseg.core.graphs import TRAVEL_TIME, RoadGraph
+from roadseg.core.graphs import RoadGraph
 from roadseg.core.grid import Grid
 from roadseg.core.roads import extent_degrees
 from roadseg.core.scaling import Scaling, fit_scaling
@@ -229,34 +228,20 @@ def _common_crs(drawn: Sequence[DrawnRoads]) -> CRS:
 
 
 def _read_roads(path: Path) -> DrawnRoads:
-    """Read a graph of ours with what was inferred, or the roads of any other file."""
+    """Read a graph or roads."""
     source = next(iter(find_sources(path).values()))
     if source.table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
-    if path.suffix.lower() == ".gpkg":
-        with suppress(DataError):  # any other with lines will do
-            found = read_graph(path)
-            if "speed_kph" in found.attributes:
-                known = np.zeros(len(found.lines), dtype=np.bool_)
-                return DrawnRoads(source, found, is_joined=True, is_assumed=known)
     return read_drawn(source, Pixels({}), partial(traced_graph, Config()))
 
 
 def _inside(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
     """Cut roads to a scene."""
-    found = clip_graph(_with_speed(graph), grid.footprint_m)
+    found = clip_graph(graph, grid.footprint_m)
     if len(graph.lines) and not len(found.lines):
         where = extent_degrees(graph.lines, graph.crs)
         raise DataError(f"{path}: none of its roads is on the image; they are at {where}")
     return found
-
-
-def _with_speed(graph: RoadGraph) -> RoadGraph:
-    """Add speeds to a graph that knows travel times only."""
-    if "speed_kph" in graph.attributes:
-        return graph
-    kph = graph.length_m / graph.attributes[TRAVEL_TIME] * 3.6
-    return replace(graph, attributes={**graph.attributes, "speed_kph": kph})
 
 
 def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:

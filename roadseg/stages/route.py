@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,11 +17,10 @@ from roadseg.core.grid import DEGREES, transformer
 from roadseg.core.roads import extent_degrees
 from roadseg.core.routes import Weight
 from roadseg.core.routing import add_node, find_way, line_of
-from roadseg.core.travel import add_travel
 from roadseg.core.wording import count
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.io.graph_tables import is_local
-from roadseg.io.graphs import read_graph, write_geojson, write_gpkg
+from roadseg.io.graphs import write_geojson, write_gpkg
 from roadseg.io.road_files import find_sources
 from roadseg.io.road_graphs import (
     DEFAULT_SPEED_MPH,
@@ -157,24 +155,22 @@ def _check_output(output: Path | None) -> None:
 
 
 def _read(path: Path) -> RoadGraph:
-    """Read a graph with all its attributes if it is one of ours, or else lines and speeds."""
+    """Read a graph, or the roads of any file of lines."""
     if not path.exists():
         raise DataError(f"{path} does not exist; `roadseg graph` writes graphs/ in the run folder")
     sources = list(find_sources(path).values())
     if len(sources) != 1 or sources[0].table:
         raise _no_graph(path)
-    graph = _ours(path)
-    if graph is None:
 
-        def refuse(_raster: object) -> RoadGraph:
-            raise _no_graph(path)
+    def refuse(_raster: object) -> RoadGraph:
+        raise _no_graph(path)
 
-        roads = read_drawn(sources[0], Pixels({}), refuse)
-        graph = place_roads(roads, common_crs(roads, None)).graph
-        assumed = int(roads.is_assumed.sum())
-        if assumed:
-            mph = f"{DEFAULT_SPEED_MPH:g} mph assumed"
-            logger.warning("%s: no speed for %s; %s", path, count(assumed, "road"), mph)
+    roads = read_drawn(sources[0], Pixels({}), refuse)
+    graph = place_roads(roads, common_crs(roads, None)).graph
+    assumed = int(roads.is_assumed.sum())
+    if assumed:
+        mph = f"{DEFAULT_SPEED_MPH:g} mph assumed"
+        logger.warning("%s: no speed for %s; %s", path, count(assumed, "road"), mph)
     if len(graph.lines) == 0:
         raise DataError(f"{path}: holds no roads, there is no way to be found")
     return graph
@@ -182,18 +178,6 @@ def _read(path: Path) -> RoadGraph:
 
 def _no_graph(path: Path) -> DataError:
     return DataError(f"{path}: expected one file with a graph; `roadseg graph` writes such")
-
-
-def _ours(path: Path) -> RoadGraph | None:
-    """Read a GeoPackage of `roadseg graph`; None if it is something else."""
-    if path.suffix.lower() != ".gpkg":
-        return None
-    with suppress(DataError):  # any other with lines will do
-        graph = read_graph(path)
-        if TRAVEL_TIME not in graph.attributes and "speed_kph" in graph.attributes:
-            graph = add_travel(graph, graph.attributes["speed_kph"])
-        return graph
-    return None
 
 
 def _enter(

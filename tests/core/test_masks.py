@@ -32,6 +32,7 @@ def make_roads(shapes, speeds_mph, widths_m):
         np.array(shapes, dtype=object),
         speed_mph=np.broadcast_to(np.array(speeds_mph, dtype=float), count),
         speed_source=np.full(count, "speed_mph"),
+        travel_time_s=np.full(count, np.nan),
         width_m=np.broadcast_to(np.array(widths_m, dtype=float), count),
     )
 

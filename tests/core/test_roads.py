@@ -41,9 +41,8 @@ def roads_of(*shapes, crs=UTM, speeds=None, widths=4.0):
         [shapely.from_wkt(s) if isinstance(s, str) else s for s in shapes], dtype=object
     )
     speeds = np.arange(1.0, len(many) + 1) if speeds is None else np.array(speeds, dtype=float)
-    return Roads(
-        crs, many, speeds, np.full(len(many), "speed_mph"), np.broadcast_to(widths, len(many))
-    )
+    source, times = np.full(len(many), "speed_mph"), np.full(len(many), np.nan)
+    return Roads(crs, many, speeds, source, times, np.broadcast_to(widths, len(many)))
 
 
 def roads_at(*lines, **options):

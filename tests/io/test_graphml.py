@@ -135,9 +135,16 @@ def test_the_utm_lines_of_cresi_are_taken(write):
     assert back.attributes["travel_time_s"].tolist() == [26.8]
 
 
-def test_a_speed_that_an_edge_lacks_is_not_read(write):
+def test_edges_keep_their_speed_beside_one_that_lacks_it(write):
     edges = ("a", "b", {"speed_kph": 50.0}), ("b", "c", {})
-    assert read_graphml(write(network(*edges, crs="epsg:32631"))).attributes == {}
+    speeds = read_graphml(write(network(*edges, crs="epsg:32631"))).attributes["speed_kph"]
+    assert np.array_equal(speeds, [50, np.nan], equal_nan=True)
+
+
+def test_edges_without_a_speed_have_that_of_their_class(write):
+    edges = ("a", "b", {"highway": "primary"}), ("b", "c", {"maxspeed": "30 mph"})
+    speeds = read_graphml(write(network(*edges, crs="epsg:32631"))).attributes["speed_kph"]
+    assert speeds == pytest.approx([45 * 1.609344, 30 * 1.609344])
 
 
 def without_places():

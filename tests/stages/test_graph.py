@@ -131,9 +131,30 @@ def test_scenes_that_touch_are_also_one_network(tmp_path):
     summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
     assert summary.joined == ["left", "right"]
     network = read_graph(tmp_path / "network.gpkg")
-    assert sorted(network.degree) == [1, 1, 1, 1, 2, 4]  # its road of two sources stays two edges
+    assert sorted(network.degree) == [1, 1, 1, 1, 4]
     assert network.length_m.sum() == pytest.approx(400, abs=2)
     assert set(network.attributes["source"]) == {"left", "right"}
+
+
+def test_a_summary_says_how_well_roads_are_connected(tmp_path):
+    summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
+    assert (summary.parts, summary.joined_parts) == (2, 1)
+    assert "2 connected parts, the largest" in str(summary)
+    assert "2 scenes that touch are one network of 0.40 km in network.gpkg" in str(summary)
+    assert str(summary).endswith("1 connected part")
+
+
+def test_a_scene_without_roads_has_no_connected_part(tmp_path):
+    path = write(tmp_path / "empty.tif", np.zeros((50, 50), dtype=np.uint8))
+    assert "connected" not in str(graph.run_images(Config(), [str(path)], output=tmp_path))
+
+
+def test_a_tile_that_is_skipped_leaves_the_others_one_network(tmp_path):
+    (tmp_path / "bad.tif").write_bytes(b"no raster")
+    images = [*two_halves(tmp_path), str(tmp_path / "bad.tif")]
+    config = load_config(None, ["compute.on_error=skip"])
+    summary = graph.run_images(config, images, output=tmp_path)
+    assert (summary.joined, list(summary.failed)) == (["left", "right"], ["bad"])
 
 
 def test_scenes_apart_are_no_network(tmp_path):
