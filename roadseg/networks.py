@@ -3,6 +3,7 @@
 import logging
 
 from roadseg.learn.devices import Device, pick_device
+from roadseg.learn.gpus import set_math
 from roadseg.learn.losses import LossWeights
 from roadseg.learn.recipe import Recipe
 from roadseg.settings import ComputeConfig
@@ -12,15 +13,21 @@ _log = logging.getLogger(__name__)
 
 
 def chosen_device(compute: ComputeConfig) -> Device:
-    """Pick the device of a config, and say in one line what was picked and why.
+    """Pick the device of a config, make it compute as asked, and say in one line what and why.
 
     Raises:
         ConfigError: if its settings do not go together.
         DeviceError: if the machine lacks what they ask for.
     """
     device = pick_device(
-        compute.device, compute.precision, backend=compute.backend, compiled=compute.compile
+        compute.device,
+        compute.precision,
+        backend=compute.backend,
+        compiled=compute.compile,
+        compile_mode=compute.compile_mode,
     )
+    if device.type == "cuda":
+        set_math(tf32=compute.tf32, benchmark=compute.cudnn_benchmark)
     _log.info(device.reason)
     return device
 

@@ -334,6 +334,21 @@ class ComputeConfig(Section):
     compile: bool = setting(
         default=False, unit="-", description="Compile the network first; pays in long runs."
     )
+    compile_mode: Literal["default", "reduce-overhead", "max-autotune"] = setting(
+        "default",
+        "-",
+        "With compile: reduce-overhead replays CUDA graphs, max-autotune tries more kernels.",
+    )
+    tf32: bool = setting(
+        default=True,
+        unit="-",
+        description="On GPUs that have it: fp32 with products rounded to TF32.",
+    )
+    cudnn_benchmark: bool = setting(
+        default=False,
+        unit="-",
+        description="On GPUs: try the algorithms for a new size of windows and take the fastest.",
+    )
     save_minutes: float = setting(
         5.0, "minutes", "An epoch under way is kept so often, to go on from after a crash.", ge=0
     )

@@ -39,8 +39,8 @@ class DistributedConfig(Section):
         None,
         "steps: processes",
         "Average weights instead of gradients: after every so many steps, among so many "
-        "processes, such as {4: 8, 16: 64}; the last number is all of them. null averages "
-        "gradients at every step.",
+        "processes, such as {4: 8, 16: 64}; the last number is all of them. A group under 1, as "
+        "in {1: 8, 16: 64}, averages gradients. null averages those of all at every step.",
     )
     warmup_steps: int = setting(
         0, "steps", "Steps with averaged gradients before the hierarchy sets in.", ge=0
@@ -78,7 +78,10 @@ class TrainConfig(Section):
     )
     batch_size: int = setting(8, "windows", "Windows at once, in each process.", ge=1)
     accumulate: int = setting(
-        1, "batches", "Batches whose gradients are added up for one training step.", ge=1
+        1,
+        "batches",
+        "Batches, one after the other, of whose losses one training step follows the mean.",
+        ge=1,
     )
     epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1)
     patience: int = setting(

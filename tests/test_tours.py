@@ -124,7 +124,7 @@ def walk(tour):
 
 
 def draw_spacenet(make_scene):
-    """Write what scripts/download_spacenet5 leaves, and the ready configs."""
+    """Write what scripts/download_spacenet leaves, and the ready configs."""
     city = Path("data/SN5_roads/train/AOI_7_Moscow")
     for number in range(5):
         place = {"epsg": 32637, "origin": (410000.0 + 200 * number, 6170000.0)}

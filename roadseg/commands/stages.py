@@ -51,8 +51,21 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
     return call("split", do, config, workspace, force=force)
 
 
-@stage_command(FOLD, *DEVICES, *LAUNCHING_SEVERAL)
-def train(config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int) -> object:
+@stage_command(
+    FOLD,
+    click.option(
+        "--profile",
+        type=click.IntRange(min=0, max=100),
+        default=0,
+        metavar="N",
+        help="Write a trace of N steps, one a process, into the checkpoint's profile/.",
+    ),
+    *DEVICES,
+    *LAUNCHING_SEVERAL,
+)
+def train(
+    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, profile: int
+) -> object:
     """Train on all folds but one, and validate on that one.
 
     An interrupted training continues with the same command.
@@ -61,9 +74,10 @@ def train(config: "Config", workspace: "Workspace", *, do: str, force: bool, fol
     Examples:
       roadseg train --fold 0 --set train.epochs=10
       roadseg train --fold 0 --ncores 16 --allocator auto
-      roadseg train --fold 0 --processes 2
+      roadseg train --fold 0 --processes 2 --profile 4
     """
-    return call("train", do, config, workspace, fold=fold, force=force)
+    more = {} if do == "plan" else {"profile": profile}
+    return call("train", do, config, workspace, fold=fold, force=force, **more)
 
 
 @stage_command(

@@ -84,6 +84,20 @@ def fit_scaling(
     )
 
 
+def filled_share(pixels: NDArray[Any], scaling: Scaling) -> float:
+    """Return how much of 0..255 some pixels fill once they are scaled.
+
+    Args:
+        pixels: shape (band, pixel), of a type that the scaling knows.
+        scaling: of the dataset.
+
+    Returns:
+        What lies between the 2nd and the 98th percentile, 0..1, as the mean over the bands.
+    """
+    low, high = np.percentile(_scale(pixels, scaling.ranges[pixels.dtype.name]), (2, 98), axis=1)
+    return float((high - low).mean() / 255)
+
+
 def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:
     if band.dtype == np.uint8:
         return 0.0, 255.0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from roadseg.errors import ConfigError, DeviceError
-from roadseg.learn import ipex, processors
+from roadseg.learn import gpus, ipex, processors
 
 _log = logging.getLogger(__name__)
 _IMAGE_BATCH_DIMENSIONS = 4  # window, band, row, col: what channels_last means
@@ -38,6 +38,7 @@ class Device:
         pin_memory: whether batches wait in page-locked memory for their way to the device.
         dist_backend: what carries messages between processes.
         compiler: backend of torch.compile, None where networks are not compiled.
+        compile_mode: what Inductor spends time on when it compiles.
         lazy: whether the device collects operations until `mark` (an HPU in lazy mode).
     """
 
@@ -50,6 +51,7 @@ class Device:
     pin_memory: bool = False
     dist_backend: str = "gloo"
     compiler: str | None = None
+    compile_mode: str = "default"
     lazy: bool = False
 
     @property
@@ -94,7 +96,9 @@ class Device:
 
     def compile(self, network: nn.Module) -> nn.Module:
         """Return the same network, compiled at its first call where the device compiles."""
-        if self.compiler is not None:
+        if self.compiler == "inductor":
+            network.compile(backend=self.compiler, mode=self.compile_mode)
+        elif self.compiler is not None:
             network.compile(backend=self.compiler)
         return network
 
@@ -134,7 +138,12 @@ _DEVICES = {
 
 
 def pick_device(
-    name: str = "auto", precision: str = "auto", *, backend: str = "native", compiled: bool = False
+    name: str = "auto",
+    precision: str = "auto",
+    *,
+    backend: str = "native",
+    compiled: bool = False,
+    compile_mode: str = "default",
 ) -> Device:
     """Pick a device by name, or the fastest that is there.
 
@@ -145,6 +154,8 @@ def pick_device(
             fp16 on a GPU without it.
         backend: "native" or, on a CPU, "ipex".
         compiled: whether networks are compiled.
+        compile_mode: what Inductor spends time on then: "default", "reduce-overhead" or
+            "max-autotune".
 
     Raises:
         ConfigError: if there is no such name, or the choices do not go together.
@@ -161,13 +172,21 @@ def pick_device(
     device = _DEVICES[found]
     if found == "hpu":
         device = replace(device, lazy=_hpu_is_lazy(), pin_memory=torch.accelerator.is_available())
-    if found == "cpu" and processors.trains_slower_channels_last():
+    if _trains_slower_channels_last(found):
         device = replace(device, channels_last=False)
     dtype, chosen = _choose_precision(found, precision)
-    compiler = _compiler(device) if compiled else None
-    extras = [f"backend {backend}"] * (backend != "native") + [f"compiled by {compiler}"] * compiled
-    reason = ", ".join([f"{found} ({why})", chosen, *extras])
-    return replace(device, amp_dtype=dtype, reason=reason, backend=backend, compiler=compiler)
+    compiler = _compiler(device, compile_mode) if compiled else None
+    mode = f" ({compile_mode})" if compile_mode != "default" else ""
+    extras = [f"backend {backend}"] * (backend != "native")
+    extras += [f"compiled by {compiler}{mode}"] * compiled
+    return replace(
+        device,
+        amp_dtype=dtype,
+        reason=", ".join([f"{found} ({why})", chosen, *extras]),
+        backend=backend,
+        compiler=compiler,
+        compile_mode=compile_mode,
+    )
 
 
 def missing(name: str) -> str:
@@ -273,6 +292,12 @@ def _hpu_is_lazy() -> bool:
     return bool(importlib.import_module("habana_frameworks.torch.utils.internal").is_lazy())
 
 
+def _trains_slower_channels_last(name: str) -> bool:
+    if name == "rocm":
+        return not gpus.is_instinct(gpus.amd_architecture())
+    return name == "cpu" and processors.trains_slower_channels_last()
+
+
 def _choose_precision(name: str, precision: str) -> tuple[torch.dtype | None, str]:
     """Return the type of autocast, and its name with why it is that one."""
     if precision == "auto":
@@ -290,6 +315,8 @@ def _fast_precision(name: str) -> tuple[str, str]:
         return "fp32", "this CPU has neither AMX nor AVX512_BF16"
     if name == "mps":
         return "fp32", "mixed precision was never measured there"
+    if name == "rocm" and not gpus.is_instinct(found := gpus.amd_architecture()):
+        return "fp16", f"{found} is no MI200 or later"
     if _has_bf16(name):
         return "bf16", "native there"
     return "fp16", "no native bf16 there"
@@ -319,13 +346,15 @@ def _has_bf16(name: str) -> bool:
     return True
 
 
-def _compiler(device: Device) -> str:
+def _compiler(device: Device, mode: str) -> str:
     """Return the backend of torch.compile for a device that has all it takes."""
     if device.name == "mps":
         raise ConfigError("compile: there is no compiler for mps; leave it out")
     if device.lazy:
         raise ConfigError("compile: an hpu in lazy mode has none; set PT_HPU_LAZY_MODE=0")
     if device.name == "hpu":
+        if mode != "default":
+            raise ConfigError(f"compile_mode {mode}: the compiler of hpu has default only")
         return "hpu_backend"
     if problem := _missing_compiler(device.name):
         raise DeviceError(f"compile: {problem}; install it, or leave compile out")

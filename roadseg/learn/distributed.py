@@ -91,23 +91,26 @@ class Parallel:
         wrapped = cast("DistributedDataParallel", network)
         return wrapped.no_sync()
 
-    def sum(self, tensor: Tensor) -> Tensor:
-        """Return the total over all processes, without gradient."""
+    def sum(self, tensor: Tensor, *, group: "dist.ProcessGroup | None" = None) -> Tensor:
+        """Return the total over the processes of a group, None for all, without gradient."""
         if self.size == 1:
             return tensor.detach()
         total = tensor.detach().clone()
-        dist.all_reduce(total, group=self._group(total))
+        dist.all_reduce(total, group=group or self._group(total))
         return total
 
-    def sum_with_gradient(self, tensor: Tensor) -> Tensor:
-        """Return the total over all processes, for a loss that is computed from it.
+    def sum_with_gradient(
+        self, tensor: Tensor, *, group: "dist.ProcessGroup | None" = None
+    ) -> Tensor:
+        """Return the total over a group, None for all, for a loss that is computed from it.
 
-        Its gradient is multiplied by the number of processes: as `wrap` averages gradients, what
-        remains is the gradient of the total, as if one process had seen all batches.
+        Its gradient is multiplied by the number of processes: as those that share a step average
+        their gradients, what remains is the gradient of the total, as if one process had seen all
+        batches.
         """
         if self.size == 1:
             return tensor
-        total: Tensor = _Total.apply(tensor, self)
+        total: Tensor = _Total.apply(tensor, self, group)
         return total
 
     def average(
@@ -149,13 +152,18 @@ class Parallel:
 
 class _Total(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, parallel: Parallel) -> Tensor:  # noqa: ANN401 - torch's
-        ctx.size = parallel.size
-        return parallel.sum(tensor)
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch's
+        tensor: Tensor,
+        parallel: Parallel,
+        group: "dist.ProcessGroup | None",
+    ) -> Tensor:
+        ctx.size = parallel.size if group is None else dist.get_world_size(group)
+        return parallel.sum(tensor, group=group)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's
-        return gradients[0] * ctx.size, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401 - torch's
+        return gradients[0] * ctx.size, None, None
 
 
 def unwrapped(network: nn.Module) -> nn.Module:

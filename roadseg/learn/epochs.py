@@ -24,6 +24,7 @@ from roadseg.learn.history import Row, best_row, has_ended, write_metrics
 from roadseg.learn.interrupts import Stop
 from roadseg.learn.learner import Batch, Learner
 from roadseg.learn.loaders import TrainingBatches
+from roadseg.learn.profiles import Stepped
 from roadseg.learn.recipe import Recipe
 from roadseg.learn.schedules import learning_rate
 from roadseg.learn.tensorboard import Board
@@ -73,6 +74,7 @@ class Epochs:
         save_minutes: minutes between two writings of `last` inside an epoch.
         board: where scalars and pictures go.
         stop: whether a signal has come.
+        stepped: is called after every step.
     """
 
     learner: Learner
@@ -86,6 +88,7 @@ class Epochs:
     save_minutes: float
     board: Board
     stop: Stop
+    stepped: Stepped = lambda: None
     _saved: float = field(default_factory=time.monotonic)
     _begun: float = field(default_factory=time.monotonic)
 
@@ -136,6 +139,7 @@ class Epochs:
             seed_step(self.recipe.seed, number, self.parallel.rank)
             progress.loss += self.learner.step(batches, number=number, rate=self._rate(number))
             progress.step += 1
+            self.stepped()
             if progress.step % _LOOK_EVERY == 0:
                 self._look(number)
             if self.learner.replicas_agree(number):

@@ -34,7 +34,8 @@ class Sharing:
         bucket_mb: size of the pieces in which gradients are averaged.
         gradient_as_bucket_view: whether gradients live in these pieces, which saves a copy.
         hierarchy: steps between averages of the weights -> processes that take part, instead
-            of averaging gradients; None averages gradients at every step.
+            of averaging gradients; a period of 1 averages gradients in its group; None averages
+            those of all at every step.
         warmup_steps: steps with averaged gradients before the hierarchy sets in.
     """
 
@@ -117,7 +118,7 @@ class Learner:
         """Take one step; return its loss, on the device.
 
         Args:
-            batches: that the step learns from; their gradients are added up.
+            batches: that the step learns from; the mean of their losses is what it follows.
             number: of the step in the whole training, from 1.
             rate: learning rate.
         """
@@ -127,10 +128,11 @@ class Learner:
         for batch in batches:
             last = together and batch is batches[-1]
             with self._parallel.accumulating(self._network, last=last):
-                loss = self._loss(batch, together=together) / len(batches)
+                loss = self._loss(batch, number) / len(batches)
                 self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             self._device.mark()
             total += loss.detach()
+        self._averager.average_gradients(number)
         self._follow_gradient(rate)
         self._averager.average(number)
         if self._average is not None and self.replicas_agree(number):
@@ -172,11 +174,9 @@ class Learner:
             tensors |= named(_AVERAGE, self._average.state_dict())
         return tensors, values | {"scaler_state": self._scaler.state_dict()}
 
-    def _loss(self, batch: Batch, *, together: bool) -> Tensor:
+    def _loss(self, batch: Batch, number: int) -> Tensor:
         _, sums = self._forward(self._run, batch)
-        if together:
-            sums = self._parallel.sum_with_gradient(sums)
-        return loss_of(sums, weights=self._weights)
+        return loss_of(self._averager.shared(sums, number), weights=self._weights)
 
     def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the logits of a batch, float32, and the sums of its loss."""

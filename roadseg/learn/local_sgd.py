@@ -24,13 +24,19 @@ class HierarchicalAverager:
     holds up its group once a period, and all others once in the longest one. With a single
     period this is local SGD. Without any, gradients are averaged at every step.
 
+    A period of 1 is no average of weights: its group shares every step, loss and gradients, and
+    so holds the same weights and the same state of the optimizer at all times. That is for the
+    processes of one machine, beside longer periods between machines.
+
     Steps count from 1. Frozen weights are left alone. Batch norm's statistics and the optimizer's
     state are averaged with the weights of all processes, not with those of smaller groups; so
     what one process saves after such a step is all that is needed to go on exactly.
 
     Source: Lin et al., Don't Use Large Mini-Batches, Use Local SGD, 2018 (post-local and
     hierarchical); averaged momentum: Yu et al., On the Linear Speedup Analysis of Communication
-    Efficient Momentum SGD, 2019. Unlike torch's averagers, ours keeps weights channels_last.
+    Efficient Momentum SGD, 2019. That a group near by averages gradients at every step is
+    post_local_gradient_allreduce of torch's post_localSGD_hook. Unlike torch's averagers, ours
+    keeps weights channels_last.
     """
 
     def __init__(
@@ -59,7 +65,10 @@ class HierarchicalAverager:
         self._network = unwrapped(network)
         self._optimizer = optimizer
         self._warmup_steps = warmup_steps
+        if hierarchy.get(1) == parallel.size:
+            hierarchy = {}
         self._groups = {period: _group(parallel, hierarchy[period]) for period in sorted(hierarchy)}
+        self._near = self._groups.pop(1, None)
 
     def synchronous(self, step: int) -> bool:
         """Return whether the gradients of this step, and sums for its loss, are of all processes.
@@ -67,6 +76,20 @@ class HierarchicalAverager:
         Otherwise `Parallel.accumulating(network, last=False)` belongs around each of its passes.
         """
         return not self._groups or step <= self._warmup_steps
+
+    def shared(self, sums: Tensor, step: int) -> Tensor:
+        """Return the sums that a loss is made of, over those who share the gradients of a step."""
+        if self.synchronous(step):
+            return self._parallel.sum_with_gradient(sums)
+        return (
+            sums if self._near is None else self._parallel.sum_with_gradient(sums, group=self._near)
+        )
+
+    def average_gradients(self, step: int) -> None:
+        """Average the gradients of a step within the group of period 1, unless all share them."""
+        if self._near is not None and not self.synchronous(step):
+            gradients = [weight.grad for weight in self._weights() if weight.grad is not None]
+            self._parallel.average(gradients, group=self._near)
 
     def average(self, step: int) -> None:
         """Average after the optimizer's step, in the largest group whose turn it is."""

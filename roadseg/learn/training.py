@@ -25,6 +25,7 @@ from roadseg.learn.learner import Learner, Sharing, new_learner
 from roadseg.learn.loaders import TrainingBatches, validation_batches
 from roadseg.learn.models import check_batch, check_window
 from roadseg.learn.pretrained import build_pretrained, init_from
+from roadseg.learn.profiles import profiled
 from roadseg.learn.recipe import Recipe
 from roadseg.learn.tensorboard import open_board, require_tensorboard
 
@@ -45,6 +46,7 @@ def train(
     workers: int,
     save_minutes: float,
     tensorboard: bool,
+    profile: int = 0,
     anew: bool = False,
     started: Callable[[], None] = lambda: None,
 ) -> list[Row]:
@@ -72,6 +74,7 @@ def train(
         workers: processes that read and augment windows; 0 does it here.
         save_minutes: minutes between two writings of `last` inside an epoch.
         tensorboard: whether to write scalars and pictures for TensorBoard.
+        profile: steps of which each process writes a trace into `profile/`.
         anew: whether to begin again, whatever the folder holds; that is removed only once all
             is ready to begin.
         started: called then, or once the folder is known to hold this training or none.
@@ -128,6 +131,9 @@ def train(
         shown = tensorboard and parallel.first
         with (
             open_board(folder / "tensorboard" if shown else None, first_step=next_step) as board,
+            profiled(
+                folder / "profile", steps=profile, device=device, rank=parallel.rank
+            ) as stepped,
             postponed() as stop,
         ):
             return Epochs(
@@ -142,6 +148,7 @@ def train(
                 save_minutes=save_minutes,
                 board=board,
                 stop=stop,
+                stepped=stepped,
             ).run()
 
 

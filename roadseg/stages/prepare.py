@@ -8,8 +8,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from roadseg.cluster import Outcome, each
-from roadseg.core.scaling import Scaling, fit_scaling
+from roadseg.core.scaling import Scaling, filled_share, fit_scaling
 from roadseg.core.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
 from roadseg.io.chips import SceneRecord, read_chips, write_chips
@@ -37,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 _SAMPLE_PX = 2**20  # pixels of all scenes together that the scaling is found from
 _SAMPLE_OF_A_SCENE_PX = 2**10  # at least
+_DULL = 1 / 8  # of the scaling's range: 8 bits among 11
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
@@ -54,6 +57,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     _require_alike(found, images)
     _require_roads(found, labels)
     scaling = _fit_scaling(prepared, config)
+    _tell_dull(prepared, images, scaling)
     bins = speed_bins(config.labels)
     scenes = [SceneRecord(s.name, images[s.name], labels[s.name], s.gsd_m) for s in found]
     write_json(workspace.scaling, asdict(scaling))
@@ -210,6 +214,26 @@ def _fit_scaling(scenes: list[PreparedScene], config: Config) -> Scaling:
         return fit_scaling(samples, percentiles=config.imagery.percentiles)
     except ValueError as error:
         raise DataError(f"imagery.images: {error}; there is nothing to learn from") from error
+
+
+def _tell_dull(scenes: list[PreparedScene], images: Mapping[str, Path], scaling: Scaling) -> None:
+    """Warn of folders whose pixels, among others of their type, fill little of the scaling."""
+    folders: dict[tuple[str, Path], list[PreparedScene]] = {}
+    for scene in scenes:
+        kind = (scene.sample.dtype.name, images[scene.found.name].parent)
+        folders.setdefault(kind, []).append(scene)
+    times = Counter(dtype for dtype, _ in folders)
+    for (dtype, folder), found in folders.items():
+        pixels = np.concatenate([scene.sample for scene in found], axis=1)
+        if times[dtype] == 1 or not pixels.shape[1]:
+            continue
+        if (share := filled_share(pixels, scaling)) < _DULL:
+            logger.warning(
+                "%s: its images fill %.0f %% of the range of values that all images of %s share, "
+                "and will hardly be told from one colour; bring them to the range of the others "
+                "(gdal_translate -scale), or train on them apart",
+                *(folder, 100 * share, dtype),
+            )
 
 
 def _look(

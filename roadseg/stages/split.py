@@ -30,7 +30,7 @@ from roadseg.workspace import Workspace, require
 Folds = NDArray[np.int64]
 
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # by which a chip's name goes beyond its scene's
-_LISTED = 10  # folds that are told one by one
+_LISTED = 10  # folds, or groups, that are told one by one
 _TOLD = {
     "blocks": "on {} blocks of ground",
     "random": "dealt one by one",
@@ -59,6 +59,8 @@ class SplitSummary:
         method: how they were dealt.
         chips_by_fold: how many chips each fold has.
         road_by_fold: share of road among the valid pixels of each fold.
+        groups_by_fold: what split.group found in the names of the scenes of each fold; empty
+            with other methods, and if there are many.
     """
 
     chips: int
@@ -66,6 +68,7 @@ class SplitSummary:
     method: str
     chips_by_fold: list[int]
     road_by_fold: list[float]
+    groups_by_fold: list[list[str]] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Say it in a sentence."""
@@ -78,8 +81,12 @@ class SplitSummary:
             )
         return (
             f"{self.chips} chips {how}; chips in folds: {', '.join(map(str, sizes))}; "
-            f"road in folds: {', '.join(f'{share:.1%}' for share in shares)}"
+            f"road in folds: {', '.join(f'{share:.1%}' for share in shares)}{self._told_groups()}"
         )
+
+    def _told_groups(self) -> str:
+        folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
+        return f"; folds: {', '.join(folds)}" if self.groups_by_fold else ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         method=options.method,
         chips_by_fold=np.bincount(folds, minlength=options.folds).tolist(),
         road_by_fold=road_by_fold(chips, folds).tolist(),
+        groups_by_fold=_groups_by_fold(options, chips, folds),
     )
     record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
     return summary
@@ -194,6 +202,18 @@ def _groups(options: SplitConfig, chips: Sequence[ChipRecord]) -> Sequence[Hasha
         [chip.scene if chip.zone == NO_ZONE else chip.zone for chip in chips],
         block_m=options.block_m,
     )
+
+
+def _groups_by_fold(
+    options: SplitConfig, chips: Sequence[ChipRecord], folds: Folds
+) -> list[list[str]]:
+    """Return the names of the groups in each fold, if there are few."""
+    if options.method != "groups":
+        return []
+    pairs = set(zip(folds.tolist(), map(str, _groups(options, chips)), strict=True))
+    if len(pairs) > _LISTED:
+        return []
+    return [sorted(name for at, name in pairs if at == fold) for fold in range(options.folds)]
 
 
 def _folds_of_file(

@@ -56,10 +56,17 @@ class TrainSummary:
         )
 
 
-def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False) -> TrainSummary:
-    """Train on the chips of all folds but one, and validate on that one."""
+def run(
+    config: Config, workspace: Workspace, *, fold: int, profile: int = 0, force: bool = False
+) -> TrainSummary:
+    """Train on the chips of all folds but one, and validate on that one.
+
+    Each process writes a trace of as many steps as are to be profiled.
+    """
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
+        if profile:
+            logger.warning("--profile: this training is done; --force trains anew")
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
         return done
     if not force:
@@ -75,6 +82,7 @@ def run(config: Config, workspace: Workspace, *, fold: int, force: bool = False)
             workers=config.compute.workers,
             save_minutes=config.compute.save_minutes,
             tensorboard=config.train.tensorboard,
+            profile=profile,
             anew=force,
             started=record.begin,
         )

@@ -4,7 +4,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from roadseg.core.scaling import Scaling, fit_scaling
+from roadseg.core.scaling import Scaling, filled_share, fit_scaling
 
 
 def ramp(bands=3, dtype=np.uint16, stop=1001):
@@ -102,3 +102,9 @@ def test_a_band_of_nan_alone_is_refused():
 def test_a_scaling_written_as_json_comes_back():
     scaling = fit_scaling([ramp(), ramp(dtype=np.uint8, stop=99)])
     assert Scaling.from_json(json.loads(json.dumps(asdict(scaling)))) == scaling
+
+
+@pytest.mark.parametrize(("stop", "share"), [(1001, 0.96), (501, 0.48)])
+def test_pixels_fill_the_share_of_the_scaling_that_they_span(stop, share):
+    scaling = fit_scaling([ramp()], percentiles=(0, 100))
+    assert filled_share(ramp(stop=stop), scaling) == pytest.approx(share, abs=0.01)

@@ -25,6 +25,7 @@ from roadseg.learn.losses import LossWeights, loss_of, loss_sums
 STEPS, BATCH, PX = 10, 2, 32
 WEIGHTS = LossWeights()
 HIERARCHY, WARMUP_STEPS, LOCAL_STEPS = {2: 2, 4: 4}, 2, 7
+NEAR = {1: 2, 4: 4}
 torch.set_num_threads(1)
 
 
@@ -185,7 +186,7 @@ def small_network():
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)
 
 
-def local_steps(together, device):
+def local_steps(together, device, hierarchy=HIERARCHY):
     """Train four processes on data of their own; give what they hold around each averaging."""
     model = small_network()
     frozen = model[0].weight.clone()
@@ -194,7 +195,7 @@ def local_steps(together, device):
         [weight for weight in model.parameters() if weight.requires_grad], lr=0.01, fused=True
     )
     averager = HierarchicalAverager(
-        together, network, hierarchy=HIERARCHY, warmup_steps=WARMUP_STEPS, optimizer=optimizer
+        together, network, hierarchy=hierarchy, warmup_steps=WARMUP_STEPS, optimizer=optimizer
     )
     rng = torch.Generator().manual_seed(together.rank)
     steps = []
@@ -202,6 +203,7 @@ def local_steps(together, device):
         images = torch.rand((2, 3, 8, 8), generator=rng).to(memory_format=torch.channels_last)
         with together.accumulating(network, last=averager.synchronous(step)):
             ((network(images) - together.rank) ** 2).mean().backward()
+        averager.average_gradients(step)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         before = holdings(model, optimizer, together)
@@ -242,14 +244,31 @@ def compared(before, after):
     return {
         **{name: spread(replicas) for name, replicas in after.items()},
         "pairs": max(spread(weights[:2]), spread(weights[2:])),
+        "pairs_of_moments": max(spread(after["moments"][:2]), spread(after["moments"][2:])),
         "from_mean": float((weights[0] - mean).abs().max()),
         "from_pair_mean": float((weights[0] - pair_mean).abs().max()),
     }
 
 
+def shared_sums(together):
+    """Give the total and the gradient of a number in a shared step and in one of a pair."""
+    model = nn.Linear(1, 1)
+    averager = HierarchicalAverager(together, model, hierarchy=NEAR, warmup_steps=1)
+    found = []
+    for step in (1, 2):
+        value = torch.tensor([1.0 + together.rank], requires_grad=True)
+        total = averager.shared(value, step)
+        (total**2).sum().backward()
+        found.append([total.item(), value.grad.item()])
+    return found
+
+
 def quartet(device):
     with parallel(device) as together:
-        return local_steps(together, device)
+        return local_steps(together, device) | {
+            "near": local_steps(together, device, NEAR),
+            "sums": gathered(shared_sums(together), together),
+        }
 
 
 def failing(device):

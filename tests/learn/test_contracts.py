@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -157,7 +157,7 @@ def pick_with(patches, *choices, **options):
 
 
 def tell(value):
-    return lambda **_: value
+    return lambda *_, **__: value
 
 
 CPU_BUILD = [(torch.version, "cuda", None), (torch.version, "hip", None)]
@@ -174,6 +174,8 @@ ROCM = [
     (torch.cuda, "is_available", tell(True)),
     (torch.cuda, "is_bf16_supported", tell(True)),
     (torch.cuda, "get_device_name", tell("Some Instinct")),
+    (torch.cuda, "current_device", tell(0)),
+    (torch.cuda, "get_device_properties", tell(SimpleNamespace(gcnArchName="gfx942:xnack-"))),
 ]
 MPS = [
     *CPU_BUILD,

@@ -79,6 +79,20 @@ def test_all_can_average_at_any_step(quartet):
     assert (end["weights"], end["statistics"], end["moments"]) == (0, 0, 0)
 
 
+def test_a_group_under_1_shares_every_step_and_meets_the_others_at_theirs(quartet):
+    near = quartet["near"]["steps"].values()
+    assert {(step["pairs"], step["pairs_of_moments"]) for step in near} == {(0, 0)}
+    agree = [number for number, step in enumerate(near, start=1) if step["weights"] == 0]
+    assert agree == [1, 2, 6]
+    assert [number for number, step in enumerate(near, start=1) if step["agree"]] == agree
+
+
+def test_sums_of_a_loss_are_of_those_who_share_the_step(quartet):
+    """Its gradient is 2 x total x processes, of which averaging gradients leaves 2 x total."""
+    of_all = [10, 2 * 10 * 4]
+    assert quartet["sums"] == [[of_all, [total, 2 * total * 2]] for total in (3, 3, 7, 7)]
+
+
 def test_weights_stay_channels_last(quartet):
     assert quartet["channels_last"] == [True, True]
 

@@ -413,3 +413,14 @@ def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
 def test_packed_weights_are_not_averaged(run, tmp_path, cpu):
     with pytest.raises(ConfigError, match="ipex keeps packed weights"):
         run(tmp_path, ema=0.9, device=replace(cpu, backend="ipex"))
+
+
+def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):
+    run(tmp_path / "plain", windows_per_chip=4)
+    run(tmp_path / "profiled", windows_per_chip=4, profile=2)
+    plain, other = (weights(tmp_path / name) for name in ("plain", "profiled"))
+    assert plain.keys() == other.keys()
+    assert all(torch.equal(plain[name], other[name]) for name in plain)
+    facts = [read_facts(tmp_path / name, "best") for name in ("plain", "profiled")]
+    assert facts[0] == facts[1]
+    assert (tmp_path / "profiled" / "profile" / "rank-0.json.gz").is_file()
