@@ -11,10 +11,10 @@ from roadseg.core.clipping import clip_graph
 from roadseg.core.comparison import Measures, Parameters, Side, compare, pool
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.pixel_metrics import Counts
-from roadseg.core.scaling import Scaling
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.io.files import whole
+from roadseg.io.folds import read_folds
 from roadseg.io.graphs import read_graph
 from roadseg.io.masks import read_mask
 from roadseg.io.model_cards import add_evaluation
@@ -22,7 +22,8 @@ from roadseg.io.pictures import draw_comparison
 from roadseg.io.probabilities import Probability, read_probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import read_preview
-from roadseg.io.records import StageRecord, read_json, read_key, read_summary
+from roadseg.io.records import StageRecord, read_key, read_summary
+from roadseg.io.scaling import read_scaling
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scenes import scene_facts
 from roadseg.scoring import count_roads, mean_apls, reference_graph
@@ -103,7 +104,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     if not force and (done := record.summary()):
         _tell_card(workspace, done)
         return EvaluateSummary(**done)
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    listed = read_chips(workspace.chips)
+    folds = read_folds(workspace.folds, listed.chips)
     record.begin()
     chips_of: dict[str, list[ChipRecord]] = {}
     for chip in listed.chips:
@@ -197,7 +199,7 @@ def _parameters(config: Config) -> Parameters:
 def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scene) -> None:
     facts = scene_facts(scene.image, config.imagery)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
-    image = Scaling.from_json(read_json(workspace.scaling)).apply(pixels)
+    image = read_scaling(workspace.scaling).apply(pixels)
     inside = clip_graph(found.reference, found.probability.grid.footprint_m)
     path = workspace.picture(scene.name)
     draw_comparison(path, image, found.probability, inside, found.predicted)

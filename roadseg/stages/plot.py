@@ -28,13 +28,15 @@ from roadseg.core.wording import count
 from roadseg.errors import ConfigError, DataError
 from roadseg.io.chips import ChipList, SceneRecord, read_chips
 from roadseg.io.figures import SUFFIXES, Paper
+from roadseg.io.folds import read_folds
 from roadseg.io.graphs import read_graph
 from roadseg.io.maps import Errors, Ground, draw_errors, draw_graph, draw_scene
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, read_facts, read_preview
-from roadseg.io.records import read_json, read_summary
+from roadseg.io.records import read_summary
 from roadseg.io.road_files import find_sources
 from roadseg.io.road_graphs import DrawnRoads, Pixels, common_crs, place_roads, read_drawn
+from roadseg.io.scaling import read_scaling
 from roadseg.io.speed_charts import draw_speeds
 from roadseg.scenes import scene_facts
 from roadseg.scoring import reference_graph, traced_graph
@@ -151,7 +153,7 @@ def run_files(
 
 def _held_out(config: Config, workspace: Workspace, listed: ChipList) -> list[str]:
     """Return the predicted scenes with chips of the fold held out."""
-    folds = read_json(workspace.folds)
+    folds = read_folds(workspace.folds, listed.chips)
     predicted = read_summary(require(workspace.record("predict"), made_by="predict"))
     with_chips = {chip.scene for chip in listed.chips if folds[chip.name] == predicted["fold"]}
     names = [name for name in predicted["scenes"] if name in with_chips]
@@ -187,7 +189,7 @@ def _read(
 ) -> _Scene:
     facts = scene_facts(scene.image, config.imagery)
     labels = reference_graph(config, scene.labels, workspace.mask(scene.name), facts.grid)
-    scaling = Scaling.from_json(read_json(workspace.scaling))
+    scaling = read_scaling(workspace.scaling)
     ground = Ground(
         name=scene.name,
         grid=facts.grid,
@@ -286,7 +288,7 @@ def _area_held_out(
     workspace: Workspace, listed: ChipList, scene: str, grid: Grid
 ) -> shapely.Geometry | None:
     """Return what of a scene was held out, in columns and rows; None if all or nothing."""
-    folds = read_json(workspace.folds)
+    folds = read_folds(workspace.folds, listed.chips)
     fold = read_summary(require(workspace.record("predict"), made_by="predict"))["fold"]
     chips = [chip for chip in listed.chips if chip.scene == scene and folds[chip.name] == fold]
     windows = np.array([chip.window for chip in chips], dtype=np.float64).reshape(-1, 4)

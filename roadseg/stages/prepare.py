@@ -14,7 +14,9 @@ from roadseg.core.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
 from roadseg.io.chips import SceneRecord, write_chips
 from roadseg.io.progress import counted
-from roadseg.io.records import StageRecord, file_facts, write_json
+from roadseg.io.records import StageRecord, file_facts
+from roadseg.io.scaling import write_scaling
+from roadseg.io.scene_records import SceneFound
 from roadseg.io.sheets import write_sheets
 from roadseg.io.sources import find_images, find_labels
 from roadseg.labels import speed_bins
@@ -27,7 +29,7 @@ from roadseg.quality import (
     shift_text,
     summarise,
 )
-from roadseg.scenes import PreparedScene, SceneFound, SceneTask, prepare_scene, scene_facts
+from roadseg.scenes import PreparedScene, SceneTask, prepare_scene, scene_facts
 from roadseg.settings import ComputeConfig, Config
 from roadseg.workspace import Workspace
 
@@ -52,7 +54,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     scaling = _fit_scaling(prepared, config)
     bins = speed_bins(config.labels)
     scenes = [SceneRecord(s.name, images[s.name], labels[s.name], s.gsd_m) for s in found]
-    write_json(workspace.scaling, asdict(scaling))
+    write_scaling(workspace.scaling, scaling)
     write_chips(workspace.chips, scenes, [chip for scene in found for chip in scene.chips], bins)
     quality = _look(config, workspace, scenes, found, scaling)
     summary = summarise(found, labels, bins=bins, failed=failed, **quality)

@@ -11,8 +11,10 @@ from roadseg.cards import write_model_card
 from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError
 from roadseg.io.chips import ChipRecord, read_chips
+from roadseg.io.folds import read_folds
 from roadseg.io.rasters import RasterFacts
-from roadseg.io.records import StageRecord, read_json, read_key
+from roadseg.io.records import StageRecord, read_key
+from roadseg.io.scaling import read_scaling
 from roadseg.learn.checkpoints import checkpoint_path
 from roadseg.learn.chips import Chip
 from roadseg.learn.distributed import parallel
@@ -146,9 +148,10 @@ def _sides(
 
 def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
     """Return what decides about the weights: the chips of both sides, and how to learn."""
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    listed = read_chips(workspace.chips)
+    folds = read_folds(workspace.folds, listed.chips)
     sides = _sides(listed.chips, folds, fold)
-    scaling = Scaling.from_json(read_json(workspace.scaling))
+    scaling = read_scaling(workspace.scaling)
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     training, validation = (

@@ -23,10 +23,11 @@ from roadseg.core.tuning import PARAMETERS, Settings, Trial, best_of, gain, sear
 from roadseg.core.windows import Window, cut_blocks
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.io.folds import read_folds
 from roadseg.io.probabilities import Probability, open_probability
 from roadseg.io.progress import Progress, counted
 from roadseg.io.rasters import read_grid
-from roadseg.io.records import StageRecord, read_json, read_key, read_summary, write_json
+from roadseg.io.records import StageRecord, read_key, read_summary, write_json
 from roadseg.io.tuning_plots import write_tuning_plot
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scoring import extraction_of, reference_graph, score_routes
@@ -210,7 +211,8 @@ def _held_out_chips(
     workspace: Workspace, predicted: dict[str, Any]
 ) -> list[tuple[SceneRecord, list[ChipRecord]]]:
     """List the predicted scenes with chips held out, and these chips."""
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    listed = read_chips(workspace.chips)
+    folds = read_folds(workspace.folds, listed.chips)
     chips: dict[str, list[ChipRecord]] = {}
     for chip in listed.chips:
         if folds[chip.name] == predicted["fold"] and chip.scene in predicted["scenes"]:
