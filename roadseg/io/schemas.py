@@ -20,7 +20,7 @@ from roadseg.io.records import read_json
 T = TypeVar("T")
 
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
-TOLERANT = STRICT | ConfigDict(extra="allow")
+TOLERANT = STRICT | ConfigDict(extra="ignore")
 
 _MOST = 2**53  # of anything that is counted
 _TOLD = 3  # faults of a file

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.errors import ConfigError
+from roadseg.io.checkpoint_facts import Facts
 from roadseg.io.files import whole
-from roadseg.learn.checkpoints import Facts, checkpoint_path, read_facts
+from roadseg.learn.checkpoints import checkpoint_path, read_facts
 from roadseg.learn.recipe import BestBy, Recipe
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
