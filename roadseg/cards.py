@@ -1,6 +1,6 @@
 """The model card of a checkpoint, gathered from a run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ from roadseg.core.footprints import Corners, corners_degrees
 from roadseg.core.model_cards import IMAGES, LABELS, TRAINING, VALIDATION
 from roadseg.core.stac_mlm import mlm_item
 from roadseg.io.chips import NO_ZONE, ChipRecord, SceneRecord, read_chips
+from roadseg.io.folds import read_folds
 from roadseg.io.model_cards import read_weights, write_card
-from roadseg.io.records import read_json
+from roadseg.io.scene_records import SceneFound, read_found
 from roadseg.learn.checkpoints import checkpoint_path, read_facts
 from roadseg.settings import Config
 from roadseg.workspace import Workspace
@@ -37,7 +38,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
     if not path.is_file():
         return
     facts, listed = read_facts(folder, "best"), read_chips(workspace.chips)
-    folds = read_json(workspace.folds)
+    folds = read_folds(workspace.folds, listed.chips)
     training = [chip for chip in listed.chips if folds[chip.name] != fold]
     records = _scene_records(workspace, listed.scenes)
     told = {
@@ -63,7 +64,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
         LABELS: {
             "files": _files(scene.labels for scene in listed.scenes),
             "licence": config.labels.licence,
-            "schemes": sorted({record["scheme"] for record in records.values()}),
+            "schemes": sorted({record.scheme for record in records.values()}),
         },
     }
     settings = {name: facts[name] for name in type(config.train).model_fields if name in facts}
@@ -73,10 +74,10 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
     write_card(folder, item)
 
 
-def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, Any]:
+def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, SceneFound]:
     """Return what prepare found in each scene, as far as it is on record."""
-    paths = {scene.name: workspace.scene_record(scene.name) for scene in scenes}
-    return {name: read_json(path)["found"] for name, path in paths.items() if path.exists()}
+    found = {scene.name: read_found(workspace.scene_record(scene.name)) for scene in scenes}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def _files(paths: Iterable[Path]) -> dict[str, Any]:
@@ -101,17 +102,17 @@ def _area_km2(chips: Sequence[ChipRecord]) -> float:
     return round(sum(areas) / 1e6, 4)
 
 
-def _road_km(chips: Sequence[ChipRecord], records: dict[str, Any]) -> float | None:
+def _road_km(chips: Sequence[ChipRecord], records: Mapping[str, SceneFound]) -> float | None:
     """Return the labelled road on chips, a part of that of its scene by their pixels of road.
 
     None if it is not known of some scene, as raster labels have no lines.
     """
     total = 0.0
     for chip in chips:
-        record = records.get(chip.scene, {"road_km": {}})
-        if not record["road_km"]:
+        record = records.get(chip.scene)
+        if record is None or not record.road_km:
             return None
-        pixels = sum(n for value, n in record["pixels"].items() if value not in {"0", "255"})
+        pixels = sum(n for value, n in record.pixels.items() if value not in {"0", "255"})
         share = chip.road_share * chip.window.height * chip.window.width / max(pixels, 1)
-        total += share * sum(record["road_km"].values())
+        total += share * sum(record.road_km.values())
     return round(total, 3)

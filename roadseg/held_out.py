@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from roadseg.io.chips import ChipList, ChipRecord
-from roadseg.io.records import read_json
+from roadseg.io.folds import read_folds
 from roadseg.io.stage_records import read_summary
 from roadseg.workspace import Workspace, require
 
@@ -35,7 +35,7 @@ def held_out_chips(
     workspace: Workspace, listed: ChipList, predicted: Predicted
 ) -> dict[str, list[ChipRecord]]:
     """Return the chips that were held out by the scene that was predicted, in the order of both."""
-    folds, scenes = read_json(workspace.folds), set(predicted.scenes)
+    folds, scenes = read_folds(workspace.folds, listed.chips), set(predicted.scenes)
     chips: dict[str, list[ChipRecord]] = {}
     for chip in listed.chips:
         if folds[chip.name] == predicted.fold and chip.scene in scenes:

@@ -14,10 +14,11 @@ from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Rows, Window, mirrored
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
+from roadseg.io.checkpoint_facts import Facts
 from roadseg.io.probabilities import probability_strips, write_probability
 from roadseg.io.rasters import OpenScene, RasterFacts
 from roadseg.io.strips import Strips
-from roadseg.learn.checkpoints import Facts, checkpoint_path, load_checkpoint, read_facts
+from roadseg.learn.checkpoints import checkpoint_path, load_checkpoint, read_facts
 from roadseg.learn.engines import Engine, averaged, open_engine, turned
 from roadseg.learn.inference import predict_parts, share_cores
 from roadseg.learn.memory import keep_freed_memory

@@ -19,14 +19,14 @@ from roadseg.core.windows import fitting_batch
 from roadseg.core.wording import count
 from roadseg.errors import DataError, RoadsegError
 from roadseg.fitness import scene_to_predict
+from roadseg.io.checkpoint_facts import Facts
 from roadseg.io.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.io.masks import read_key
 from roadseg.io.progress import Progress, counted
 from roadseg.io.records import key_of
 from roadseg.io.road_masks import write_road_mask
 from roadseg.io.strips import require_room
-from roadseg.learn.artefacts import PACKAGES, read_engine_facts
-from roadseg.learn.checkpoints import Facts
+from roadseg.learn.artefacts import PACKAGES, read_engine_facts, unusable
 from roadseg.learn.inference import count_windows, seconds_per_window
 from roadseg.networks import chosen_device
 from roadseg.plans import Files, files
@@ -204,14 +204,14 @@ class PredictionJob:
     def _batch_size(self, windows: Sequence[int]) -> int:
         """Return how many windows are predicted at once: fewer than wanted where scenes are small.
 
-        Engines that were made beforehand take as many as they were made for.
+        Engines that were made beforehand, and can be used, take as many as they were made for.
         """
         options = self._config.predict
         made = {
             facts.batch_size
             for folder in self.folders
             for name in ((options.engine,) if options.engine != "auto" else PACKAGES)
-            if (facts := read_engine_facts(folder, name))
+            if (facts := read_engine_facts(folder, name)) and not unusable(facts, folder)
         }
         if not made:
             return fitting_batch(windows, most=options.batch_size)

@@ -19,8 +19,9 @@ from roadseg.core.wording import count, counted
 from roadseg.io.chips import ChipRecord
 from roadseg.io.masks import read_mask
 from roadseg.io.rasters import read_window
+from roadseg.io.scene_records import SceneFound
 from roadseg.io.sheets import Example
-from roadseg.scenes import SceneFound, scene_facts
+from roadseg.scenes import scene_facts
 from roadseg.settings import ImageryConfig
 
 EXAMPLES = 12  # scenes shown on the sheets, and measured for a shift

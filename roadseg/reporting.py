@@ -22,7 +22,6 @@ from roadseg.io.graphs import read_graph
 from roadseg.io.probabilities import ProbabilityFile, open_probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts
-from roadseg.io.records import read_json
 from roadseg.io.report_map import Area, describe_area, map_areas, relative
 from roadseg.io.report_pictures import (
     Flat,
@@ -33,6 +32,7 @@ from roadseg.io.report_pictures import (
     read_road,
 )
 from roadseg.io.report_roads import encode_graph, encode_lines, missed_and_false
+from roadseg.io.scaling import read_scaling
 from roadseg.io.sources import find_images
 from roadseg.io.stage_records import read_summary
 from roadseg.labels import crs_setting
@@ -112,9 +112,7 @@ def find_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
         raise DataError(f"none of {len(names)} scenes can be shown, the first: {left_out[0]}")
     areas = map_areas([scene.grid for scene in scenes])
     network, joined = _network(workspace, scenes, areas)
-    scaling = (
-        Scaling.from_json(read_json(workspace.scaling)) if workspace.scaling.exists() else None
-    )
+    scaling = read_scaling(workspace.scaling) if workspace.scaling.exists() else None
     return Shown(
         scenes=scenes,
         areas=areas,

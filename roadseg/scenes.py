@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,15 @@ from roadseg.core.roads import Roads, extent_degrees, looks_swapped, roads_on
 from roadseg.core.schemes import Scheme
 from roadseg.core.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.errors import DataError
-from roadseg.io.chips import ChipRecord, chip_from_json
+from roadseg.io.chips import ChipRecord
 from roadseg.io.fingerprints import stamp
 from roadseg.io.mask_labels import is_mask_file, read_mask_labels
 from roadseg.io.masks import read_key, write_mask
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, is_all_valid, read_facts, read_sample, read_valid
-from roadseg.io.records import key_of, read_json, write_json
+from roadseg.io.records import key_of
 from roadseg.io.roads import LabelFile, read_roads
+from roadseg.io.scene_records import SceneFound, read_found, write_found
 from roadseg.labels import crs_setting, label_scheme, speed_bins
 from roadseg.settings import ImageryConfig, LabelsConfig
 
@@ -62,47 +63,6 @@ class SceneTask:
 
 
 @dataclass(frozen=True)
-class SceneFound:
-    """What was found in a scene and made of it; kept as JSON beside the mask.
-
-    Attributes:
-        name: of the scene.
-        bands: numbers of the bands used.
-        dtype: type of the pixels.
-        gsd_m: ground size of a pixel along a row and along a column, metres.
-        chips: cut from it, without those that hold no data.
-        pixels: number of pixels for each value of the mask, as text.
-        features: labels in the label file.
-        scheme: what their attributes mean, or "mask".
-        keys: names of their attributes.
-        dropped: labels left out, by reason.
-        repaired: labels whose broken polygons were repaired.
-        roads: roads in the label file.
-        touching: indices of those that touch the scene.
-        missed: why no road touches it, if so.
-        road_km: length of the lines inside the scene by speed bin, as text.
-        speed_sources: roads that touch the scene by the key that gave their speed.
-    """
-
-    name: str
-    bands: tuple[int, ...]
-    dtype: str
-    gsd_m: tuple[float, float]
-    chips: tuple[ChipRecord, ...]
-    pixels: dict[str, int]
-    features: int = 0
-    scheme: str = "mask"
-    keys: tuple[str, ...] = ()
-    dropped: dict[str, int] = field(default_factory=dict)
-    repaired: int = 0
-    roads: int = 0
-    touching: tuple[int, ...] = ()
-    missed: str | None = None
-    road_km: dict[str, float] = field(default_factory=dict)
-    speed_sources: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class PreparedScene:
     """A finished scene, and pixels of it to find the scaling from, shape (band, pixel)."""
 
@@ -127,7 +87,7 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
     key = key_of({"settings": settings}, task.held)
     if task.force or (found := _read_found(task, key)) is None:
         found = _make(task, facts, key)
-        write_json(task.record, {"key": key, "found": asdict(found)})
+        write_found(task.record, found, key=key)
     return PreparedScene(found, sample)
 
 
@@ -207,16 +167,9 @@ def _read_found(task: SceneTask, key: str) -> SceneFound | None:
     """Return what was found before, if it was found in the same inputs with the same settings."""
     if not task.record.exists() or not task.mask.exists():
         return None
-    values = read_json(task.record)
-    names = {f.name for f in fields(SceneFound)}
-    if values.get("key") != key or values["found"].keys() != names:
-        return None
     if read_key(task.mask) != key:
         return None
-    chips = [chip_from_json(chip) for chip in values["found"]["chips"]]
-    found = values["found"] | {"chips": chips}
-    tuples: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
-    return SceneFound(**tuples)
+    return read_found(task.record, key=key)
 
 
 def _make(task: SceneTask, facts: RasterFacts, key: str) -> SceneFound:

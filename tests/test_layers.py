@@ -28,6 +28,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ONLY_IN = {
     "torch": {"learn"},
     "segmentation_models_pytorch": {"learn"},
+    "timm": {"learn"},
     "albumentations": {"learn"},
     "torchao": {"learn"},
     "openvino": {"learn"},

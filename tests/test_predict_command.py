@@ -98,8 +98,8 @@ def checkpoint(tmp_path_factory):
         "nodata": None,
         "fold": 0,
         "epoch": 1,
-        "score": 0.5,
-        "versions": {"roadseg": "0"},
+        "score": {"val_loss": 0.5},
+        "versions": {"roadseg": "0", "torch": "0"},
     }
     weights = build_model(**model, encoder_weights=None).state_dict()
     save_checkpoint(folder, "best", named("model.", weights), facts)

@@ -4,8 +4,8 @@ from roadseg.core.masks import IGNORE
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
 from roadseg.io.chips import ChipRecord
+from roadseg.io.scene_records import SceneFound
 from roadseg.quality import choose_examples, shift_text, summarise
-from roadseg.scenes import SceneFound
 
 BINS = SpeedBins((30.0,), "mph")
 CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))

@@ -9,6 +9,14 @@ from numpy.typing import NDArray
 
 Range = tuple[float, float]
 
+LEAST_STD = 1e-3  # of bytes; that of a fitted scaling is 1 at least
+_BYTE = 255
+_WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
+_LIMITS = {  # of the values of each type; float32 still holds the difference of any two
+    **{name: (float(np.iinfo(name).min), float(np.iinfo(name).max)) for name in _WHOLE},
+    **dict.fromkeys(("float16", "float32", "float64"), (-1e38, 1e38)),
+}
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -20,12 +28,33 @@ class Scaling:
     Attributes:
         ranges: by pixel type (numpy's name), for each band the values that become 0 and 255.
         mean: mean of the scaled values, one per band, 0..255.
-        std: standard deviation of the scaled values, one per band, above 0.
+        std: standard deviation of the scaled values, one per band, from `LEAST_STD` to 255.
+
+    Raises:
+        ValueError: if a number is out of its range, a range does not rise, or they are not of one
+            number of bands.
     """
 
     ranges: Mapping[str, tuple[Range, ...]]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        bands = len(self.mean)
+        counts = {len(self.std), *map(len, self.ranges.values())}
+        if bands < 1 or counts - {bands}:
+            parts = {"mean": self.mean, "std": self.std, **self.ranges}
+            told = ", ".join(f"{len(values)} in {name:.20}" for name, values in parts.items())
+            raise ValueError(f"expected as many bands everywhere, got {told}")
+        if not all(0 <= value <= _BYTE for value in self.mean):
+            raise ValueError(f"mean: expected numbers from 0 to 255, got {self.mean!r:.60}")
+        if not all(LEAST_STD <= value <= _BYTE for value in self.std):
+            raise ValueError(
+                f"std: expected numbers from {LEAST_STD:g} to 255, got {self.std!r:.60}"
+            )
+        for name, found in self.ranges.items():
+            _check_ranges(name, found)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
@@ -96,6 +125,24 @@ def filled_share(pixels: NDArray[Any], scaling: Scaling) -> float:
     """
     low, high = np.percentile(_scale(pixels, scaling.ranges[pixels.dtype.name]), (2, 98), axis=1)
     return float((high - low).mean() / 255)
+
+
+def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
+    """Refuse ranges that pixels of a type cannot be scaled by, in float32 as they are.
+
+    Raises:
+        ValueError: if there is no such type, or a range does not rise or lies outside of it.
+    """
+    if name not in _LIMITS:
+        raise ValueError(f"ranges: expected types of pixels such as uint16, got {name!r:.60}")
+    least, most = _LIMITS[name]
+    for low, high in ranges:
+        inside = least <= low <= most and least <= high <= most + 1  # of one value alone
+        if not (inside and np.float32(high) - np.float32(low) > 0):
+            raise ValueError(
+                f"ranges.{name}: expected two numbers that rise, from {least:g} to {most:g}, got "
+                f"{low!r:.30} and {high!r:.30}"
+            )
 
 
 def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:

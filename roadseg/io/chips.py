@@ -1,18 +1,43 @@
 """chips.json: the scenes of a run and the chips cut from them."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
 from roadseg.errors import DataError
 from roadseg.io.files import moved_with
-from roadseg.io.records import read_json, write_json
+from roadseg.io.records import write_json
+from roadseg.io.schemas import STRICT, FileName, FilePath, Metres, Share, read_strict
 
 NO_ZONE = 0  # of a scene without georeference
-XY = tuple[float, float]
+
+_ZONES = {NO_ZONE, *range(32601, 32662), *range(32701, 32762)}  # of UTM, and UPS last
+_MOST_PX = 2**31  # of a side
+_FARTHEST_M = 1e9
+
+
+def _is_somewhere(window: Window) -> Window:
+    row, col, height, width = window
+    if min(row, col) < 0 or min(height, width) < 1 or max(window) > _MOST_PX:
+        raise ValueError(f"expected row, col, height and width in pixels, got {tuple(window)}")
+    return window
+
+
+def _is_zone(zone: int) -> int:
+    if zone not in _ZONES:
+        raise ValueError(f"expected an EPSG number of UTM or UPS, or {NO_ZONE}, got {zone}")
+    return zone
+
+
+Coordinate = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
+XY = tuple[Coordinate, Coordinate]
 
 
 @dataclass(frozen=True)
@@ -26,10 +51,12 @@ class SceneRecord:
         gsd_m: ground size of a pixel along a row and along a column, metres.
     """
 
-    name: str
-    image: Path
-    labels: Path
-    gsd_m: tuple[float, float]
+    __pydantic_config__ = STRICT
+
+    name: FileName
+    image: FilePath
+    labels: FilePath
+    gsd_m: tuple[Metres, Metres]
 
 
 @dataclass(frozen=True)
@@ -47,22 +74,34 @@ class ChipRecord:
         valid_share: share of its pixels that hold data.
     """
 
+    __pydantic_config__ = STRICT
+
     name: str
     scene: str
-    window: Window
+    window: Annotated[Window, AfterValidator(_is_somewhere)]
     corners_m: tuple[XY, XY, XY, XY]
-    zone: int
-    road_share: float
-    valid_share: float
+    zone: Annotated[int, AfterValidator(_is_zone)]
+    road_share: Share
+    valid_share: Share
 
 
 @dataclass(frozen=True)
 class ChipList:
-    """All scenes and chips of a run, and the speed bins of their masks."""
+    """All scenes and chips of a run, and the speed bins of their masks.
+
+    Attributes:
+        scenes: source images.
+        chips: cut from them.
+        bins: speed bins of their masks.
+        folder: where the list lay when it was written; empty once it is read.
+    """
+
+    __pydantic_config__ = STRICT
 
     scenes: tuple[SceneRecord, ...]
     chips: tuple[ChipRecord, ...]
     bins: SpeedBins
+    folder: str = ""
 
     def scene(self, name: str) -> SceneRecord:
         """Return the scene of that name."""
@@ -87,39 +126,20 @@ def read_chips(path: Path) -> ChipList:
     """Read the list of scenes and chips; images that moved with it are named where they lie now.
 
     Raises:
-        DataError: if the file is not what `write_chips` writes.
+        DataError: if the file is not what `write_chips` writes, or its names do not agree.
     """
-    found = read_json(path)
-    try:
-        return ChipList(
-            scenes=tuple(
-                _scene(values, path, found.get("folder", "")) for values in found["scenes"]
-            ),
-            chips=tuple(chip_from_json(values) for values in found["chips"]),
-            bins=SpeedBins(tuple(found["bins"]["edges"]), found["bins"]["unit"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(
-            f"{path}: not a list of chips ({error!r}); run `roadseg prepare` again"
-        ) from error
+    advice = "run `roadseg prepare --force`"
+    found = read_strict(path, ChipList, advice=advice)
+    scenes, chips = (Counter(each.name for each in some) for some in (found.scenes, found.chips))
+    doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
+    astray = {chip.scene for chip in found.chips} - set(scenes)
+    if doubled or astray:
+        told = f"{doubled[0]!r:.60} twice" if doubled else f"no scene {min(astray)!r:.60}"
+        raise DataError(f"{path}: found {told}, expected each name once; {advice}")
+    moved = partial(moved_with, path.absolute().parent, found.folder)
+    return replace(found, folder="", scenes=tuple(_moved(s, moved) for s in found.scenes))
 
 
-def chip_from_json(values: dict[str, Any]) -> ChipRecord:
-    """Make a record of what `dataclasses.asdict` and a JSON file made of it.
-
-    Raises:
-        KeyError, TypeError, ValueError: if a value is missing or is not what it should be.
-    """
-    corners = tuple((float(x), float(y)) for x, y in values["corners_m"])
-    return ChipRecord(**{**values, "window": Window(*values["window"]), "corners_m": corners})
-
-
-def _scene(values: dict[str, Any], path: Path, former: str) -> SceneRecord:
-    if "/" in values["name"] or "\0" in values["name"]:
-        raise ValueError(f"{values['name']!r:.100} is no name of a scene, as it leads elsewhere")
-    return SceneRecord(
-        name=values["name"],
-        image=Path(moved_with(path.absolute().parent, former, values["image"])),
-        labels=Path(moved_with(path.absolute().parent, former, values["labels"])),
-        gsd_m=tuple(values["gsd_m"]),
-    )
+def _moved(scene: SceneRecord, moved: Callable[[str], str]) -> SceneRecord:
+    image, labels = (Path(moved(str(path))) for path in (scene.image, scene.labels))
+    return replace(scene, image=image, labels=labels)

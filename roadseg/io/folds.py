@@ -1,9 +1,9 @@
-"""Folds: the user's file of them (read), and the layer of footprints (written)."""
+"""Folds: folds.json, the user's file of them (read), and the layer of footprints (written)."""
 
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,37 @@ from roadseg.core.grid import DEGREES
 from roadseg.errors import DataError
 from roadseg.io.chips import NO_ZONE, ChipRecord
 from roadseg.io.files import whole, write_error
+from roadseg.io.records import write_json
+from roadseg.io.schemas import Count, read_strict
 from roadseg.io.sources import IMAGE_SUFFIXES
 
 _COLUMNS = {"name", "fold"}
 _Entry = tuple[str, Any, Any]  # where in the file, name, fold
+
+
+def write_folds(path: Path, folds: Mapping[str, int]) -> None:
+    """Write the fold of every chip by its name."""
+    write_json(path, dict(folds))
+
+
+def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
+    """Read the fold of every chip by its name.
+
+    Args:
+        path: of what `write_folds` wrote.
+        chips: all of the run.
+
+    Raises:
+        DataError: if it is something else, or of other chips.
+    """
+    advice = "run `roadseg split --force`"
+    folds: dict[str, int] = read_strict(path, dict[str, Count], advice=advice)
+    named = {chip.name for chip in chips}
+    if named != folds.keys():
+        odd = min(named ^ folds.keys())
+        told = f"no fold of {odd!r:.60}" if odd in named else f"a fold of {odd!r:.60}, no chip"
+        raise DataError(f"{path}: found {told}, expected one for each chip; {advice}")
+    return folds
 
 
 def read_fold_file(path: Path) -> dict[str, int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.errors import DataError
+from roadseg.io.checkpoint_facts import read_facts
 from roadseg.io.records import read_json
 from roadseg.io.stage_records import Record, read_record
 
@@ -46,14 +47,14 @@ def read_training(folder: Path) -> dict[str, Any] | None:
     """Return the curves of a checkpoint folder and its facts; None if no epoch is finished.
 
     Raises:
-        DataError: if a file is not what training writes.
+        CheckpointError: if the checkpoint is not what training writes.
     """
-    curves, facts = folder / "metrics.csv", folder / "best.json"
-    if not (curves.is_file() and facts.is_file()):
+    curves, weights = folder / "metrics.csv", folder / "best.safetensors"
+    if not (curves.is_file() and weights.is_file()):
         return None
     with curves.open(encoding="utf-8", newline="") as file:
         rows = [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-    known = _read(facts)
+    known = read_facts(weights)
     return {
         "name": folder.name,
         "epochs": rows,

@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from roadseg.core.wording import count
 from roadseg.errors import DataError, MissingInputError, OutputError
 from roadseg.io.files import moved_with
 from roadseg.io.fingerprints import fingerprints
 from roadseg.io.machine import peak_memory_mb
-from roadseg.io.records import key_of, read_json, versions, write_json
+from roadseg.io.records import key_of, versions, write_json
+from roadseg.io.schemas import TOLERANT, check, read_strict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -49,7 +50,7 @@ class Record(BaseModel):
         summary: of a stage that is done.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+    model_config = TOLERANT
 
     stage: str
     state: Literal["started", "done"]
@@ -204,11 +205,7 @@ def read_record(path: Path) -> Record | None:
     """
     if not path.exists():
         return None
-    values = read_json(path)
-    try:
-        record = Record.model_validate(values)
-    except ValidationError as error:
-        raise DataError(f"{path}: no record of a stage: {_fault(error)}; {_ADVICE}") from error
+    record = read_strict(path, Record, advice=_ADVICE)
     summary = _moved(record.summary, path.absolute().parent, record.folder)
     return record.model_copy(update={"summary": summary})
 
@@ -240,9 +237,9 @@ def read_summary(path: Path, kind: type[Summary]) -> Summary:
     """
     record = _finished(path)
     try:
-        return TypeAdapter(kind).validate_python(record.summary)
-    except ValidationError as error:
-        raise DataError(f"{path}: summary: {_fault(error)}; {_ADVICE}") from error
+        return check(record.summary, kind)
+    except ValueError as error:
+        raise DataError(f"{path}: summary.{error}; {_ADVICE}") from error
 
 
 def lost_outputs(path: Path, record: Record) -> dict[str, str]:
@@ -281,12 +278,6 @@ def _moved(value: Any, folder: Path, former: str) -> Any:  # noqa: ANN401 - any 
     if isinstance(value, list):
         return [_moved(inner, folder, former) for inner in value]
     return moved_with(folder, former, value) if isinstance(value, str) else value
-
-
-def _fault(error: ValidationError) -> str:
-    first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
-    return f"{key + ': ' if key else ''}{first['msg']}, got {first['input']!r:.60}"
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -> Iterator[str]:

@@ -3,14 +3,17 @@
 import functools
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from roadseg.errors import CheckpointError
+from pydantic import AfterValidator, Field
+
+from roadseg.errors import CheckpointError, DataError
 from roadseg.io.machine import read_machine
 from roadseg.io.records import read_json, versions, write_json
+from roadseg.io.schemas import TOLERANT, Digest, check
 from roadseg.learn import processors
 from roadseg.learn.checkpoints import checkpoint_path
 
@@ -26,7 +29,24 @@ _MAKING = {
     "int8": "roadseg quantize --engine int8",
     "onnx": "roadseg export {folder} --format onnx",
 }
+FILES: Mapping[str, tuple[str, ...]] = {  # of each engine; what it computes lies in these alone
+    "openvino": ("model.bin", "model.xml"),
+    "int8": ("activations.json",),
+    "onnx": ("model.onnx",),
+}
 _FACTS = "facts.json"
+_MOST_PX = 2**14
+_MOST_WINDOWS = 2**16
+
+
+def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
+    if type(gate.get("passed")) is not bool:
+        raise ValueError(f"expected passed, true or false, got {gate!r:.60}")
+    return gate
+
+
+_Gate = Annotated[Mapping[str, Any], AfterValidator(_has_verdict)]
+_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows a second
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,7 @@ class EngineFacts:
     Attributes:
         engine: its name.
         checkpoint: digest of the checkpoint that it was made from.
+        files: digests of its own files, by their names; none of one that an earlier version made.
         window_px: side of the windows that it takes.
         batch_size: windows that it takes at once.
         cpu: on which its speed was measured.
@@ -47,16 +68,19 @@ class EngineFacts:
         opening_s: seconds that it took to open.
     """
 
+    __pydantic_config__ = TOLERANT
+
     engine: str
-    checkpoint: str
-    window_px: int
-    batch_size: int
+    checkpoint: Digest
+    window_px: Annotated[int, Field(ge=32, le=_MOST_PX, multiple_of=32)]
+    batch_size: Annotated[int, Field(ge=1, le=_MOST_WINDOWS)]
     cpu: str
     versions: Mapping[str, str | None]
-    gate: Mapping[str, Any]
-    windows_per_s: float | None = None
-    eager_windows_per_s: float | None = None
-    opening_s: float = 0.0
+    gate: _Gate
+    files: Mapping[str, Digest] = field(default_factory=dict)
+    windows_per_s: _Rate | None = None
+    eager_windows_per_s: _Rate | None = None
+    opening_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
 
     @property
     def speedup(self) -> float | None:
@@ -103,6 +127,7 @@ def write_facts(
         cpu=_cpu(),
         versions=versions() | _package_versions(name),
         gate=gate,
+        files=_digests(folder, name),
         windows_per_s=windows_per_s,
         eager_windows_per_s=eager_windows_per_s,
         opening_s=opening_s,
@@ -125,13 +150,28 @@ def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int)
         window_px: side of the windows that it is to be used for.
         batch_size: how many of them at once.
     """
-    if facts.checkpoint != _digest(folder):
-        return "made from another checkpoint"
+    if problem := unusable(facts, folder):
+        return problem
     if (facts.batch_size, facts.window_px) != (batch_size, window_px):
         return (
             f"made for {facts.batch_size} windows of {facts.window_px} px at once, not for "
             f"{batch_size} of {window_px} px"
         )
+    return ""
+
+
+def unusable(facts: EngineFacts, folder: Path) -> str:
+    """Say why an engine is not to be used, whatever the windows; empty if it may be.
+
+    Its files are the ones that were made, to the last bit: what else they might compute, or that
+    they never end, is not found out by running them.
+    """
+    if facts.checkpoint != _digest(folder):
+        return "made from another checkpoint"
+    if not facts.files:
+        return "made by an earlier version, which kept no digests of its files"
+    if changed := sorted(facts.files.items() - _digests(folder, facts.engine).items()):
+        return f"{changed[0][0]} is not the file that was made"
     if not facts.gate["passed"]:
         return "found inaccurate when it was made"
     for package, found in _package_versions(facts.engine).items():
@@ -150,11 +190,19 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
     if not path.is_file():
         return None
     try:
-        return EngineFacts(**read_json(path))
-    except TypeError as error:
+        facts = check(read_json(path), EngineFacts)
+    except ValueError as error:
+        told = error.__cause__ if isinstance(error, DataError) else error
         raise CheckpointError(
-            f"{path}: not the facts of an engine ({error}); run `{making(folder, name)}` again"
+            f"{path}: not the facts of an engine ({told}); run `{making(folder, name)}` again"
         ) from error
+    files = sorted(facts.files)
+    if facts.engine != name or files not in ([], sorted(FILES[name])):
+        raise CheckpointError(
+            f"{path}: found the facts of engine {facts.engine!r:.60} and files {files!r:.100}, "
+            f"expected {name} and {', '.join(FILES[name])}; run `{making(folder, name)}` again"
+        )
+    return facts
 
 
 def _digest(folder: Path) -> str:
@@ -162,6 +210,16 @@ def _digest(folder: Path) -> str:
     path = checkpoint_path(folder, "best")
     facts = path.stat()
     return _digest_of(path, facts.st_mtime_ns, facts.st_size)
+
+
+def _digests(folder: Path, name: str) -> dict[str, str]:
+    """Return the digests of those files of an engine that are there."""
+    paths = [engine_folder(folder, name) / file for file in FILES[name]]
+    states = {path: path.stat() for path in paths if path.is_file()}
+    return {
+        path.name: _digest_of(path, state.st_mtime_ns, state.st_size)
+        for path, state in states.items()
+    }
 
 
 @functools.lru_cache

@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.wording import one_line
-from roadseg.errors import CheckpointError
+from roadseg.errors import CheckpointError, ConfigError
+from roadseg.io.checkpoint_facts import FORMAT, METADATA, Facts
+from roadseg.io.checkpoint_facts import read_facts as read_facts_of
 from roadseg.io.files import whole
-from roadseg.io.records import parse_json, write_json
-from roadseg.learn.models import build_model
+from roadseg.io.records import write_json
+from roadseg.learn.models import build_model, knows_encoder
 
-_FORMAT = 3
-_METADATA = "roadseg"  # key under which the facts stand in the file
 MODEL = "model."  # begins the names of the weights
 
-Facts = dict[str, Any]
+_LARGEST = 1e18  # of a weight: float32 holds its square, and sums of some of these
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def save_checkpoint(
     Raises:
         OutputError: if it cannot be written (a full disk).
     """
-    facts = {"format": _FORMAT, **facts}
+    facts = {"format": FORMAT, **facts}
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_json(folder / f"{which}.json", facts)
     with whole(checkpoint_path(folder, which)) as partial:
         try:
-            save_file(on_cpu, partial, metadata={_METADATA: json.dumps(facts)})
+            save_file(on_cpu, partial, metadata={METADATA: json.dumps(facts)})
         except SafetensorError as error:
             raise OSError(str(error)) from error  # which `whole` reports with the final name
 
@@ -98,19 +98,14 @@ def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:
-    """Load a checkpoint; its folder alone is enough.
+    """Load a checkpoint; its folder alone is enough, and nothing else is read or fetched.
 
     Raises:
-        CheckpointError: if it is missing, damaged, or not written by roadseg.
+        CheckpointError: if it is missing, damaged, not written by roadseg, or its facts and its
+            weights do not fit together.
     """
     facts = read_facts(folder, which)
-    model = build_model(
-        architecture=facts["architecture"],
-        encoder=facts["encoder"],
-        encoder_weights=None,
-        in_channels=facts["in_channels"],
-        classes=facts["classes"],
-    )
+    model = _build(checkpoint_path(folder, which), facts)
     load_weights(folder, which, model)
     return Checkpoint(model.eval(), facts)
 
@@ -119,46 +114,98 @@ def read_facts(folder: Path, which: str) -> Facts:
     """Read the facts of a checkpoint without its tensors.
 
     Raises:
-        CheckpointError: if it is missing, damaged, or not written by roadseg.
+        CheckpointError: see `roadseg.io.checkpoint_facts.read_facts`.
     """
-    path = checkpoint_path(folder, which)
-    if not path.is_file():
-        raise CheckpointError(
-            f"{path} does not exist; run `roadseg train` first, or name another folder"
-        )
-    try:
-        with safe_open(path, "pt") as file:
-            facts: Facts = dict(parse_json((file.metadata() or {}).get(_METADATA, "{}")))
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
-        raise CheckpointError(
-            f"{path}: damaged or not a safetensors file ({error}); train again or restore it"
-        ) from error
-    if facts.get("format") != _FORMAT:
-        found = f"format {facts['format']}" if "format" in facts else "no facts of roadseg"
-        raise CheckpointError(
-            f"{path}: found {found}, expected format {_FORMAT}; use a file of `roadseg train`"
-        )
-    return facts
+    return read_facts_of(checkpoint_path(folder, which))
 
 
 def load_weights(folder: Path, which: str, model: nn.Module) -> None:
     """Load the weights of a checkpoint into a network.
 
     Raises:
-        CheckpointError: if they do not fit.
+        CheckpointError: if they are not all there, there are others, or one is not what the
+            network needs.
     """
-    try:
-        model.load_state_dict(read_tensors(folder, which, MODEL))
-    except RuntimeError as error:
+    found = read_tensors(folder, which, "" if which == "best" else MODEL)
+    wanted = model.state_dict()
+    if which == "best":
+        wanted = named(MODEL, wanted)
+    if problem := misfit(found, wanted):
         path = checkpoint_path(folder, which)
-        first = one_line(error)[:200]
         raise CheckpointError(
-            f"{path}: its weights do not fit its facts ({first}); train again or restore it"
-        ) from error
+            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
+        )
+    model.load_state_dict({name.removeprefix(MODEL): value for name, value in found.items()})
+
+
+def misfit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+    """Say why tensors cannot take the place of others, the first reason; empty if they can.
+
+    Args:
+        found: by name, of a file.
+        wanted: by name, as a network has them.
+    """
+    if odd := sorted(found.keys() ^ wanted.keys()):
+        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+        told = "found" if odd[0] in found else "found no"
+        return one_line(f"{told} {odd[0]:.100}{more}")
+    for name, value in wanted.items():
+        if problem := _fault(found[name], value):
+            return f"{name}: {problem}"
+    return ""
+
+
+def is_sound(tensor: Tensor) -> bool:
+    """Say whether all values are numbers, none beyond what float32 can still square."""
+    if not tensor.numel():
+        return True
+    least, most = (float(value) for value in tensor.detach().aminmax())
+    return least >= -_LARGEST and most <= _LARGEST
 
 
 def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor]:
-    """Read the tensors whose names begin with a prefix, without it."""
-    with safe_open(checkpoint_path(folder, which), "pt") as file:
-        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
-        return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+    """Read the tensors whose names begin with a prefix, without it.
+
+    Raises:
+        CheckpointError: if they cannot be read.
+    """
+    path = checkpoint_path(folder, which)
+    try:
+        with safe_open(path, "pt") as file:
+            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+    except (SafetensorError, OSError, ValueError, LookupError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: its tensors cannot be read ({one_line(error):.200}); train again or "
+            "restore it"
+        ) from error
+
+
+def _build(path: Path, facts: Facts) -> nn.Module:
+    """Build the network that facts speak of, new."""
+    if not knows_encoder(facts["encoder"]):
+        raise CheckpointError(
+            f"{path}: encoder: expected one that is installed here, got {facts['encoder']!r}; take "
+            "the file as `roadseg train` wrote it, or install the version of timm that has it"
+        )
+    try:
+        return build_model(
+            architecture=facts["architecture"],
+            encoder=facts["encoder"],
+            encoder_weights=None,
+            in_channels=facts["in_channels"],
+            classes=facts["classes"],
+        )
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{path}: its network cannot be built ({error}); take the file as `roadseg train` "
+            "wrote it, or train again"
+        ) from error
+
+
+def _fault(found: Tensor, wanted: Tensor) -> str:
+    if found.shape != wanted.shape:
+        return f"shape {tuple(found.shape)} instead of {tuple(wanted.shape)}"
+    if found.dtype != wanted.dtype:
+        return f"{found.dtype} instead of {wanted.dtype}".replace("torch.", "")
+    return "" if is_sound(found) else "values that are no numbers, or beyond all limits"

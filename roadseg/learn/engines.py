@@ -23,7 +23,7 @@ from roadseg.learn.checkpoints import Checkpoint
 from roadseg.learn.compilers import compile_now, compiler_of, lacks_compiler
 from roadseg.learn.devices import Device
 from roadseg.learn.models import Normalise, check_batch, check_window
-from roadseg.learn.programs import Network
+from roadseg.learn.programs import Network, signature_of
 
 Shape = tuple[int, int, int, int]  # of a batch of windows: window, band, row, col
 
@@ -129,10 +129,10 @@ def open_made(
         DeviceError: if the machine lacks what it needs.
     """
     where = engine_folder(folder, name)
-    if name == "openvino":
-        return openvino.open(where)
-    if name == "onnx":
-        return onnx.open(where)
+    if name != "int8":
+        expected = signature_of(window_shape, len(checkpoint.bins.band_names))
+        opened: Network = _MODULES[name].open(where, expected=expected)
+        return opened
     exact = replace(device.in_inference, amp_dtype=None, compiler=compiler_of(device))
     network = exact.to(ProbabilityNetwork(checkpoint.model, checkpoint.scaling)).eval()
     return _running(int8.load(network, where, window_shape=window_shape), exact, window_shape)

@@ -15,10 +15,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from roadseg.errors import RoadsegError
+from roadseg.io.checkpoint_facts import Facts
 from roadseg.io.curves import write_curves
 from roadseg.io.progress import counted
 from roadseg.io.records import versions
-from roadseg.learn.checkpoints import MODEL, Facts, named, save_checkpoint
+from roadseg.learn.checkpoints import MODEL, named, save_checkpoint
 from roadseg.learn.distributed import Parallel
 from roadseg.learn.history import Row, best_row, has_ended, write_metrics
 from roadseg.learn.interrupts import Stop

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.io.files import whole_folder
 from roadseg.io.records import versions, write_json
-from roadseg.learn import onnx, openvino, programs
+from roadseg.learn import artefacts, onnx, openvino, programs
 from roadseg.learn.artefacts import EngineFacts, engine_folder, write_facts
 from roadseg.learn.bench import Rate, rates
 from roadseg.learn.checkpoints import Checkpoint
@@ -25,8 +25,8 @@ from roadseg.learn.programs import INPUT, OUTPUT, Network, WindowShape
 MAX_DIFFERENCE = 1e-3  # of probabilities 0..1
 FACTS = "model.json"
 FILES: Mapping[str, tuple[str, ...]] = {  # of each format
-    "onnx": ("model.onnx",),
-    "openvino": ("model.bin", "model.xml"),
+    "onnx": artefacts.FILES["onnx"],
+    "openvino": artefacts.FILES["openvino"],
     "torch": ("model.pt2",),
 }
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.errors import ConfigError
+from roadseg.io.checkpoint_facts import Facts
 from roadseg.io.files import whole
 from roadseg.io.fingerprints import GONE
-from roadseg.learn.checkpoints import Facts, checkpoint_path, read_facts
+from roadseg.learn.checkpoints import checkpoint_path, read_facts
 from roadseg.learn.recipe import BestBy, Recipe
 
 _log = logging.getLogger(__name__)

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roadseg.core.windows import CERTAIN, Known, Rows, Window, blend_weights, spread_starts
+from roadseg.errors import RoadsegError
 from roadseg.learn.engines import Engine
 
 Image = NDArray[np.uint8]
 Reader = Callable[[Window], tuple[Image, Known]]
 
 _READERS = 4  # threads that read windows, at most: one for every four that compute
+_MOST_MEAN = 1.001  # of probabilities, as sums are rounded
 _BATCHES_AHEAD = 2  # read, and waiting for the network
 
 
@@ -33,12 +35,16 @@ class _Item(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Finished pixels: first row and column, values (row, col, class), which hold data."""
+    """Finished pixels: first row and column, values (row, col, class), which hold data.
+
+    And whether all that the network has given so far are probabilities, known to the device.
+    """
 
     row: int
     col: int
     values: Tensor
     known: Known
+    sound: Tensor | None = None
 
 
 def predict_rows(
@@ -58,7 +64,7 @@ def predict_rows(
     scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
     parts = itertools.chain.from_iterable(_predict(engine, reader, scene, torch.clone))
     for start, group in itertools.groupby(parts, key=lambda part: part.row):
-        _, _, values, known = zip(*group, strict=True)
+        _, _, values, known, _ = zip(*map(_sound, group), strict=True)
         joined = torch.cat(values, dim=1).permute(2, 0, 1).cpu().numpy()
         yield Rows(start, joined, np.concatenate(known, axis=1))
 
@@ -238,13 +244,17 @@ def _predict(
     engine: Engine, reader: Reader, scene: _Scene, finish: Callable[[Tensor], Tensor]
 ) -> Generator[list[_Part], None, None]:
     """Predict windows in their order, and give out after every batch what is finished."""
+    sound: Tensor | None = None
     with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
         for batch in _batches(items, engine.batch_size):
-            found = iter(_run(engine, [item.image for item in batch if item.known.any()]))
+            values = _run(engine, [item.image for item in batch if item.known.any()])
+            if isinstance(values, Tensor):
+                sound = _are_probabilities(values, before=sound)
+            found = iter(values)
             parts = [
                 scene.add(item, next(found) if item.known.any() else None, finish) for item in batch
             ]
-            yield [part for part in parts if part.known.size]
+            yield [part._replace(sound=sound) for part in parts if part.known.size]
 
 
 def _run(engine: Engine, images: list[Image]) -> Tensor | tuple[()]:
@@ -252,6 +262,32 @@ def _run(engine: Engine, images: list[Image]) -> Tensor | tuple[()]:
         return ()
     filled = images + images[-1:] * (engine.batch_size - len(images))
     return engine.run(torch.from_numpy(np.stack(filled)))
+
+
+@torch.inference_mode()
+def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
+    """Say whether values are numbers, from 0 to 1 in the mean, as were those before.
+
+    In a tensor, so that nobody waits for the device. A sum reads them once, however they lie in
+    memory; to find the least and the largest takes 18 times as long where classes lie side by side.
+    """
+    total = values.sum()
+    now = (total >= 0) & (total <= _MOST_MEAN * values.numel())
+    return now if before is None else now & before
+
+
+def _sound(part: _Part) -> _Part:
+    """Return a part, unless it is made of what are no probabilities.
+
+    Raises:
+        RoadsegError: if the network gave others.
+    """
+    if part.sound is not None and not bool(part.sound):
+        raise RoadsegError(
+            "the network gave values that are no probabilities (no numbers, or not from 0 to 1); "
+            "choose engine eager and compute.precision fp32, or train again if it still does"
+        )
+    return part
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
@@ -301,4 +337,5 @@ def _as_bytes(values: Tensor) -> Tensor:
 
 
 def _fetched(part: _Part) -> Rows:
+    _sound(part)
     return Rows(part.row, part.values.permute(2, 0, 1).cpu().numpy(), part.known, part.col)

@@ -6,19 +6,22 @@ network is followed and quantised anew when it is opened, so that nothing is eve
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, DeviceError, RoadsegError
-from roadseg.io.records import read_json, write_json
+from roadseg.io.records import write_json
+from roadseg.io.schemas import STRICT, read_strict
 from roadseg.learn import processors
 
 _FILE = "activations.json"
@@ -27,6 +30,27 @@ _PT2E = "torchao.quantization.pt2e"
 _REMARKS = "torch.utils._pytree"  # logs what torchao will have to change
 
 Shape = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Scale of an activation, and the byte that stands for 0."""
+
+    __pydantic_config__ = STRICT
+
+    scale: Annotated[float, Field(gt=0, le=1e30)]
+    zero_point: Annotated[int, Field(ge=-128, le=255)]
+
+
+@dataclass(frozen=True)
+class _Activations:
+    """What stands in the file: see `build`."""
+
+    __pydantic_config__ = STRICT
+
+    seven_bits: bool
+    window_shape: Shape
+    activations: dict[str, _Scale]
 
 
 def available() -> str | None:
@@ -63,7 +87,8 @@ def build(
     scales = {
         name: _scale(observer, seven_bits=seven_bits) for name, observer in _observers(prepared)
     }
-    write_json(folder / _FILE, {"seven_bits": seven_bits, "activations": scales})
+    found = {"seven_bits": seven_bits, "window_shape": window_shape, "activations": scales}
+    write_json(folder / _FILE, found)
 
 
 def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
@@ -84,13 +109,18 @@ def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
     path = folder / _FILE
     if not path.is_file():
         raise CheckpointError(f"{path} does not exist; run `roadseg quantize --force`")
-    found = read_json(path)
-    if not found["seven_bits"] and not processors.features()["avx512_vnni"]:
+    found = read_strict(path, _Activations, advice="run `roadseg quantize --force`")
+    if found.window_shape != tuple(window_shape):
+        raise CheckpointError(
+            f"{path}: made for windows {found.window_shape}, not for {tuple(window_shape)}; run "
+            "`roadseg quantize --force`"
+        )
+    if not found.seven_bits and not processors.features()["avx512_vnni"]:
         raise DeviceError(
             f"{path}: made on a CPU with VNNI, which this one lacks; run `roadseg quantize --force`"
         )
     prepared = _prepare(network, window_shape)
-    _fix(prepared, found["activations"], path)
+    _fix(prepared, found.activations, path)
     with torch.no_grad():
         prepared(_example(window_shape))  # shows the weights to their observers
         quantised: nn.Module = _load("quantize_pt2e").convert_pt2e(prepared)
@@ -136,7 +166,7 @@ def _scale(observer: Any, *, seven_bits: bool) -> dict[str, float]:  # noqa: ANN
     return {"scale": scale, "zero_point": zero_point}
 
 
-def _fix(prepared: nn.Module, scales: dict[str, dict[str, float]], path: Path) -> None:
+def _fix(prepared: nn.Module, scales: Mapping[str, _Scale], path: Path) -> None:
     """Put known scales in the place of the observers of activations."""
     found = dict(_observers(prepared))
     if set(found) != set(scales):
@@ -147,7 +177,7 @@ def _fix(prepared: nn.Module, scales: dict[str, dict[str, float]], path: Path) -
     fixed = _load("observer").FixedQParamsObserver
     for name, old in found.items():
         limits = {"quant_min": old.quant_min, "quant_max": old.quant_max}
-        new = fixed(**scales[name], **limits, dtype=old.dtype, qscheme=old.qscheme)
+        new = fixed(**asdict(scales[name]), **limits, dtype=old.dtype, qscheme=old.qscheme)
         prepared.set_submodule(name, new)
 
 

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from roadseg.core.scaling import Scaling
-from roadseg.errors import ConfigError
-from roadseg.learn.checkpoints import MODEL, named
+from roadseg.core.wording import one_line
+from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.checkpoints import MODEL, is_sound, misfit, named
 from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel
 from roadseg.learn.local_sgd import HierarchicalAverager, statistics
@@ -242,12 +243,33 @@ def _load(
     average: AveragedModel | None,
     scaler: torch.amp.GradScaler,
 ) -> None:
+    """Load the state of a learner.
+
+    Raises:
+        CheckpointError: if it is not one of such a learner.
+    """
     tensors, values = state
-    model.load_state_dict(_under(MODEL, tensors))
-    _load_optimizer(_under(_OPTIMIZER, tensors), values["optimizer_state"], optimizer)
+    _load_weights(_under(MODEL, tensors), model)
+    _load_optimizer(_under(_OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer)
     if average is not None:
-        average.load_state_dict(_under(_AVERAGE, tensors))
-    scaler.load_state_dict(values["scaler_state"])
+        _load_weights(_under(_AVERAGE, tensors), average)
+    try:
+        scaler.load_state_dict(values["scaler_state"])
+    except (RuntimeError, LookupError) as error:
+        raise _unfit(f"scaler_state: {one_line(error):.200}") from error
+
+
+def _load_weights(tensors: Mapping[str, Tensor], module: nn.Module) -> None:
+    if problem := misfit(tensors, module.state_dict()):
+        raise _unfit(problem)
+    module.load_state_dict(tensors)
+
+
+def _unfit(problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"last.safetensors: its state does not fit this training ({problem}); restore it, or train "
+        "anew with --force"
+    )
 
 
 def _load_optimizer(
@@ -255,18 +277,36 @@ def _load_optimizer(
 ) -> None:
     """Load the state of an optimizer, in the memory layout of the weights it belongs to.
 
-    A fused optimizer walks through memory without a look at strides, so a moment in another
-    layout than its weight would go to the wrong places.
+    Its settings are those of the recipe, whatever the file says of them. A fused optimizer walks
+    through memory without a look at strides, so a moment in another layout than its weight would
+    go to the wrong places.
     """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Any]] = {}
-    for key, value in {**tensors, **values["values"]}.items():
-        index, name = key.split(".")
-        weight = weights[int(index)]
-        like_weight = isinstance(value, Tensor) and value.shape == weight.shape
-        placed = torch.empty_like(weight).copy_(value) if like_weight else value
+    for key, value in {**tensors, **values}.items():
+        index, _, name = key.partition(".")
+        if not (index.isdecimal() and int(index) < len(weights)):
+            raise _unfit(f"optimizer: expected entries of {len(weights)} weights, got {key!r:.60}")
+        weight, placed = weights[int(index)], value
+        if isinstance(value, Tensor):
+            _require_moment(key, value, weight)
+            like_weight = value.shape == weight.shape
+            placed = torch.empty_like(weight).copy_(value) if like_weight else value
         state.setdefault(int(index), {})[name] = placed
-    optimizer.load_state_dict({"state": state, "param_groups": values["groups"]})
+    if len({frozenset(entries) for entries in state.values()}) > 1:
+        raise _unfit("optimizer: expected entries of one kind for all weights")
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _require_moment(key: str, found: Tensor, weight: Tensor) -> None:
+    """Refuse what is neither like a weight nor one number, or not made of numbers."""
+    fits = found.shape == weight.shape or found.numel() == 1
+    if not (fits and found.is_floating_point() and is_sound(found)):
+        raise _unfit(
+            f"{_OPTIMIZER}{key:.60}: expected numbers in shape {tuple(weight.shape)}, got "
+            f"{found.dtype} in {tuple(found.shape)}"
+        )
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

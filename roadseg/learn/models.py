@@ -2,11 +2,13 @@
 
 import copy
 import difflib
+import functools
 import logging
 import math
 from typing import cast
 
 import segmentation_models_pytorch as smp
+import timm
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
@@ -17,7 +19,14 @@ from roadseg.errors import ConfigError, RoadsegError
 _log = logging.getLogger(__name__)
 
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
+_LISTED = 100  # names in an error
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
+_ENCODERS = smp.encoders.encoders
+_TIMM = "tu-"  # begins the names of encoders that timm has
+_UNBUILDABLE = (  # errors of libraries whose parts do not go together
+    *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
+    *(AttributeError, AssertionError),
+)
 _ANY_SIZE = {  # options of timm for encoders that otherwise take windows of one size only
     "tu-vit_": {"dynamic_img_size": True},
     "tu-deit": {"dynamic_img_size": True},
@@ -52,9 +61,9 @@ def build_model(
         RoadsegError: if the pretrained weights cannot be had.
     """
     _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
-    from_timm = encoder.startswith("tu-")  # has its own list, and its own sets of weights
-    if not from_timm:
-        _check_name("encoder", encoder, list(smp.encoders.encoders))
+    from_timm = encoder.startswith(_TIMM)  # has its own list, and its own sets of weights
+    if not knows_encoder(encoder):
+        _check_name("encoder", encoder, _timm_encoders() if from_timm else list(_ENCODERS))
     if encoder_weights:
         _log.info("%s weights of %s: the first use downloads them", encoder_weights, encoder)
     weights = True if from_timm and encoder_weights else encoder_weights
@@ -69,13 +78,26 @@ def build_model(
             "downloaded; set train.encoder_weights to null or to a local file, or run once where "
             f"huggingface.co can be reached ({_first_line(error)})"
         ) from error
-    except (ValueError, KeyError, NotImplementedError, RuntimeError, TypeError) as error:
+    except _UNBUILDABLE as error:
         parts = f"{architecture} with encoder {encoder}, {encoder_weights or 'new'} weights, "
         raise ConfigError(
             f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
         ) from error
     nn.init.constant_(cast("Tensor", last_layer(model).bias), _logit(_PRIOR))
     return model
+
+
+def knows_encoder(name: str) -> bool:
+    """Say whether an encoder is installed here, by its whole name.
+
+    Others are refused before a library sees them: timm would take `tu-hf-hub:...` for a download
+    and `tu-local-dir:...` for a folder to read.
+    """
+    if not name.startswith(_TIMM):
+        return name in _ENCODERS
+    plain = name.removeprefix(_TIMM)
+    # models that go by an older name are not listed; what follows a dot is a set of weights
+    return name in _timm_encoders() or ("." not in plain and timm.is_model(plain))
 
 
 def last_layer(model: nn.Module) -> nn.Conv2d:
@@ -140,11 +162,19 @@ def _logit(probability: float) -> float:
     return math.log(probability / (1 - probability))
 
 
+@functools.cache
+def _timm_encoders() -> list[str]:
+    """Return the names of timm's models, and with them of each set of weights."""
+    plain, with_weights = timm.list_models(), timm.list_models(include_tags=True)
+    return [f"{_TIMM}{name}" for name in dict.fromkeys([*plain, *with_weights])]
+
+
 def _check_name(key: str, name: str, known: list[str]) -> None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(known)}"
-        raise ConfigError(f"train.{key}: {name!r} is unknown; {hint}")
+        some = [*known[:_LISTED], *(["..."] if len(known) > _LISTED else [])]
+        hint = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(some)}"
+        raise ConfigError(f"train.{key}: {name!r:.100} is unknown; {hint}")
 
 
 def _first_line(error: Exception) -> str:

@@ -9,10 +9,27 @@ import torch
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, RoadsegError
-from roadseg.learn.programs import INPUT, OUTPUT, Network, WindowShape, trace
+from roadseg.learn.programs import (
+    INPUT,
+    OUTPUT,
+    Network,
+    WindowShape,
+    require_signature,
+    signature,
+    trace,
+)
 
 _FILE = "model.onnx"
 _INSTALL = "run `pip install 'roadseg[onnx]'`"
+_TYPES = {"tensor(uint8)": "uint8", "tensor(float)": "float32"}
+_ERRORS = (
+    "InvalidProtobuf",
+    "InvalidGraph",
+    "Fail",
+    "InvalidArgument",
+    "NotImplemented",
+    "NoModel",
+)
 _ERRORS_ONLY = 3  # as ONNX Runtime counts severities
 
 
@@ -51,16 +68,19 @@ def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> Non
     model.save(folder / _FILE, external_data=False)  # type: ignore[union-attr]
 
 
-def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 - onnx.open
+def open(  # noqa: A001 - onnx.open
+    folder: Path, *, expected: str | None = None, threads: int | None = None
+) -> Network:
     """Open what `build` has written, to be run by ONNX Runtime on the CPU.
 
     Args:
         folder: that holds model.onnx.
+        expected: what it has to take and give, see `programs.signature_of`; None is anything.
         threads: to compute with; None takes as many as PyTorch does. A number keeps ONNX Runtime
             from binding each thread to a core, which several processes would then share.
 
     Raises:
-        CheckpointError: if the file is missing or damaged.
+        CheckpointError: if the file is missing, damaged, or takes or gives something else.
         RoadsegError: if ONNX Runtime is missing.
     """
     runtime = _load("onnxruntime")
@@ -72,10 +92,13 @@ def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 
         raise CheckpointError(f"{path} does not exist; export it again")
     try:
         session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except (native.InvalidProtobuf, native.InvalidGraph, native.Fail) as error:
+    except tuple(getattr(native, name) for name in _ERRORS) as error:
         raise CheckpointError(
             f"{path}: damaged, or not an ONNX file that ONNX Runtime runs; export it again"
         ) from error
+    tensors = [*session.get_inputs(), *session.get_outputs()]
+    found = [(each.name, _TYPES.get(each.type, each.type), each.shape) for each in tensors]
+    require_signature(path, signature(*found), expected)
 
     def run(windows: Tensor) -> Tensor:
         (probabilities,) = session.run([OUTPUT], {INPUT: windows.numpy()})

@@ -16,9 +16,18 @@ from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.io.files import write_error
-from roadseg.learn.programs import INPUT, OUTPUT, Network, WindowShape, trace
+from roadseg.learn.programs import (
+    INPUT,
+    OUTPUT,
+    Network,
+    WindowShape,
+    require_signature,
+    signature,
+    trace,
+)
 
 _GRAPH, _WEIGHTS = "model.xml", "model.bin"
+_TYPES = {"u8": "uint8", "f32": "float32"}
 _INSTALL = "run `pip install 'roadseg[openvino]'`"
 _STATISTICS = "openvino_telemetry"  # sends statistics of use wherever OpenVINO finds it
 _CUDA_REMARKS = "torch.utils.cpp_extension"  # logs that there is no CUDA, as on any CPU
@@ -69,7 +78,9 @@ def build(
         raise write_error(path, "OpenVINO could not write it all; is the disk full?") from error
 
 
-def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 - openvino.open
+def open(  # noqa: A001 - openvino.open
+    folder: Path, *, expected: str | None = None, threads: int | None = None
+) -> Network:
     """Open what `build` has written, compiled for the CPU.
 
     What is not INT8 is computed in float32, on every CPU. Threads are not bound to cores, which
@@ -77,10 +88,11 @@ def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 
 
     Args:
         folder: that holds model.xml and model.bin.
+        expected: what they have to take and give, see `programs.signature_of`; None is anything.
         threads: to compute with; None takes as many as PyTorch does.
 
     Raises:
-        CheckpointError: if a file is missing or damaged.
+        CheckpointError: if a file is missing, damaged, or takes or gives something else.
         RoadsegError: if OpenVINO is missing.
     """
     openvino = _load_openvino()
@@ -94,7 +106,9 @@ def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder / name} does not exist; export or quantize again")
     try:
-        model = _channels_last(openvino, openvino.Core().read_model(folder / _GRAPH))
+        read = openvino.Core().read_model(folder / _GRAPH)
+        require_signature(folder / _GRAPH, _signature(read), expected)
+        model = _channels_last(openvino, read)
         compiled = openvino.Core().compile_model(model, "CPU", options)
     except RuntimeError as error:
         raise CheckpointError(
@@ -106,6 +120,21 @@ def open(folder: Path, *, threads: int | None = None) -> Network:  # noqa: A001 
         return torch.from_numpy(compiled(windows.numpy())[OUTPUT]).permute(0, 3, 1, 2)
 
     return run
+
+
+def _signature(model: Any) -> str:  # noqa: ANN401 - openvino.Model
+    """Say what a model takes and gives."""
+    return signature(
+        *(
+            (each.any_name, _TYPES.get(each.element_type.get_type_name(), "?"), _sides(each))
+            for each in (*model.inputs, *model.outputs)
+        )
+    )
+
+
+def _sides(tensor: Any) -> list[int | None]:  # noqa: ANN401 - openvino.Output
+    """Return the shape of a tensor, None for a side of any length."""
+    return [None if side.is_dynamic else side.get_length() for side in tensor.partial_shape]
 
 
 def _channels_last(openvino: ModuleType, model: Any) -> Any:  # noqa: ANN401 - openvino.Model

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.wording import one_line
 from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.checkpoints import MODEL, Facts, read_facts, read_tensors
+from roadseg.io.checkpoint_facts import Facts
+from roadseg.learn.checkpoints import MODEL, is_sound, misfit, read_facts, read_tensors
 from roadseg.learn.models import build_model, last_layer
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
@@ -132,6 +133,11 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
             f"{file}: expected the {len(wanted)} tensors of encoder {name}, {reason}; name a "
             "file of this encoder, or set train.encoder to the one that it holds"
         )
+    if unsound := [key for key, value in fitting.items() if not is_sound(value)]:
+        raise CheckpointError(
+            f"{file}: {unsound[0]} holds values that are no numbers, or beyond all limits; "
+            "name another file"
+        )
     with torch.no_grad():
         for key, value in fitting.items():
             wanted[key].copy_(value)
@@ -169,14 +175,22 @@ def init_from(
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
     classes = bins.count + 1
-    try:
-        model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
-    except (RuntimeError, KeyError) as error:
-        first = one_line(error)[:200]
+    problem = misfit(saved, _saved_as(model, facts["classes"]))
+    if problem:
         raise CheckpointError(
-            f"{path}: its weights do not fit its facts ({first}); train again or restore it"
-        ) from error
+            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
+        )
+    model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
     return Taken(len(saved), classes if same_bins else 1, classes)
+
+
+def _saved_as(model: nn.Module, classes: int) -> Tensors:
+    """Return tensors such as those of a model, but for the number of its logits."""
+    own = {id(value) for value in last_layer(model).parameters()}
+    return {
+        name: value.new_empty((classes, *value.shape[1:])) if id(value) in own else value
+        for name, value in model.state_dict(keep_vars=True).items()
+    }
 
 
 def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:

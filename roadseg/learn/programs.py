@@ -5,14 +5,16 @@ Other formats are made from it; saved, it is a format of its own, for PyTorch wi
 
 import copy
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from roadseg.errors import RoadsegError
+from roadseg.core.wording import one_line
+from roadseg.errors import CheckpointError, RoadsegError
 
 # From scaled uint8 windows (window, band, row, col) on the CPU to probabilities 0..1, float32
 # (window, class, row, col), on any device.
@@ -24,6 +26,7 @@ INPUT = "windows"  # what other programs give, by name
 OUTPUT = "probabilities"  # and what they get
 
 _FILE = "model.pt2"
+_TYPES = "uint8", "float32"  # of windows and probabilities
 _SEVERAL = 2  # torch.export takes an example of 1 to mean always 1
 
 
@@ -51,6 +54,35 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # which names files of this machine
     return program
+
+
+def signature_of(window_shape: WindowShape, classes: int) -> str:
+    """Say what a file of a network takes and gives: names, types and shapes, for `signature`."""
+    shape = tuple(window_shape)
+    given = shape[0], classes, *shape[2:]
+    return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], given))
+
+
+def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
+    """Say what tensors are, by their names, types and shapes, in one line."""
+    return one_line(" -> ".join(f"{name} {kind} {[*shape]}" for name, kind, shape in tensors))
+
+
+def require_signature(path: Path, found: str, wanted: str | None) -> None:
+    """Refuse a file of a network that takes or gives something else.
+
+    Args:
+        path: of the file.
+        found: what it takes and gives.
+        wanted: what it should; None is anything.
+
+    Raises:
+        CheckpointError: if that differs.
+    """
+    if wanted not in (None, found):
+        raise CheckpointError(
+            f"{path}: takes and gives {found:.200}, expected {wanted}; make it again"
+        )
 
 
 def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> None:

@@ -12,9 +12,10 @@ import torch
 
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
-from roadseg.errors import DataError
+from roadseg.errors import CheckpointError, DataError
+from roadseg.io.checkpoint_facts import Facts
 from roadseg.io.files import remove_partial
-from roadseg.learn.checkpoints import Facts, read_tensors, write_facts_beside
+from roadseg.learn.checkpoints import is_sound, read_tensors, write_facts_beside
 from roadseg.learn.chips import Chip
 from roadseg.learn.devices import Device
 from roadseg.learn.distributed import Parallel, freeze_unused
@@ -250,8 +251,13 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
     _log.info("%s: going on after epoch %d, step %d", folder, len(history), step)
-    loss = read_tensors(folder, "last", LOSS)[""].to(device.type)
-    return Progress(list(history), loss, step, last["seconds"])
+    loss = read_tensors(folder, "last", LOSS).get("")
+    if loss is None or loss.shape or not (loss.is_floating_point() and is_sound(loss)):
+        raise CheckpointError(
+            f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or train "
+            "anew with --force"
+        )
+    return Progress(list(history), loss.to(device.type), step, last["seconds"])
 
 
 def _accelerators(device: Device) -> list[int]:

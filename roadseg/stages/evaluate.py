@@ -11,7 +11,6 @@ from roadseg.core.clipping import clip_graph
 from roadseg.core.comparison import Measures, Parameters, Side, compare, pool
 from roadseg.core.graphs import RoadGraph
 from roadseg.core.pixel_metrics import Counts
-from roadseg.core.scaling import Scaling
 from roadseg.errors import DataError
 from roadseg.held_out import held_out_chips, read_predicted
 from roadseg.io.chips import ChipRecord, SceneRecord, read_chips
@@ -23,7 +22,7 @@ from roadseg.io.pictures import draw_comparison
 from roadseg.io.probabilities import Probability, read_probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import read_preview
-from roadseg.io.records import read_json
+from roadseg.io.scaling import read_scaling
 from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.scenes import scene_facts
@@ -199,7 +198,7 @@ def _parameters(config: Config) -> Parameters:
 def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scene) -> None:
     facts = scene_facts(scene.image, config.imagery)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
-    image = Scaling.from_json(read_json(workspace.scaling)).apply(pixels)
+    image = read_scaling(workspace.scaling).apply(pixels)
     inside = clip_graph(found.reference, found.probability.grid.footprint_m)
     path = workspace.picture(scene.name)
     draw_comparison(path, image, found.probability, inside, found.predicted)

@@ -32,9 +32,9 @@ from roadseg.io.graphs import read_graph
 from roadseg.io.maps import Errors, Ground, draw_errors, draw_graph, draw_scene
 from roadseg.io.progress import counted
 from roadseg.io.rasters import RasterFacts, read_facts, read_preview
-from roadseg.io.records import read_json
 from roadseg.io.road_files import find_sources
 from roadseg.io.road_graphs import DrawnRoads, Pixels, common_crs, place_roads, read_drawn
+from roadseg.io.scaling import read_scaling
 from roadseg.io.speed_charts import draw_speeds
 from roadseg.scenes import scene_facts
 from roadseg.scoring import reference_graph, traced_graph
@@ -186,7 +186,7 @@ def _read(
 ) -> _Scene:
     facts = scene_facts(scene.image, config.imagery)
     labels = reference_graph(config, scene.labels, workspace.mask(scene.name), facts.grid)
-    scaling = Scaling.from_json(read_json(workspace.scaling))
+    scaling = read_scaling(workspace.scaling)
     ground = Ground(
         name=scene.name,
         grid=facts.grid,

@@ -9,8 +9,8 @@ from pyproj import CRS
 
 from roadseg.core.wording import count
 from roadseg.io.chips import read_chips
+from roadseg.io.folds import read_folds
 from roadseg.io.mosaic import mosaic_text, write_mosaic
-from roadseg.io.records import read_json
 from roadseg.io.sources import find_images, image_paths
 from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.labels import crs_setting
@@ -185,7 +185,8 @@ def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[Pred
 
 
 def _scenes_of(config: Config, workspace: Workspace, fold: int) -> dict[str, Path]:
-    listed, folds = read_chips(workspace.chips), read_json(workspace.folds)
+    listed = read_chips(workspace.chips)
+    folds = read_folds(workspace.folds, listed.chips)
     held_out = {chip.scene for chip in listed.chips if folds[chip.name] == fold}
     return {
         scene.name: scene.image

@@ -4,7 +4,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from roadseg.errors import DataError
 from roadseg.io.chips import SceneRecord, read_chips, write_chips
 from roadseg.io.fingerprints import fingerprints
 from roadseg.io.progress import counted
-from roadseg.io.records import write_json
+from roadseg.io.scaling import write_scaling
+from roadseg.io.scene_records import SceneFound
 from roadseg.io.sheets import write_sheets
 from roadseg.io.sources import find_images, find_labels
 from roadseg.io.stage_records import StageRecord
@@ -31,7 +32,7 @@ from roadseg.quality import (
     shift_text,
     summarise,
 )
-from roadseg.scenes import PreparedScene, SceneFound, SceneTask, prepare_scene, scene_facts
+from roadseg.scenes import PreparedScene, SceneTask, prepare_scene, scene_facts
 from roadseg.settings import ComputeConfig, Config
 from roadseg.workspace import Workspace
 
@@ -60,7 +61,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     _tell_dull(prepared, images, scaling)
     bins = speed_bins(config.labels)
     scenes = [SceneRecord(s.name, images[s.name], labels[s.name], s.gsd_m) for s in found]
-    write_json(workspace.scaling, asdict(scaling))
+    write_scaling(workspace.scaling, scaling)
     write_chips(workspace.chips, scenes, [chip for scene in found for chip in scene.chips], bins)
     quality = _look(config, workspace, scenes, found, scaling)
     summary = summarise(found, labels, bins=bins, failed=failed, **quality)

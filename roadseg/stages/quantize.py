@@ -20,11 +20,11 @@ from roadseg.core.pixel_metrics import Counts, count_pixels
 from roadseg.core.windows import CERTAIN, Known, Window, fitting_batch, mirrored
 from roadseg.errors import RoadsegError
 from roadseg.io.chips import ChipList, ChipRecord, read_chips
+from roadseg.io.folds import read_folds
 from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import Probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import read_window
-from roadseg.io.records import read_json
 from roadseg.io.stage_records import StageRecord, read_key
 from roadseg.learn.artefacts import engine_folder, misfit, read_engine_facts, write_facts
 from roadseg.learn.checkpoints import Checkpoint, checkpoint_path, load_checkpoint
@@ -292,7 +292,8 @@ class Chips:
 
     def sides(self, fold: int) -> tuple[list[ChipRecord], list[ChipRecord]]:
         """Return the chips that a fold was trained on, and those that it held out."""
-        folds, chips = read_json(self.workspace.folds), self.listed.chips
+        chips = self.listed.chips
+        folds = read_folds(self.workspace.folds, chips)
         training = [chip for chip in chips if folds[chip.name] != fold]
         return training, [chip for chip in chips if folds[chip.name] == fold]
 

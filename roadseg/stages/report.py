@@ -137,7 +137,9 @@ def _inputs(workspace: Workspace, names: Iterable[str]) -> list[Path]:
     records = [workspace.record(stage) for stage in _STAGES]
     tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph("network")]
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
-    folds = [path / name for path in _folds(workspace) for name in ("metrics.csv", "best.json")]
+    folds = [
+        path / name for path in _folds(workspace) for name in ("metrics.csv", "best.safetensors")
+    ]
     return [path for path in (*records, *tables, *scenes, *folds) if path.is_file()]
 
 

@@ -20,8 +20,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.io.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.io.fingerprints import fingerprint
 from roadseg.io.fold_maps import draw_folds
-from roadseg.io.folds import read_fold_file, road_by_fold, write_fold_layer
-from roadseg.io.records import write_json
+from roadseg.io.folds import read_fold_file, road_by_fold, write_fold_layer, write_folds
 from roadseg.io.stage_records import StageRecord, read_key, read_summary
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.settings import Config, SplitConfig
@@ -112,7 +111,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     _refuse_overlaps(options, workspace.chips, chips, folds, overlaps)
     record.begin()
     named = {chip.name: int(fold) for chip, fold in zip(chips, folds, strict=True)}
-    write_json(workspace.folds, named)
+    write_folds(workspace.folds, named)
     write_fold_layer(workspace.fold_layer, chips, folds)
     draw_folds(workspace.fold_map, chips, folds)
     summary = SplitSummary(

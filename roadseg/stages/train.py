@@ -12,8 +12,9 @@ from roadseg.core.scaling import Scaling
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.io.chips import ChipRecord, read_chips
 from roadseg.io.fingerprints import GONE
+from roadseg.io.folds import read_folds
 from roadseg.io.rasters import RasterFacts
-from roadseg.io.records import read_json
+from roadseg.io.scaling import read_scaling
 from roadseg.io.stage_records import StageRecord, lost_outputs, read_key, read_record
 from roadseg.learn.checkpoints import checkpoint_path
 from roadseg.learn.chips import Chip
@@ -186,9 +187,9 @@ def _sides(
 def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
     """Return what decides about the weights: the chips of both sides, and how to learn."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
-    folds = read_json(require(workspace.folds, made_by="split"))
+    folds = read_folds(require(workspace.folds, made_by="split"), listed.chips)
     sides = _sides(listed.chips, folds, fold)
-    scaling = Scaling.from_json(read_json(workspace.scaling))
+    scaling = read_scaling(workspace.scaling)
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     training, validation = (

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,11 +31,56 @@ def test_a_scene_is_found_by_its_name(path):
     assert read_chips(path).scene("a") == SCENE
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[]", "{}", '{"scenes": [{"name": "a"}], "chips": []}', '{"scenes": [], "chips": [{"x": 1}]}'],
-)
-def test_a_file_that_is_no_list_of_chips_is_refused(path, text):
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"chips\.json: not a list of chips .* `roadseg prepare`"):
+def spoil(path, change):
+    write_chips(path, [SCENE], [CHIP], BINS)
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+FAULTS = {
+    "no scenes": (lambda v: v.pop("scenes"), "scenes: missing"),
+    "one key too many": (lambda v: v.update(x=1), "x: unknown key"),
+    "a name that leads elsewhere": (
+        lambda v: v["scenes"][0].update(name="../a"),
+        r"scenes\.0\.name: expected a name that leads to no other folder, got '\.\./a'",
+    ),
+    "pixels of no size": (
+        lambda v: v["scenes"][0].update(gsd_m=[0, 0.3]),
+        r"scenes\.0\.gsd_m\.0: expected greater than or equal to 0\.001, got 0",
+    ),
+    "a window before the scene": (
+        lambda v: v["chips"][0].update(window=[-1, 0, 650, 650]),
+        r"chips\.0\.window: expected row, col, height and width in pixels, got \(-1, 0, 650, 650\)",
+    ),
+    "a share above 1": (
+        lambda v: v["chips"][0].update(road_share=1.5),
+        r"chips\.0\.road_share: expected less than or equal to 1, got 1\.5",
+    ),
+    "a zone that is none": (
+        lambda v: v["chips"][0].update(zone=4326),
+        r"chips\.0\.zone: expected an EPSG number of UTM or UPS, or 0, got 4326",
+    ),
+    "falling edges": (
+        lambda v: v["bins"].update(edges=[50, 30]),
+        "bins: expected 1 to 30 edges that rise from above 0",
+    ),
+    "a chip of no scene": (
+        lambda v: v["chips"][0].update(scene="b"),
+        "found no scene 'b', expected each name once",
+    ),
+    "a chip twice": (lambda v: v["chips"].append(v["chips"][0]), "found 'a_r0_c0' twice"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), FAULTS.values(), ids=FAULTS)
+def test_a_file_that_is_no_list_of_chips_is_refused(path, change, told):
+    spoil(path, change)
+    with pytest.raises(DataError, match=rf"chips\.json: {told}.*; run `roadseg prepare --force`"):
         read_chips(path)
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_share_may_be_none_or_all(path, share):
+    spoil(path, lambda values: values["chips"][0].update(road_share=share))
+    assert read_chips(path).chips[0].road_share == share

@@ -76,6 +76,9 @@ def choice(monkeypatch, open_here):
 def make(folder, name, **changes):
     """Leave the facts of an engine that was made and judged."""
     facts = {"window_px": 64, "batch_size": 2, "gate": PASSED} | changes
+    engine_folder(folder, name).mkdir(parents=True, exist_ok=True)
+    for file in artefacts.FILES[name]:
+        (engine_folder(folder, name) / file).write_bytes(b"made")
     return write_facts(folder, name, **facts)
 
 
@@ -352,6 +355,67 @@ def test_facts_of_another_kind_are_refused(folder):
     (engine_folder(folder, "onnx") / "facts.json").write_text(json.dumps({"engine": "onnx"}))
     with pytest.raises(CheckpointError, match=r"facts\.json: not the facts of an engine"):
         read_engine_facts(folder, "onnx")
+
+
+def spoil(folder, **changes):
+    make(folder, "onnx")
+    path = engine_folder(folder, "onnx") / "facts.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+LIES = {
+    "a gate that is a list": ({"gate": []}, r"gate: expected a valid dictionary|gate: expected an"),
+    "a gate without a verdict": ({"gate": {}}, "gate: expected passed, true or false, got {}"),
+    "no versions": ({"versions": None}, "versions: "),
+    "no windows at once": ({"batch_size": 0}, "batch_size: expected greater than or equal to 1"),
+    "too many windows": ({"batch_size": 10**9}, "batch_size: expected less than or equal to 65536"),
+    "a side that is no multiple": (
+        {"window_px": 48},
+        "window_px: expected a multiple of 32, got 48",
+    ),
+    "a rate of text": ({"windows_per_s": "x"}, "windows_per_s: expected a valid number, got 'x'"),
+    "another engine": ({"engine": "eager"}, "found the facts of engine 'eager' and files"),
+    "a name that leads elsewhere": (
+        {"engine": "../../x"},
+        r"found the facts of engine '\.\./\.\./x'",
+    ),
+    "a file elsewhere": (
+        {"files": {"../x": "0" * 64}},
+        r"and files \['\.\./x'\], expected onnx and",
+    ),
+    "a digest that is none": ({"files": {"model.onnx": "0"}}, "files.model.onnx: "),
+}
+
+
+@pytest.mark.parametrize(("changes", "told"), LIES.values(), ids=LIES)
+def test_facts_that_no_engine_has_are_refused(folder, changes, told):
+    spoil(folder, **changes)
+    with pytest.raises(CheckpointError, match=rf"facts\.json: .*{told}.*export .* again$") as error:
+        read_engine_facts(folder, "onnx")
+    assert "\n" not in str(error.value)
+
+
+def test_an_engine_of_an_earlier_version_has_to_be_made_again(open_here, folder, monkeypatch):
+    monkeypatch.setattr("roadseg.learn.onnx.available", lambda: None)
+    spoil(folder, files={})
+    with pytest.raises(
+        CheckpointError, match=r"an earlier version, which kept no digests .* run `r"
+    ):
+        open_here("onnx")
+
+
+@pytest.mark.parametrize("name", ["int8", "openvino", "onnx"])
+def test_auto_leaves_out_an_engine_whose_files_are_others(choice, folder, name):
+    make(folder, name)
+    file = artefacts.FILES[name][0]
+    (engine_folder(folder, name) / file).write_bytes(b"evil")
+    assert f"not {name}: {file} is not the file that was made" in choice()[1]
+
+
+def test_auto_leaves_out_an_engine_without_its_file(choice, folder):
+    make(folder, "onnx")
+    (engine_folder(folder, "onnx") / "model.onnx").unlink()
+    assert "not onnx: model.onnx is not the file that was made" in choice()[1]
 
 
 def test_the_scaling_of_the_checkpoint_is_what_windows_are_normalised_by():

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from roadseg.core.scaling import Scaling
-from roadseg.errors import ConfigError, OutputError, RoadsegError
+from roadseg.errors import CheckpointError, ConfigError, OutputError, RoadsegError
 from roadseg.learn import exports, programs
+from roadseg.learn.artefacts import FILES
 from roadseg.learn.checkpoints import MODEL, Checkpoint, named, save_checkpoint
 from roadseg.learn.devices import pick_device
 from roadseg.learn.engines import open_engine
@@ -172,6 +173,32 @@ def test_the_facts_of_an_engine_say_that_it_is_accurate_and_how_fast(checkpoint,
     assert facts.gate["max_difference"] < facts.gate["limit"] == 1e-3
     assert facts.windows_per_s > 0
     assert json.loads((tmp_path / "engines" / name / "facts.json").read_text()) == asdict(facts)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_of_another_file_is_refused_before_it_runs(
+    checkpoint, tmp_path, name, monkeypatch
+):
+    save_checkpoint(tmp_path, "best", named(MODEL, checkpoint.model.state_dict()), {})
+    build_engine(checkpoint, tmp_path, name=name, window_px=32, batch_size=2)
+    last = FILES[name][-1]
+    (tmp_path / "engines" / name / last).write_bytes(b"a loop without end")
+    monkeypatch.setattr(f"roadseg.learn.{name}.open", None)
+    options = {"window_px": 32, "batch_size": 2, "windows": 1}
+    with pytest.raises(CheckpointError, match=rf"{last} is not the file that was made; run `roads"):
+        open_engine(checkpoint, tmp_path, name=name, device=pick_device("cpu", "fp32"), **options)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_for_other_windows_than_its_facts_say_is_refused(checkpoint, tmp_path, name):
+    save_checkpoint(tmp_path, "best", named(MODEL, checkpoint.model.state_dict()), {})
+    build_engine(checkpoint, tmp_path, name=name, window_px=32, batch_size=2)
+    facts = tmp_path / "engines" / name / "facts.json"
+    facts.write_text(json.dumps(json.loads(facts.read_text()) | {"batch_size": 4}))
+    options = {"window_px": 32, "batch_size": 4, "windows": 1}
+    told = r"takes and gives windows uint8 \[2, 2, 32, 32\] -> .*, expected windows uint8 \[4, 2,"
+    with pytest.raises(CheckpointError, match=told):
+        open_engine(checkpoint, tmp_path, name=name, device=pick_device("cpu", "fp32"), **options)
 
 
 def test_there_is_no_engine_of_the_torch_format(checkpoint, tmp_path):

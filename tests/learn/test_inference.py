@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from roadseg.errors import RoadsegError
 from roadseg.learn import inference
 from roadseg.learn.engines import Engine
 from roadseg.learn.inference import count_windows, predict_parts, predict_rows, seconds_per_window
@@ -205,3 +206,30 @@ def test_the_time_of_a_window_is_measured_on_batches_of_its_shape():
     engine = engine_of(echo)
     assert seconds_per_window(engine, bands=1) > 0
     assert engine.run.batches == [(3, 1, 32, 32)] * 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 7.0, -3.0])
+@pytest.mark.parametrize("read", [predict_rows, predict_parts])
+def test_what_are_no_probabilities_is_an_error_and_no_map(read, value):
+    engine = engine_of(lambda images: torch.full_like(echo(images), value))
+    with pytest.raises(RoadsegError, match="the network gave values that are no probabilities"):
+        list(read(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64))
+
+
+def test_one_value_that_is_no_number_is_found_wherever_it_lies():
+    def network(images):
+        found = echo(images).clone()
+        found[-1, 1, 3, 4] = torch.nan
+        return found
+
+    engine = engine_of(network, channels_last=False)
+    parts = predict_parts(engine, reader_of(scene_of(32, 90)), **OPTIONS, height=32, width=90)
+    with pytest.raises(RoadsegError, match="no probabilities"):
+        list(parts)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_none_and_certain_are_probabilities(value):
+    engine = engine_of(lambda images: torch.full_like(echo(images), value))
+    parts = predict_rows(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64)
+    assert all(np.allclose(part.values, value) for part in parts)

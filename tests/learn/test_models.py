@@ -8,7 +8,14 @@ import torch
 
 from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.learn.models import Normalise, build_model, check_batch, check_window, last_layer
+from roadseg.learn.models import (
+    Normalise,
+    build_model,
+    check_batch,
+    check_window,
+    knows_encoder,
+    last_layer,
+)
 
 SMALL = {"encoder": "resnet18", "encoder_weights": None, "in_channels": 3, "classes": 8}
 
@@ -31,7 +38,8 @@ def test_an_encoder_of_timm_is_known_by_its_prefix():
         ({"encoder": "resnet3"}, "train.encoder: 'resnet3' is unknown; did you mean resnet34"),
         ({"architecture": "unett"}, "train.architecture: 'unett' .* did you mean unet"),
         ({"architecture": "qqq"}, "'qqq' is unknown; expected unet, "),
-        ({"encoder": "tu-nosuch"}, r"unet with encoder tu-nosuch.*Unknown model"),
+        ({"encoder": "tu-resnet3"}, "'tu-resnet3' is unknown; did you mean tu-resnet"),
+        ({"encoder": "tu-" + "q" * 80}, "q' is unknown; expected tu-"),
         ({"architecture": "dpt"}, r"dpt with encoder resnet18, new weights.*start with 'tu-'"),
         ({"architecture": "linknet", "encoder": "mit_b0"}, "linknet with .*mit_b0.*not supported"),
         ({"encoder_weights": "nosuch"}, r"nosuch weights.*Wrong pretrained weights `nosuch`"),
@@ -40,6 +48,34 @@ def test_an_encoder_of_timm_is_known_by_its_prefix():
 def test_an_unknown_name_is_answered_with_names_that_exist(names, words):
     with pytest.raises(ConfigError, match=words):
         build_model(**SMALL | names)
+
+
+ELSEWHERE = {
+    "a hub": "tu-hf-hub:evil/model",
+    "a hub by its old name": "tu-hf_hub:evil/model",
+    "a folder": "tu-local-dir:/etc",
+    "a path": "tu-/etc/passwd",
+    "a path behind a name": "tu-resnet18./etc/passwd",
+    "weights that nobody knows": "tu-resnet18.evil",
+    "two lines": "tu-resnet18\n",
+    "nothing": "tu-",
+}
+
+
+@pytest.mark.parametrize("encoder", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_an_encoder_from_elsewhere_is_refused_before_a_library_sees_it(monkeypatch, encoder):
+    monkeypatch.setattr(smp, "create_model", None)
+    with pytest.raises(ConfigError, match=r"train\.encoder: .* is unknown") as error:
+        build_model(**SMALL | {"encoder": encoder})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "encoder", ["resnet18", "timm-efficientnet-b0", "tu-resnet18", "tu-resnet18.a1_in1k"]
+)
+def test_every_installed_encoder_is_known_by_its_whole_name(encoder):
+    assert knows_encoder(encoder)
+    assert not knows_encoder(f"{encoder} ")
 
 
 def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):

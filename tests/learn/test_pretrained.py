@@ -22,7 +22,19 @@ from roadseg.learn.pretrained import (
 )
 
 SMALL = {"architecture": "unet", "encoder": "resnet18", "in_channels": 3, "classes": 3}
-FACTS = {**SMALL, "bin_edges": [30.0], "bin_unit": "km/h"}
+FACTS = {
+    **SMALL,
+    "bin_edges": [30.0],
+    "bin_unit": "km/h",
+    "bands": [1, 2, 3],
+    "scaling": {"ranges": {"uint8": [[0, 255]] * 3}, "mean": [99.0] * 3, "std": [60.0] * 3},
+    "gsd_m": 0.5,
+    "resample_m": None,
+    "nodata": None,
+    "epoch": 1,
+    "score": {"val_loss": 0.5},
+    "versions": {"roadseg": "0", "torch": "0"},
+}
 BINS = SpeedBins((30.0,), "km/h")
 IMAGES = torch.randn(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
 

@@ -36,7 +36,7 @@ RECIPE = Recipe(
     lr_gamma=0.5,
 )
 OPTIONS = {
-    "facts": {"gsd_m": 0.5, "bands": (1, 2, 3)},
+    "facts": {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None},
     "bins": DEFAULT_BINS,
     "parallel": Parallel(),
     "sharing": Sharing(),

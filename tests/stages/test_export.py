@@ -19,6 +19,11 @@ FACTS = {
     "bin_unit": "mph",
     "bands": [1, 2, 3],
     "gsd_m": 0.5,
+    "resample_m": None,
+    "nodata": None,
+    "epoch": 1,
+    "score": {"val_loss": 0.5},
+    "versions": {"roadseg": "0", "torch": "0"},
     "scaling": {"ranges": {"uint8": [[0, 255]] * 3}, "mean": [99.0] * 3, "std": [60.0] * 3},
 }
 ONNX = pytest.mark.skipif(

@@ -279,9 +279,11 @@ def test_a_batch_holds_no_more_windows_than_scenes_have(
 
 
 def test_batches_are_those_that_an_engine_was_made_for(finished, make_scene, tmp_path, batches):
-    artefacts.write_facts(
-        finished[1].checkpoint(0), "onnx", window_px=64, batch_size=3, gate={"passed": False}
-    )
+    folder, slow = finished[1].checkpoint(0), {"windows_per_s": 1.0, "eager_windows_per_s": 2.0}
+    (folder / "engines" / "onnx").mkdir(parents=True)
+    (folder / "engines" / "onnx" / "model.onnx").write_bytes(b"made")
+    size, passed = {"window_px": 64, "batch_size": 3}, {"passed": True}
+    artefacts.write_facts(folder, "onnx", **size, gate=passed, **slow)
     image, _ = make_scene(tmp_path, "a")
     for engine in ("auto", "eager"):
         predict_images(finished, [image], tmp_path / engine, predicting={"engine": engine})

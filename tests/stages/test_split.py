@@ -246,5 +246,5 @@ def test_a_file_that_is_not_there_is_refused(prepared):
 def test_split_before_prepare_names_prepare(tmp_path):
     (tmp_path / "roadseg.json").write_text("{}")
     config = load_config(tmp_path / "roadseg.json")
-    with pytest.raises(MissingInputError, match=r"chips\.json does not exist; run `roadseg prep"):
+    with pytest.raises(MissingInputError, match=r"prepare\.json does not exist; run `roadseg prep"):
         split.run(config, Workspace(config.run))

@@ -1,0 +1,105 @@
+"""Schemas: what a JSON file may say, value by value; anything else is refused in one line.
+
+A dataclass or model with the config `STRICT` is the schema of its file. Numbers are numbers (no
+text, no true, no NaN, none without a limit), and unknown keys are refused, as a file that has
+them was not written by this version. Facts that travel between versions use `TOLERANT`: a newer
+version may add to them, and says so by another format where it changes what they mean.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from roadseg.core.wording import one_line
+from roadseg.errors import DataError
+from roadseg.io.records import read_json
+
+T = TypeVar("T")
+
+STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+TOLERANT = STRICT | ConfigDict(extra="ignore")
+
+_MOST = 2**53  # of anything that is counted
+_TOLD = 3  # faults of a file
+
+
+def _leads_nowhere_else(name: str) -> str:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"expected a name that leads to no other folder, got {name!r:.60}")
+    return name
+
+
+def _has_no_null(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError(f"expected a path without null bytes, got {str(path)!r:.60}")
+    return path
+
+
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Band = Annotated[int, Field(ge=1, le=2**16)]  # as many as GDAL has
+Share = Annotated[float, Field(ge=0, le=1)]
+Metres = Annotated[float, Field(ge=1e-3, le=1e5)]  # ground size of a pixel
+FileName = Annotated[str, AfterValidator(_leads_nowhere_else)]
+FilePath = Annotated[Path, AfterValidator(_has_no_null)]
+Digest = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]  # SHA-256
+
+
+def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
+    """Read a JSON file by its schema.
+
+    Args:
+        path: of the file.
+        schema: a dataclass, a model, or a type such as `dict[str, int]`.
+        advice: what to do if it is another.
+
+    Raises:
+        DataError: if it is no JSON, or a value is missing or is not what it should be.
+    """
+    try:
+        return check(read_json(path), schema)
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: {error}; {advice}") from error
+
+
+def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file holds
+    """Return the values of a JSON file as its schema knows them.
+
+    Raises:
+        ValueError: that names the first keys, what was expected and what was found, in one line.
+    """
+    try:
+        adapter = _adapter(schema)  # type: ignore[arg-type] # mypy takes no type for hashable
+        found: T = adapter.validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        raise ValueError(_told(error)) from error
+    return found
+
+
+@cache
+def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(schema)
+
+
+def _told(error: ValidationError) -> str:
+    """Say in one line what the first faults are."""
+    found = error.errors(include_url=False)
+    more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
+    return "; ".join(map(_fault, map(dict, found[:_TOLD]))) + more
+
+
+def _fault(found: dict[str, Any]) -> str:
+    key = one_line(".".join(map(str, found["loc"])) or "the whole")
+    if found["type"] == "missing":
+        return f"{key:.120}: missing"
+    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"{key:.120}: unknown key"
+    if found["type"] == "value_error":  # ours, which says what it got
+        told = str(found["ctx"]["error"])
+    else:
+        told = f"{found['msg'].replace('Input should be', 'expected')}, got {found['input']!r:.60}"
+    return one_line(f"{key:.120}: {told:.400}")

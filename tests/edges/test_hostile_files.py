@@ -1,0 +1,398 @@
+"""Files from strangers: an edit is refused in one line, or the map is the one of the file unedited.
+
+Valid files of a tiny training are edited at random: keys dropped, added, put into others, or given
+values of every type; tensors changed. What may be taken is what leaves the map as it is, and a
+value that a training could have written as well (another mean, another value without data): that
+is another checkpoint, which no schema can tell from the first. ROADSEG_FUZZ=10000 tries so many
+edits of each kind (scripts/fuzz); -s shows what came of them.
+"""
+
+import copy
+import functools
+import json
+import os
+import shutil
+import struct
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from roadseg.config import load_config
+from roadseg.errors import RoadsegError
+from roadseg.fitness import scene_to_predict
+from roadseg.io.chips import read_chips
+from roadseg.io.folds import read_folds
+from roadseg.io.scaling import read_scaling
+from roadseg.io.scene_records import read_found
+from roadseg.learn import checkpoints, engines
+from roadseg.learn.artefacts import FILES, engine_folder, write_facts
+from roadseg.learn.checkpoints import load_checkpoint
+from roadseg.learn.devices import pick_device
+from roadseg.learn.engines import open_engine
+from roadseg.learn.inference import predict_rows
+from roadseg.learn.models import build_model
+from roadseg.stages import prepare, split, train
+from roadseg.workspace import Workspace
+
+MANY = int(os.environ.get("ROADSEG_FUZZ", "0"))
+QUICK = ["split.folds=2", "train.epochs=1", "train.windows_per_chip=1", "train.batch_size=1"]
+HOSTILE = [None, True, False, 0, -1, 1, 2, 0.5, 2**70, 1e9, -1e9, 1e-300, 1e308, 10**400]
+HOSTILE += [float("inf"), float("-inf"), float("nan"), "", "x", "1", "NaN", "Infinity", "a\nb"]
+HOSTILE += ["../../x", "/etc/passwd", "UNET", "unet", "resnet18", "eager", "uint8", "\0", "km/h"]
+HOSTILE += ["tu-hf-hub:evil/model", "tu-local-dir:/etc", "tu-resnet18./etc", "9" * 400]
+HOSTILE += [[], {}, [[]], [1, 1, 1], [0], [1, 2], [2, 1], ["x"], {"a": 1}, {"passed": 1}]
+FREE = {  # what a training may write as well, by where it stands, and no more than that
+    "nodata": lambda value: value is None or -1e308 <= value <= 1e308,
+    "resample_m": lambda value: value is None or 1e-3 <= value <= 1e5,
+    "mean": lambda value: 0 <= value <= 255,
+    "std": lambda value: 1e-3 <= value <= 255,
+    "ranges": lambda value: 0 <= value <= 255,
+    "bin_edges": lambda value: 0 < value < 60,
+    "bin_unit": lambda value: value == "km/h",
+}
+
+
+def fuzz(examples):
+    """Try so many examples, or as many as ROADSEG_FUZZ says."""
+    return settings(
+        max_examples=MANY or examples,
+        derandomize=not MANY,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def places_in(value):
+    """Give the keys of a document at every depth, each with what it is a key of."""
+    for key in range(len(value)) if isinstance(value, list) else list(value):
+        yield value, key
+        if isinstance(value[key], list | dict):
+            yield from places_in(value[key])
+
+
+@st.composite
+def edits(draw, valid, only=()):
+    """Return a document in which one value, or two, are dropped, doubled, nested or replaced."""
+    edited = copy.deepcopy(valid)
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
+        first = draw(st.sampled_from(sorted(edited.keys() & set(only or edited))))  # all alike
+        below = edited.get(first)
+        inside = list(places_in(below)) if isinstance(below, list | dict) else []
+        where, key = draw(st.sampled_from([(edited, first)] * 2 + inside))
+        what = draw(st.sampled_from(["replace", "replace", "replace", "drop", "nest", "add"]))
+        if what == "replace":
+            where[key] = draw(st.sampled_from(HOSTILE))
+        elif what == "drop":
+            del where[key]
+        elif what == "nest":
+            where[key] = [where[key]]
+        elif what == "add" and isinstance(where, dict):
+            where["unheard of"] = draw(st.sampled_from(HOSTILE))
+        elif what == "add":
+            where.append(draw(st.sampled_from([*HOSTILE, where[0]])))
+        if not edited.keys() & set(only or edited):
+            break
+    return edited
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, write_city):
+    """Train a tiny network for an epoch; return its workspace and its config."""
+    config = load_config(write_city(tmp_path_factory.mktemp("hostile")), QUICK)
+    workspace = Workspace(config.run)
+    for stage in (prepare, split):
+        stage.run(config, workspace)
+    train.run(config, workspace, fold=0)
+    return workspace, config
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built_once():
+    """Build each network once, as that takes most of the time; hand out copies."""
+    built = functools.cache(build_model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "build_model", lambda **how: copy.deepcopy(built(**how)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """Count what came of the edits; show it at the end (-s)."""
+    counted = Counter()
+    yield counted
+    print()  # noqa: T201 - what this fixture is for
+    for (kind, outcome), times in sorted(counted.items()):
+        print(f"{kind:13} {outcome:45} {times:6}")  # noqa: T201 - the same
+    print(f"{'all':13} {'edits':45} {counted.total():6}")  # noqa: T201 - the same
+
+
+@pytest.fixture
+def judge(outcomes):
+    """Give a function that reads an edited file, and says whether that went as it may."""
+
+    def read(kind, reader, unedited, is_another=lambda: False):
+        told, found = "", None
+        try:
+            found = reader()
+        except RoadsegError as error:
+            told, outcome = str(error), f"refused: {type(error).__name__}"
+        else:
+            same = found == unedited
+            outcome = "taken, with the same map" if same else "taken, as another that may be"
+            assert same or is_another(), found
+        outcomes[kind, outcome] += 1
+        assert len(told.splitlines()) <= 1
+
+    return read
+
+
+def write_metadata(path, source, facts):
+    """Write a safetensors file with the tensors of another and these facts."""
+    content = source.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"] = {"roadseg": json.dumps(facts)}
+    written = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(written)) + written + content[8 + length :])
+
+
+def facts_in(path):
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    return json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["roadseg"])
+
+
+def map_of(folder, config, image):
+    """Return all that decides about the map of an image, and the map of a part of it."""
+    checkpoint = load_checkpoint(folder)
+    scene = scene_to_predict(
+        image, checkpoint.facts, checkpoint.scaling, imagery=config.imagery, gsd="strict"
+    )
+    size = {"window_px": 64, "batch_size": 1}
+    device = pick_device("cpu", "fp32")
+    engine = open_engine(checkpoint, folder, name="eager", device=device, **size, windows=1)
+    pixels = np.random.default_rng(0).integers(0, 255, (len(scene.bands), 64, 64), np.uint8)
+    known = np.ones((64, 64), dtype=bool)
+    sides = {"classes": len(checkpoint.bins.band_names), "height": 64, "width": 64}
+    rows = predict_rows(engine, lambda _: (pixels, known), **sides, overlap_px=16)
+    found = np.concatenate([part.values for part in rows], axis=1)
+    how = scene.bands, scene.nodata, scene.grid, checkpoint.scaling, checkpoint.bins
+    return how, found.tobytes()
+
+
+@pytest.fixture(scope="module")
+def trained(run, tmp_path_factory):
+    """Give a folder for edited checkpoints, the unedited file, its facts and its map."""
+    workspace, config = run
+    folder, source = tmp_path_factory.mktemp("edited"), workspace.checkpoint(0)
+    image = read_chips(workspace.chips).scenes[0].image
+    reader = functools.partial(map_of, config=config, image=image)
+    return folder, source / "best.safetensors", reader, reader(source)
+
+
+def changes(first, second, path=()):
+    """Give where two documents differ, with what stands there in the second."""
+    alike = type(first) is type(second)
+    if alike and isinstance(first, dict):
+        for key in first.keys() | second.keys():
+            yield from changes(first.get(key), second.get(key), (*path, key))
+    elif alike and isinstance(first, list) and len(first) == len(second):
+        for before, after in zip(first, second, strict=True):
+            yield from changes(before, after, path)
+    elif first != second or not alike:
+        yield path, second
+
+
+def could_be_written(before, after):
+    """Say whether facts differ in what the map depends on by free values alone."""
+    for path, value in changes(before, after):
+        free = next((key for key in path if key in FREE), None)
+        if free and (isinstance(value, bool | list | dict) or not FREE[free](value)):
+            return False
+        if not free and path[0] in DECIDES:
+            return False
+    return True
+
+
+DECIDES = {"architecture", "encoder", "in_channels", "classes", "bands", "band_names", "scaling"}
+DECIDES |= {"gsd_m", "gsd_range_m", "resample_m", "nodata", "bin_edges", "bin_unit", "format"}
+
+
+@fuzz(140)
+@given(data=st.data())
+def test_facts_of_a_checkpoint(trained, judge, data):
+    folder, source, reader, unedited = trained
+    facts = facts_in(source)
+    edited = data.draw(edits(facts, only=DECIDES | {"epoch", "versions", "fold", "score", "seed"}))
+    write_metadata(folder / "best.safetensors", source, edited)
+    is_another = functools.partial(could_be_written, facts, edited)
+    judge("checkpoint", lambda: reader(folder), unedited, is_another)
+
+
+@st.composite
+def edited_tensors(draw, tensors):
+    """Return tensors of which one is dropped, added, renamed, or is of other values or kind."""
+    edited, name = dict(tensors), draw(st.sampled_from(sorted(tensors)))
+    tensor = tensors[name]
+    value = draw(st.sampled_from([float("nan"), float("inf"), float("-inf"), 1e30, -1e38]))
+    what = draw(st.sampled_from(["drop", "add", "rename", "type", "shape", "one", "all"]))
+    if what in ("drop", "rename"):
+        del edited[name]
+    if what in ("add", "rename"):
+        edited[draw(st.sampled_from(["x", "model.x", name + ".x", "\n"]))] = tensor
+    elif what == "type":
+        kinds = [torch.int8, torch.float16, torch.bfloat16, torch.float64, torch.bool]
+        edited[name] = tensor.to(draw(st.sampled_from(kinds)))
+    elif what == "shape":
+        shapes = [
+            tensor[None],
+            tensor.flatten()[:0],
+            tensor.flatten()[:1],
+            tensor.repeat(2)[..., 1:],
+        ]
+        edited[name] = draw(
+            st.sampled_from([shape for shape in shapes if shape.shape != tensor.shape])
+        )
+    elif what in ("one", "all") and tensor.is_floating_point():
+        edited[name] = tensor.clone()
+        edited[name].view(-1)[: 1 if what == "one" else None] = value
+    return edited
+
+
+@fuzz(50)
+@given(data=st.data())
+def test_tensors_of_a_checkpoint(trained, judge, data):
+    folder, source, reader, unedited = trained
+    edited = data.draw(edited_tensors(load_file(source)))
+    facts = {"roadseg": json.dumps(facts_in(source))}
+    save_file(edited, folder / "best.safetensors", metadata=facts)
+    judge("tensors", lambda: reader(folder), unedited)
+
+
+@pytest.fixture(scope="module")
+def made(trained, tmp_path_factory):
+    """Give a checkpoint folder with an engine, of which the files alone matter here, its facts."""
+    folder = tmp_path_factory.mktemp("engines")
+    shutil.copy(trained[1], folder)
+    engine_folder(folder, "onnx").mkdir(parents=True)
+    (engine_folder(folder, "onnx") / "model.onnx").write_bytes(b"a network")
+    size, gate = {"window_px": 64, "batch_size": 2}, {"passed": True, "limit": 1e-3}
+    write_facts(folder, "onnx", **size, gate=gate, windows_per_s=4.0, eager_windows_per_s=2.0)
+    path = engine_folder(folder, "onnx") / "facts.json"
+    return folder, path, json.loads(path.read_text())
+
+
+@pytest.fixture
+def open_by(made, monkeypatch):
+    """Give a function that opens an engine by its name or "auto", and says what was opened."""
+    monkeypatch.setattr("roadseg.learn.onnx.available", lambda: None)
+    monkeypatch.setattr(engines, "open_made", lambda *_, **how: how["window_shape"])
+    checkpoint = load_checkpoint(made[0])
+    options = {"device": pick_device("cpu", "fp32"), "window_px": 64, "batch_size": 2, "windows": 1}
+
+    def open_(name):
+        engine = open_engine(checkpoint, made[0], name=name, **options)
+        return engine.name, engine.run if engine.name == "onnx" else None
+
+    return open_
+
+
+@fuzz(100)
+@given(data=st.data())
+def test_facts_of_an_engine(made, open_by, judge, data):
+    _, path, facts = made
+    path.write_text(json.dumps(data.draw(edits(facts))))
+    wanted = "onnx", (2, 3, 64, 64)
+    judge("engine", lambda: open_by("onnx"), wanted)
+    judge("engine auto", lambda: open_by("auto"), wanted, lambda: open_by("auto")[0] == "eager")
+    path.write_text(json.dumps(facts))
+
+
+@fuzz(20)
+@given(content=st.binary(max_size=20))
+def test_files_of_an_engine(made, open_by, judge, content):
+    path = engine_folder(made[0], "onnx") / FILES["onnx"][0]
+    path.write_bytes(content)
+    judge("engine file", lambda: open_by("onnx"), None)
+    path.write_bytes(b"a network")
+
+
+def kinds(value, path=()):
+    """Give the kinds of values of a document, by the keys that lead there; numbers may be whole."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from kinds(below, (*path, key if path[-1:] not in OPEN else "*"))
+    elif isinstance(value, list):
+        for below in value:
+            yield from kinds(below, (*path, "*"))
+    else:
+        yield path, "number" if type(value) in (int, float) else type(value).__name__
+
+
+OPEN = {("pixels",), ("road_km",), ("dropped",), ("speed_sources",)}
+
+
+def is_of_one_kind(before, after):
+    return set(kinds(after)) <= {*kinds(before), (("found", "missed"), "str")}
+
+
+def judge_file(judge, data, path, reader):
+    """Edit a JSON file of a run, read it, and write it back as it was."""
+    text = path.read_text()
+    values, unedited = json.loads(text), reader(path)
+    edited = data.draw(edits(values))
+    path.write_text(json.dumps(edited))
+    is_another = functools.partial(is_of_one_kind, values, edited)
+    judge(path.stem, lambda: reader(path), unedited, is_another)
+    path.write_text(text)
+
+
+@fuzz(60)
+@given(data=st.data())
+def test_any_chips(run, judge, data):
+    judge_file(judge, data, run[0].chips, read_chips)
+
+
+@fuzz(30)
+@given(data=st.data())
+def test_any_folds(run, judge, data):
+    chips = read_chips(run[0].chips).chips
+    judge_file(judge, data, run[0].folds, functools.partial(read_folds, chips=chips))
+
+
+@fuzz(50)
+@given(data=st.data())
+def test_any_scaling(run, judge, data):
+    judge_file(judge, data, run[0].scaling, read_scaling)
+
+
+@fuzz(60)
+@given(data=st.data())
+def test_any_scene_record(run, judge, data):
+    judge_file(judge, data, run[0].scene_record("city_0"), read_found)
+
+
+@fuzz(60)
+@given(data=st.data())
+def test_facts_of_a_training_to_go_on_with(run, trained, judge, data):
+    folder, source = trained[0], run[0].checkpoint(0) / "last.safetensors"
+    facts = facts_in(source)
+    known = ["history", "step", "seconds", "optimizer_state", "scaler_state", "epoch", "scaling"]
+    edited = data.draw(edits(facts, only=set(known)))
+    write_metadata(folder / "last.safetensors", source, edited)
+
+    def reader():
+        return checkpoints.read_facts(folder, "last") == facts
+
+    is_another = functools.partial(is_of_one_kind, facts, edited)
+    judge("last", reader, unedited=True, is_another=is_another)
