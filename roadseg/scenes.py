@@ -15,6 +15,7 @@ from roadseg.core.masks import BACKGROUND, IGNORE, burn_roads, road_areas
 from roadseg.core.roads import Roads, extent_degrees, looks_swapped, roads_on
 from roadseg.core.schemes import Scheme
 from roadseg.core.windows import Window, cut_blocks, cut_chips, shared_window
+from roadseg.data_settings import ImageryConfig, LabelsConfig
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord, chip_from_json
 from roadseg.io.mask_labels import is_mask_file, read_mask_labels
@@ -24,7 +25,6 @@ from roadseg.io.rasters import RasterFacts, is_all_valid, read_facts, read_sampl
 from roadseg.io.records import file_facts, key_of, read_json, write_json
 from roadseg.io.roads import LabelFile, read_roads
 from roadseg.labels import crs_setting, label_scheme, speed_bins
-from roadseg.settings import ImageryConfig, LabelsConfig
 
 _BLOCK_PX = 2048  # side of the squares in which a mask is made; whole tiles of its file
 

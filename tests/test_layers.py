@@ -11,7 +11,7 @@ LAYERS = [
     ("core",),
     ("io",),
     ("learn",),
-    ("cluster", "section", "train_settings", "settings", "config", "workspace"),
+    ("cluster", "section", "data_settings", "train_settings", "settings", "config", "workspace"),
     ("labels", "networks", "plans", "cards"),
     ("scenes",),
     ("fitness", "scoring", "prediction"),

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.wording import one_line
 from roadseg.errors import CheckpointError, ConfigError
+from roadseg.io.files import with_home
 from roadseg.learn.checkpoints import MODEL, Facts, read_facts, read_tensors
 from roadseg.learn.models import build_model, last_layer
 
@@ -92,7 +93,7 @@ def build_pretrained(
         classes=classes,
     )
     if local:
-        path = Path(cast("str", encoder_weights)).expanduser()
+        path = with_home(cast("str", encoder_weights))
         load_encoder(cast("nn.Module", model.encoder), path, name=encoder)
     return model
 
