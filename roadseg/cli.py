@@ -21,7 +21,8 @@ from roadseg.console import Group, set_up
 @click.version_option(package_name="roadseg")
 @click.option("-v", "--verbose", count=True, help="More log lines.")
 @click.option("-q", "--quiet", count=True, help="Fewer log lines.")
-def main(verbose: int, quiet: int) -> None:
+@click.option("--traceback", is_flag=True, help="Show where in the program an error arose.")
+def main(verbose: int, quiet: int, *, traceback: bool) -> None:  # noqa: ARG001 - read by Group
     """Turn satellite images and road labels into a routable road network.
 
     \b
@@ -32,7 +33,7 @@ def main(verbose: int, quiet: int) -> None:
 
     \b
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
-    4 some scenes failed, 130 interrupted, 143 terminated.
+    4 some scenes failed, 70 a fault of roadseg's own, 130 interrupted, 143 terminated.
     """
     set_up(verbosity=verbose - quiet)
 

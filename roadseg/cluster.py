@@ -14,6 +14,7 @@ from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from roadseg.errors import RoadsegError
+from roadseg.io.machine import check_workers
 from roadseg.io.progress import counted
 
 Item = TypeVar("Item")
@@ -58,6 +59,7 @@ def each(
         scheduler: address of a Dask scheduler to use instead; its workers see the same files.
 
     Raises:
+        ConfigError: if there are far more workers than CPUs.
         RoadsegError: if the scheduler is not there, or processes die again and again. What the
             work itself raises as RoadsegError is an outcome; anything else is a bug and is raised.
     """
@@ -103,6 +105,7 @@ def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result
 def _in_processes(
     work: Work[Item, Result], items: Sequence[Item], workers: int
 ) -> Iterator[Outcome[Result]]:
+    check_workers(workers)
     left, broken = dict(enumerate(items)), 0
     while left and broken < _POOLS:
         broken += 1

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from roadseg.errors import ConfigError
+from roadseg.io.files import with_home
 from roadseg.io.records import parse_json
 from roadseg.section import Section
 from roadseg.settings import Config
@@ -18,7 +19,7 @@ FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
 
 _TOLD = 10  # faults of a config
-_LARGEST_BYTES = 2**26  # of a config; a path an image, it can name half a million
+_LARGEST_BYTES = 2**24  # of a config; a path an image, it can name 150,000
 
 
 def find_config(given: Path | None, *, required: bool = True) -> Path | None:
@@ -108,19 +109,19 @@ def _with_absolute_paths(config: Config, folder: Path) -> Config:
 
     def weights(name: str | None) -> str | None:
         is_path = name is not None and ("/" in name or "." in name)
-        return str(folder / Path(str(name)).expanduser()) if is_path else name
+        return str(folder / with_home(str(name))) if is_path else name
 
     return config.model_copy(
         update={
-            "run": Path(os.path.normpath(folder / config.run.expanduser())),
+            "run": Path(os.path.normpath(folder / with_home(config.run))),
             "imagery": config.imagery.model_copy(update={"images": each(config.imagery.images)}),
             "labels": config.labels.model_copy(update={"roads": each(config.labels.roads)}),
             "split": config.split.model_copy(
-                update={"file": config.split.file and folder / config.split.file.expanduser()}
+                update={"file": config.split.file and folder / with_home(config.split.file)}
             ),
             "train": config.train.model_copy(
                 update={
-                    "init": config.train.init and folder / config.train.init.expanduser(),
+                    "init": config.train.init and folder / with_home(config.train.init),
                     "encoder_weights": weights(config.train.encoder_weights),
                 }
             ),

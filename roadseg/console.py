@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import importlib
 import json
 import logging
@@ -9,6 +10,7 @@ import math
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FrameType
@@ -16,7 +18,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 import click
 
-from roadseg.errors import RoadsegError
+from roadseg.errors import FaultError, RoadsegError
 from roadseg.io import progress
 
 PARTLY = 4
@@ -29,6 +31,7 @@ _STDERR = 2
 _IMPORTING = "<frozen importlib._bootstrap>"  # where Python says that its imports are
 _NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
 _NOT_LOCKED = contextlib.nullcontext()
+_WORDS, _CONFIG, _RUN = "roadseg.words", "roadseg.config", "roadseg.run"  # in Context.meta
 
 
 class Group(click.Group):
@@ -43,16 +46,8 @@ class Group(click.Group):
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except RoadsegError as error:
-            progress.erase()
-            click.echo(f"Error: {' '.join(str(error).splitlines())}", err=True)
-            ctx.exit(error.exit_code)
-        except UnicodeEncodeError as error:
-            if "surrogates" not in error.reason:
-                raise
-            progress.erase()
-            click.echo(f"Error: {error.object!a:.300}: {_NOT_UTF_8}", err=True)
-            ctx.exit(RoadsegError.exit_code)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
         except KeyboardInterrupt:
             progress.erase()
             click.echo(_LAST_WORDS[_INTERRUPTED], err=True)
@@ -61,6 +56,15 @@ class Group(click.Group):
             if end.code == _TERMINATED:
                 click.echo(_LAST_WORDS[_TERMINATED], err=True)
             raise
+        except BaseException as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # click ends in silence
+                raise
+            ctx.exit(_tell(error, ctx))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before a command; keep all words for the report of a fault."""
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under what they are for."""
@@ -82,6 +86,46 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
         """Return the commands in the order in which they are used."""
         return list(self.commands)
+
+
+def note(*, config: Path | None = None, run: Path | None = None) -> None:
+    """Keep which config and run folder a command uses, for the report of a fault."""
+    meta = click.get_current_context().meta
+    meta.update({key: path for key, path in ((_CONFIG, config), (_RUN, run)) if path})
+
+
+def _tell(error: BaseException, ctx: click.Context) -> int:
+    """Say in one line what ended the command; return its exit code."""
+    told = _as_ours(error, ctx)
+    progress.erase()
+    if ctx.params.get("traceback"):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    click.echo(f"Error: {' '.join(str(told).splitlines())}", err=True)
+    return told.exit_code
+
+
+def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
+    """Return an error that a user can act on; for a fault of the program it names its report."""
+    if isinstance(error, RoadsegError):
+        return error
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return RoadsegError(f"{error.object!a:.300}: {_NOT_UTF_8}")
+    shortages = importlib.import_module("roadseg.io.shortages")
+    return cast("RoadsegError | None", shortages.shortage(error)) or _fault(error, ctx)
+
+
+def _fault(error: BaseException, ctx: click.Context) -> FaultError:
+    run, meta = ctx.meta.get(_RUN), ctx.meta
+    report = importlib.import_module("roadseg.io.crash_reports").write_report(
+        error,
+        meta.get(_WORDS, ()),
+        config=meta.get(_CONFIG),
+        folders=[run, Path()] if run and run.is_dir() else [Path()],
+    )
+    what = f"a fault of roadseg's own ({f'{type(error).__name__}: {error}':.300})"
+    if report is None:
+        return FaultError(f"{what}; no report can be written, please send us what --traceback says")
+    return FaultError(f"{what}; please send us the report {report}, which has the traceback")
 
 
 class _Logs(logging.StreamHandler[TextIO]):

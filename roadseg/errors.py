@@ -1,4 +1,4 @@
-"""Errors a user can act on. Anything else that escapes is a bug and keeps its traceback."""
+"""Errors a user can act on, and the one that stands for a fault of the program's own."""
 
 
 class RoadsegError(Exception):
@@ -37,3 +37,9 @@ class CheckpointError(RoadsegError, ValueError):
 
 class DeviceError(RoadsegError, RuntimeError):
     """A device or precision was asked for that this machine does not have."""
+
+
+class FaultError(RoadsegError):
+    """A fault of roadseg's own: something was raised that is not one of these errors."""
+
+    exit_code = 70  # EX_SOFTWARE of BSD's sysexits

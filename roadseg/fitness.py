@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roadseg.core.scaling import Scaling
+from roadseg.data_settings import ImageryConfig
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.io.gdal import open_raster
 from roadseg.io.rasters import RasterFacts, read_facts
 from roadseg.labels import crs_setting
-from roadseg.settings import ImageryConfig
 
 GSD_TOLERANCE = 0.2  # of the ground size of a pixel; what is just so far off still fits
 

@@ -5,8 +5,8 @@ from pyproj.exceptions import CRSError
 
 from roadseg.core.schemes import Scheme
 from roadseg.core.speeds import SpeedBins
+from roadseg.data_settings import LabelsConfig
 from roadseg.errors import ConfigError
-from roadseg.settings import LabelsConfig
 
 
 def crs_setting(text: str | None, key: str) -> CRS | None:

@@ -16,13 +16,13 @@ from roadseg.core.shifts import Shift, directions, estimate_shift
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.windows import Window
 from roadseg.core.wording import count, counted
+from roadseg.data_settings import ImageryConfig
 from roadseg.io.chips import ChipRecord
 from roadseg.io.masks import read_mask
 from roadseg.io.rasters import read_window
 from roadseg.io.scene_records import SceneFound
 from roadseg.io.sheets import Example
 from roadseg.scenes import scene_facts
-from roadseg.settings import ImageryConfig
 
 EXAMPLES = 12  # scenes shown on the sheets, and measured for a shift
 _EXAMPLE_PX = 1300  # at most shown of a scene, each way

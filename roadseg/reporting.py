@@ -16,6 +16,7 @@ from roadseg.core.grid import Grid
 from roadseg.core.joining import in_crs
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
+from roadseg.data_settings import ImageryConfig
 from roadseg.errors import DataError, RoadsegError
 from roadseg.io.chips import ChipList, SceneRecord, read_chips
 from roadseg.io.graphs import read_graph
@@ -38,7 +39,7 @@ from roadseg.io.stage_records import read_summary
 from roadseg.labels import crs_setting
 from roadseg.scenes import scene_facts
 from roadseg.scoring import reference_graph
-from roadseg.settings import Config, ImageryConfig
+from roadseg.settings import Config
 from roadseg.workspace import Workspace
 
 _PIXELS = 24_000_000  # of all images together, and at most

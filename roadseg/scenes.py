@@ -15,6 +15,7 @@ from roadseg.core.masks import BACKGROUND, IGNORE, burn_roads, road_areas
 from roadseg.core.roads import Roads, extent_degrees, looks_swapped, roads_on
 from roadseg.core.schemes import Scheme
 from roadseg.core.windows import Window, cut_blocks, cut_chips, shared_window
+from roadseg.data_settings import ImageryConfig, LabelsConfig
 from roadseg.errors import DataError
 from roadseg.io.chips import ChipRecord
 from roadseg.io.fingerprints import stamp
@@ -26,7 +27,6 @@ from roadseg.io.records import key_of
 from roadseg.io.roads import LabelFile, read_roads
 from roadseg.io.scene_records import SceneFound, read_found, write_found
 from roadseg.labels import crs_setting, label_scheme, speed_bins
-from roadseg.settings import ImageryConfig, LabelsConfig
 
 _BLOCK_PX = 2048  # side of the squares in which a mask is made; whole tiles of its file
 

@@ -1,142 +1,25 @@
 """The settings: every key of the config, its default, unit and limits."""
 
-import itertools
 import re
+import warnings
 from pathlib import Path
 from typing import Literal
 
 from pydantic import model_validator
 
-from roadseg.core.schemes import NO_ROADS, SchemeName, WidthRule
-from roadseg.core.speeds import DEFAULT_BINS, BinUnit, SpeedUnit
-from roadseg.section import Section, setting
+from roadseg.data_settings import ImageryConfig, LabelsConfig
+from roadseg.section import LARGEST_SEED, Section, Text, setting
 from roadseg.train_settings import TrainConfig
 
 GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
 
 
-class ImageryConfig(Section):
-    """The scenes, and how their pixels become the input of the network."""
-
-    images: tuple[str, ...] = setting(
-        (), "paths", "Scenes: files, folders or globs of GeoTIFF/VRT, relative to the config file."
-    )
-    bands: tuple[int | str, ...] | None = setting(
-        None,
-        "band numbers or names",
-        "Bands to use, by number from 1 or by description; null takes all but alpha.",
-        min_length=1,
-    )
-    crs: str | None = setting(None, "CRS", "CRS of scenes that name none, such as EPSG:32611.")
-    gsd_m: float | None = setting(
-        None,
-        "metres",
-        "Resample scenes to pixels of this size; null takes them as they are. "
-        "For scenes without georeference it is the size of their pixels.",
-        gt=0,
-    )
-    nodata: float | None = setting(
-        None, "pixel value", "Pixels that have this value in every band hold no data."
-    )
-    chip_px: int = setting(
-        1300, "pixels", "Scenes larger than this are cut into chips for training.", ge=32
-    )
-    percentiles: tuple[float, float] = setting(
-        (2.0, 98.0), "percent", "Percentiles over all scenes that become 0 and 255 (not of uint8)."
-    )
-    licence: str | None = setting(
-        None, "text", "Licence of the images, such as CC-BY-4.0, for the model card."
-    )
-
-    @model_validator(mode="after")
-    def _percentiles_rise(self) -> "ImageryConfig":
-        low, high = self.percentiles
-        if not 0 <= low < high <= 100:  # noqa: PLR2004 - percent
-            raise ValueError(
-                f"percentiles: expected two numbers that rise from 0 to 100, got {[low, high]}"
-            )
-        return self
-
-
-class LabelsConfig(Section):
-    """The road labels, and how they become masks."""
-
-    roads: tuple[str, ...] = setting(
-        (),
-        "paths",
-        "Road lines, polygons or raster masks: one file for all scenes, or one a scene by name.",
-    )
-    crs: str | None = setting(None, "CRS", "CRS of label files that name none.")
-    scheme: SchemeName = setting(
-        "auto",
-        "-",
-        "What the attributes mean: spacenet, osm, attribute (speed_key), constant "
-        "(default_speed_mph); auto chooses by the keys of each file.",
-    )
-    speed_key: str | None = setting(
-        None, "attribute", "Attribute that holds the speed, for the scheme attribute."
-    )
-    speed_unit: SpeedUnit = setting("mph", "-", "Unit of the values of speed_key.")
-    default_speed_mph: float = setting(
-        25.0, "mph", "Speed of roads whose attributes say nothing of it.", gt=0
-    )
-    exclude: tuple[str, ...] = setting(
-        NO_ROADS, "highway classes", "OpenStreetMap classes that are left out."
-    )
-    tunnels: bool = setting(
-        default=False, unit="-", description="Whether roads in tunnels are kept, though unseen."
-    )
-    width: WidthRule = setting(
-        "constant",
-        "-",
-        "Width of a road in the mask: constant (buffer_m), attribute (width_key), or lanes.",
-    )
-    buffer_m: float = setting(
-        2.0,
-        "metres",
-        "Half the width of a road whose width is constant, or is not known otherwise.",
-        gt=0,
-    )
-    width_key: str = setting("width", "attribute", "Attribute that holds the width in metres.")
-    lane_m: float = setting(3.5, "metres", "Width of a lane, for the width by lanes.", gt=0)
-    bin_edges: tuple[float, ...] = setting(
-        DEFAULT_BINS.edges,
-        "bin_unit",
-        "Upper limits of the speed bins, each in the bin below; one more bin lies above the last.",
-        min_length=1,
-        max_length=30,
-    )
-    bin_unit: BinUnit = setting("mph", "-", "Unit of bin_edges.")
-    mask_speeds_mph: dict[int, float] | None = setting(
-        None,
-        "mph",
-        "Speed of each value of raster masks; other values are background. "
-        "null: every value but 0 and nodata is road with default_speed_mph.",
-    )
-    licence: str | None = setting(
-        None, "text", "Licence of the labels, such as ODbL-1.0, for the model card."
-    )
-
-    @model_validator(mode="after")
-    def _edges_rise(self) -> "LabelsConfig":
-        edges = self.bin_edges
-        if edges[0] <= 0 or any(b <= a for a, b in itertools.pairwise(edges)):
-            raise ValueError(f"bin_edges: expected numbers that rise from above 0, got {edges}")
-        return self
-
-    @model_validator(mode="after")
-    def _attribute_has_key(self) -> "LabelsConfig":
-        if self.scheme == "attribute" and not self.speed_key:
-            raise ValueError("speed_key: expected the name of an attribute, as scheme needs it")
-        if self.speed_key and self.scheme != "attribute":
-            raise ValueError('speed_key: is read only if scheme is "attribute"; set that too')
-        return self
-
-
 class SplitConfig(Section):
     """How chips are dealt into folds."""
 
-    folds: int = setting(5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2)
+    folds: int = setting(
+        5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
+    )
     method: Literal["blocks", "random", "groups", "file"] = setting(
         "blocks",
         "-",
@@ -144,12 +27,13 @@ class SplitConfig(Section):
         "agree in `group`; or as `file` says.",
     )
     block_m: float = setting(
-        500.0, "metres", "Side of the square of ground whose chips share a fold.", gt=0
+        500.0, "metres", "Side of the square of ground whose chips share a fold.", ge=1, le=1e7
     )
-    group: str | None = setting(
+    group: Text | None = setting(
         None,
         "regular expression",
         "Searched in the names of scenes; the same match (or first group) makes one group.",
+        max_length=1000,
     )
     file: Path | None = setting(
         None,
@@ -157,7 +41,7 @@ class SplitConfig(Section):
         "CSV with the columns name (of a chip or scene) and fold, from 0; or a folds.json.",
         strict=False,
     )
-    seed: int = setting(0, "-", "Decides which block goes to which fold.", ge=0)
+    seed: int = setting(0, "-", "Decides which block goes to which fold.", ge=0, le=LARGEST_SEED)
 
     @model_validator(mode="after")
     def _method_has_itssetting(self) -> "SplitConfig":
@@ -170,8 +54,12 @@ class SplitConfig(Section):
     @model_validator(mode="after")
     def _group_compiles(self) -> "SplitConfig":
         try:
-            re.compile(self.group or "")
-        except re.error as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore"
+                )  # of what later versions of Python may read otherwise
+                re.compile(self.group or "")
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"group: expected a regular expression ({error})") from error
         return self
 
@@ -183,13 +71,17 @@ class PredictConfig(Section):
         "validation", "-", "Scenes of the run to predict: those with validation chips, or all."
     )
     window_px: int = setting(
-        512, "pixels", "Side of the windows; a multiple of 32.", ge=64, multiple_of=32
+        512, "pixels", "Side of the windows; a multiple of 32.", ge=64, multiple_of=32, le=16_384
     )
     overlap_px: int = setting(
-        128, "pixels", "Overlap of neighbouring windows, blended smoothly.", ge=0
+        128, "pixels", "Overlap of neighbouring windows, blended smoothly.", ge=0, le=8192
     )
     batch_size: int = setting(
-        4, "windows", "Windows predicted at once, at most; fewer where scenes are small.", ge=1
+        4,
+        "windows",
+        "Windows predicted at once, at most; fewer where scenes are small.",
+        ge=1,
+        le=65_536,
     )
     engine: Literal["auto", "eager", "inductor", "int8", "openvino", "onnx"] = setting(
         "auto",
@@ -223,7 +115,9 @@ class PredictConfig(Section):
 class QuantizeConfig(Section):
     """Quantisation to INT8, and how accurate it has to be."""
 
-    windows: int = setting(64, "windows", "Windows of training chips to calibrate on.", ge=1)
+    windows: int = setting(
+        64, "windows", "Windows of training chips to calibrate on.", ge=1, le=1_000_000
+    )
     min_mask_iou: float = setting(
         0.97, "IoU", "Least IoU of its masks with those of the network itself.", ge=0, le=1
     )
@@ -242,16 +136,20 @@ class GraphConfig(Section):
         0.4, "probability", "Road where the probability is at least this.", gt=0, lt=1
     )
     close_m: float = setting(
-        0.0, "metres", "Cracks and notches in roads up to this wide are closed.", ge=0
+        0.0, "metres", "Cracks and notches in roads up to this wide are closed.", ge=0, le=1000
     )
-    min_blob_m2: float = setting(30.0, "m2", "Smaller patches of road are removed.", ge=0)
-    min_hole_m2: float = setting(30.0, "m2", "Smaller holes in roads are filled.", ge=0)
-    min_spur_m: float = setting(12.0, "metres", "Shorter dead ends are pruned.", ge=0)
+    min_blob_m2: float = setting(30.0, "m2", "Smaller patches of road are removed.", ge=0, le=1e9)
+    min_hole_m2: float = setting(30.0, "m2", "Smaller holes in roads are filled.", ge=0, le=1e9)
+    min_spur_m: float = setting(12.0, "metres", "Shorter dead ends are pruned.", ge=0, le=100_000)
     merge_nodes_m: float = setting(
-        4.0, "metres", "Junctions joined by an edge shorter than this become one.", ge=0
+        4.0, "metres", "Junctions joined by an edge shorter than this become one.", ge=0, le=1000
     )
     max_gap_m: float = setting(
-        25.0, "metres", "Longest gap across which a dead end is linked to the road ahead.", ge=0
+        25.0,
+        "metres",
+        "Longest gap across which a dead end is linked to the road ahead.",
+        ge=0,
+        le=1000,
     )
     max_turn_deg: float = setting(
         60.0, "degrees", "A link turns off the road by less than this at either end.", gt=0, le=180
@@ -260,7 +158,7 @@ class GraphConfig(Section):
         0.0, "probability", "Lowest mean probability along a link; masks know none.", ge=0, le=1
     )
     min_component_m: float = setting(
-        20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0
+        20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0, le=1e7
     )
     neat: bool = setting(
         default=False,
@@ -268,9 +166,11 @@ class GraphConfig(Section):
         description="Draw dual carriageways as one road and roundabouts as one junction "
         "(roadseg[neat]).",
     )
-    simplify_m: float = setting(0.5, "metres", "How far a line may move when simplified.", ge=0)
+    simplify_m: float = setting(
+        0.5, "metres", "How far a line may move when simplified.", ge=0, le=1000
+    )
     default_speed_mph: float = setting(
-        25.0, "mph", "Speed of edges for which the probabilities show none.", gt=0
+        25.0, "mph", "Speed of edges for which the probabilities show none.", ge=0.1, le=1000
     )
     join_m: float = setting(
         5.0,
@@ -278,15 +178,22 @@ class GraphConfig(Section):
         "How far apart road ends of touching scenes may be to be joined into one network; "
         "0 joins no scenes.",
         ge=0,
+        le=1000,
     )
     block_px: int = setting(
-        4096, "pixels", "Side of the blocks in which scenes are read; decides memory.", ge=256
+        4096,
+        "pixels",
+        "Side of the blocks in which scenes are read; decides memory.",
+        ge=256,
+        le=65_536,
     )
     formats: tuple[GraphFormat, ...] = setting(
         ("gpkg", "geojson", "graphml"),
         "-",
         "Files to write of each graph: gpkg, geojson, graphml, parquet, osm, csv (SpaceNet's).",
         min_length=1,
+        max_length=100,
+        fail_fast=True,
     )
 
     @model_validator(mode="after")
@@ -299,23 +206,35 @@ class GraphConfig(Section):
 class TuneConfig(Section):
     """The search for better settings of the graph."""
 
-    trials: int = setting(40, "trials", "Settings to try, those given among them.", ge=1)
-    seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0)
+    trials: int = setting(
+        40, "trials", "Settings to try, those given among them.", ge=1, le=100_000
+    )
+    seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0, le=LARGEST_SEED)
 
 
 class EvaluateConfig(Section):
     """Metrics on the validation fold."""
 
-    spacing_m: float = setting(50.0, "metres", "APLS: distance of control points.", gt=0)
-    snap_m: float = setting(4.0, "metres", "APLS: how far a control point may snap.", gt=0)
-    pictures: int = setting(12, "scenes", "Scenes of which a picture is drawn, at most.", ge=0)
+    spacing_m: float = setting(
+        50.0, "metres", "APLS: distance of control points.", ge=0.1, le=100_000
+    )
+    snap_m: float = setting(
+        4.0, "metres", "APLS: how far a control point may snap.", ge=0.001, le=1000
+    )
+    pictures: int = setting(
+        12, "scenes", "Scenes of which a picture is drawn, at most.", ge=0, le=100_000
+    )
 
 
 class ReportConfig(Section):
     """The page that shows a run."""
 
     max_mb: float = setting(
-        25.0, "MB", "Most that the file may have; pictures are made smaller until it fits.", gt=0
+        25.0,
+        "MB",
+        "Most that the file may have; pictures are made smaller until it fits.",
+        ge=0.1,
+        le=10_000,
     )
 
 
@@ -350,12 +269,20 @@ class ComputeConfig(Section):
         description="On GPUs: try the algorithms for a new size of windows and take the fastest.",
     )
     save_minutes: float = setting(
-        5.0, "minutes", "An epoch under way is kept so often, to go on from after a crash.", ge=0
+        5.0,
+        "minutes",
+        "An epoch under way is kept so often, to go on from after a crash.",
+        ge=0,
+        le=1e6,
     )
     workers: int = setting(
-        1, "processes", "Processes that prepare or predict scenes, or read ahead in training.", ge=0
+        1,
+        "processes",
+        "Processes that prepare or predict scenes, or read ahead in training.",
+        ge=0,
+        le=1024,
     )
-    scheduler: str | None = setting(
+    scheduler: Text | None = setting(
         None, "address", "Dask scheduler, such as tcp://host:8786, for preparing and predicting."
     )
     on_error: Literal["stop", "skip"] = setting(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from roadseg.core.sampling import spread
 from roadseg.core.wedges import wedge_share
 from roadseg.core.windows import Window
+from roadseg.data_settings import ImageryConfig, LabelsConfig
 from roadseg.errors import DataError
 from roadseg.io.mask_labels import is_mask_file, looks_like_mask, mask_values
 from roadseg.io.progress import counted
@@ -20,7 +21,6 @@ from roadseg.io.roads import LabelFile, read_roads
 from roadseg.io.sources import find_labels, image_paths, name_images
 from roadseg.labels import crs_setting, label_scheme
 from roadseg.scenes import apart_text, lay_over, read_labels_mask, scene_facts
-from roadseg.settings import ImageryConfig, LabelsConfig
 
 _MANY_FILES = 200  # so many label files are all read
 _FEW = 50  # of more than that, this many are looked at

@@ -1,24 +1,38 @@
 """The settings of training: network, loss, optimizer, schedule, and processes together."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from roadseg.section import Section, setting
+from roadseg.section import LARGEST_SEED, Section, Text, setting
+
+_Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class LossConfig(Section):
     """Weights of the terms of the loss; 0 leaves a term out."""
 
-    focal: float = setting(0.75, "weight", "Focal loss: every pixel, the hard ones most.", ge=0)
-    dice: float = setting(0.25, "weight", "Soft dice loss: the overlap with the roads.", ge=0)
-    bce: float = setting(0.0, "weight", "Binary cross entropy: every pixel alike.", ge=0)
+    focal: float = setting(
+        0.75, "weight", "Focal loss: every pixel, the hard ones most.", ge=0, le=1e6
+    )
+    dice: float = setting(
+        0.25, "weight", "Soft dice loss: the overlap with the roads.", ge=0, le=1e6
+    )
+    bce: float = setting(0.0, "weight", "Binary cross entropy: every pixel alike.", ge=0, le=1e6)
     cldice: float = setting(
-        0.0, "weight", "clDice: centrelines of one side on the roads of the other; slow.", ge=0
+        0.0,
+        "weight",
+        "clDice: centrelines of one side on the roads of the other; slow.",
+        ge=0,
+        le=1e6,
     )
     skeleton_recall: float = setting(
-        0.0, "weight", "Skeleton recall: centrelines that are found; breaks fewer roads.", ge=0
+        0.0,
+        "weight",
+        "Skeleton recall: centrelines that are found; breaks fewer roads.",
+        ge=0,
+        le=1e6,
     )
 
     @model_validator(mode="after")
@@ -31,28 +45,31 @@ class LossConfig(Section):
 class DistributedConfig(Section):
     """How processes that train together (torchrun) share what they learn."""
 
-    bucket_mb: float = setting(25.0, "MB", "Gradients are averaged in pieces of this size.", gt=0)
+    bucket_mb: float = setting(
+        25.0, "MB", "Gradients are averaged in pieces of this size.", ge=0.001, le=1e6
+    )
     gradient_as_bucket_view: bool = setting(
         default=True, unit="-", description="Keep gradients in these pieces, which saves a copy."
     )
-    hierarchy: dict[int, int] | None = setting(
+    hierarchy: dict[_Count, _Count] | None = setting(
         None,
         "steps: processes",
         "Average weights instead of gradients: after every so many steps, among so many "
         "processes, such as {4: 8, 16: 64}; the last number is all of them. A group under 1, as "
         "in {1: 8, 16: 64}, averages gradients. null averages those of all at every step.",
+        max_length=100,
     )
     warmup_steps: int = setting(
-        0, "steps", "Steps with averaged gradients before the hierarchy sets in.", ge=0
+        0, "steps", "Steps with averaged gradients before the hierarchy sets in.", ge=0, le=10**9
     )
 
 
 class TrainConfig(Section):
     """The network and its training."""
 
-    architecture: str = setting("unet", "-", "Architecture, by its segmentation-models name.")
-    encoder: str = setting("resnet34", "-", "Encoder, by its segmentation-models name.")
-    encoder_weights: str | None = setting(
+    architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
+    encoder: Text = setting("resnet34", "-", "Encoder, by its segmentation-models name.")
+    encoder_weights: Text | None = setting(
         None,
         "name or path",
         '"imagenet" downloads pretrained weights once (better); a file of torchvision, timm or '
@@ -65,9 +82,16 @@ class TrainConfig(Section):
         strict=False,
     )
     window_px: int = setting(
-        512, "pixels", "Side of the random windows; a multiple of 32.", ge=32, multiple_of=32
+        512,
+        "pixels",
+        "Side of the random windows; a multiple of 32.",
+        ge=32,
+        multiple_of=32,
+        le=16_384,
     )
-    windows_per_chip: int = setting(8, "windows", "Windows drawn from each chip an epoch.", ge=1)
+    windows_per_chip: int = setting(
+        8, "windows", "Windows drawn from each chip an epoch.", ge=1, le=10**6
+    )
     road_share: float = setting(
         0.75, "share", "Share of the windows that are placed on a road.", ge=0, le=1
     )
@@ -75,17 +99,20 @@ class TrainConfig(Section):
         ("turns", "warp", "colour"),
         "-",
         "Random changes of the windows: turns and flips; rotation and scale; light and hue.",
+        max_length=100,
+        fail_fast=True,
     )
-    batch_size: int = setting(8, "windows", "Windows at once, in each process.", ge=1)
+    batch_size: int = setting(8, "windows", "Windows at once, in each process.", ge=1, le=65_536)
     accumulate: int = setting(
         1,
         "batches",
         "Batches, one after the other, of whose losses one training step follows the mean.",
         ge=1,
+        le=65_536,
     )
-    epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1)
+    epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1, le=10**6)
     patience: int = setting(
-        8, "epochs", "Stop when no epoch has been better by `best_by` for so long.", ge=1
+        8, "epochs", "Stop when no epoch has been better by `best_by` for so long.", ge=1, le=10**6
     )
     best_by: Literal["loss", "cldice"] = setting(
         "loss",
@@ -94,18 +121,24 @@ class TrainConfig(Section):
         "clDice, for roads that connect; it takes time to thin the roads of all windows.",
     )
     optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
-    learning_rate: float = setting(3e-4, "-", "Highest learning rate.", gt=0)
-    weight_decay: float = setting(0.0, "-", "Weight decay of the optimizer.", ge=0)
+    learning_rate: float = setting(3e-4, "-", "Highest learning rate.", gt=0, le=1000)
+    weight_decay: float = setting(0.0, "-", "Weight decay of the optimizer.", ge=0, le=1000)
     momentum: float = setting(0.9, "-", "Momentum of sgd.", ge=0, lt=1)
     schedule: Literal["step", "cosine"] = setting(
         "step", "-", "Learning rate: drops after milestones, or falls as a cosine to the end."
     )
-    warmup_steps: int = setting(0, "steps", "Steps over which the learning rate rises.", ge=0)
-    lr_milestones: tuple[int, ...] = setting(
-        (20, 25), "epochs", "step: epochs after which the learning rate drops."
+    warmup_steps: int = setting(
+        0, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
+    )
+    lr_milestones: tuple[_Count, ...] = setting(
+        (20, 25),
+        "epochs",
+        "step: epochs after which the learning rate drops.",
+        max_length=1000,
+        fail_fast=True,
     )
     lr_gamma: float = setting(0.2, "factor", "step: the learning rate drops by this.", gt=0, le=1)
-    clip_norm: float = setting(1.0, "norm", "Largest norm of the gradient.", gt=0)
+    clip_norm: float = setting(1.0, "norm", "Largest norm of the gradient.", gt=0, le=1e9)
     loss: LossConfig = LossConfig()
     ema: float | None = setting(
         None,
@@ -119,5 +152,7 @@ class TrainConfig(Section):
         unit="-",
         description="Write scalars and pictures for TensorBoard (roadseg[tensorboard]).",
     )
-    seed: int = setting(0, "-", "Decides first weights, windows and augmentation.", ge=0)
+    seed: int = setting(
+        0, "-", "Decides first weights, windows and augmentation.", ge=0, le=LARGEST_SEED
+    )
     distributed: DistributedConfig = DistributedConfig()

@@ -33,11 +33,12 @@ from roadseg.core.masks import burn_roads, road_areas
 from roadseg.core.roads import roads_on
 from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.core.windows import Window
+from roadseg.data_settings import LabelsConfig
 from roadseg.io.gdal import area, new_profile, open_new
 from roadseg.io.probabilities import open_probability
 from roadseg.io.rasters import read_grid
 from roadseg.scenes import read_labels
-from roadseg.settings import Config, LabelsConfig
+from roadseg.settings import Config
 
 CHIPS = 4  # of a tile, each way
 

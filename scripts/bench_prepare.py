@@ -38,9 +38,9 @@ from rasterio.features import rasterize
 from roadseg import quality, scenes
 from roadseg.config import load_config
 from roadseg.core.grid import DEGREES, Grid, transformer
+from roadseg.data_settings import ImageryConfig, LabelsConfig
 from roadseg.io.rasters import read_facts
 from roadseg.scenes import SceneTask
-from roadseg.settings import ImageryConfig, LabelsConfig
 from roadseg.stages import prepare
 from roadseg.workspace import Workspace
 

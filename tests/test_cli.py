@@ -1,6 +1,6 @@
+import errno
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from roadseg.cli import main
 from roadseg.console import json_text
+from roadseg.errors import DataError
 
 HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")
 
@@ -446,9 +447,70 @@ def test_a_skipped_scene_is_in_the_json(call, city):
     assert list(json.loads(result.stdout)["prepare"]["failed"]) == ["city_0"]
 
 
-def test_a_bug_keeps_its_traceback(tmp_path):
-    (tmp_path / "roadseg.json").write_text("{}")
-    code = "from roadseg.commands import making, stages\nmaking.stage = None\nstages.split([])"
-    process = python(code, cwd=tmp_path, env={**os.environ, "ROADSEG_CONFIG": ""})
-    assert "TypeError: 'NoneType' object is not callable" in process.communicate(timeout=30)[1]
-    assert process.returncode == 1
+@pytest.fixture
+def breaks(monkeypatch):
+    """Give a function that has the stage split raise an error."""
+
+    def split(error):
+        def raising(*_, **__):
+            raise error
+
+        monkeypatch.setattr("roadseg.commands.stages.call", raising)
+
+    return split
+
+
+@pytest.mark.usefixtures("city")
+def test_a_fault_of_our_own_is_one_line_that_names_its_report(breaks, fails, tmp_path):
+    breaks(TypeError("no\nsense"))
+    told = fails("split", "--set", "split.seed=7", exit_code=70)
+    (report,) = (tmp_path / "run").glob("roadseg-error-*.txt")
+    text = report.read_text()
+    assert f"(TypeError: no sense); please send us the report {report}" in told
+    assert "roadseg split --set split.seed=7" in text
+    assert "Traceback (most recent call last)" in text
+    assert '"test_resnet"' in text.replace("tu-", "")  # of the config
+
+
+@pytest.mark.usefixtures("city")
+def test_without_a_run_folder_the_report_of_a_fault_lies_here(breaks, fails, tmp_path):
+    breaks(KeyError("x"))
+    assert f"report {tmp_path}/roadseg-error-" in fails("split", "--dry-run", exit_code=70)
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize("error", [TypeError("x"), DataError("x")], ids=repr)
+def test_the_traceback_of_any_error_is_shown_on_demand(breaks, call, error):
+    breaks(error)
+    told = call("--traceback", "split").stderr
+    assert told.startswith("Traceback (most recent call last)")
+    assert told.splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.usefixtures("city")
+def test_too_little_memory_is_no_fault_of_ours(breaks, fails, tmp_path):
+    breaks(MemoryError())
+    assert "out of memory: use fewer workers" in fails("split", exit_code=1)
+    assert not list(tmp_path.rglob("roadseg-error-*"))
+
+
+@pytest.mark.usefixtures("city")
+def test_a_reader_that_has_gone_away_is_no_fault(breaks, call):
+    breaks(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    result = call("split")
+    assert (result.exit_code, result.stderr) == (1, "")
+
+
+def test_a_fault_in_another_process_is_reported_with_its_traceback(city):
+    code = f"""
+from roadseg.cli import main
+from roadseg.stages import prepare
+def spoiled(*_): raise KeyError("in a worker")
+prepare.prepare_scene = spoiled
+main(["prepare", "--workers", "2", "--config", {str(city)!r}])
+"""
+    process = python(code, cwd=city.parent)
+    told = process.communicate(timeout=60)[1]
+    (report,) = city.parent.rglob("roadseg-error-*.txt")
+    assert process.returncode == 70, told
+    assert "in spoiled" in report.read_text()

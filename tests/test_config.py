@@ -126,19 +126,23 @@ def test_a_wrong_key_or_type_is_named_with_its_file(write, values, message):
 
 LIMITS = [
     ("imagery.chip_px", 31, 32),
-    ("imagery.gsd_m", 0, 0.1),
+    ("imagery.gsd_m", 0.0009, 0.001),
+    ("imagery.gsd_m", 10_001, 10_000),
     ("imagery.percentiles", [2, 2], [2, 3]),
     ("imagery.percentiles", [98, 2], [2, 98]),
     ("imagery.percentiles", [-1, 98], [0, 98]),
     ("imagery.percentiles", [2, 101], [2, 100]),
     ("labels.buffer_m", 0, 0.1),
-    ("labels.default_speed_mph", 0, 0.1),
+    ("labels.default_speed_mph", 0.09, 0.1),
     ("labels.bin_edges", [], [30]),
-    ("labels.bin_edges", [0, 10], [0.1, 10]),
+    ("labels.bin_edges", [0.09, 10], [0.1, 10]),
     ("labels.bin_edges", [10, 10], [10, 10.1]),
     ("labels.bin_edges", list(range(1, 32)), list(range(1, 31))),
     ("split.folds", 1, 2),
-    ("split.block_m", 0, 0.1),
+    ("split.block_m", 0.9, 1),
+    ("split.group", "a{99999999999}", "a{9999}"),
+    ("split.group", "(" * 490 + ")" * 490, "(" * 90 + ")" * 90),
+    ("split.group", "a" * 1001, "a" * 1000),
     ("train.window_px", 33, 32),
     ("train.window_px", 0, 64),
     ("train.epochs", 0, 1),
@@ -151,15 +155,44 @@ LIMITS = [
     ("graph.threshold", 1, 0.99),
     ("graph.min_spur_m", -0.1, 0),
     ("evaluate.snap_m", 0, 0.1),
+    ("evaluate.spacing_m", 0.09, 0.1),
     ("compute.workers", -1, 0),
+    ("compute.workers", 1025, 1024),
+    ("compute.scheduler", "a\0", "a"),
+    ("imagery.licence", "a" * 4097, "a" * 4096),
 ]
+
+
+KEYWORDS = {"$defs", "properties", "items", "anyOf", "prefixItems", "additionalProperties"}
+
+
+def numbers(schema, name=""):
+    """Give every schema of a number inside a schema, with the name that it goes by."""
+    if isinstance(schema, dict):
+        if schema.get("type") in {"number", "integer"}:
+            yield pytest.param(schema, id=name)
+        for key, inner in schema.items():
+            yield from numbers(inner, name if key in KEYWORDS else f"{name}.{key}")
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from numbers(inner, name)
+
+
+WITHOUT_LIMITS = {".ImageryConfig.nodata", ".ImageryConfig.percentiles"}  # any; a rule of its own
+
+
+@pytest.mark.parametrize("number", list(numbers(Config.model_json_schema())))
+def test_every_number_has_a_limit_on_both_sides(request, number):
+    if not any(name in request.node.name for name in WITHOUT_LIMITS):
+        assert {"minimum", "exclusiveMinimum"} & set(number)
+        assert {"maximum", "exclusiveMaximum"} & set(number)
 
 
 @pytest.mark.parametrize(("key", "outside", "inside"), LIMITS)
 def test_a_value_outside_of_its_limits_is_refused(write, key, outside, inside):
     section, name = key.split(".")
     load_config(write({section: {name: inside}}))
-    with pytest.raises(ConfigError, match=rf"roadseg\.json: {key}: .*(expected|should)"):
+    with pytest.raises(ConfigError, match=rf"roadseg\.json: {key}[.0-9]*: .*(expected|should)"):
         load_config(write({section: {name: outside}}))
 
 
@@ -286,3 +319,25 @@ def test_a_crs_is_read_and_none_stays_none():
 def test_an_unknown_crs_is_refused_with_its_key():
     with pytest.raises(ConfigError, match=r"imagery\.crs: expected a CRS .*, got 'EPSG:1'"):
         crs_setting("EPSG:1", "imagery.crs")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("run", "~nobody-here/x"),
+        ("split.file", "~nobody-here/x"),
+        ("train.init", "~nobody-here/x"),
+        ("train.encoder_weights", "~nobody-here/x.pth"),
+        ("run", "a\0b"),
+    ],
+)
+def test_a_path_that_cannot_be_is_refused(write, key, value):
+    section, _, name = key.rpartition(".")
+    with pytest.raises(ConfigError, match=r"no home folder|character NUL"):
+        load_config(write({section: {name: value}} if section else {name: value}))
+
+
+def test_a_list_of_millions_is_refused_at_its_first_fault(write):
+    path = write('{"imagery": {"images": [' + "1," * 5_000_000 + "1]}}")
+    with pytest.raises(ConfigError, match=r"imagery\.images\.0: expected a valid string, got 1$"):
+        load_config(path)

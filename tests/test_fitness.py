@@ -5,10 +5,10 @@ import pytest
 import rasterio
 
 from roadseg.core.scaling import Scaling
+from roadseg.data_settings import ImageryConfig
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.fitness import require_fit, scene_to_predict
 from roadseg.io.rasters import read_facts, read_window
-from roadseg.settings import ImageryConfig
 
 BYTES = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(20.0,) * 3)
 TRAINED = {"bands": [1, 2, 3], "gsd_m": 1.0, "resample_m": None, "nodata": None}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from roadseg.console import PARTLY, locked, show
+from roadseg.console import PARTLY, locked, note, show
 from roadseg.options import (
     CONFIG,
     DRY_RUN,
@@ -51,6 +51,7 @@ def stage_command(
             required = needs_config and not values.get("images")
             config = load(config_path, assignments, required=required)
             folder = run_folder or config.run
+            note(run=folder)
             workspace = importlib.import_module("roadseg.workspace").Workspace(folder)
             if dry_run:
                 show(function(config, workspace, do="plan", **values), as_json=as_json)
@@ -73,6 +74,7 @@ def load(
     """Read the config that a command was given, or that it finds."""
     module = importlib.import_module("roadseg.config")
     path = module.find_config(config_path, required=required)
+    note(config=path)
     return cast("Config", module.load_config(path, assignments))
 
 

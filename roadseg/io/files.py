@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from roadseg.core.wording import one_line
-from roadseg.errors import OutputError, RoadsegError
+from roadseg.errors import ConfigError, OutputError, RoadsegError
 
 MASK_SUFFIXES = (  # of rasters in which a pixel says whether there is a road
     *(".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif"),
@@ -19,6 +19,22 @@ _PARTIAL = ".partial-"  # begins the names of files that are being written
 _BESIDE = ("", "-journal", "-wal", "-shm")  # ends of the names of what SQLite writes together
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # where a folder cannot be
 _ENOUGH_BYTES = 2**20  # free on a disk that is not full
+
+
+def with_home(path: Path | str) -> Path:
+    """Return a path with the home folder in the place of ~ or ~name.
+
+    Raises:
+        ConfigError: if no file can have such a name, or nobody such a home.
+    """
+    if "\0" in str(path):
+        raise ConfigError(f"{str(path)!r:.200}: no path can hold the character NUL")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{path!s:.200}: no home folder is known for this user; write the path in full"
+        ) from error
 
 
 @contextmanager

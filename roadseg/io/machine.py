@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from roadseg.errors import ConfigError
+
 if sys.platform == "linux":
     import resource
 
@@ -21,6 +23,7 @@ _LIBRARIES = {
     "jemalloc": ("libjemalloc.so",),
     "iomp5": ("libiomp5.so",),
 }
+_ALWAYS_ALLOWED, _MOST_PER_CPU = 64, 16  # processes
 _TOPOLOGY = ("physical_package_id", "die_id", "core_id")
 
 
@@ -78,6 +81,21 @@ def read_machine(root: Path = _ROOT, *, affinity: Collection[int] | None = None)
         libraries=_libraries(root),
         unbound=_unbound(root, nodes),
     )
+
+
+def check_workers(workers: int) -> None:
+    """Refuse more processes than any machine like this one has a use for.
+
+    Raises:
+        ConfigError: if there are more than 64, and more than 16 for each CPU.
+    """
+    cpus = len(_affinity())
+    most = max(_ALWAYS_ALLOWED, _MOST_PER_CPU * cpus)
+    if workers > most:
+        raise ConfigError(
+            f"compute.workers: expected at most {most} processes on {cpus} CPUs, got {workers}; "
+            "one for each CPU is a good start"
+        )
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:

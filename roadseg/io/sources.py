@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from roadseg.core.names import match_names
 from roadseg.errors import ConfigError, DataError
-from roadseg.io.files import MASK_SUFFIXES, is_virtual
+from roadseg.io.files import MASK_SUFFIXES, is_virtual, with_home
 from roadseg.io.roads import SUFFIXES as ROAD_SUFFIXES
 
 Suffixes = tuple[str, ...]
@@ -137,7 +137,7 @@ def source_path(text: str) -> Path:
         return Path(_survive(text))
     scheme, separator, rest = text.partition("://")
     if not separator:
-        return Path(text).expanduser()
+        return with_home(text)
     if scheme.lower() in {"http", "https", "ftp"}:
         return Path(f"/vsicurl?url={_encoded(text)}")
     if scheme.lower() == "file":

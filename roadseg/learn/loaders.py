@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from roadseg.errors import ConfigError
+from roadseg.io.machine import check_workers
 from roadseg.learn.augment import use_one_thread
 from roadseg.learn.chips import (
     Chip,
@@ -87,6 +88,7 @@ def validation_batches(
 def _loader(
     windows: Dataset[Any], order: Sampler[list[int]], workers: int, *, pin_memory: bool
 ) -> DataLoader[Any]:
+    check_workers(workers)
     ahead: dict[str, Any] = {"prefetch_factor": _AHEAD} if workers else {}
     return DataLoader(
         windows,

@@ -18,6 +18,7 @@ from roadseg.core.speeds import SpeedBins
 from roadseg.core.wording import one_line
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.io.checkpoint_facts import Facts
+from roadseg.io.files import with_home
 from roadseg.learn.checkpoints import MODEL, is_sound, misfit, read_facts, read_tensors
 from roadseg.learn.models import build_model, last_layer
 
@@ -93,7 +94,7 @@ def build_pretrained(
         classes=classes,
     )
     if local:
-        path = Path(cast("str", encoder_weights)).expanduser()
+        path = with_home(cast("str", encoder_weights))
         load_encoder(cast("nn.Module", model.encoder), path, name=encoder)
     return model
 

@@ -17,6 +17,7 @@ from roadseg.core.folds import (
 )
 from roadseg.core.footprints import Pairs, overlapping_pairs
 from roadseg.errors import ConfigError, DataError
+from roadseg.io.alarms import alarm
 from roadseg.io.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.io.fingerprints import fingerprint
 from roadseg.io.fold_maps import draw_folds
@@ -28,6 +29,7 @@ from roadseg.workspace import Workspace, require
 
 Folds = NDArray[np.int64]
 
+_LONGEST_S = 10  # of CPU time, for the pattern of groups in all names
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # by which a chip's name goes beyond its scene's
 _LISTED = 10  # folds, or groups, that are told one by one
 _TOLD = {
@@ -193,9 +195,15 @@ def _groups(options: SplitConfig, chips: Sequence[ChipRecord]) -> Sequence[Hasha
         return [chip.name for chip in chips]
     if options.method == "groups":
         try:
-            return name_groups([chip.scene for chip in chips], options.group or "")
+            with alarm(_LONGEST_S):
+                return name_groups([chip.scene for chip in chips], options.group or "")
         except ValueError as error:
             raise ConfigError(f"split.group: {error}") from error
+        except TimeoutError as error:
+            raise ConfigError(
+                f"split.group: {options.group!r} is still searching after {_LONGEST_S} s; write it "
+                "without a repetition inside another, such as (a+)+"
+            ) from error
     return ground_blocks(
         np.array([np.mean(chip.corners_m, axis=0) for chip in chips]),
         [chip.scene if chip.zone == NO_ZONE else chip.zone for chip in chips],

@@ -1,0 +1,52 @@
+"""Shortages: what a machine ran out of, told from what any library raises."""
+
+import errno
+import re
+
+from roadseg.errors import OutputError, RoadsegError
+
+_MEMORY = (
+    "out of memory: use fewer workers (--workers), a smaller graph.block_px, or smaller batches "
+    "and windows (batch_size and window_px of train or predict)"
+)
+_DEVICE_MEMORY = (
+    "the device is out of memory: lower train.batch_size or predict.batch_size (train.accumulate "
+    "makes up for it in training), take a smaller window_px or precision bf16, end what else uses "
+    "the device, or choose --device cpu"
+)
+_ON_DEVICE = re.compile(
+    r"(CUDA|HIP|XPU|HPU|MPS)\b.*out of memory|PT_DEVMEM|OUT_OF_DEVICE_MEMORY|STATUS_ALLOC_FAILED",
+    re.DOTALL,
+)  # CUDA, ROCm, Intel's GPUs, Gaudi, Apple's
+_ON_CPU = re.compile(r"DefaultCPUAllocator|std::bad_alloc|Cannot allocate memory")
+_REFUSED = {  # what a system refuses, by the number of the error
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG),
+}
+
+
+def shortage(error: BaseException) -> RoadsegError | None:
+    """Return an error that says what the machine lacks and what to do; None if it lacks nothing.
+
+    Devices are known by the names and words of their libraries, so that none has to be loaded.
+    """
+    if isinstance(error, OSError) and error.errno in _REFUSED:
+        return OutputError(_refusal(error))
+    said = str(error)
+    if _is_called(error, "OutOfMemoryError") or _ON_DEVICE.search(said):
+        return RoadsegError(_DEVICE_MEMORY)
+    is_full = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    if is_full or isinstance(error, MemoryError) or _ON_CPU.search(said):
+        return RoadsegError(_MEMORY)
+    return None
+
+
+def _refusal(error: OSError) -> str:
+    """Say what the system refused, and of which file."""
+    which = error.filename2 or error.filename
+    told = f"{error.strerror}; see that there is room and that the files may be read and written"
+    return told if which is None else f"{which!s:.500}: {told}"
+
+
+def _is_called(error: BaseException, name: str) -> bool:
+    return any(kind.__name__ == name for kind in type(error).__mro__)
