@@ -11,7 +11,7 @@ from affine import Affine
 
 from roadseg.core.clipping import clip_graph
 from roadseg.core.comparison import Parameters
-from roadseg.core.graphs import RoadGraph
+from roadseg.core.graphs import RoadGraph, take_edges
 from roadseg.core.grid import Grid
 from roadseg.core.joining import in_crs
 from roadseg.core.scaling import Scaling
@@ -40,12 +40,11 @@ from roadseg.labels import crs_setting
 from roadseg.scenes import scene_facts
 from roadseg.scoring import reference_graph
 from roadseg.settings import Config
-from roadseg.workspace import Workspace
+from roadseg.workspace import NETWORK, Workspace
 
 _PIXELS = 24_000_000  # of all images together, and at most
 _SIDE_PX = (256, 4096)  # of one
 _PHOTO, _PROBABILITY = 0.7, 0.8  # share of the room, and of what is then left
-_NETWORK = "network"
 _SNAP_M = 500.0  # as far as `roadseg route` goes to the nearest road
 _TOLERANCE_M = Parameters().tolerance_m
 
@@ -78,8 +77,8 @@ class Shown:
     Attributes:
         scenes: in the order of their names.
         areas: maps on which they are shown.
-        network: roads of those that touch, with their names; None if none do.
-        joined: names of the scenes in `network`.
+        networks: roads of the scenes that touch, by the number of the area they are in.
+        joined: names of the scenes in `networks`.
         scaling: of the images to bytes; None if it is not known.
         bins: of the speeds.
         scene_of: name of the scene of each chip.
@@ -88,7 +87,7 @@ class Shown:
 
     scenes: list[ShownScene]
     areas: list[Area]
-    network: RoadGraph | None
+    networks: dict[int, RoadGraph]
     joined: frozenset[str]
     scaling: Scaling | None
     bins: SpeedBins
@@ -112,12 +111,12 @@ def find_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
     if not scenes:
         raise DataError(f"none of {len(names)} scenes can be shown, the first: {left_out[0]}")
     areas = map_areas([scene.grid for scene in scenes])
-    network, joined = _network(workspace, scenes, areas)
+    networks, joined = _networks(workspace, scenes, areas)
     scaling = read_scaling(workspace.scaling) if workspace.scaling.exists() else None
     return Shown(
         scenes=scenes,
         areas=areas,
-        network=network,
+        networks=networks,
         joined=joined,
         scaling=scaling,
         bins=chips.bins if chips else DEFAULT_BINS,
@@ -270,18 +269,28 @@ class _Joined:
     joined: list[str] = field(default_factory=list)
 
 
-def _network(
+def _networks(
     workspace: Workspace, scenes: Sequence[ShownScene], areas: Sequence[Area]
-) -> tuple[RoadGraph | None, frozenset[str]]:
-    """Read the network of the scenes that touch, if it is all on one map."""
-    record, path = workspace.record("graph"), workspace.graph(_NETWORK)
-    if not (record.exists() and path.exists()):
-        return None, frozenset()
-    names = frozenset(read_summary(record, _Joined).joined)
-    for area in areas:
-        if names and names <= {scenes[row].name for row in area.scenes}:
-            return read_graph(path), names
-    return None, frozenset()
+) -> tuple[dict[int, RoadGraph], frozenset[str]]:
+    """Read the network of the scenes that touch, taken apart where they are on several maps."""
+    record, path = workspace.record("graph"), workspace.graph(NETWORK)
+    if not path.exists():
+        return {}, frozenset()
+    graph = read_graph(path)
+    source = graph.attributes.get("source", np.empty(len(graph.lines), dtype=object))
+    names = read_summary(record, _Joined).joined if record.exists() else source
+    joined = frozenset(names)
+    inside = {
+        number: joined.intersection(scenes[row].name for row in area.scenes)
+        for number, area in enumerate(areas)
+    }
+    inside = {number: names for number, names in inside.items() if names}
+    if len(inside) == 1:
+        return dict.fromkeys(inside, graph), joined
+    parts = {
+        number: take_edges(graph, np.isin(source, list(names))) for number, names in inside.items()
+    }
+    return parts, joined
 
 
 def _graphs(found: Shown, place: dict[str, float]) -> list[dict[str, Any]]:
@@ -293,7 +302,7 @@ def _graphs(found: Shown, place: dict[str, float]) -> list[dict[str, Any]]:
         joined = [scene.name for scene in scenes if scene.name in found.joined]
         shown = [(scene.name, [scene.name], scene.graph) for scene in alone]
         if joined:
-            shown.insert(0, (_NETWORK, joined, found.network))
+            shown.insert(0, (NETWORK, joined, found.networks[number]))
         for name, of, graph in shown:
             if graph is not None:
                 told = encode_graph(_placed(graph, area), area.origin, **place)

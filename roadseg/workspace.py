@@ -5,6 +5,8 @@ from pathlib import Path
 
 from roadseg.errors import DataError, MissingInputError
 
+NETWORK, SUBMISSION = "network", "submission"  # names of the graphs of all scenes
+
 
 @dataclass(frozen=True)
 class Workspace:

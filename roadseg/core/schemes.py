@@ -166,8 +166,8 @@ def read_attributes(
     - constant: none.
 
     By every scheme its travel time is `travel_time_s`, or else `travel_time`, in seconds, and a
-    feature is left out whose `highway` is excluded, or whose `tunnel` says so
-    unless tunnels are kept; by "osm" also one without a `highway`, in a file with that key.
+    feature is left out whose `highway` is excluded, or whose `tunnel` says so unless tunnels are
+    kept; by "osm" also one without a `highway`, in a file with that key and without `speed_kph`.
 
     Args:
         columns: attributes by key, each of shape (features,), of any dtype; further keys do no

@@ -27,9 +27,8 @@ from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.road_networks import Network, trace_network, with_origin
 from roadseg.scoring import extraction_of
 from roadseg.settings import Config
-from roadseg.workspace import Workspace, require
+from roadseg.workspace import NETWORK, SUBMISSION, Workspace, require
 
-NETWORK, SUBMISSION = "network", "submission"  # files of all scenes
 _MANY = 2  # scenes that a cluster does beside each other
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from roadseg.io.stage_records import StageRecord
 from roadseg.plans import Amount, Plan, files, plan_stage
 from roadseg.reporting import Shown, find_scenes, map_of, pictures_of
 from roadseg.settings import Config
-from roadseg.workspace import Workspace
+from roadseg.workspace import NETWORK, SUBMISSION, Workspace
 
 _STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
 _DRAWN = ((0.001, 0.0), (0.1, 0.5), (0.1, 2.0))  # step and tolerance of lines, ever coarser
@@ -121,10 +121,9 @@ def _as_it_is(workspace: Workspace) -> Workspace:
 
 
 def _scene_names(workspace: Workspace) -> list[str]:
-    of_all = {"network", "submission"}  # files of all scenes
     graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
     rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
-    names = sorted((graphs - of_all) | rasters)
+    names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
     if not names:
         raise MissingInputError(
             f"{workspace.root}: holds neither graphs nor probabilities; run `roadseg graph` or "
@@ -135,7 +134,7 @@ def _scene_names(workspace: Workspace) -> list[str]:
 
 def _inputs(workspace: Workspace, names: Iterable[str]) -> list[Path]:
     records = [workspace.record(stage) for stage in _STAGES]
-    tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph("network")]
+    tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
     folds = [
         path / name for path in _folds(workspace) for name in ("metrics.csv", "best.safetensors")
