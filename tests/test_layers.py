@@ -11,6 +11,7 @@ LAYERS = [
     ("core",),
     ("io",),
     ("learn",),
+    ("schedulers",),
     ("cluster", "section", "train_settings", "settings", "config", "workspace"),
     ("labels", "networks", "plans", "cards"),
     ("scenes",),
@@ -35,7 +36,10 @@ ONLY_IN = {
     "onnx": {"learn"},
     "onnxruntime": {"learn"},
     "click": {"options", "console", "commands", "cli"},
-    "logging": {"io", "learn", "networks", "prediction_jobs", "stages", "pipeline", "console"},
+    "logging": {
+        *("io", "learn", "schedulers", "networks", "prediction_jobs", "stages", "pipeline"),
+        "console",
+    },
     "pathlib": {
         *("io", "learn", "train_settings", "settings", "config", "workspace", "scenes"),
         *("fitness", "scoring", "plans", "prediction", "prediction_jobs", "quality", "guesses"),

@@ -134,16 +134,15 @@ def trace_scene(
     config: Config,
     folder: Path,
     scene: tuple[str, Path],
-    *,
-    workers: int = 1,
-    scheduler: str | None = None,
+    **where: Any,  # noqa: ANN401 - as in `cluster.each`
 ) -> Traced:
     """Find the road graph of one scene, given by name and raster, and write it.
 
-    Its blocks are the work of so many processes, or of those of a Dask scheduler.
+    Its blocks are the work of processes, or of a Dask scheduler, as the options of `cluster.each`
+    say.
     """
     name, path = scene
-    run = partial(in_order, workers=workers, scheduler=scheduler, what=name, unit="blocks")
+    run = partial(in_order, what=name, unit="blocks", **where)
     pixels = open_probability(path, **_place(config))
     graph = find_graph(pixels, extraction_of(config), run=run)
     told = {
@@ -195,13 +194,10 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
 
 def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[Outcome[Traced]]:
     """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
-    workers, scheduler = config.compute.workers, config.compute.scheduler
-    scenes = list(paths.items())
-    if len(scenes) >= max(workers, _MANY if scheduler else 1):
-        work = partial(trace_scene, config, folder)
-        return each(work, scenes, workers=workers, scheduler=scheduler)
-    work = partial(trace_scene, config, folder, workers=workers, scheduler=scheduler)
-    return each(work, scenes)
+    compute, scenes = config.compute, list(paths.items())
+    if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
+        return each(partial(trace_scene, config, folder), scenes, **compute.where)
+    return each(partial(trace_scene, config, folder, **compute.where), scenes)
 
 
 def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> list[str]:
