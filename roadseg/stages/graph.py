@@ -17,6 +17,7 @@ from roadseg.core.roads import reproject
 from roadseg.core.wording import count
 from roadseg.errors import DataError
 from roadseg.io.graphs import check_formats, read_graph, write_graphs
+from roadseg.io.locks import hold
 from roadseg.io.probabilities import open_probability
 from roadseg.io.progress import counted
 from roadseg.io.rasters import read_grid
@@ -127,7 +128,9 @@ def _predicted(workspace: Workspace) -> dict[str, Path]:
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
-    return _find_all(find_images(images), output, config)
+    paths = find_images(images)
+    with hold(output, [f"{name}.gpkg" for name in paths]):
+        return _find_all(paths, output, config)
 
 
 def trace_scene(
