@@ -1,6 +1,5 @@
 """The executor: one function over many items, here, in local processes, or on a Dask cluster."""
 
-import importlib
 import multiprocessing
 import os
 import signal
@@ -10,19 +9,21 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from roadseg.errors import RoadsegError
 from roadseg.io.machine import check_workers
 from roadseg.io.progress import counted
+from roadseg.schedulers import cluster_of
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[Item], Result]
 
 _POOLS = 3  # that may break one after the other without one finished item in between
-_CONNECT = "10s"
+_ANSWER_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def each(
     *,
     workers: int = 1,
     scheduler: str | None = None,
+    scheduler_timeout_s: float = _ANSWER_S,
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and give out what became of each, in the order they end.
 
@@ -57,14 +59,16 @@ def each(
         items: pickled where the work is done elsewhere.
         workers: processes on this machine; with 1 or 0 all is done in this one, in order.
         scheduler: address of a Dask scheduler to use instead; its workers see the same files.
+        scheduler_timeout_s: how long it may take to answer, and be without workers.
 
     Raises:
         ConfigError: if there are far more workers than CPUs.
-        RoadsegError: if the scheduler is not there, or processes die again and again. What the
-            work itself raises as RoadsegError is an outcome; anything else is a bug and is raised.
+        RoadsegError: if the scheduler or its workers are not there or go away, or processes die
+            again and again. What the work itself raises as RoadsegError is an outcome; anything
+            else is a bug and is raised.
     """
-    if scheduler:
-        return _on_dask(work, items, scheduler)
+    if scheduler and items:
+        return _on_dask(work, items, scheduler, scheduler_timeout_s)
     if min(workers, len(items)) > 1:
         return _in_processes(work, items, min(workers, len(items)))
     return (_outcome(work, index, item) for index, item in enumerate(items))
@@ -74,20 +78,24 @@ def in_order(
     work: Work[Item, Result],
     items: Sequence[Item],
     *,
-    workers: int = 1,
-    scheduler: str | None = None,
     what: str,
     unit: str = "scenes",
+    **where: Any,  # noqa: ANN401 - the options of `each`
 ) -> list[Result]:
     """Do the work for every item and return the results in the order of the items.
 
-    Args are those of `each`, and the name and the unit by which the progress is told.
+    Args:
+        work: as in `each`.
+        items: as in `each`.
+        what: name by which the progress is told.
+        unit: of the items, in the progress.
+        where: the work is done; the options of `each`.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
     """
     results: dict[int, Any] = {}
-    outcomes = each(work, items, workers=workers, scheduler=scheduler)
+    outcomes = each(work, items, **where)
     for outcome in counted(outcomes, what, total=len(items), unit=unit):
         if outcome.error:
             raise outcome.error
@@ -151,35 +159,8 @@ def _end_with_parent() -> None:
 
 
 def _on_dask(
-    work: Work[Item, Result], items: Sequence[Item], scheduler: str
+    work: Work[Item, Result], items: Sequence[Item], scheduler: str, timeout_s: float
 ) -> Iterator[Outcome[Result]]:
-    try:
-        dask = importlib.import_module("distributed")
-    except ImportError as error:
-        raise RoadsegError(
-            f"--scheduler {scheduler}: Dask is not installed; pip install 'roadseg[dask]'"
-        ) from error
-    try:
-        client = dask.Client(scheduler, timeout=_CONNECT)
-    except (OSError, ValueError) as error:
-        raise RoadsegError(
-            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
-        ) from error
-    with client:
-        futures = {
-            client.submit(_outcome, work, index, item, pure=False): index
-            for index, item in enumerate(items)
-        }
-        for future in dask.as_completed(futures):
-            yield _dask_outcome(dask, future, futures[future])
-
-
-def _dask_outcome(dask: Any, future: Any, index: int) -> Outcome[Any]:  # noqa: ANN401 - an optional library
-    try:
-        outcome: Outcome[Any] = future.result()
-    except dask.KilledWorker as error:
-        told = f"the workers that took item {index} died, most likely for want of memory"
-        return Outcome(index, error=RoadsegError(f"{told} ({error})"))
-    finally:
-        future.release()
-    return outcome
+    with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
+        for index, found in cluster.results(partial(_outcome, work), items):
+            yield Outcome(index, error=found) if isinstance(found, RoadsegError) else found

@@ -178,14 +178,18 @@ def locked(
     """Keep those processes out of a run folder that would disturb a command.
 
     Commands on images of the user's need no run folder, and of torchrun's processes the first
-    holds it for all.
+    holds it for all. Trainings of several folds go on beside each other, and so do shards.
     """
     if values.get("images") or not is_first():
         return _NOT_LOCKED
     lock = importlib.import_module("roadseg.io.locks").lock
-    fold = values["fold"] if command == "train" else None
+    part = None
+    if command == "train":
+        part = f"fold-{values['fold']}"
+    elif shard := values.get("shard"):
+        part = "shard-{}-of-{}".format(*shard)
     alone = command in {"prepare", "split", "run"}
-    return cast("contextlib.AbstractContextManager[None]", lock(folder, fold=fold, alone=alone))
+    return cast("contextlib.AbstractContextManager[None]", lock(folder, part=part, alone=alone))
 
 
 def show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's summary

@@ -182,7 +182,7 @@ class PredictionJob:
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
             work = partial(predict_task, told=progress.add) if here else predict_task
-            for outcome in each(work, tasks, workers=processes, scheduler=compute.scheduler):
+            for outcome in each(work, tasks, **compute.where | {"workers": processes}):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
                 if not here:

@@ -3,7 +3,7 @@
 import re
 import warnings
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import model_validator
 
@@ -285,9 +285,17 @@ class ComputeConfig(Section):
     scheduler: Text | None = setting(
         None, "address", "Dask scheduler, such as tcp://host:8786, for preparing and predicting."
     )
+    scheduler_timeout_s: float = setting(
+        60.0, "seconds", "How long a scheduler may take to answer, and be without workers.", gt=0
+    )
     on_error: Literal["stop", "skip"] = setting(
         "stop", "-", "What to do about a scene that cannot be used: stop, or skip and list it."
     )
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Return where work on many items is done, as the options of `cluster.each`."""
+        return self.model_dump(include={"workers", "scheduler", "scheduler_timeout_s"})
 
 
 class Config(Section):

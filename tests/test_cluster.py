@@ -96,12 +96,6 @@ def test_leaving_early_leaves_the_rest_undone(tmp_path):
     assert 0 < len(list(tmp_path.iterdir())) < 200
 
 
-def test_a_scheduler_that_is_not_there_is_an_error(monkeypatch):
-    monkeypatch.setattr("roadseg.cluster._CONNECT", "0.2s")
-    with pytest.raises(RoadsegError, match=r"--scheduler tcp://127\.0\.0\.1:9: no Dask scheduler"):
-        list(each(square, range(2), scheduler="tcp://127.0.0.1:9"))
-
-
 def test_a_missing_dask_is_an_error_that_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(RoadsegError, match=r"pip install 'roadseg\[dask\]'"):

@@ -11,6 +11,7 @@ LAYERS = [
     ("core",),
     ("io",),
     ("learn",),
+    ("schedulers",),
     ("cluster", "section", "data_settings", "train_settings", "settings", "config", "workspace"),
     ("labels", "networks", "plans", "cards", "held_out"),
     ("scenes",),
@@ -37,13 +38,8 @@ ONLY_IN = {
     "onnxruntime": {"learn"},
     "click": {"options", "console", "commands", "cli"},
     "logging": {
-        "io",
-        "learn",
-        "networks",
-        "road_networks",
-        "prediction_jobs",
-        "stages",
-        "pipeline",
+        *("io", "learn", "schedulers", "networks", "road_networks", "prediction_jobs"),
+        *("stages", "pipeline"),
         "console",
     },
     "pathlib": {

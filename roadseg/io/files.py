@@ -1,10 +1,15 @@
-"""Write files whole or not at all."""
+"""Write files whole or not at all, several processes at once if need be."""
 
 import errno
+import hashlib
 import os
+import re
 import shutil
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -15,7 +20,9 @@ MASK_SUFFIXES = (  # of rasters in which a pixel says whether there is a road
     *(".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif"),
 )
 
-_PARTIAL = ".partial-"  # begins the names of files that are being written
+_PARTIAL = ".partial-"  # begins the names of files that are being written; machine, process and
+_OF_PROCESS = re.compile(r"\.partial-([0-9a-f]{8})-(\d+)-")  # their own names follow
+_ABANDONED_S = 86_400.0  # without a change, a file that a process elsewhere was writing
 _BESIDE = ("", "-journal", "-wal", "-shm")  # ends of the names of what SQLite writes together
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # where a folder cannot be
 _ENOUGH_BYTES = 2**20  # free on a disk that is not full
@@ -41,16 +48,18 @@ def with_home(path: Path | str) -> Path:
 def whole(path: Path) -> Iterator[Path]:
     """Give a partial name beside `path` to write to; rename it to `path` when the block ends well.
 
-    The partial name keeps the suffix, because some writers choose the format by it. Whatever
-    goes wrong inside the block, nothing stays behind under either name; what a killed process
-    left under the partial name is removed first, as some writers would add to it.
+    The partial name belongs to this process: of several that write one file, the last to end
+    wins. It keeps the suffix, because some writers choose the format by it. Whatever goes wrong
+    inside the block, nothing stays behind under either name; what killed processes left in the
+    folder is removed first.
 
     Raises:
         OutputError: if the file cannot be written (a full disk, a read-only folder).
     """
-    partial = path.with_name(f"{_PARTIAL}{path.name}")
+    partial = partial_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        tidy_once(path.parent)
         _remove(partial)
         yield partial
         put(partial, path)
@@ -72,18 +81,17 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     Raises:
         OutputError: if it cannot be written (a full disk, a read-only folder).
     """
-    partial = folder.with_name(f"{_PARTIAL}{folder.name}")
-    former = folder.with_name(f"{_PARTIAL}former-{folder.name}")
+    partial, former = partial_path(folder), partial_path(folder, "former-")
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tidy_once(folder.parent)
         for stale in (partial, former):
             shutil.rmtree(stale, ignore_errors=True)
-        partial.mkdir(parents=True)
+        partial.mkdir()
         yield partial
         for written in partial.rglob("*"):
             _sync(written)
-        if folder.exists():
-            folder.rename(former)
-        put(partial, folder)
+        _put_folder(partial, folder, former)
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise
@@ -104,10 +112,78 @@ def put(partial: Path, path: Path) -> None:
     _sync(path.parent)
 
 
+def _put_folder(partial: Path, folder: Path, former: Path) -> None:
+    """Give a folder its final name, after any that another process puts there meanwhile."""
+    while True:
+        with suppress(FileNotFoundError):
+            folder.rename(former)
+        try:
+            put(partial, folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            shutil.rmtree(former, ignore_errors=True)
+        else:
+            return
+
+
+def partial_path(path: Path, before: str = "") -> Path:
+    """Return the name under which this process writes a file, and no other one does."""
+    return path.with_name(f"{_PARTIAL}{_machine()}-{os.getpid()}-{before}{path.name}")
+
+
 def remove_partial(folder: Path) -> None:
-    """Remove what killed processes left half written in a folder, if there is such a folder."""
+    """Remove what killed processes left half written in a folder, if there is such a folder.
+
+    Of a process on another machine this is what has not changed for a day.
+    """
     for path in folder.glob(f"{_PARTIAL}*"):
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # where another process is faster, or they are another user's
+            if not _is_stale(path):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def tidy_once(folder: Path) -> None:
+    """Do `remove_partial` where this process has not done it yet."""
+    _tidy(folder, os.getpid())
+
+
+def is_gone(process: int) -> bool:
+    """Say whether a process of this machine has ended."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
+    return False
+
+
+@cache
+def _tidy(folder: Path, _process: int) -> None:  # which a forked one is not
+    remove_partial(folder)
+
+
+def _is_stale(partial: Path) -> bool:
+    found = _OF_PROCESS.match(partial.name)
+    if found is None:
+        return True
+    if found[1] == _machine():
+        return is_gone(int(found[2]))
+    return time.time() - partial.stat().st_mtime > _ABANDONED_S
+
+
+@cache
+def _machine() -> str:
+    """Return a digest of what the numbers of processes belong to: machine, or container of it."""
+    names = [socket.gethostname()]
+    with suppress(OSError):
+        names.append(str(Path("/proc/self/ns/pid").readlink()))
+    return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
 
 
 def _remove(partial: Path) -> None:

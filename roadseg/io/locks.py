@@ -1,54 +1,104 @@
-"""Locks: processes that would disturb each other do not work in one run folder."""
+"""Locks: processes that would disturb each other do not work in one folder at once."""
 
 import errno
+import hashlib
 import os
 import re
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import struct
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from roadseg.errors import OutputError
-from roadseg.io.files import whole
+from roadseg.io.files import is_gone, whole
 
-_RUN, _FOLDS = ".lock", ".fold-*.lock"
+if sys.platform != "win32":
+    import fcntl
+
+_RUN, _PARTS = ".lock", ".*-*.lock"
 _HOLDER = "-holder"  # file that says who holds a lock, for the message to the second
+_OUTPUTS = ".outputs.lock"  # of whose bytes each stands for an output of its folder
 _DYING_S = 10.0  # for the workers of a process that was killed
+_ENDING_S = 1.0  # for a process that lets go of its outputs
+_POLL_S = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a file system, often of a network
+_TAKEN = (errno.EACCES, errno.EAGAIN)
+_FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
 
 @contextmanager
-def lock(folder: Path, *, fold: int | None = None, alone: bool = True) -> Iterator[None]:
+def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterator[None]:
     """Hold a run folder for this process; the lock ends with the process, however it ends.
+
+    A folder that is new and in which nothing was written is removed in the end.
 
     Args:
         folder: the run folder.
-        fold: hold the training of this fold only, beside those of other folds.
-        alone: not while a fold is in training; for what changes the data that it reads.
+        part: hold only a part of the work, such as `fold-0`, beside those of other parts.
+        alone: not while any part is worked on; for what changes the data that it reads.
 
     Raises:
         OutputError: if another process holds it, or the folder cannot be written.
     """
-    with ExitStack() as held, ExitStack() as briefly:
-        _hold(folder, _RUN, held if fold is None else briefly)
-        if fold is not None:
-            _hold(folder, _FOLDS.replace("*", str(fold)), held)
+    with _made(folder), ExitStack() as held, ExitStack() as briefly:
+        _hold(folder, _RUN, held if part is None else briefly)
+        if part is not None:
+            _hold(folder, _PARTS.replace("*-*", part), held)
         elif alone:
-            for path in sorted(folder.glob(_FOLDS)):
+            for path in sorted(folder.glob(_PARTS)):
                 _hold(folder, path.name, held)
         briefly.close()
         yield
 
 
+@contextmanager
+def hold(folder: Path, names: Iterable[str]) -> Iterator[None]:
+    """Hold files of a folder, by name, for this process; others may make other files beside them.
+
+    Each name is a byte of one hidden file, so that any number can be held, by processes on several
+    machines; the system frees them when the process ends, and the last one removes the file.
+    Nothing is held where the file system has no such locks, or does not let this process write.
+
+    Raises:
+        OutputError: if another process holds one of them, or the folder cannot be made.
+    """
+    places = {int.from_bytes(_digest(name)): name for name in names}
+    with _made(folder):
+        file = _take(folder, dict(sorted(places.items())))
+        try:
+            yield
+        finally:
+            if file is not None:
+                _give_back(file, folder / _OUTPUTS)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and those that it lies in; remove in the end those that stayed empty."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for path in new:
+                path.rmdir()
+
+
 def _hold(folder: Path, name: str, stack: ExitStack) -> None:
     noted = folder / f"{name}{_HOLDER}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         own = FileLock(folder / name, timeout=0)
         _acquire(own, noted)
-        stack.callback(own.release)
+        stack.callback(_let_go, own, noted)
         _note_holder(noted)
     except Timeout as error:
         raise OutputError(
@@ -70,23 +120,18 @@ def _acquire(own: FileLock, noted: Path) -> None:
     try:
         own.acquire()
     except Timeout:
-        if not _is_gone(_holder(noted)):
+        found = re.fullmatch(r"process (\d+)", _holder(noted))
+        if not (found and is_gone(int(found[1]))):
             raise
         own.acquire(timeout=_DYING_S)
 
 
-def _is_gone(holder: str) -> bool:
-    """Say whether a holder is a process of this machine that has ended."""
-    found = re.fullmatch(r"process (\d+)", holder)
-    if found is None:
-        return False
-    try:
-        os.kill(int(found[1]), 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError):
-        pass
-    return False
+def _let_go(own: FileLock, noted: Path) -> None:
+    """End a lock, and remove its file as long as it is held; who waits for it, makes another."""
+    with suppress(OSError):  # where files that are open cannot be removed
+        noted.unlink(missing_ok=True)
+        Path(own.lock_file).unlink(missing_ok=True)
+    own.release()
 
 
 def _note_holder(path: Path) -> None:
@@ -107,3 +152,60 @@ def _without_locks(folder: Path) -> str:
         f"{folder}: its file system cannot lock files, so two processes could write there at once; "
         "name a folder on another disk with --run"
     )
+
+
+def _take(folder: Path, names: dict[int, str]) -> int | None:
+    """Lock bytes of the file of outputs, in order, so that of two processes one gets all of its.
+
+    Returns:
+        The open file, or None where nothing can be locked.
+    """
+    end = time.monotonic() + _ENDING_S
+    while sys.platform != "win32":
+        try:
+            file = os.open(folder / _OUTPUTS, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError:
+            return None
+        place = 0
+        try:
+            for place in names:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            if os.path.samestat(os.fstat(file), (folder / _OUTPUTS).stat()):
+                return file
+        except OSError as error:
+            if error.errno not in (*_TAKEN, errno.ENOENT):
+                os.close(file)
+                return None
+            if time.monotonic() > end:
+                told = f"{folder / names[place]}: {_maker(file, place)} is making it"
+                os.close(file)
+                raise OutputError(
+                    f"{told}; wait for it to end, or name another folder with --output"
+                ) from error
+        os.close(file)
+        time.sleep(_POLL_S)
+    return None
+
+
+def _give_back(file: int, path: Path) -> None:
+    """End the locks of a file, and remove it if nobody else has any in it."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file), path.stat()):
+                path.unlink()
+    os.close(file)
+
+
+def _maker(file: int, place: int) -> str:
+    """Say who has locked a byte."""
+    if sys.platform == "linux":
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        *_, process = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+        if process > 0 and not is_gone(process):
+            return f"process {process}"
+    return "another process"
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(os.fsencode(name)).digest()[:6]

@@ -15,7 +15,7 @@ import numpy as np
 from roadseg.core.grid import Grid
 from roadseg.core.windows import Rows
 from roadseg.errors import OutputError
-from roadseg.io.files import put
+from roadseg.io.files import partial_path, put, tidy_once
 from roadseg.io.overviews import write_overviews
 from roadseg.io.pieces import HAS_DATA, Piece, vrt_of
 from roadseg.io.raw_files import OpenRawFile, RawFile
@@ -35,7 +35,7 @@ class Strips:
 
     A strip holds the pixels row by row: all bands of the first pixel, then those of the second
     (ENVI, interleaved by pixel). Where some hold no data, a file beside it tells which.
-    Several processes may write strips of one raster at the same time, but not the same strip.
+    Several processes may write strips of one raster at the same time, even the same strip.
 
     Attributes:
         folder: hidden folder beside the raster, named by its file and its key.
@@ -79,6 +79,7 @@ class Strips:
             OSError: if they cannot be written (a full disk).
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        tidy_once(self.folder)
         try:
             with ExitStack() as opened, ThreadPoolExecutor(1, "writer") as thread:
                 strips: dict[int, _OpenStrip] = {}
@@ -236,7 +237,7 @@ def _gaps_of(pixels: RawFile) -> RawFile:
 
 def _begin(file: RawFile) -> OpenRawFile:
     """Open a file under a partial name."""
-    return OpenRawFile(replace(file, path=file.path.with_name(f"{file.path.name}.partial")))
+    return OpenRawFile(replace(file, path=partial_path(file.path)))
 
 
 def _finish(opened: OpenRawFile, file: RawFile) -> None:

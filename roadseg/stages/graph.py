@@ -17,6 +17,7 @@ from roadseg.core.wording import count
 from roadseg.errors import DataError
 from roadseg.held_out import read_predicted
 from roadseg.io.graphs import check_formats, read_graph, write_graphs
+from roadseg.io.locks import hold
 from roadseg.io.probabilities import open_probability
 from roadseg.io.progress import counted
 from roadseg.io.sources import find_images
@@ -162,23 +163,24 @@ def _outputs(config: Config, workspace: Workspace, summary: GraphSummary) -> lis
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
-    return _find_all(find_images(images), output, config)
+    paths = find_images(images)
+    with hold(output, [f"{name}.gpkg" for name in paths]):
+        return _find_all(paths, output, config)
 
 
 def trace_scene(
     config: Config,
     folder: Path,
     scene: tuple[str, Path],
-    *,
-    workers: int = 1,
-    scheduler: str | None = None,
+    **where: Any,  # noqa: ANN401 - as in `cluster.each`
 ) -> Traced:
     """Find the road graph of one scene, given by name and raster, and write it.
 
-    Its blocks are the work of so many processes, or of those of a Dask scheduler.
+    Its blocks are the work of processes, or of a Dask scheduler, as the options of `cluster.each`
+    say.
     """
     name, path = scene
-    run = partial(in_order, workers=workers, scheduler=scheduler, what=name, unit="blocks")
+    run = partial(in_order, what=name, unit="blocks", **where)
     pixels = open_probability(path, **_place(config))
     graph = find_graph(pixels, extraction_of(config), run=run)
     graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
@@ -250,13 +252,10 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
 
 def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[Outcome[Traced]]:
     """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
-    workers, scheduler = config.compute.workers, config.compute.scheduler
-    scenes = list(paths.items())
-    if len(scenes) >= max(workers, _MANY if scheduler else 1):
-        work = partial(trace_scene, config, folder)
-        return each(work, scenes, workers=workers, scheduler=scheduler)
-    work = partial(trace_scene, config, folder, workers=workers, scheduler=scheduler)
-    return each(work, scenes)
+    compute, scenes = config.compute, list(paths.items())
+    if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
+        return each(partial(trace_scene, config, folder), scenes, **compute.where)
+    return each(partial(trace_scene, config, folder, **compute.where), scenes)
 
 
 def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Network | None:

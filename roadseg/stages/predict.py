@@ -1,6 +1,7 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from pyproj import CRS
 from roadseg.core.wording import count
 from roadseg.io.chips import read_chips
 from roadseg.io.folds import read_folds
+from roadseg.io.locks import hold
 from roadseg.io.mosaic import mosaic_text, write_mosaic
 from roadseg.io.sources import find_images, image_paths
 from roadseg.io.stage_records import StageRecord, read_key
@@ -56,13 +58,15 @@ def run(
         return done
     scenes = _scenes_of(config, workspace, fold)
     job = PredictionJob(config, (workspace.checkpoint(fold),), workspace.probabilities)
-    if shard is not None:
-        return _summary(job, _nth(scenes, shard), force=force)
-    record.begin()
-    summary = _summary(job, scenes, force=force)
-    masks = job.masks_of(summary.scenes) if config.predict.mask else []
-    record.finish(summary, [*map(workspace.probability, summary.scenes), *masks])
-    return summary
+    scenes = _nth(scenes, shard)
+    with _held(job, scenes):
+        if shard is not None:
+            return _summary(job, scenes, force=force)
+        record.begin()
+        summary = _summary(job, scenes, force=force)
+        masks = job.masks_of(summary.scenes) if config.predict.mask else []
+        record.finish(summary, [*map(workspace.probability, summary.scenes), *masks])
+        return summary
 
 
 def run_images(
@@ -87,13 +91,18 @@ def run_images(
         force: whether to predict again what is there.
         shard: number of a part, from 1, and number of parts: every so many-th scene only.
     """
-    if mosaic is None:
-        scenes = find_images(images)
-    else:
-        scenes = {mosaic: output / f"{mosaic}.vrt"}
-        write_mosaic(scenes[mosaic], image_paths(images), crs=_crs(config))
     job = PredictionJob(config, tuple(checkpoints), output)
-    return _summary(job, _nth(scenes, shard), force=force)
+    vrt = output / f"{mosaic}.vrt"
+    scenes = _nth(find_images(images) if mosaic is None else {mosaic: vrt}, shard)
+    with _held(job, scenes):
+        if mosaic is not None:
+            write_mosaic(vrt, image_paths(images), crs=_crs(config))
+        return _summary(job, scenes, force=force)
+
+
+def _held(job: PredictionJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
+    """Keep other processes from the rasters that are to be made."""
+    return hold(job.folder, [f"{name}.tif" for name in scenes])
 
 
 def _summary(job: PredictionJob, scenes: dict[str, Path], *, force: bool) -> PredictSummary:

@@ -173,7 +173,7 @@ def _prepare_all(
 ) -> tuple[list[PreparedScene], dict[str, str]]:
     """Prepare all scenes; those that cannot be used stop the rest, or are skipped and told."""
     outcomes: list[Outcome[PreparedScene]] = []
-    work = each(prepare_scene, tasks, workers=compute.workers, scheduler=compute.scheduler)
+    work = each(prepare_scene, tasks, **compute.where)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":

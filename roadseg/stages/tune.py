@@ -182,7 +182,7 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
 def _search(
     config: Config, workspace: Workspace, predicted: Predicted, target: Path
 ) -> TuneSummary:
-    fold, where = predicted.fold, config.compute.model_dump(include={"workers", "scheduler"})
+    fold, where = predicted.fold, config.compute.where
     listed = _held_out_chips(workspace, predicted)
     read = partial(read_held_out, config, workspace)
     scenes = in_order(read, listed, what="read labels", **where)

@@ -1,11 +1,33 @@
 import errno
+import os
 import resource
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from roadseg.errors import DataError, OutputError, RoadsegError
-from roadseg.io.files import put, whole, whole_folder, write_error
+from roadseg.io.files import (
+    partial_path,
+    put,
+    remove_partial,
+    whole,
+    whole_folder,
+    write_error,
+)
+
+WRITE = """
+import sys
+from pathlib import Path
+from roadseg.io import files
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(300):
+    with getattr(files, sys.argv[1])(Path(sys.argv[2])) as partial:
+        (partial if sys.argv[1] == "whole" else partial / "b").write_text("all of it")
+"""
 
 
 def spoil(path, error):
@@ -62,14 +84,57 @@ def test_an_earlier_file_is_replaced(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "new"
 
 
+@pytest.fixture
+def ended():
+    """Return the number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
 @pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
-def test_what_a_killed_process_left_is_gone_before_the_block_begins(tmp_path, end):
-    stale = tmp_path / f".partial-a.gpkg{end}"
-    stale.write_text("of a killed process")
+def test_what_a_killed_process_left_is_gone_before_the_block_begins(tmp_path, ended, end):
+    own = partial_path(tmp_path / "a.gpkg").name
+    (tmp_path / f"{own.replace(str(os.getpid()), str(ended))}{end}").write_text("killed")
+    (tmp_path / f"{own}{end}").write_text("of a process that had this number")
     with whole(tmp_path / "a.gpkg") as partial:
-        assert not stale.exists()
+        assert list(tmp_path.iterdir()) == []
         partial.touch()
     assert [path.name for path in tmp_path.iterdir()] == ["a.gpkg"]
+
+
+@pytest.mark.parametrize(("hours", "is_kept"), [(23.9, True), (24.1, False)])
+def test_what_a_process_elsewhere_left_is_gone_after_a_day(tmp_path, hours, is_kept):
+    (tmp_path / ".partial-01234567-1-a.gpkg").touch()
+    changed = time.time() - hours * 3600
+    os.utime(tmp_path / ".partial-01234567-1-a.gpkg", (changed, changed))
+    remove_partial(tmp_path)
+    assert len(list(tmp_path.iterdir())) == is_kept
+
+
+def test_what_a_process_is_writing_stays(tmp_path):
+    other = partial_path(tmp_path / "b").name.replace(str(os.getpid()), str(os.getppid()))
+    (tmp_path / other).touch()
+    remove_partial(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [other]
+
+
+@pytest.mark.parametrize("kind", ["whole", "whole_folder"])
+def test_of_processes_that_write_the_same_each_ends_well(tmp_path, kind):
+    words = [sys.executable, "-c", WRITE, kind, str(tmp_path / "a")]
+    processes = [
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == b"ready\n"
+    for process in processes:
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    assert [process.communicate()[0] for process in processes] == [b"", b"", b""]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    written = tmp_path / "a" if kind == "whole" else tmp_path / "a" / "b"
+    assert written.read_text() == "all of it"
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(tmp_path, monkeypatch):

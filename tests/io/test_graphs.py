@@ -19,6 +19,7 @@ from roadseg.core.graphs import graph_from_lines
 from roadseg.core.grid import LOCAL_CRS, Grid
 from roadseg.core.travel import add_travel
 from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
+from roadseg.io.files import partial_path
 from roadseg.io.graphs import (
     check_formats,
     read_graph,
@@ -356,6 +357,6 @@ def test_a_number_that_does_not_fit_its_column_is_refused(tmp_path, traced):
 
 def test_what_a_killed_process_left_is_not_added_to(tmp_path, traced):
     write_gpkg(tmp_path / "a.gpkg", traced)
-    (tmp_path / "a.gpkg").rename(tmp_path / ".partial-a.gpkg")
+    (tmp_path / "a.gpkg").rename(partial_path(tmp_path / "a.gpkg"))
     write_gpkg(tmp_path / "a.gpkg", traced)
     assert len(read_graph(tmp_path / "a.gpkg").lines) == len(traced.lines)
