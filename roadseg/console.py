@@ -18,12 +18,13 @@ import click
 
 from roadseg.errors import RoadsegError
 from roadseg.io import progress
+from roadseg.learn.processes import end_now, is_watched, may_say
 
 PARTLY = 4
 _INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-_LAST_WORDS = {
-    _INTERRUPTED: "interrupted; the same command continues",
-    _TERMINATED: "terminated; the same command continues",
+_LAST_WORDS: dict[object, str] = {
+    _INTERRUPTED: "interrupted; the same command continues\n",
+    _TERMINATED: "terminated; the same command continues\n",
 }
 _STDERR = 2
 _IMPORTING = "<frozen importlib._bootstrap>"  # where Python says that its imports are
@@ -44,22 +45,18 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except RoadsegError as error:
-            progress.erase()
-            click.echo(f"Error: {' '.join(str(error).splitlines())}", err=True)
+            _say(f"Error: {' '.join(str(error).splitlines())}\n")
             ctx.exit(error.exit_code)
         except UnicodeEncodeError as error:
             if "surrogates" not in error.reason:
                 raise
-            progress.erase()
-            click.echo(f"Error: {error.object!a:.300}: {_NOT_UTF_8}", err=True)
+            _say(f"Error: {error.object!a:.300}: {_NOT_UTF_8}\n")
             ctx.exit(RoadsegError.exit_code)
         except KeyboardInterrupt:
-            progress.erase()
-            click.echo(_LAST_WORDS[_INTERRUPTED], err=True)
+            _say(_last_words(_INTERRUPTED))
             ctx.exit(_INTERRUPTED)
         except SystemExit as end:
-            if end.code == _TERMINATED:
-                click.echo(_LAST_WORDS[_TERMINATED], err=True)
+            _say(_last_words(end.code))
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -82,6 +79,18 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
         """Return the commands in the order in which they are used."""
         return list(self.commands)
+
+
+def _say(line: str) -> None:
+    """Write a line to stderr; of processes that were started together only one says the same."""
+    progress.erase()
+    if may_say(line):
+        click.echo(line, err=True, nl=False)
+
+
+def _last_words(code: object) -> str:
+    """Return what is said of the signal that ended the command; empty if another process does."""
+    return "" if is_watched() or not is_first() else _LAST_WORDS.get(code, "")
 
 
 class _Logs(logging.StreamHandler[TextIO]):
@@ -115,8 +124,8 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     code = 128 + number
     while frame:
         if frame.f_code.co_filename == _IMPORTING:
-            os.write(_STDERR, f"{_LAST_WORDS[code]}\n".encode())
-            os._exit(code)
+            os.write(_STDERR, _last_words(code).encode())
+            end_now(code)
         frame = frame.f_back
     if number == signal.SIGINT:
         raise KeyboardInterrupt

@@ -337,6 +337,9 @@ class ComputeConfig(Section):
     save_minutes: float = setting(
         5.0, "minutes", "An epoch under way is kept so often, to go on from after a crash.", ge=0
     )
+    wait_minutes: float = setting(
+        30.0, "minutes", "Processes that train together end if one does not answer so long.", gt=0
+    )
     workers: int = setting(
         1, "processes", "Processes that prepare or predict scenes, or read ahead in training.", ge=0
     )

@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 LAUNCHERS = ("none", "pin", "run_cpu", "ipexrun", "torchrun")
 _GUARD = "ROADSEG_LAUNCHED"  # the process was started by a launcher and starts no other
 _CPUS = "ROADSEG_CPUS"  # those that the processes of this machine share
+_SILENT = (sys.executable, "-m", "roadseg.learn.silence")
+_END = "--"  # of a launcher's options: it would take ours that begin as its own do for these
 INSTALL = {
     "tcmalloc": "apt install libtcmalloc-minimal4, or conda install -c conda-forge gperftools",
     "jemalloc": "apt install libjemalloc2, or conda install -c conda-forge jemalloc",
@@ -138,7 +140,7 @@ def plan(
         return Command(launcher, _ipexrun(cpus, bound, words, variables), variables)
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
-        return Command(launcher, (*_torchrun(processes), *words[1:]), variables, cpus)
+        return Command(launcher, (*_torchrun(processes), *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
         return Command(launcher, (*numactl, *words), variables)
@@ -273,10 +275,10 @@ def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
     the cores that we have counted and the libraries that we have found: it knows neither affinity
     nor quota, and no library with a version in its name. `-m` works for files only.
     """
-    words = [sys.executable, "-m", "torch.backends.xeon.run_cpu"]
+    words = [*_SILENT, "torch.backends.xeon.run_cpu"]
     words += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
     words += ["--core-list", ",".join(map(str, cpus)), "--use-default-allocator", "--disable-iomp"]
-    return (*words, *([] if bound else ["--disable-numactl"]), "--no-python")
+    return (*words, *([] if bound else ["--disable-numactl"]), "--no-python", _END)
 
 
 def _ipexrun(
@@ -287,16 +289,16 @@ def _ipexrun(
     "default" keeps the libraries that we preload, except Intel's OpenMP, which it takes out.
     """
     omp = "intel" if _loaded(_entries(variables.get("LD_PRELOAD", "")), "iomp5") else "default"
-    launcher = [sys.executable, "-m", "intel_extension_for_pytorch.launcher", "cpu"]
+    launcher = [*_SILENT, "intel_extension_for_pytorch.launcher", "cpu"]
     launcher += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
     launcher += ["--cores-list", ",".join(map(str, cpus)), "--memory-allocator", "default"]
     launcher += ["--omp-runtime", omp, "--multi-task-manager", "numactl" if bound else "taskset"]
-    return (*launcher, "--no-python", *map(shlex.quote, words))
+    return (*launcher, "--no-python", _END, *map(shlex.quote, words))
 
 
 def _torchrun(processes: int) -> tuple[str, ...]:
-    words = (sys.executable, "-m", "torch.distributed.run", "--standalone")
-    return (*words, "--nproc-per-node", str(processes))
+    words = (*_SILENT, "torch.distributed.run", "--standalone")
+    return (*words, "--nproc-per-node", str(processes), "-m", _END)
 
 
 def _check_runs_here(launcher: str) -> None:

@@ -2,18 +2,34 @@ import os
 import shlex
 import subprocess
 import sys
+from argparse import ArgumentParser
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
+import click
 import pytest
 
+from roadseg.cli import main
 from roadseg.errors import ConfigError
 from roadseg.io.machine import Machine
 from roadseg.learn.launchers import Launch, launch, plan, share_of_cpus
 
 TCMALLOC, JEMALLOC, IOMP = "/l/libtcmalloc.so.4.5.9", "/l/libjemalloc.so.2", "/l/libiomp5.so"
 PYTHON = [sys.executable, "-m", "roadseg"]
+WISHES = {"torchrun": {"processes": 1}}
+LAUNCHERS = [
+    "run_cpu",
+    "torchrun",
+    pytest.param(
+        "ipexrun",
+        marks=pytest.mark.skipif(
+            find_spec("intel_extension_for_pytorch") is None, reason="IPEX is not installed"
+        ),
+    ),
+]
 ONE_NODE = Machine(
     model="",
     cpus=(0, 1, 2, 3),
@@ -52,6 +68,54 @@ REFUSED = [
 
 def planned(machine=ONE_NODE, arguments=("train",), environment=None, **wish):
     return plan(Launch(**wish), machine, arguments, environment=environment or {})
+
+
+def parser_of(launcher):
+    """Give the parser of a launcher."""
+    if launcher == "run_cpu":
+        parser = ArgumentParser()
+        import_module("torch.backends.xeon.run_cpu").create_args(parser)
+        return parser
+    if launcher == "ipexrun":
+        return import_module("intel_extension_for_pytorch.launcher").init_parser()[0]
+    return import_module("torch.distributed.run").get_args_parser()
+
+
+def passed_on(launcher, arguments):
+    """Give the arguments of roadseg that are left when the launcher has read its line."""
+    words = planned(launcher=launcher, arguments=arguments, **WISHES.get(launcher, {})).words
+    read = parser_of(launcher).parse_args(words[4:])
+    if launcher == "torchrun":
+        assert (read.module, read.training_script) == (True, "roadseg")
+        return read.training_script_args
+    given = [read.program, *read.program_args]
+    started = shlex.split(" ".join(given)) if launcher == "ipexrun" else given
+    assert started[:3] == PYTHON
+    return started[3:]
+
+
+def commands(group, path=()):
+    """Yield the words and the command of all that a group knows, itself included."""
+    yield [*path], group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*path, name))
+
+
+def said(parameter):
+    """Give all ways to say an option, with a value where it takes one."""
+    if isinstance(parameter, click.Argument):
+        return ["x y"]
+    values = [] if parameter.is_flag or parameter.count else ["x y"]
+    return [word for name in parameter.opts + parameter.secondary_opts for word in [name, *values]]
+
+
+def start(launcher, *arguments):
+    """Start `roadseg train` with options that begin as the launcher's own do."""
+    options = ["--launcher", launcher, "--ncores", "1", "--nodes", "0", "--allocator", "default"]
+    options += ["--processes", "1"] if launcher == "torchrun" else []
+    words = [*PYTHON, "train", *options, *arguments]
+    kept = {k: v for k, v in os.environ.items() if k not in {"OMP_NUM_THREADS", "LD_PRELOAD"}}
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=kept)
 
 
 def run_launch(wish, *arguments, **variables):
@@ -172,13 +236,13 @@ def test_run_cpu_gets_its_cores_before_another_option():
 
 def test_run_cpu_starts_python_itself():
     words = list(planned(launcher="run_cpu").words)
-    assert words[words.index("--no-python") + 1 :] == [*PYTHON, "train"]
+    assert words[words.index("--no-python") + 1 :] == ["--", *PYTHON, "train"]
 
 
 def test_ipexrun_gets_words_that_its_shell_gives_back():
     arguments = ["train", "--set", 'train.architecture="a b $HOME"']
     words = list(planned(launcher="ipexrun", arguments=arguments).words)
-    through_shell = " ".join(words[words.index("--no-python") + 1 :])
+    through_shell = " ".join(words[words.index("--") + 1 :])
     assert shlex.split(through_shell) == [*PYTHON, *arguments]
 
 
@@ -232,33 +296,29 @@ def test_the_line_that_is_shown_does_the_same_by_hand():
     assert '"epochs": 7' in shown.stdout
 
 
-def test_run_cpu_fails_as_the_command_does():
-    ended = run_launch("'run_cpu'", "train", "--config", "missing.json")
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "Error: missing.json" in ended.stderr
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_every_option_of_every_command_passes_through_the_launcher(launcher):
+    for path, command in commands(main):
+        arguments = [*path, *chain.from_iterable(map(said, command.params)), "--", "-a b.tif"]
+        assert passed_on(launcher, arguments) == arguments
 
 
-@pytest.mark.skipif(
-    find_spec("intel_extension_for_pytorch") is None, reason="IPEX is not installed"
-)
-def test_ipexrun_fails_as_the_command_does():
-    ended = run_launch("'ipexrun'", "train", "--config", "missing file.json")
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_launched_command_fails_as_it_would_by_itself(launcher, tmp_path):
+    ended = start(launcher, "--config", "missing file.json", "--run", tmp_path / "run")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "Error: missing file.json" in ended.stderr
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("Error")]
+    assert (len(errors), "missing file.json: no config" in errors[0]) == (1, True)
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.skipif(
     find_spec("intel_extension_for_pytorch") is not None, reason="IPEX is installed"
 )
 def test_ipexrun_without_ipex_says_what_to_install():
-    ended = run_launch("'ipexrun'", "train")
+    ended = start("ipexrun")
     assert ended.returncode == 1
     assert "pip install 'roadseg[ipex]'" in ended.stderr
-
-
-def test_torchrun_fails_as_its_processes_do():
-    ended = run_launch("processes=1", "train", "--config", "missing.json")
-    assert (ended.returncode, ended.stdout) == (2, "")
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
