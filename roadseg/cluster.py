@@ -19,6 +19,7 @@ from roadseg.io.progress import counted
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[Item], Result]
+Begin = Callable[[int, int], None]
 
 _POOLS = 3  # that may break one after the other without one finished item in between
 _CONNECT = "10s"
@@ -45,6 +46,7 @@ def each(
     *,
     workers: int = 1,
     scheduler: str | None = None,
+    begin: Begin | None = None,
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and give out what became of each, in the order they end.
 
@@ -56,6 +58,8 @@ def each(
         items: pickled where the work is done elsewhere.
         workers: processes on this machine; with 1 or 0 all is done in this one, in order.
         scheduler: address of a Dask scheduler to use instead; its workers see the same files.
+        begin: called first in each of several processes on this machine, with its number and
+            how many there are; a function of a module, too.
 
     Raises:
         RoadsegError: if the scheduler is not there, or processes die again and again. What the
@@ -64,7 +68,7 @@ def each(
     if scheduler:
         return _on_dask(work, items, scheduler)
     if min(workers, len(items)) > 1:
-        return _in_processes(work, items, min(workers, len(items)))
+        return _in_processes(work, items, min(workers, len(items)), begin)
     return (_outcome(work, index, item) for index, item in enumerate(items))
 
 
@@ -101,12 +105,18 @@ def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result
 
 
 def _in_processes(
-    work: Work[Item, Result], items: Sequence[Item], workers: int
+    work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
     left, broken = dict(enumerate(items)), 0
     while left and broken < _POOLS:
         broken += 1
-        pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=_end_with_parent)
+        context = _context()
+        numbers = context.SimpleQueue()
+        for number in range(workers):
+            numbers.put(number)
+        pool = ProcessPoolExecutor(
+            workers, context, initializer=_begin, initargs=(numbers, workers, begin)
+        )
         try:
             futures = [pool.submit(_outcome, work, index, item) for index, item in left.items()]
             for future in as_completed(futures):
@@ -132,6 +142,13 @@ def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
     """
     can_fork = sys.platform == "linux" and "torch" not in sys.modules
     return multiprocessing.get_context("fork" if can_fork else "spawn")
+
+
+def _begin(numbers: Any, workers: int, begin: Begin | None) -> None:  # noqa: ANN401 - a queue
+    """Begin a worker: the next of so many."""
+    _end_with_parent()
+    if begin is not None:
+        begin(numbers.get(), workers)
 
 
 def _end_with_parent() -> None:

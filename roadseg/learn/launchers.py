@@ -29,8 +29,15 @@ INSTALL = {
     "jemalloc": "apt install libjemalloc2, or conda install -c conda-forge jemalloc",
     "iomp5": "pip install intel-openmp, or conda install intel-openmp",
 }
-# threads that OpenMP binds one by one leave processes that they start, as of data loaders, one core
-_INTEL_OPENMP = {"KMP_AFFINITY": "none", "KMP_BLOCKTIME": "1"}
+_SETTINGS = {
+    # threads bound one by one leave processes that they start, as of data loaders, one core
+    "iomp5": {"KMP_AFFINITY": "none", "KMP_BLOCKTIME": "1"},
+    # what a step frees, the next one needs: never give it back, or every page is cleared again
+    "jemalloc": {
+        "MALLOC_CONF": "background_thread:true,metadata_thp:auto,"
+        "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> Non
     if machine.unbound and (wish.nodes or len(machine.nodes) > 1):
         _log.info("memory is not bound to NUMA nodes: %s", machine.unbound)
     _log.info("launching: %s", command)
-    _bind(command.cpus)
+    bind(command.cpus)
     if launcher == "pin":
         _replace_this_process(command)
     sys.exit(watch(command.words, command.variables))
@@ -102,7 +109,13 @@ def settle() -> None:
     cpus = parse_cpus(os.environ.get(_CPUS, ""))
     if cpus and "LOCAL_RANK" in os.environ:
         rank, processes = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-        _bind(share_of_cpus(cpus, rank, processes))
+        bind(share_of_cpus(cpus, rank, processes))
+
+
+def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
+    """Return the cores for each of so many processes, node after node; none if there are fewer."""
+    cores = _choose_cores(Launch(), machine)
+    return [share_of_cpus(cores, number, processes) for number in range(processes)]
 
 
 def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, ...]:
@@ -214,9 +227,9 @@ def _library_variables(
     preset = environment.get("LD_PRELOAD", "")
     preload = _with_openmp(wish, machine, _with_allocator(wish, machine, _entries(preset)))
     variables = {"LD_PRELOAD": ":".join(preload)} if preload or preset else {}
-    if _loaded(preload, "iomp5"):
-        for name, value in _INTEL_OPENMP.items():
-            variables[name] = environment.get(name, value)
+    for library, settings in _SETTINGS.items():
+        if _loaded(preload, library):
+            variables |= {name: environment.get(name, value) for name, value in settings.items()}
     return variables
 
 
@@ -319,7 +332,7 @@ def _ipex_mismatch() -> str:
     return mismatch()
 
 
-def _bind(cpus: Sequence[int]) -> None:
+def bind(cpus: Sequence[int]) -> None:
     """Bind this process to CPUs, if there are any and the system can: macOS cannot."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)

@@ -14,8 +14,8 @@ import pytest
 
 from roadseg.cli import main
 from roadseg.errors import ConfigError
-from roadseg.io.machine import Machine
-from roadseg.learn.launchers import Launch, launch, plan, share_of_cpus
+from roadseg.io.machine import Machine, read_machine
+from roadseg.learn.launchers import Launch, launch, plan, share_of_cpus, shares_of_cores
 
 TCMALLOC, JEMALLOC, IOMP = "/l/libtcmalloc.so.4.5.9", "/l/libjemalloc.so.2", "/l/libiomp5.so"
 PYTHON = [sys.executable, "-m", "roadseg"]
@@ -227,6 +227,22 @@ def test_intel_openmp_is_set_up_only_where_it_is_loaded():
     assert "KMP_BLOCKTIME" not in planned(WITH_LIBRARIES, omp="gnu").variables
 
 
+def test_jemalloc_is_told_to_keep_what_is_freed_unless_it_is_told_otherwise():
+    chosen = planned(WITH_LIBRARIES, allocator="jemalloc").variables["MALLOC_CONF"]
+    assert {"dirty_decay_ms:-1", "muzzy_decay_ms:-1"} <= {*chosen.split(",")}
+    preset = {"MALLOC_CONF": "narenas:1"}
+    kept = planned(WITH_LIBRARIES, allocator="jemalloc", environment=preset)
+    assert kept.variables["MALLOC_CONF"] == "narenas:1"
+    assert "MALLOC_CONF" not in planned(WITH_LIBRARIES, allocator="tcmalloc").variables
+
+
+def test_processes_that_predict_get_cores_node_after_node_and_leave_some_idle():
+    machine = replace(TWO_NODES, cores=(0, 1, 2, 3))
+    assert shares_of_cores(machine, 2) == [(0, 2), (1, 3)]
+    assert shares_of_cores(machine, 3) == [(0,), (2,), (1,)]
+    assert shares_of_cores(machine, 5) == [()] * 5
+
+
 def test_run_cpu_gets_its_cores_before_another_option():
     words = planned(launcher="run_cpu", ncores=2).words
     after = words[words.index("--ncores-per-instance") + 2]
@@ -335,3 +351,16 @@ def test_a_process_of_torchrun_settles_on_its_share():
         env=os.environ | shared | {"LOCAL_WORLD_SIZE": str(len(cpus))},
     )
     assert said == f"{{{cpus[0]}}}\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
+def test_a_process_that_predicts_settles_on_its_share():
+    code = (
+        "import os, torch; from roadseg.learn.inference import share_cores;"
+        "torch.set_num_threads(4); share_cores(1, 2); print(*os.sched_getaffinity(0), torch.get_num_threads())"
+    )
+    words = [sys.executable, "-c", code]
+    core, threads = subprocess.check_output(words, text=True).rsplit(maxsplit=1)
+    shares = shares_of_cores(read_machine(), 2)
+    assert {*map(int, core.split())} == {*shares[1]} or not shares[1]
+    assert threads == "2"
