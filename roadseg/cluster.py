@@ -21,6 +21,7 @@ from roadseg.schedulers import cluster_of
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[Item], Result]
+Begin = Callable[[int, int], None]
 
 _POOLS = 3  # that may break one after the other without one finished item in between
 _ANSWER_S = 60.0
@@ -48,6 +49,7 @@ def each(
     workers: int = 1,
     scheduler: str | None = None,
     scheduler_timeout_s: float = _ANSWER_S,
+    begin: Begin | None = None,
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and give out what became of each, in the order they end.
 
@@ -60,6 +62,8 @@ def each(
         workers: processes on this machine; with 1 or 0 all is done in this one, in order.
         scheduler: address of a Dask scheduler to use instead; its workers see the same files.
         scheduler_timeout_s: how long it may take to answer, and be without workers.
+        begin: called first in each of several processes on this machine, with its number and
+            how many there are; a function of a module, too.
 
     Raises:
         ConfigError: if there are far more workers than CPUs.
@@ -70,7 +74,7 @@ def each(
     if scheduler and items:
         return _on_dask(work, items, scheduler, scheduler_timeout_s)
     if min(workers, len(items)) > 1:
-        return _in_processes(work, items, min(workers, len(items)))
+        return _in_processes(work, items, min(workers, len(items)), begin)
     return (_outcome(work, index, item) for index, item in enumerate(items))
 
 
@@ -111,13 +115,19 @@ def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result
 
 
 def _in_processes(
-    work: Work[Item, Result], items: Sequence[Item], workers: int
+    work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
     check_workers(workers)
     left, broken = dict(enumerate(items)), 0
     while left and broken < _POOLS:
         broken += 1
-        pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=_end_with_parent)
+        context = _context()
+        numbers = context.SimpleQueue()
+        for number in range(workers):
+            numbers.put(number)
+        pool = ProcessPoolExecutor(
+            workers, context, initializer=_begin, initargs=(numbers, workers, begin)
+        )
         try:
             futures = [pool.submit(_outcome, work, index, item) for index, item in left.items()]
             for future in as_completed(futures):
@@ -143,6 +153,13 @@ def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
     """
     can_fork = sys.platform == "linux" and "torch" not in sys.modules
     return multiprocessing.get_context("fork" if can_fork else "spawn")
+
+
+def _begin(numbers: Any, workers: int, begin: Begin | None) -> None:  # noqa: ANN401 - a queue
+    """Begin a worker: the next of so many."""
+    _end_with_parent()
+    if begin is not None:
+        begin(numbers.get(), workers)
 
 
 def _end_with_parent() -> None:

@@ -20,12 +20,13 @@ import click
 
 from roadseg.errors import FaultError, RoadsegError
 from roadseg.io import progress
+from roadseg.learn.processes import end_now, is_watched, may_say
 
 PARTLY = 4
 _INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-_LAST_WORDS = {
-    _INTERRUPTED: "interrupted; the same command continues",
-    _TERMINATED: "terminated; the same command continues",
+_LAST_WORDS: dict[object, str] = {
+    _INTERRUPTED: "interrupted; the same command continues\n",
+    _TERMINATED: "terminated; the same command continues\n",
 }
 _STDERR = 2
 _IMPORTING = "<frozen importlib._bootstrap>"  # where Python says that its imports are
@@ -49,12 +50,10 @@ class Group(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except KeyboardInterrupt:
-            progress.erase()
-            click.echo(_LAST_WORDS[_INTERRUPTED], err=True)
+            _say(_last_words(_INTERRUPTED))
             ctx.exit(_INTERRUPTED)
         except SystemExit as end:
-            if end.code == _TERMINATED:
-                click.echo(_LAST_WORDS[_TERMINATED], err=True)
+            _say(_last_words(end.code))
             raise
         except BaseException as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:  # click ends in silence
@@ -97,10 +96,10 @@ def note(*, config: Path | None = None, run: Path | None = None) -> None:
 def _tell(error: BaseException, ctx: click.Context) -> int:
     """Say in one line what ended the command; return its exit code."""
     told = _as_ours(error, ctx)
-    progress.erase()
     if ctx.params.get("traceback"):
+        progress.erase()
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    click.echo(f"Error: {' '.join(str(told).splitlines())}", err=True)
+    _say(f"Error: {' '.join(str(told).splitlines())}\n")
     return told.exit_code
 
 
@@ -126,6 +125,18 @@ def _fault(error: BaseException, ctx: click.Context) -> FaultError:
     if report is None:
         return FaultError(f"{what}; no report can be written, please send us what --traceback says")
     return FaultError(f"{what}; please send us the report {report}, which has the traceback")
+
+
+def _say(line: str) -> None:
+    """Write a line to stderr; of processes that were started together only one says the same."""
+    progress.erase()
+    if may_say(line):
+        click.echo(line, err=True, nl=False)
+
+
+def _last_words(code: object) -> str:
+    """Return what is said of the signal that ended the command; empty if another process does."""
+    return "" if is_watched() or not is_first() else _LAST_WORDS.get(code, "")
 
 
 class _Logs(logging.StreamHandler[TextIO]):
@@ -159,8 +170,8 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     code = 128 + number
     while frame:
         if frame.f_code.co_filename == _IMPORTING:
-            os.write(_STDERR, f"{_LAST_WORDS[code]}\n".encode())
-            os._exit(code)
+            os.write(_STDERR, _last_words(code).encode())
+            end_now(code)
         frame = frame.f_back
     if number == signal.SIGINT:
         raise KeyboardInterrupt

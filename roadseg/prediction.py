@@ -20,7 +20,7 @@ from roadseg.io.rasters import OpenScene, RasterFacts
 from roadseg.io.strips import Strips
 from roadseg.learn.checkpoints import checkpoint_path, load_checkpoint, read_facts
 from roadseg.learn.engines import Engine, averaged, open_engine, turned
-from roadseg.learn.inference import predict_parts, share_cores
+from roadseg.learn.inference import predict_parts
 from roadseg.learn.memory import keep_freed_memory
 from roadseg.networks import chosen_device
 from roadseg.settings import ComputeConfig, PredictConfig
@@ -40,7 +40,6 @@ class Trained:
         batch_size: windows at once.
         windows: of all scenes, done or not, so that every process and a command that goes on
             choose the same engine.
-        processes: that share this machine.
     """
 
     folders: tuple[Path, ...]
@@ -49,7 +48,6 @@ class Trained:
     compute: ComputeConfig
     batch_size: int
     windows: int
-    processes: int
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,6 @@ def opened(trained: Trained) -> OpenNetwork:
         CheckpointError: if one cannot be read, or its engine is not ready.
         DeviceError: if the machine lacks what they need.
     """
-    share_cores(trained.processes)
     keep_freed_memory()
     device, options = chosen_device(trained.compute), trained.options
     checkpoints = [load_checkpoint(folder) for folder in trained.folders]

@@ -27,7 +27,7 @@ from roadseg.io.records import key_of
 from roadseg.io.road_masks import write_road_mask
 from roadseg.io.strips import require_room
 from roadseg.learn.artefacts import PACKAGES, read_engine_facts, unusable
-from roadseg.learn.inference import count_windows, seconds_per_window
+from roadseg.learn.inference import count_windows, seconds_per_window, share_cores
 from roadseg.networks import chosen_device
 from roadseg.plans import Files, files
 from roadseg.prediction import (
@@ -172,9 +172,8 @@ class PredictionJob:
         """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
         compute = self._config.compute
         pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
-        processes = 1 if compute.scheduler else max(1, min(compute.workers, len(pieces)))
         here = self._is_here(len(pieces))
-        trained = self._trained(windows, processes)
+        trained = self._trained(windows)
         tasks = [Task(*piece, trained) for piece in pieces]
         if tasks:
             self._announce(tasks, here=here)
@@ -182,7 +181,7 @@ class PredictionJob:
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
             work = partial(predict_task, told=progress.add) if here else predict_task
-            for outcome in each(work, tasks, **compute.where | {"workers": processes}):
+            for outcome in each(work, tasks, **compute.where, begin=share_cores):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
                 if not here:
@@ -190,7 +189,7 @@ class PredictionJob:
                 self._end(task, outcome, is_last=not left[task.scene.name])
         opened.cache_clear()
 
-    def _trained(self, windows: Sequence[int], processes: int) -> Trained:
+    def _trained(self, windows: Sequence[int]) -> Trained:
         return Trained(
             folders=self.folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
@@ -198,7 +197,6 @@ class PredictionJob:
             compute=self._config.compute,
             batch_size=self._batch_size(windows),
             windows=sum(windows) * (_TURNS if self._config.predict.tta else 1),
-            processes=processes,
         )
 
     def _batch_size(self, windows: Sequence[int]) -> int:

@@ -275,6 +275,9 @@ class ComputeConfig(Section):
         ge=0,
         le=1e6,
     )
+    wait_minutes: float = setting(
+        30.0, "minutes", "Processes that train together end if one does not answer so long.", gt=0
+    )
     workers: int = setting(
         1,
         "processes",

@@ -48,6 +48,18 @@ def where(_number):
     return os.getpid()
 
 
+place = []
+
+
+def take_place(number, processes):
+    place.append((number, processes))
+
+
+def tell_place(_number):
+    time.sleep(0.2)
+    return tuple(place)
+
+
 def results(outcomes):
     return [outcome.result for outcome in sorted(outcomes, key=lambda outcome: outcome.index)]
 
@@ -75,6 +87,17 @@ def test_workers_are_other_processes(workers, others):
     found = set(results(each(where, range(20), workers=workers)))
     assert len(found - {os.getpid()}) <= others
     assert (os.getpid() in found) == (others == 0)
+
+
+def test_each_worker_begins_with_a_number_of_its_own():
+    places = set(results(each(tell_place, range(6), workers=3, begin=take_place)))
+    assert places <= {((number, 3),) for number in range(3)}
+    assert len(places) > 1
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_begins_where_all_is_done_in_this_process(workers):
+    assert results(each(tell_place, range(2), workers=workers, begin=take_place)) == [(), ()]
 
 
 def test_work_of_a_process_that_died_is_done_by_another(tmp_path):

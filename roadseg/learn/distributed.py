@@ -4,7 +4,7 @@ import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from roadseg.learn.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 JOINING = timedelta(minutes=10)  # processes wait so long until all have started
-PATIENCE = timedelta(hours=2)  # and so long for one that writes or validates
+PATIENCE = timedelta(minutes=30)  # and so long, by default, for one that writes or is stopped
 _HCCL = "habana_frameworks.torch.distributed.hccl"
 
 
@@ -35,6 +35,7 @@ class Parallel:
         local_rank: number of this process on its machine.
         local_size: number of processes on this machine.
         control: group for what is not on the device: flags, waiting, sums of CPU tensors.
+        patience: how long one waits for the others.
     """
 
     rank: int = 0
@@ -42,6 +43,7 @@ class Parallel:
     local_rank: int = 0
     local_size: int = 1
     control: "dist.ProcessGroup | None" = field(default=None, repr=False, compare=False)
+    patience: timedelta = PATIENCE
 
     @property
     def first(self) -> bool:
@@ -198,7 +200,7 @@ def freeze_unused(network: nn.Module, images: Tensor) -> None:
 
 
 @contextmanager
-def parallel(device: Device) -> Iterator[Parallel]:
+def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Parallel]:
     """Join the processes that torchrun has started, as its environment says, and leave them.
 
     Without such an environment, or with a single process in it, nothing is joined. On an
@@ -207,11 +209,15 @@ def parallel(device: Device) -> Iterator[Parallel]:
     as soon as this process has ended. Only gloo has been run; nccl, xccl and hccl are torch's and
     Intel's documented calls, never run on hardware.
 
+    Args:
+        device: where each of them computes.
+        patience: how long one waits for the others, once all have joined.
+
     Raises:
         ConfigError: if the environment is incomplete or contradicts itself.
         DeviceError: if torch lacks the device's way to communicate, or there are fewer devices
             than processes.
-        RoadsegError: if the others cannot be reached.
+        RoadsegError: if the others cannot be reached, or one of them ends or does not answer.
     """
     place = _place(os.environ)
     if place.size == 1:
@@ -224,11 +230,16 @@ def parallel(device: Device) -> Iterator[Parallel]:
     except dist.DistError as error:
         raise RoadsegError(_unreachable(place, error)) from error
     group: dict[str, Any] = {"store": store, "rank": rank, "world_size": size}
-    dist.init_process_group(device.dist_backend, timeout=PATIENCE, device_id=index, **group)
-    control = None
-    if device.dist_backend != "gloo":
-        control = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=PATIENCE))
-    yield Parallel(place.rank, place.size, place.local_rank, place.local_size, control)
+    try:
+        dist.init_process_group(device.dist_backend, timeout=patience, device_id=index, **group)
+        control = None
+        if device.dist_backend != "gloo":
+            control = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=patience))
+        yield replace(place, control=control, patience=patience)
+    except RuntimeError as error:
+        if lost := _lost(error, size, patience):
+            raise RoadsegError(lost) from error
+        raise
     dist.destroy_process_group()
 
 
@@ -288,6 +299,20 @@ def _take_device(device: Device, place: Parallel) -> torch.device | None:
         )
     torch.accelerator.set_device_index(place.local_rank)
     return torch.device("cuda", place.local_rank) if device.type == "cuda" else None
+
+
+def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
+    """Say what became of the others if that is what an error is about, else nothing."""
+    told = str(error)
+    if not (isinstance(error, dist.DistError) or "gloo" in told):
+        return ""
+    if "imed out" in told or "imeout" in told:
+        minutes = patience.total_seconds() / 60
+        return (
+            f"one of {size} processes has not answered for {minutes:g} minutes "
+            "(compute.wait_minutes): it is stopped, or its machine is; the same command continues"
+        )
+    return f"one of {size} processes that train together has ended; the same command continues"
 
 
 def _unreachable(place: Parallel, error: Exception) -> str:

@@ -143,10 +143,11 @@ class Epochs:
             self.stepped()
             if progress.step % _LOOK_EVERY == 0:
                 self._look(number)
-            if self.learner.replicas_agree(number):
+            if ended := progress.step == total:
+                self.learner.average_replicas()  # before it is kept: one process speaks for all
+            if ended or self.learner.replicas_agree(number):
                 self._heed_signals()
                 self._save_if_due()
-        self.learner.average_replicas()
 
     def _validate(self, epoch: int) -> Scores:
         shown = False

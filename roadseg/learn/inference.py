@@ -15,7 +15,9 @@ from torch import Tensor
 
 from roadseg.core.windows import CERTAIN, Known, Rows, Window, blend_weights, spread_starts
 from roadseg.errors import RoadsegError
+from roadseg.io.machine import read_machine
 from roadseg.learn.engines import Engine
+from roadseg.learn.launchers import bind, shares_of_cores
 
 Image = NDArray[np.uint8]
 Reader = Callable[[Window], tuple[Image, Known]]
@@ -127,10 +129,13 @@ def seconds_per_window(engine: Engine, *, bands: int) -> float:
     return (time.perf_counter() - begun) / engine.batch_size
 
 
-def share_cores(processes: int) -> None:
-    """Let networks compute on this process's part of the cores that several share."""
-    if processes > 1:
-        torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+def share_cores(number: int, processes: int) -> None:
+    """Let this process, by its number from 0, compute on its share of the cores.
+
+    It is bound to them, node after node, so that its memory comes to lie on their NUMA nodes.
+    """
+    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+    bind(shares_of_cores(read_machine(), processes)[number])
 
 
 class _Side:

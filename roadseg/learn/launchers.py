@@ -22,13 +22,22 @@ _log = logging.getLogger(__name__)
 LAUNCHERS = ("none", "pin", "run_cpu", "ipexrun", "torchrun")
 _GUARD = "ROADSEG_LAUNCHED"  # the process was started by a launcher and starts no other
 _CPUS = "ROADSEG_CPUS"  # those that the processes of this machine share
+_SILENT = (sys.executable, "-m", "roadseg.learn.silence")
+_END = "--"  # of a launcher's options: it would take ours that begin as its own do for these
 INSTALL = {
     "tcmalloc": "apt install libtcmalloc-minimal4, or conda install -c conda-forge gperftools",
     "jemalloc": "apt install libjemalloc2, or conda install -c conda-forge jemalloc",
     "iomp5": "pip install intel-openmp, or conda install intel-openmp",
 }
-# threads that OpenMP binds one by one leave processes that they start, as of data loaders, one core
-_INTEL_OPENMP = {"KMP_AFFINITY": "none", "KMP_BLOCKTIME": "1"}
+_SETTINGS = {
+    # threads bound one by one leave processes that they start, as of data loaders, one core
+    "iomp5": {"KMP_AFFINITY": "none", "KMP_BLOCKTIME": "1"},
+    # what a step frees, the next one needs: never give it back, or every page is cleared again
+    "jemalloc": {
+        "MALLOC_CONF": "background_thread:true,metadata_thp:auto,"
+        "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> Non
     if machine.unbound and (wish.nodes or len(machine.nodes) > 1):
         _log.info("memory is not bound to NUMA nodes: %s", machine.unbound)
     _log.info("launching: %s", command)
-    _bind(command.cpus)
+    bind(command.cpus)
     if launcher == "pin":
         _replace_this_process(command)
     sys.exit(watch(command.words, command.variables))
@@ -100,7 +109,13 @@ def settle() -> None:
     cpus = parse_cpus(os.environ.get(_CPUS, ""))
     if cpus and "LOCAL_RANK" in os.environ:
         rank, processes = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-        _bind(share_of_cpus(cpus, rank, processes))
+        bind(share_of_cpus(cpus, rank, processes))
+
+
+def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
+    """Return the cores for each of so many processes, node after node; none if there are fewer."""
+    cores = _choose_cores(Launch(), machine)
+    return [share_of_cpus(cores, number, processes) for number in range(processes)]
 
 
 def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, ...]:
@@ -138,7 +153,7 @@ def plan(
         return Command(launcher, _ipexrun(cpus, bound, words, variables), variables)
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
-        return Command(launcher, (*_torchrun(processes), *words[1:]), variables, cpus)
+        return Command(launcher, (*_torchrun(processes), *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
         return Command(launcher, (*numactl, *words), variables)
@@ -212,9 +227,9 @@ def _library_variables(
     preset = environment.get("LD_PRELOAD", "")
     preload = _with_openmp(wish, machine, _with_allocator(wish, machine, _entries(preset)))
     variables = {"LD_PRELOAD": ":".join(preload)} if preload or preset else {}
-    if _loaded(preload, "iomp5"):
-        for name, value in _INTEL_OPENMP.items():
-            variables[name] = environment.get(name, value)
+    for library, settings in _SETTINGS.items():
+        if _loaded(preload, library):
+            variables |= {name: environment.get(name, value) for name, value in settings.items()}
     return variables
 
 
@@ -273,10 +288,10 @@ def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
     the cores that we have counted and the libraries that we have found: it knows neither affinity
     nor quota, and no library with a version in its name. `-m` works for files only.
     """
-    words = [sys.executable, "-m", "torch.backends.xeon.run_cpu"]
+    words = [*_SILENT, "torch.backends.xeon.run_cpu"]
     words += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
     words += ["--core-list", ",".join(map(str, cpus)), "--use-default-allocator", "--disable-iomp"]
-    return (*words, *([] if bound else ["--disable-numactl"]), "--no-python")
+    return (*words, *([] if bound else ["--disable-numactl"]), "--no-python", _END)
 
 
 def _ipexrun(
@@ -287,16 +302,16 @@ def _ipexrun(
     "default" keeps the libraries that we preload, except Intel's OpenMP, which it takes out.
     """
     omp = "intel" if _loaded(_entries(variables.get("LD_PRELOAD", "")), "iomp5") else "default"
-    launcher = [sys.executable, "-m", "intel_extension_for_pytorch.launcher", "cpu"]
+    launcher = [*_SILENT, "intel_extension_for_pytorch.launcher", "cpu"]
     launcher += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
     launcher += ["--cores-list", ",".join(map(str, cpus)), "--memory-allocator", "default"]
     launcher += ["--omp-runtime", omp, "--multi-task-manager", "numactl" if bound else "taskset"]
-    return (*launcher, "--no-python", *map(shlex.quote, words))
+    return (*launcher, "--no-python", _END, *map(shlex.quote, words))
 
 
 def _torchrun(processes: int) -> tuple[str, ...]:
-    words = (sys.executable, "-m", "torch.distributed.run", "--standalone")
-    return (*words, "--nproc-per-node", str(processes))
+    words = (*_SILENT, "torch.distributed.run", "--standalone")
+    return (*words, "--nproc-per-node", str(processes), "-m", _END)
 
 
 def _check_runs_here(launcher: str) -> None:
@@ -317,7 +332,7 @@ def _ipex_mismatch() -> str:
     return mismatch()
 
 
-def _bind(cpus: Sequence[int]) -> None:
+def bind(cpus: Sequence[int]) -> None:
     """Bind this process to CPUs, if there are any and the system can: macOS cannot."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from roadseg.errors import ConfigError
-from roadseg.learn.distributed import PATIENCE, Parallel, unwrapped
+from roadseg.learn.distributed import Parallel, unwrapped
 
 _KEY = "train.distributed.hierarchy"
 _SMALLEST_GROUP = 2
@@ -169,7 +169,7 @@ def _group(parallel: Parallel, size: int) -> "dist.ProcessGroup | None":
     """Return the group of so many neighbouring ranks that this process is in, None for all."""
     if size == parallel.size:
         return None
-    mine, _ = dist.new_subgroups(size, timeout=PATIENCE)
+    mine, _ = dist.new_subgroups(size, timeout=parallel.patience)
     return mine
 
 

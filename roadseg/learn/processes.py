@@ -1,38 +1,58 @@
-"""Processes: run what a launcher starts, pass signals on to it, learn how it ended.
+"""Processes: run what a launcher starts, pass signals on to it, learn how it ended, end together.
 
 Launchers lose exit codes: PyTorch's run_cpu ends with 0 and torchrun with 1 whatever happened. So
-every process writes its own into a folder that the process which watches names to it.
+every process writes its own into a folder that the process which watches names to it. In the
+same folder lies a pipe that breaks when the one that watches is killed; all others then end too.
 """
 
+import hashlib
+import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NoReturn, cast
 
+_log = logging.getLogger(__name__)
 _FOLDER = "ROADSEG_STATUS"  # variable that names the folder
 _END = ".end"  # file named by the process: empty while it runs, then its exit code
 _SIGNAL = "signal"  # file with the signal that was passed on
+_PIPE = "pipe"  # that the process which watches holds open
+_SAID = ".said"  # file named by the digest of a line that a process has said for all
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _BY_SIGNAL = 128  # added to the number of the signal that ended a process
+_GRACE_S = 30.0  # in which what outlives its launcher may keep what it did
+_LOOK_S = 0.2
+
+_watched_in: list[Path] = []  # the folder, in a process that is watched
 
 
 def watch(words: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run a launcher; return how the processes that it starts ended, whatever it says itself.
 
-    It gets a session of its own, so that Ctrl-C reaches only this process, which passes it on.
+    It gets a session of its own, so that Ctrl-C reaches only this process, which passes it on;
+    a second signal kills. If this process is killed, those that it watches kill themselves and
+    what they started; their launchers end with them.
     """
     with TemporaryDirectory(prefix="roadseg-") as name:
         folder = Path(name)
-        _pass_signals_on(folder)
-        environment = {**os.environ, **variables, _FOLDER: name}
-        process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
-        code = process.wait()
-        _send(folder, signal.SIGTERM)  # to what outlives its launcher
-        return exit_code([*_reports(folder).values()], launcher=code, received=_received(folder))
+        with _open_pipe(folder):
+            _pass_signals_on(folder)
+            environment = {**os.environ, **variables, _FOLDER: name}
+            process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
+            code = process.wait()
+            _end_the_rest(folder)
+            ends, received = [*_reports(folder).values()], _received(folder)
+    if None in ends and received is None:
+        _log.error("a process was killed or crashed, often for want of memory")
+    return exit_code(ends, launcher=code, received=received)
 
 
 def exit_code(ends: Sequence[int | None], *, launcher: int, received: int | None) -> int:
@@ -64,34 +84,137 @@ def _code(returned: int) -> int:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Tell the process that watches, if one does, that this one runs and how it ends."""
+    """Tell the process that watches, if one does, that this one runs and how it ends.
+
+    Meanwhile this process ends when that one is killed; without one, a process of torchrun's ends
+    when torchrun is killed.
+    """
     name = os.environ.pop(_FOLDER, None)  # what this process starts must not report
     if name is None:
+        with _ending_after(_outlived, _leave) if "LOCAL_RANK" in os.environ else nullcontext():
+            yield
+        return
+    folder, code = Path(name), cast("object", 1)
+    with _watched(folder):
+        _report(folder, "")
+        try:
+            _end_if_told(folder)
+            yield
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+            raise
+        finally:
+            _report(folder, str(code if isinstance(code, int) else int(code is not None)))
+
+
+def end_now(code: int) -> NoReturn:
+    """End this process with an exit code, whatever it is doing."""
+    for folder in _watched_in:
+        _report(folder, str(code))
+    os._exit(code)
+
+
+def is_watched() -> bool:
+    """Say whether another process tells the user how this one ended."""
+    return bool(_watched_in)
+
+
+def may_say(line: str) -> bool:
+    """Say whether it is for this process to say a line: the first of several that has it to say."""
+    for folder in _watched_in:
+        name = hashlib.sha256(line.encode(errors="replace")).hexdigest()[:16]
+        try:
+            (folder / f"{name}{_SAID}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:  # nobody watches any more
+            return True
+    return True
+
+
+@contextmanager
+def _open_pipe(folder: Path) -> Iterator[None]:
+    """Hold the pipe that tells others that this process lives, where the system has such pipes."""
+    if not hasattr(os, "mkfifo"):
         yield
         return
-    folder = Path(name)
-    status = folder / f"{os.getpid()}{_END}"
-    status.touch()
-    code: object = 1
+    os.mkfifo(folder / _PIPE, 0o600)
+    held = os.open(folder / _PIPE, os.O_RDWR)  # which waits for no reader
     try:
-        _end_if_told(folder)
         yield
-        code = 0
-    except SystemExit as ended:
-        code = ended.code
-        raise
     finally:
-        with suppress(FileNotFoundError):  # nobody watches any more
-            ended_with = code if isinstance(code, int) else int(code is not None)
-            status.write_text(str(ended_with), encoding="ascii")
+        os.close(held)
+
+
+@contextmanager
+def _watched(folder: Path) -> Iterator[None]:
+    """Let this process, and what it starts, be killed once nobody holds the pipe any more."""
+    _watched_in.append(folder)
+    try:
+        if not hasattr(os, "mkfifo"):
+            yield
+            return
+        try:
+            pipe = os.open(folder / _PIPE, os.O_RDONLY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            sys.exit(_BY_SIGNAL + signal.SIGKILL)  # the one that watches was killed, and tidied up
+        os.set_blocking(pipe, True)
+
+        def wait() -> None:
+            os.read(pipe, 1)  # comes back when the pipe breaks
+            shutil.rmtree(folder, ignore_errors=True)
+
+        with _ending_after(wait, _kill_group):
+            yield
+    finally:
+        _watched_in.remove(folder)
+
+
+@contextmanager
+def _ending_after(wait: Callable[[], None], end: Callable[[], None]) -> Iterator[None]:
+    """End this process when something has been waited for, unless it leaves before."""
+    left = threading.Event()
+
+    def end_after_it() -> None:
+        wait()
+        if not left.is_set():
+            end()
+
+    threading.Thread(target=end_after_it, daemon=True).start()
+    try:
+        yield
+    finally:
+        left.set()
+
+
+def _kill_group() -> None:
+    """Kill the process group that a launcher, or the one that watches, has made for this."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def _leave() -> None:
+    """End at once; what this process started finds that out by itself."""
+    os._exit(_BY_SIGNAL + signal.SIGKILL)
+
+
+def _outlived() -> None:
+    """Wait until the process that started this one is gone."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(1)
 
 
 def _pass_signals_on(folder: Path) -> None:
-    """Pass signals on to the processes that report in a folder, those to come included."""
+    """Pass signals on to the processes that report in a folder, those to come included.
+
+    After the second one they are killed: one that waits for another does not heed signals.
+    """
 
     def pass_on(number: int, _: object) -> None:
+        again = _received(folder) is not None
         (folder / _SIGNAL).write_text(str(number), encoding="ascii")
-        _send(folder, number)
+        _send(folder, signal.SIGKILL if again else number)
 
     for name in _SIGNALS:
         number = getattr(signal, name, None)
@@ -99,11 +222,30 @@ def _pass_signals_on(folder: Path) -> None:
             signal.signal(number, pass_on)
 
 
-def _send(folder: Path, number: int) -> None:
+def _send(folder: Path, number: int) -> bool:
+    """Send a signal to the processes that report in a folder; say whether any is left."""
+    left = False
     for process, code in _reports(folder).items():
         if code is None:
             with suppress(ProcessLookupError):
                 os.kill(process, number)
+                left = True
+    return left
+
+
+def _end_the_rest(folder: Path) -> None:
+    """End what outlives its launcher, as when that was killed: in order, then by force."""
+    end = time.monotonic() + _GRACE_S
+    left = _send(folder, signal.SIGTERM)
+    while left and time.monotonic() < end:
+        time.sleep(_LOOK_S)
+        left = _send(folder, 0)
+    _send(folder, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def _report(folder: Path, end: str) -> None:
+    with suppress(FileNotFoundError):  # nobody watches any more
+        (folder / f"{os.getpid()}{_END}").write_text(end, encoding="ascii")
 
 
 def _received(folder: Path) -> int | None:

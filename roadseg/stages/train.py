@@ -4,6 +4,7 @@ import logging
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ def run(
     lesson = _lesson(config, workspace, fold)
     keep_freed_memory()
     folder, device = workspace.checkpoint(fold), lesson["device"]
-    with parallel(device) as processes:
+    patience = timedelta(minutes=config.compute.wait_minutes)
+    with parallel(device, patience=patience) as processes:
         history = train(
             folder=folder,
             **lesson,

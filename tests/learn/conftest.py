@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -70,23 +71,24 @@ def crossing(size_px):
     return mask
 
 
+def write_chips(folder, *, bands=3, size_px=128, chip_px=128, mask=None):
+    """Write a scene and cut it into chips."""
+    mask = crossing(size_px) if mask is None else mask
+    noise = np.random.default_rng(0).integers(0, 400, (bands, *mask.shape))
+    image = (noise + 100 + 1000 * ((mask > 0) & (mask < 255))).astype(np.uint16)
+    write_raster(folder / "scene.tif", image)
+    write_raster(folder / "mask.tif", mask[np.newaxis], nodata=255)
+    scaling = Scaling({"uint16": ((0.0, 1500.0),) * bands}, (60.0,) * bands, (50.0,) * bands)
+    corners = range(0, size_px, chip_px)
+    areas = [(row, col, chip_px, chip_px) for row in corners for col in corners]
+    scene = read_facts(folder / "scene.tif")
+    return [Chip(scene, folder / "mask.tif", Window(*area), scaling) for area in areas]
+
+
 @pytest.fixture
 def make_chips(tmp_path):
     """Give a function that writes a scene and cuts it into chips."""
-
-    def make(*, bands=3, size_px=128, chip_px=128, mask=None):
-        mask = crossing(size_px) if mask is None else mask
-        noise = np.random.default_rng(0).integers(0, 400, (bands, *mask.shape))
-        image = (noise + 100 + 1000 * ((mask > 0) & (mask < 255))).astype(np.uint16)
-        write_raster(tmp_path / "scene.tif", image)
-        write_raster(tmp_path / "mask.tif", mask[np.newaxis], nodata=255)
-        scaling = Scaling({"uint16": ((0.0, 1500.0),) * bands}, (60.0,) * bands, (50.0,) * bands)
-        corners = range(0, size_px, chip_px)
-        areas = [(row, col, chip_px, chip_px) for row in corners for col in corners]
-        scene = read_facts(tmp_path / "scene.tif")
-        return [Chip(scene, tmp_path / "mask.tif", Window(*area), scaling) for area in areas]
-
-    return make
+    return partial(write_chips, tmp_path)
 
 
 @pytest.fixture(scope="session")

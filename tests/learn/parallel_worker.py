@@ -1,13 +1,15 @@
-"""What two processes ("pair") or four ("quartet") see that train together, as JSON.
+"""What processes see that train together, as JSON: two ("pair", "resumed") or four ("quartet").
 
 They are forked from this one, so that libraries are imported once, and find each other by the
 variables that torchrun sets.
 """
 
 import copy
+import itertools
 import json
 import multiprocessing
 import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,12 +17,20 @@ from pathlib import Path
 import torch
 import torch._dynamo  # which DDP would import in every process
 import torch.distributed as dist
+from conftest import write_chips
+from safetensors.torch import load_file
 from torch import nn
 
+from roadseg.core.speeds import DEFAULT_BINS
+from roadseg.learn import epochs
 from roadseg.learn.devices import pick_device
 from roadseg.learn.distributed import Parallel, freeze_unused, parallel, unwrapped
+from roadseg.learn.learner import Learner, Sharing
 from roadseg.learn.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.losses import LossWeights, loss_of, loss_sums
+from roadseg.learn.models import build_model
+from roadseg.learn.recipe import Recipe
+from roadseg.learn.training import train
 
 STEPS, BATCH, PX = 10, 2, 32
 WEIGHTS = LossWeights()
@@ -69,8 +79,6 @@ def sums_and_flags(together):
 
 def new_model():
     """Give a U-Net with batch norm frozen."""
-    from roadseg.learn.models import build_model  # noqa: PLC0415 - slow, and not for the quartet
-
     torch.manual_seed(0)
     model = build_model(
         architecture="unet",
@@ -279,6 +287,78 @@ def failing(device):
         together.sum(torch.zeros(1))
 
 
+def whole_training(device, chips, folder, *, interruption=None, **changes):
+    """Train on two chips for two epochs of three steps each, validate on a third."""
+    small = {"encoder": "tu-test_resnet", "window_px": 32, "batch_size": 2, "epochs": 2}
+    options = {"save_minutes": 5.0, "sharing": Sharing(), "ema": None} | changes
+    recipe = Recipe(**small, windows_per_chip=6, ema=options.pop("ema"))
+    with parallel(device) as together:
+        if interruption:
+            interrupt(together, *interruption)
+        train(
+            *(chips[:2], chips[2:3], folder),
+            **options,
+            recipe=recipe,
+            facts={},
+            bins=DEFAULT_BINS,
+            device=device,
+            parallel=together,
+            workers=0,
+            tensorboard=False,
+        )
+
+
+def interrupt(together, owner, name, call, how):
+    """Kill all processes before the n-th call of a function, or ask the first one to stop."""
+    calls, original = itertools.count(1), getattr(owner, name)
+
+    def counted(*args, **options):
+        if next(calls) == call:
+            if how == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            elif together.first:
+                os.kill(os.getpid(), signal.SIGTERM)
+        return original(*args, **options)
+
+    setattr(owner, name, counted)
+
+
+STOPS = {
+    "stopped within an epoch": (Learner, "step", 2, "stopped"),
+    "stopped by the last step of an epoch": (Learner, "step", 3, "stopped"),
+    "stopped while validating": (Learner, "judge", 1, "stopped"),
+    "stopped after an epoch": (Learner, "step", 4, "stopped"),
+    "killed within an epoch": (Learner, "step", 3, "killed"),
+    "killed after the last step of an epoch": (epochs, "validate", 1, "killed"),
+    "killed after an epoch": (Learner, "step", 4, "killed"),
+}
+
+
+def differences(one, other):
+    """Give the names of the tensors of two checkpoint folders that are not equal bit for bit."""
+    found = []
+    for which in ("best", "last"):
+        a, b = (load_file(folder / f"{which}.safetensors") for folder in (one, other))
+        assert a.keys() == b.keys()
+        found += [f"{which}: {name}" for name in a if not torch.equal(a[name], b[name])]
+    return found
+
+
+def resumed(folder, way, stops, **changes):
+    """Give what differs between trainings that were interrupted and one that was not."""
+    found, chips = {}, write_chips(folder, chip_px=64)
+    straight = partial(whole_training, chips=chips, **changes)
+    assert run(partial(straight, folder=folder / way), 2)[0] == [0, 0]
+    for name in stops:
+        again = partial(straight, folder=folder / f"{way} {name}")
+        kept_often = {"save_minutes": 0.0} if "killed" in name else {}
+        ends, _ = run(partial(again, interruption=STOPS[name], **kept_often), 2)
+        assert ends == ([-signal.SIGKILL] * 2 if "killed" in name else [143, 143])
+        assert run(again, 2)[0] == [0, 0]
+        found[f"{way}, {name}"] = differences(folder / way, folder / f"{way} {name}")
+    return found
+
+
 def run(program, size):
     """Run a program in so many processes; give how they ended and what the first one found."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -312,16 +392,20 @@ def member(program, rank, size, port, found):
         found.put(mine)
 
 
-def everything(name):
+def everything(name, folder):
     """Run what the name stands for."""
     if name == "quartet":
         return run(quartet, 4)
+    if name == "resumed":
+        averaging = {"sharing": Sharing(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
+        found = resumed(folder, "gradients", STOPS)
+        return [0], found | resumed(folder, "weights", [*STOPS][1:3], **averaging)
     ends, found = run(partial(pair, model=new_model()), 2)
     return ends, found | {"ends of failing": run(failing, 2)[0]}
 
 
 if __name__ == "__main__":
-    ends, found = everything(sys.argv[1])
+    ends, found = everything(sys.argv[1], Path(sys.argv[2]).parent)
     if any(ends):
         sys.exit("a process failed; its error stands above")
     Path(sys.argv[2]).write_text(json.dumps(found), encoding="utf-8")

@@ -2,18 +2,34 @@ import os
 import shlex
 import subprocess
 import sys
+from argparse import ArgumentParser
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
+import click
 import pytest
 
+from roadseg.cli import main
 from roadseg.errors import ConfigError
-from roadseg.io.machine import Machine
-from roadseg.learn.launchers import Launch, launch, plan, share_of_cpus
+from roadseg.io.machine import Machine, read_machine
+from roadseg.learn.launchers import Launch, launch, plan, share_of_cpus, shares_of_cores
 
 TCMALLOC, JEMALLOC, IOMP = "/l/libtcmalloc.so.4.5.9", "/l/libjemalloc.so.2", "/l/libiomp5.so"
 PYTHON = [sys.executable, "-m", "roadseg"]
+WISHES = {"torchrun": {"processes": 1}}
+LAUNCHERS = [
+    "run_cpu",
+    "torchrun",
+    pytest.param(
+        "ipexrun",
+        marks=pytest.mark.skipif(
+            find_spec("intel_extension_for_pytorch") is None, reason="IPEX is not installed"
+        ),
+    ),
+]
 ONE_NODE = Machine(
     model="",
     cpus=(0, 1, 2, 3),
@@ -52,6 +68,54 @@ REFUSED = [
 
 def planned(machine=ONE_NODE, arguments=("train",), environment=None, **wish):
     return plan(Launch(**wish), machine, arguments, environment=environment or {})
+
+
+def parser_of(launcher):
+    """Give the parser of a launcher."""
+    if launcher == "run_cpu":
+        parser = ArgumentParser()
+        import_module("torch.backends.xeon.run_cpu").create_args(parser)
+        return parser
+    if launcher == "ipexrun":
+        return import_module("intel_extension_for_pytorch.launcher").init_parser()[0]
+    return import_module("torch.distributed.run").get_args_parser()
+
+
+def passed_on(launcher, arguments):
+    """Give the arguments of roadseg that are left when the launcher has read its line."""
+    words = planned(launcher=launcher, arguments=arguments, **WISHES.get(launcher, {})).words
+    read = parser_of(launcher).parse_args(words[4:])
+    if launcher == "torchrun":
+        assert (read.module, read.training_script) == (True, "roadseg")
+        return read.training_script_args
+    given = [read.program, *read.program_args]
+    started = shlex.split(" ".join(given)) if launcher == "ipexrun" else given
+    assert started[:3] == PYTHON
+    return started[3:]
+
+
+def commands(group, path=()):
+    """Yield the words and the command of all that a group knows, itself included."""
+    yield [*path], group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*path, name))
+
+
+def said(parameter):
+    """Give all ways to say an option, with a value where it takes one."""
+    if isinstance(parameter, click.Argument):
+        return ["x y"]
+    values = [] if parameter.is_flag or parameter.count else ["x y"]
+    return [word for name in parameter.opts + parameter.secondary_opts for word in [name, *values]]
+
+
+def start(launcher, *arguments):
+    """Start `roadseg train` with options that begin as the launcher's own do."""
+    options = ["--launcher", launcher, "--ncores", "1", "--nodes", "0", "--allocator", "default"]
+    options += ["--processes", "1"] if launcher == "torchrun" else []
+    words = [*PYTHON, "train", *options, *arguments]
+    kept = {k: v for k, v in os.environ.items() if k not in {"OMP_NUM_THREADS", "LD_PRELOAD"}}
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=kept)
 
 
 def run_launch(wish, *arguments, **variables):
@@ -163,6 +227,22 @@ def test_intel_openmp_is_set_up_only_where_it_is_loaded():
     assert "KMP_BLOCKTIME" not in planned(WITH_LIBRARIES, omp="gnu").variables
 
 
+def test_jemalloc_is_told_to_keep_what_is_freed_unless_it_is_told_otherwise():
+    chosen = planned(WITH_LIBRARIES, allocator="jemalloc").variables["MALLOC_CONF"]
+    assert {"dirty_decay_ms:-1", "muzzy_decay_ms:-1"} <= {*chosen.split(",")}
+    preset = {"MALLOC_CONF": "narenas:1"}
+    kept = planned(WITH_LIBRARIES, allocator="jemalloc", environment=preset)
+    assert kept.variables["MALLOC_CONF"] == "narenas:1"
+    assert "MALLOC_CONF" not in planned(WITH_LIBRARIES, allocator="tcmalloc").variables
+
+
+def test_processes_that_predict_get_cores_node_after_node_and_leave_some_idle():
+    machine = replace(TWO_NODES, cores=(0, 1, 2, 3))
+    assert shares_of_cores(machine, 2) == [(0, 2), (1, 3)]
+    assert shares_of_cores(machine, 3) == [(0,), (2,), (1,)]
+    assert shares_of_cores(machine, 5) == [()] * 5
+
+
 def test_run_cpu_gets_its_cores_before_another_option():
     words = planned(launcher="run_cpu", ncores=2).words
     after = words[words.index("--ncores-per-instance") + 2]
@@ -172,13 +252,13 @@ def test_run_cpu_gets_its_cores_before_another_option():
 
 def test_run_cpu_starts_python_itself():
     words = list(planned(launcher="run_cpu").words)
-    assert words[words.index("--no-python") + 1 :] == [*PYTHON, "train"]
+    assert words[words.index("--no-python") + 1 :] == ["--", *PYTHON, "train"]
 
 
 def test_ipexrun_gets_words_that_its_shell_gives_back():
     arguments = ["train", "--set", 'train.architecture="a b $HOME"']
     words = list(planned(launcher="ipexrun", arguments=arguments).words)
-    through_shell = " ".join(words[words.index("--no-python") + 1 :])
+    through_shell = " ".join(words[words.index("--") + 1 :])
     assert shlex.split(through_shell) == [*PYTHON, *arguments]
 
 
@@ -232,33 +312,29 @@ def test_the_line_that_is_shown_does_the_same_by_hand():
     assert '"epochs": 7' in shown.stdout
 
 
-def test_run_cpu_fails_as_the_command_does():
-    ended = run_launch("'run_cpu'", "train", "--config", "missing.json")
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "Error: missing.json" in ended.stderr
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_every_option_of_every_command_passes_through_the_launcher(launcher):
+    for path, command in commands(main):
+        arguments = [*path, *chain.from_iterable(map(said, command.params)), "--", "-a b.tif"]
+        assert passed_on(launcher, arguments) == arguments
 
 
-@pytest.mark.skipif(
-    find_spec("intel_extension_for_pytorch") is None, reason="IPEX is not installed"
-)
-def test_ipexrun_fails_as_the_command_does():
-    ended = run_launch("'ipexrun'", "train", "--config", "missing file.json")
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_launched_command_fails_as_it_would_by_itself(launcher, tmp_path):
+    ended = start(launcher, "--config", "missing file.json", "--run", tmp_path / "run")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "Error: missing file.json" in ended.stderr
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("Error")]
+    assert (len(errors), "missing file.json: no config" in errors[0]) == (1, True)
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.skipif(
     find_spec("intel_extension_for_pytorch") is not None, reason="IPEX is installed"
 )
 def test_ipexrun_without_ipex_says_what_to_install():
-    ended = run_launch("'ipexrun'", "train")
+    ended = start("ipexrun")
     assert ended.returncode == 1
     assert "pip install 'roadseg[ipex]'" in ended.stderr
-
-
-def test_torchrun_fails_as_its_processes_do():
-    ended = run_launch("processes=1", "train", "--config", "missing.json")
-    assert (ended.returncode, ended.stdout) == (2, "")
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
@@ -275,3 +351,17 @@ def test_a_process_of_torchrun_settles_on_its_share():
         env=os.environ | shared | {"LOCAL_WORLD_SIZE": str(len(cpus))},
     )
     assert said == f"{{{cpus[0]}}}\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
+def test_a_process_that_predicts_settles_on_its_share():
+    code = (
+        "import os, torch; from roadseg.learn.inference import share_cores;"
+        "torch.set_num_threads(4); share_cores(1, 2);"
+        "print(*os.sched_getaffinity(0), torch.get_num_threads())"
+    )
+    words = [sys.executable, "-c", code]
+    core, threads = subprocess.check_output(words, text=True).rsplit(maxsplit=1)
+    shares = shares_of_cores(read_machine(), 2)
+    assert {*map(int, core.split())} == {*shares[1]} or not shares[1]
+    assert threads == "2"

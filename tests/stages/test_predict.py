@@ -25,6 +25,7 @@ from roadseg.io.gdal import new_profile, open_new
 from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import read_probability
 from roadseg.learn import artefacts
+from roadseg.learn.inference import share_cores
 from roadseg.stages import predict
 from roadseg.workspace import Workspace
 
@@ -256,6 +257,18 @@ def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, m
     monkeypatch.setattr(prediction_jobs, "each", lambda work, tasks, **_: each(work, tasks))
     assert predict_tall("out", compute={"workers": 2}) == straight
     assert asked == [range(230), range(128), range(128, 230)]
+
+
+def test_processes_that_predict_begin_with_their_share_of_the_cores(predict_tall, monkeypatch):
+    begun = []
+
+    def one_after_the_other(work, tasks, *, begin, **_):
+        begun.append(begin)
+        return each(work, tasks)
+
+    monkeypatch.setattr(prediction_jobs, "each", one_after_the_other)
+    predict_tall("out", compute={"workers": 2})
+    assert begun == [share_cores]
 
 
 @pytest.fixture
