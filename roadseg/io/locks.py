@@ -27,6 +27,7 @@ _DYING_S = 10.0  # for the workers of a process that was killed
 _ENDING_S = 1.0  # for a process that lets go of its outputs
 _POLL_S = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a file system, often of a network
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 _TAKEN = (errno.EACCES, errno.EAGAIN)
 _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 
@@ -35,7 +36,9 @@ _FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
 def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterator[None]:
     """Hold a run folder for this process; the lock ends with the process, however it ends.
 
-    A folder that is new and in which nothing was written is removed in the end.
+    A folder that is new and in which nothing was written is removed in the end. One in which this
+    process cannot write is not held: it can only be looked at, and a stage that has to write says
+    so.
 
     Args:
         folder: the run folder.
@@ -112,6 +115,8 @@ def _hold(folder: Path, name: str, stack: ExitStack) -> None:
     except OSError as error:
         if error.errno in _NO_LOCKS:
             raise OutputError(_without_locks(folder)) from error
+        if error.errno in _READ_ONLY and not os.access(folder, os.W_OK):
+            return
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 

@@ -247,3 +247,18 @@ def test_of_processes_that_come_and_go_one_at_a_time_makes_a_file(tmp_path):
     processes = [subprocess.Popen(words) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_folder_that_can_only_be_read_is_not_held(tmp_path, monkeypatch, writable):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    monkeypatch.setattr(os, "access", lambda *_: writable)
+    if writable:
+        with pytest.raises(OutputError, match="cannot be written: Read-only"), lock(tmp_path):
+            pass
+    else:
+        with lock(tmp_path):
+            assert list(tmp_path.iterdir()) == []
