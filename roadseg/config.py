@@ -3,7 +3,7 @@
 import difflib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,35 +98,55 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
         values[name] = text
 
 
+def with_relative_paths(config: Config, folder: Path, *, project: Path) -> Config:
+    """Return a config whose paths into a project are relative, so that both can move together.
+
+    Args:
+        config: with absolute paths.
+        folder: where the file of the config is to lie.
+        project: folder; paths that lead elsewhere stay absolute.
+    """
+
+    def relative(path: str) -> str:
+        if path.startswith("@"):
+            return f"@{relative(path[1:])}"
+        inside = Path(path).is_relative_to(project)
+        return os.path.relpath(path, folder) if inside else path
+
+    return _with_paths(config, relative)
+
+
 def _with_absolute_paths(config: Config, folder: Path) -> Config:
     def absolute(path: str) -> str:
         if path.startswith("@"):
             return f"@{absolute(path[1:])}"
         return path if path.startswith(("/", "~")) or "://" in path else str(folder / path)
 
-    def each(paths: Iterable[str]) -> tuple[str, ...]:
-        return tuple(map(absolute, paths))
+    return _with_paths(config, absolute)
+
+
+def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
+    """Return a config in which all paths are changed; patterns of files keep their home's tilde."""
+
+    def place(path: Path | None) -> Path | None:
+        return path and Path(change(str(with_home(path))))
 
     def weights(name: str | None) -> str | None:
         is_path = name is not None and ("/" in name or "." in name)
-        return str(folder / with_home(str(name))) if is_path else name
+        return str(place(Path(str(name)))) if is_path else name
 
-    return config.model_copy(
-        update={
-            "run": Path(os.path.normpath(folder / with_home(config.run))),
-            "imagery": config.imagery.model_copy(update={"images": each(config.imagery.images)}),
-            "labels": config.labels.model_copy(update={"roads": each(config.labels.roads)}),
-            "split": config.split.model_copy(
-                update={"file": config.split.file and folder / with_home(config.split.file)}
-            ),
-            "train": config.train.model_copy(
-                update={
-                    "init": config.train.init and folder / with_home(config.train.init),
-                    "encoder_weights": weights(config.train.encoder_weights),
-                }
-            ),
-        }
-    )
+    sections: dict[str, dict[str, Any]] = {
+        "imagery": {"images": tuple(map(change, config.imagery.images))},
+        "labels": {"roads": tuple(map(change, config.labels.roads))},
+        "split": {"file": place(config.split.file)},
+        "train": {
+            "init": place(config.train.init),
+            "encoder_weights": weights(config.train.encoder_weights),
+        },
+    }
+    changed = {n: getattr(config, n).model_copy(update=paths) for n, paths in sections.items()}
+    run = Path(os.path.normpath(change(str(with_home(config.run)))))
+    return config.model_copy(update={"run": run, **changed})
 
 
 def _explain(found: Mapping[str, Any]) -> str:

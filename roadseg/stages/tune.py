@@ -15,6 +15,7 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.cluster import in_order
+from roadseg.config import with_relative_paths
 from roadseg.core.blocks import TracedBlock
 from roadseg.core.clipping import clip_graph
 from roadseg.core.extraction import Extraction, find_paths, tidy
@@ -261,8 +262,10 @@ def _summary(tried: Sequence[Trial], *, fold: int, config: Path, plot: Path) -> 
 
 
 def _write_config(path: Path, config: Config, workspace: Workspace, found: Settings) -> None:
-    """Write all settings, with absolute paths so that the file may lie anywhere."""
-    tuned = _with_graph(config, found).model_copy(update={"run": workspace.root.absolute()})
+    """Write all settings; paths in the project are relative, so that it can move as a whole."""
+    root = workspace.root.absolute()
+    tuned = _with_graph(config, found).model_copy(update={"run": root})
+    tuned = with_relative_paths(tuned, path.absolute().parent, project=root.parent)
     write_json(path, tuned.model_dump(mode="json"))
 
 

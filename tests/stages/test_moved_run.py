@@ -10,7 +10,7 @@ import pytest
 from roadseg import pipeline
 from roadseg.config import load_config
 from roadseg.errors import CheckpointError
-from roadseg.stages import predict
+from roadseg.stages import predict, tune
 from roadseg.workspace import Workspace
 
 NAMED_AGAIN = {"prepare", "report"}  # chips.json names images where they lie now, no more
@@ -188,3 +188,12 @@ def test_a_damaged_probability_outside_a_run_is_predicted_again(project, tmp_pat
         path.write_bytes(damaged)
         predict.run_images(config, [image], **options)
         assert path.read_bytes() == content
+
+
+def test_a_tuned_config_belongs_to_the_project_that_it_moved_with(project):
+    config = load_config(project / "roadseg.json", ["tune.trials=2"])
+    tune.run(config, Workspace(config.run))
+    moved = project.rename(project.parent / "renamed")
+    tuned = load_config(moved / "run" / "tuned.json")
+    assert tuned.run == moved / "run"
+    assert [Path(os.path.normpath(p)) for p in tuned.imagery.images] == [moved / "images"]
