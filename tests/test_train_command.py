@@ -119,7 +119,10 @@ def test_processes_stop_and_go_on_together_and_one_of_them_tells(call, start, ch
     assert (together.returncode, "stopped in epoch" in errors) == (143, True), errors
     alone = call(2)
     assert (alone.exit_code, "processes 2 (now 1)" in alone.output) == (2, True), alone.output
-    output, errors = start(2, "--processes", "2", "--json").communicate(timeout=PATIENCE_S)
+    again = start(2, "--processes", "2", "--json", "--profile", "1")
+    output, errors = again.communicate(timeout=PATIENCE_S)
     assert json.loads(output)["epochs"] == 2, errors
+    traces = sorted(path.name for path in (checkpoint(2) / "profile").iterdir())
+    assert traces == ["rank-0.json.gz", "rank-1.json.gz"]
     facts = json.loads((checkpoint(2) / "last.json").read_text())
     assert (facts["processes"], facts["step"]) == (2, 0)

@@ -46,6 +46,12 @@ def test_a_finished_training_is_not_repeated(finished):
     assert (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns == before
 
 
+def test_a_finished_training_says_that_nothing_is_left_to_profile(finished, caplog):
+    config, workspace = finished
+    train.run(config, workspace, fold=0, profile=2)
+    assert caplog.messages == ["--profile: this training is done; --force trains anew"]
+
+
 def test_more_epochs_go_on_with_the_training(finished):
     config, workspace = finished
     assert train.run(changed(config, epochs=3), workspace, fold=0).epochs == 3
