@@ -296,7 +296,7 @@ def _left_out(tags: Tags, name: SchemeName, scheme: Scheme) -> NDArray[np.str_]:
         reason[~np.isin(tags.words("tunnel"), _NO_TUNNEL)] = "tunnel"
     if highway_keys(tags.columns):
         found = highways(tags)
-        if name == "osm":
+        if name == "osm" and OWN_SPEED not in tags:  # every edge of a graph is a road
             reason[found == ""] = "no highway tag"
         reason[are_of(found, scheme.exclude)] = "not for cars"
     return reason

@@ -1,10 +1,13 @@
 """TiledProbability: probability rasters on common pixels, read as one."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import rasterio
 import shapely
 from numpy.typing import NDArray
 
@@ -13,8 +16,10 @@ from roadseg.core.grid import Grid
 from roadseg.core.speeds import SpeedBins
 from roadseg.core.tiling import cover_tiles, place_tile
 from roadseg.core.windows import Window
+from roadseg.io.gdal import CACHE_BYTES, open_raster, reading
 from roadseg.io.probabilities import ProbabilityFile
 
+_MOST_OPEN = 64  # tiles at once
 OFF_PX = 0.1  # that the corners of a tile may lie off the pixels of the first
 
 Bytes = NDArray[np.uint8]
@@ -34,6 +39,8 @@ class TiledProbability:
         tiles: the rasters.
         places: where they lie on the grid.
         has_overlaps: whether any two of them show the same pixel.
+        sources: tiles that stay open; None opens each for every window, also where it is
+            unpickled.
     """
 
     grid: Grid
@@ -41,10 +48,17 @@ class TiledProbability:
     tiles: tuple[ProbabilityFile, ...]
     places: tuple[Window, ...]
     has_overlaps: bool
+    sources: "_OpenTiles | None" = field(default=None, repr=False, compare=False)
 
-    def opened(self) -> AbstractContextManager["TiledProbability"]:
-        """Give the same: each tile is opened for every window that it lies in."""
-        return nullcontext(self)
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what other processes cannot use."""
+        return {**vars(self), "sources": None}
+
+    @contextmanager
+    def opened(self) -> Iterator["TiledProbability"]:
+        """Give the same for many windows: tiles stay open, and some of what is decoded."""
+        with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), closing(_OpenTiles()) as sources:
+            yield replace(self, sources=sources)
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col), 255 for certain.
@@ -77,24 +91,61 @@ class TiledProbability:
         np.minimum.at(first, point, tile)
         return first
 
+    def _rows_in(self, window: Window) -> list[int]:
+        """Return the rows of the tiles that have pixels in a window."""
+        first, end = self._bounds
+        start, stop = window[:2], np.add(window[:2], window[2:])
+        return np.flatnonzero(((first < stop) & (end > start)).all(axis=1)).tolist()
+
+    @cached_property
+    def _bounds(self) -> tuple[Ints, Ints]:
+        """The first row and column of each tile, and those behind its last, shape (tile, 2)."""
+        places = np.array(self.places, dtype=np.int64)
+        return places[:, :2], places[:, :2] + places[:, 2:]
+
     def _corners(self) -> NDArray[np.float64]:
         """Return the corners of all tiles as row, col, shape (tile, 4, 2)."""
-        row, col, height, width = np.array(self.places, dtype=np.float64).T
-        rows = np.stack([row, row, row + height, row + height], axis=1)
-        cols = np.stack([col, col + width, col + width, col], axis=1)
-        return np.stack([rows, cols], axis=2)
+        (top, left), (bottom, right) = (bound.T.astype(np.float64) for bound in self._bounds)
+        rows, cols = np.stack([top, top, bottom, bottom]), np.stack([left, right, right, left])
+        return np.stack([rows, cols], axis=2).transpose(1, 0, 2)
 
     def _painted(self, window: Window, bands: tuple[int, ...], read: _Read) -> Bytes:
         """Read a window; the first tile is painted last."""
         shown = np.zeros((*bands, window.height, window.width), dtype=np.uint8)
-        for tile, place in zip(self.tiles[::-1], self.places[::-1], strict=True):
-            if (common := _overlap(window, place)) is None:
-                continue
+        for row in self._rows_in(window)[::-1]:
+            tile, place = self.tiles[row], self.places[row]
+            common = _overlap(window, place)
             part = _moved(common, place)
-            is_valid = tile.read_valid(part) if self.has_overlaps else np.True_
             rows, cols = _slices(_moved(common, window))
-            np.copyto(shown[..., rows, cols], read(tile, part), where=is_valid)
+            with reading(tile.path):
+                opened = tile if self.sources is None else self.sources.opened(tile)
+                is_valid = opened.read_valid(part) if self.has_overlaps else np.True_
+                np.copyto(shown[..., rows, cols], read(opened, part), where=is_valid)
         return shown
+
+
+class _OpenTiles:
+    """Tiles that stay open for many windows; when they are too many, all are closed at once."""
+
+    def __init__(self) -> None:
+        """Open none yet."""
+        self._stack = ExitStack()
+        self._open: dict[str, ProbabilityFile] = {}
+
+    def opened(self, tile: ProbabilityFile) -> ProbabilityFile:
+        """Return a tile that is open."""
+        name = str(tile.path)
+        if name not in self._open:
+            if len(self._open) == _MOST_OPEN:
+                self.close()
+            source = self._stack.enter_context(open_raster(tile.path))
+            self._open[name] = replace(tile, source=source)
+        return self._open[name]
+
+    def close(self) -> None:
+        """Close all."""
+        self._open.clear()
+        self._stack.close()
 
 
 def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
@@ -112,12 +163,12 @@ def _all_bands(tile: ProbabilityFile, window: Window) -> Bytes:
     return np.concatenate([road[:0] if bins is None else bins, road[np.newaxis]])
 
 
-def _overlap(window: Window, other: Window) -> Window | None:
-    """Return the pixels that two windows have in common; None if there are none."""
+def _overlap(window: Window, other: Window) -> Window:
+    """Return the pixels that two windows have in common."""
     row, col = max(window.row, other.row), max(window.col, other.col)
     height = min(window.row + window.height, other.row + other.height) - row
     width = min(window.col + window.width, other.col + other.width) - col
-    return Window(row, col, height, width) if height > 0 and width > 0 else None
+    return Window(row, col, height, width)
 
 
 def _moved(window: Window, origin: Window) -> Window:
