@@ -1,5 +1,6 @@
 """Several commands at the same moment in one folder: all are processes, and start together."""
 
+import hashlib
 import json
 import os
 import re
@@ -124,9 +125,9 @@ def predict(checkpoint):
 
 
 def files_in(folder):
-    """Return the bytes of all files in a folder, and in those in it, by their names."""
+    """Return a digest of all files in a folder, and in those in it, by their names."""
     return {
-        str(path.relative_to(folder)): path.read_bytes()
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
         if path.is_file()
     }
@@ -143,11 +144,22 @@ def ended_well(tmp_path, *commands):
 
 
 @pytest.mark.parametrize("number", [2, 3])
-@pytest.mark.parametrize("words", [["--mask"], ["--mosaic", "city"]], ids=["scenes", "mosaic"])
-def test_of_commands_that_predict_the_same_one_does(tmp_path, predict, images, words, number):
-    ended_well(tmp_path, predict(tmp_path / "alone", *words, *images))
-    ended_well(tmp_path, *[predict(tmp_path / "out", *words, *images)] * number)
+def test_of_commands_that_predict_the_same_one_does(tmp_path, predict, images, number):
+    ended_well(tmp_path, predict(tmp_path / "alone", "--mask", *images))
+    ended_well(tmp_path, *[predict(tmp_path / "out", "--mask", *images)] * number)
     assert files_in(tmp_path / "out") == files_in(tmp_path / "alone")
+
+
+def test_of_commands_that_predict_the_same_mosaic_one_does(tmp_path, predict, images):
+    command = predict(tmp_path / "out", "--mosaic", "city", *images)
+    ended_well(tmp_path, predict(tmp_path / "alone", *command[-4:]))
+    ended_well(tmp_path, *[command] * 3)
+    assert files_in(tmp_path / "out").keys() == {"city.vrt", "city.tif"}
+    with (  # whose tags name the folder of the mosaic, by a digest
+        rasterio.open(tmp_path / "out" / "city.tif") as found,
+        rasterio.open(tmp_path / "alone" / "city.tif") as alone,
+    ):
+        assert np.array_equal(found.read(), alone.read())
 
 
 def test_shards_go_side_by_side(tmp_path, predict, images):
