@@ -153,14 +153,15 @@ def tidy_once(folder: Path) -> None:
 
 
 def is_gone(process: int) -> bool:
-    """Say whether a process of this machine has ended."""
+    """Say whether a process of this machine has ended, even if nobody has asked how yet."""
     try:
         os.kill(process, 0)
+        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except ProcessLookupError:
         return True
-    except (PermissionError, OverflowError):
-        pass
-    return False
+    except (OSError, OverflowError):  # another user's, or there is no /proc
+        return False
+    return status.rpartition(")")[2].split()[0] == "Z"
 
 
 @cache

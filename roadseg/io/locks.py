@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -71,13 +72,10 @@ def hold(folder: Path, names: Iterable[str]) -> Iterator[None]:
         OutputError: if another process holds one of them, or the folder cannot be made.
     """
     places = {int.from_bytes(_digest(name)): name for name in names}
-    with _made(folder):
-        file = _take(folder, dict(sorted(places.items())))
-        try:
-            yield
-        finally:
-            if file is not None:
-                _give_back(file, folder / _OUTPUTS)
+    with _made(folder), ExitStack() as held:
+        if sys.platform != "win32":
+            _take(folder, dict(sorted(places.items())), held)
+        yield
 
 
 @contextmanager
@@ -124,6 +122,9 @@ def _acquire(own: FileLock, noted: Path) -> None:
     """Take a lock; where its holder was killed, wait until what that one forked has ended too."""
     try:
         own.acquire()
+    except FileNotFoundError:  # another process made the folder, and has removed it
+        noted.parent.mkdir(parents=True, exist_ok=True)
+        _acquire(own, noted)
     except Timeout:
         found = re.fullmatch(r"process (\d+)", _holder(noted))
         if not (found and is_gone(int(found[1]))):
@@ -159,50 +160,60 @@ def _without_locks(folder: Path) -> str:
     )
 
 
-def _take(folder: Path, names: dict[int, str]) -> int | None:
-    """Lock bytes of the file of outputs, in order, so that of two processes one gets all of its.
-
-    Returns:
-        The open file, or None where nothing can be locked.
-    """
-    end = time.monotonic() + _ENDING_S
-    while sys.platform != "win32":
-        try:
-            file = os.open(folder / _OUTPUTS, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError:
-            return None
-        place = 0
-        try:
-            for place in names:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-            if os.path.samestat(os.fstat(file), (folder / _OUTPUTS).stat()):
-                return file
-        except OSError as error:
-            if error.errno not in (*_TAKEN, errno.ENOENT):
-                os.close(file)
-                return None
+def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
+    """Lock bytes of the file of outputs, in order, so that of two processes one gets all of its."""
+    path, end = folder / _OUTPUTS, time.monotonic() + _ENDING_S
+    while True:
+        taken = None
+        with ExitStack() as opened:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)  # another process may have removed it
+                file = opened.enter_context(path.open("ab", buffering=0))
+                taken = next((place for place in names if not _is_locked(file, place)), None)
+                if taken is None and _is_named(file, path):
+                    opened.callback(_remove, file, path)
+                    held.push(opened.pop_all())
+                    return
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return
             if time.monotonic() > end:
-                told = f"{folder / names[place]}: {_maker(file, place)} is making it"
-                os.close(file)
+                if taken is None:
+                    return
                 raise OutputError(
-                    f"{told}; wait for it to end, or name another folder with --output"
-                ) from error
-        os.close(file)
+                    f"{folder / names[taken]}: {_maker(file, taken)} is making it; wait for it to "
+                    "end, or name another folder with --output"
+                )
         time.sleep(_POLL_S)
-    return None
 
 
-def _give_back(file: int, path: Path) -> None:
-    """End the locks of a file, and remove it if nobody else has any in it."""
-    if sys.platform != "win32":
-        with suppress(OSError):
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(file), path.stat()):
-                path.unlink()
-    os.close(file)
+def _is_locked(file: FileIO, place: int | None = None) -> bool:
+    """Lock a byte of a file, or all of it; say whether nobody else has."""
+    try:
+        if sys.platform != "win32":
+            length, start = (0, 0) if place is None else (1, place)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        raise
+    return True
 
 
-def _maker(file: int, place: int) -> str:
+def _is_named(file: FileIO, path: Path) -> bool:
+    """Say whether a file still has its name, as who was alone with it may have removed it."""
+    return os.path.samestat(os.fstat(file.fileno()), path.stat())
+
+
+def _remove(file: FileIO, path: Path) -> None:
+    """Remove the file of outputs, if nobody else holds any; closing it ends the locks."""
+    with suppress(OSError):
+        if _is_locked(file) and _is_named(file, path):
+            path.unlink()
+
+
+def _maker(file: FileIO, place: int) -> str:
     """Say who has locked a byte."""
     if sys.platform == "linux":
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)

@@ -10,6 +10,7 @@ import pytest
 
 from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.io.files import (
+    is_gone,
     partial_path,
     put,
     remove_partial,
@@ -90,6 +91,16 @@ def ended():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     return process.pid
+
+
+def test_a_process_is_gone_once_it_has_ended(ended):
+    assert not is_gone(os.getpid())
+    assert is_gone(ended)
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+        process.stdout.read()  # until it closes it
+        end = time.monotonic() + 30
+        while not is_gone(process.pid):  # which is still a zombie, as nobody waits for it
+            assert time.monotonic() < end
 
 
 @pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])

@@ -233,10 +233,10 @@ def test_a_disk_that_cannot_lock_holds_nothing(tmp_path, monkeypatch, number):
 
 
 def test_a_folder_that_cannot_be_written_to_holds_nothing(tmp_path, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise PermissionError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("os.open", refuse)
+    monkeypatch.setattr("pathlib.Path.open", refuse)
     with hold(tmp_path, ["a.tif"]):
         pass
     assert list(tmp_path.iterdir()) == []
