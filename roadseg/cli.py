@@ -12,16 +12,14 @@ from roadseg.commands import (
     tools,
     tuning,
 )
-from roadseg.console import Group, set_up
+from roadseg.console import LOGGING, Group, set_up
 
 
 @click.group(
     cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(package_name="roadseg")
-@click.option("-v", "--verbose", count=True, help="More log lines.")
-@click.option("-q", "--quiet", count=True, help="Fewer log lines.")
-def main(verbose: int, quiet: int) -> None:
+def main() -> None:
     """Turn satellite images and road labels into a routable road network.
 
     \b
@@ -34,9 +32,10 @@ def main(verbose: int, quiet: int) -> None:
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
     4 some scenes failed, 130 interrupted, 143 terminated.
     """
-    set_up(verbosity=verbose - quiet)
+    set_up()
 
 
+main.params.extend(LOGGING)
 main.add_commands(
     {
         "To begin": [

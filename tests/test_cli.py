@@ -452,3 +452,79 @@ def test_a_bug_keeps_its_traceback(tmp_path):
     process = python(code, cwd=tmp_path, env={**os.environ, "ROADSEG_CONFIG": ""})
     assert "TypeError: 'NoneType' object is not callable" in process.communicate(timeout=30)[1]
     assert process.returncode == 1
+
+
+def log_lines(path):
+    """Give what stands in a log file after the time."""
+    return [line.split(" ", 2)[2] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    "words",
+    [["-qqq", "--log", "all.txt", "prepare"], ["prepare", "--log", "all.txt", "-qqq"]],
+    ids=" ".join,
+)
+def test_a_log_file_holds_every_line_however_quiet_the_terminal_is(call, tmp_path, words):
+    result = call(*words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert any(line.startswith("DEBUG: command: ") for line in log_lines(tmp_path / "all.txt"))
+
+
+def test_a_log_file_holds_the_error_and_what_was_there_before(fails, tmp_path):
+    (tmp_path / "all.txt").write_text("2026-11-22 22:00:00 kept\n")
+    fails("prepare", "--log", "all.txt", exit_code=2)
+    kept, _, error = log_lines(tmp_path / "all.txt")
+    assert kept == "kept"
+    assert error.startswith("ERROR: no config") or "no config file there" in error
+
+
+def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    call("config", "schema", "--log", "all.txt")
+    assert log_lines(tmp_path / "all.txt")[0].startswith("[process 1] DEBUG: command: ")
+
+
+@pytest.mark.parametrize(
+    "words", [["--log", "no/a.txt", "config", "schema"], ["run", "--log", "/"]]
+)
+def test_a_log_file_that_cannot_be_written_is_told_in_one_line(call, words):
+    result = call(*words)
+    assert result.exit_code in {2, 3}
+    assert "--log" in result.stderr
+
+
+def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city):
+    image_of(city).write_text("<html>please log in</html>")
+    words = ["prepare", "--on-error", "skip", "--set", "split.folds=4"]
+    assert "WARNING: skipped city_0" in call("-q", *words).stderr
+    assert "WARNING" not in call("-q", *words, "-q", "--force").stderr
+
+
+COMPILED = """
+import time
+
+def compile_fx_inner():  # as torch does
+    try:
+        print("busy", flush=True)
+        time.sleep(60)
+    except BaseException as error:
+        raise RuntimeError("backend failed") from error
+
+class Compiles:
+    @staticmethod
+    def run(*_, **__):
+        compile_fx_inner()
+"""
+
+
+@ENDINGS
+def test_a_signal_ends_a_command_that_compiles_a_network(tmp_path, sent, exit_code, told):
+    (tmp_path / "roadseg.json").write_text("{}")
+    run = "from roadseg import cli\nfrom roadseg.commands import making\n"
+    run += "making.stage = lambda name: Compiles\ncli.main(['split'])"
+    process = python(COMPILED + run, cwd=tmp_path)
+    assert process.stdout.readline() == "busy\n"
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (exit_code, told)

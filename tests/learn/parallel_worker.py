@@ -308,8 +308,6 @@ STOPS = {
     "stopped within an epoch": (Learner, "step", 2, "stopped"),
     "stopped by the last step of an epoch": (Learner, "step", 3, "stopped"),
     "stopped while validating": (Learner, "judge", 1, "stopped"),
-    "stopped after an epoch": (Learner, "step", 4, "stopped"),
-    "killed within an epoch": (Learner, "step", 3, "killed"),
     "killed after the last step of an epoch": (epochs, "validate", 1, "killed"),
     "killed after an epoch": (Learner, "step", 4, "killed"),
 }
@@ -380,7 +378,7 @@ def everything(name, folder):
     if name == "resumed":
         averaging = {"sharing": Sharing(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
         found = resumed(folder, "gradients", STOPS)
-        return [0], found | resumed(folder, "weights", [*STOPS][1:3], **averaging)
+        return [0], found | resumed(folder, "weights", [*STOPS][1:2], **averaging)
     ends, found = run(partial(pair, model=new_model()), 2)
     return ends, found | {"ends of failing": run(failing, 2)[0]}
 

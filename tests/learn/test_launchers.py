@@ -357,7 +357,8 @@ def test_a_process_of_torchrun_settles_on_its_share():
 def test_a_process_that_predicts_settles_on_its_share():
     code = (
         "import os, torch; from roadseg.learn.inference import share_cores;"
-        "torch.set_num_threads(4); share_cores(1, 2); print(*os.sched_getaffinity(0), torch.get_num_threads())"
+        "torch.set_num_threads(4); share_cores(1, 2);"
+        "print(*os.sched_getaffinity(0), torch.get_num_threads())"
     )
     words = [sys.executable, "-c", code]
     core, threads = subprocess.check_output(words, text=True).rsplit(maxsplit=1)
