@@ -141,7 +141,7 @@ def _said_of_logs(ctx: click.Context, parameter: click.Parameter, value: Any) ->
     name = str(parameter.name)
     said[name] = (value or said[name]) if name == "log" else said[name] + value
     if value and ctx.parent:
-        _send_logs(**said)
+        send_logs(**said)
 
 
 _LOGGING: dict[str, Any] = {"expose_value": False, "callback": _said_of_logs}
@@ -157,7 +157,7 @@ LOGGING = (
 )
 
 
-def _send_logs(*, verbose: int, quiet: int, log: Path | None) -> None:
+def send_logs(*, verbose: int, quiet: int, log: Path | None) -> None:
     """Send logs to stderr, as many as wished, and all of them to a file."""
     level = logging.INFO - 10 * (verbose - quiet - (not is_first()))
     level = min(max(level, logging.DEBUG), logging.CRITICAL)
@@ -166,14 +166,14 @@ def _send_logs(*, verbose: int, quiet: int, log: Path | None) -> None:
     shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[shown, *([_LogFile(log)] if log else [])], force=True)
     logging.getLogger("roadseg").setLevel(logging.DEBUG if log else level)
-    progress.draw(level <= logging.INFO)
+    progress.draw(wished=log is None or level <= logging.INFO)
     if log:
         _log.debug("command: %s", shlex.join(sys.argv[1:]))
 
 
 def set_up() -> None:
     """Set up logs as wished, and let SIGTERM and SIGINT end the process in order."""
-    _send_logs(**click.get_current_context().meta[_LOGS])
+    send_logs(**click.get_current_context().meta[_LOGS])
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)  # what it logs, it also raises
     signal.signal(signal.SIGTERM, _end)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

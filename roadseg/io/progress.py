@@ -90,7 +90,7 @@ def erase() -> None:
     _line.erase()
 
 
-def draw(wished: bool) -> None:  # noqa: FBT001 - as a switch
+def draw(*, wished: bool) -> None:
     """Say whether progress is drawn on a terminal; a log may tell of it all the same."""
     _line.drawn = wished
 
