@@ -12,17 +12,14 @@ from roadseg.commands import (
     tools,
     tuning,
 )
-from roadseg.console import Group, set_up
+from roadseg.console import LOGGING, Group, set_up
 
 
 @click.group(
     cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(package_name="roadseg")
-@click.option("-v", "--verbose", count=True, help="More log lines.")
-@click.option("-q", "--quiet", count=True, help="Fewer log lines.")
-@click.option("--traceback", is_flag=True, help="Show where in the program an error arose.")
-def main(verbose: int, quiet: int, *, traceback: bool) -> None:  # noqa: ARG001 - read by Group
+def main() -> None:
     """Turn satellite images and road labels into a routable road network.
 
     \b
@@ -35,9 +32,10 @@ def main(verbose: int, quiet: int, *, traceback: bool) -> None:  # noqa: ARG001 
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
     4 some scenes failed, 70 a fault of roadseg's own, 130 interrupted, 143 terminated.
     """
-    set_up(verbosity=verbose - quiet)
+    set_up()
 
 
+main.params.extend(LOGGING)
 main.add_commands(
     {
         "To begin": [

@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -18,7 +19,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 import click
 
-from roadseg.errors import FaultError, RoadsegError
+from roadseg.errors import FaultError, OutputError, RoadsegError
 from roadseg.io import progress
 from roadseg.learn.processes import end_now, is_watched, may_say
 
@@ -30,7 +31,11 @@ _LAST_WORDS: dict[object, str] = {
 }
 _STDERR = 2
 _IMPORTING = "<frozen importlib._bootstrap>"  # where Python says that its imports are
+_COMPILING = {"_compile_inner", "compile_fx_inner"}  # functions of torch that compile a network
 _NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
+_LOGS = "roadseg.logs"  # in Context.meta: what was said of logs
+_TOLD = "told"  # attribute of log records that stand on stderr
+_log = logging.getLogger(__name__)
 _NOT_LOCKED = contextlib.nullcontext()
 _WORDS, _CONFIG, _RUN = "roadseg.words", "roadseg.config", "roadseg.run"  # in Context.meta
 
@@ -80,6 +85,7 @@ class Group(click.Group):
         for title, commands in purposes.items():
             for command in commands:
                 self.add_command(command)
+                _add_logging(command)
                 self.purposes.setdefault(title, []).append(str(command.name))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
@@ -96,7 +102,7 @@ def note(*, config: Path | None = None, run: Path | None = None) -> None:
 def _tell(error: BaseException, ctx: click.Context) -> int:
     """Say in one line what ended the command; return its exit code."""
     told = _as_ours(error, ctx)
-    if ctx.params.get("traceback"):
+    if ctx.meta[_LOGS]["traceback"]:
         progress.erase()
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     _say(f"Error: {' '.join(str(told).splitlines())}\n")
@@ -130,6 +136,8 @@ def _fault(error: BaseException, ctx: click.Context) -> FaultError:
 def _say(line: str) -> None:
     """Write a line to stderr; of processes that were started together only one says the same."""
     progress.erase()
+    if line:
+        _log.error(line.removeprefix("Error: ").rstrip(), extra={_TOLD: True})
     if may_say(line):
         click.echo(line, err=True, nl=False)
 
@@ -139,21 +147,84 @@ def _last_words(code: object) -> str:
     return "" if is_watched() or not is_first() else _LAST_WORDS.get(code, "")
 
 
+def _add_logging(command: click.Command) -> None:
+    """Let a command, and those in it, be told of logs."""
+    command.params.extend(LOGGING)
+    for inner in getattr(command, "commands", {}).values():
+        _add_logging(inner)
+
+
 class _Logs(logging.StreamHandler[TextIO]):
     """Sends logs to stderr, each in the place of the progress that stands there."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
-        progress.erase()
-        super().emit(record)
+        """Write one line, unless it stands there."""
+        if not hasattr(record, _TOLD):
+            progress.erase()
+            super().emit(record)
 
 
-def set_up(*, verbosity: int) -> None:
-    """Send logs to stderr, and let SIGTERM and SIGINT end the process in order."""
-    quieter = 0 if is_first() else 1
-    level = logging.INFO - 10 * (verbosity - quieter)
-    logging.basicConfig(handlers=[_Logs()], format="%(levelname)s: %(message)s")
-    logging.getLogger("roadseg").setLevel(min(max(level, logging.DEBUG), logging.CRITICAL))
+class _LogFile(logging.FileHandler):
+    """Adds logs to a file that several processes may write, with time, level and process."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise OutputError(f"--log {path}: cannot be written: {error.strerror}") from error
+        place = f" [process {os.environ['RANK']}]" if "RANK" in os.environ else ""
+        self.setFormatter(logging.Formatter(f"%(asctime)s{place} %(levelname)s: %(message)s"))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's
+        """Say once that the file cannot be written any more, as when the disk is full."""
+        logging.getLogger().removeHandler(self)
+        click.echo(f"WARNING: --log {self.baseFilename}: cannot be written any more", err=True)
+
+
+def _said_of_logs(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
+    """Add up what stands before and after the name of a command, and follow what comes after."""
+    nothing = {"verbose": 0, "quiet": 0, "log": None, "traceback": False}
+    said, name = ctx.meta.setdefault(_LOGS, nothing), str(parameter.name)
+    said[name] = said[name] + value if name in {"verbose", "quiet"} else value or said[name]
+    if value and ctx.parent:
+        send_logs(ctx)
+
+
+_LOGGING: dict[str, Any] = {"expose_value": False, "callback": _said_of_logs}
+LOGGING = (
+    click.Option(["-v", "--verbose"], count=True, help="More log lines.", **_LOGGING),
+    click.Option(["-q", "--quiet"], count=True, help="Fewer log lines.", **_LOGGING),
+    click.Option(
+        ["--log"],
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="File to which all log lines are added, with the time.",
+        **_LOGGING,
+    ),
+    click.Option(
+        ["--traceback"], is_flag=True, help="Show where in the program an error arose.", **_LOGGING
+    ),
+)
+
+
+def send_logs(ctx: click.Context) -> None:
+    """Send logs to stderr, as many as wished, and all of them to a file."""
+    said = ctx.meta[_LOGS]
+    log: Path | None = said["log"]
+    level = logging.INFO - 10 * (said["verbose"] - said["quiet"] - (not is_first()))
+    level = min(max(level, logging.DEBUG), logging.CRITICAL)
+    shown = _Logs()
+    shown.setLevel(level)
+    shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[shown, *([_LogFile(log)] if log else [])], force=True)
+    logging.getLogger("roadseg").setLevel(logging.DEBUG if log else level)
+    progress.draw(wished=log is None or level <= logging.INFO)
+    if log:
+        _log.debug("command: %s", shlex.join(sys.argv[1:]))
+
+
+def set_up() -> None:
+    """Set up logs as wished, and let SIGTERM and SIGINT end the process in order."""
+    send_logs(click.get_current_context())
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)  # what it logs, it also raises
     signal.signal(signal.SIGTERM, _end)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -165,11 +236,12 @@ def set_up(*, verbosity: int) -> None:
 def _end(number: int, frame: FrameType | None) -> NoReturn:
     """Raise what ends the process; end it at once where that would go through an import.
 
-    Some packages turn an exception on its way through them into another, or abort.
+    Some packages turn an exception on its way through them into another, or abort; so does
+    torch where it compiles.
     """
     code = 128 + number
     while frame:
-        if frame.f_code.co_filename == _IMPORTING:
+        if frame.f_code.co_filename == _IMPORTING or frame.f_code.co_name in _COMPILING:
             os.write(_STDERR, _last_words(code).encode())
             end_now(code)
         frame = frame.f_back

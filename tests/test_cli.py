@@ -288,8 +288,8 @@ def test_init_keeps_an_existing_config(fails, city):
 @pytest.mark.parametrize(
     ("command", "missing", "earlier"),
     [
-        ("split", "chips.json", "prepare"),
-        ("train", "chips.json", "prepare"),
+        ("split", "prepare.json", "prepare"),
+        ("train", "split.json", "split"),
         ("predict", "fold-0/train.json", "train --fold 0"),
         ("graph", "predict.json", "predict"),
         ("evaluate", "graph.json", "graph"),
@@ -480,9 +480,12 @@ def test_without_a_run_folder_the_report_of_a_fault_lies_here(breaks, fails, tmp
 
 @pytest.mark.usefixtures("city")
 @pytest.mark.parametrize("error", [TypeError("x"), DataError("x")], ids=repr)
-def test_the_traceback_of_any_error_is_shown_on_demand(breaks, call, error):
+@pytest.mark.parametrize(
+    "words", [["--traceback", "split"], ["split", "--traceback"]], ids=" ".join
+)
+def test_the_traceback_of_any_error_is_shown_on_demand(breaks, call, error, words):
     breaks(error)
-    told = call("--traceback", "split").stderr
+    told = call(*words).stderr
     assert told.startswith("Traceback (most recent call last)")
     assert told.splitlines()[-1].startswith("Error: ")
 
@@ -514,3 +517,79 @@ main(["prepare", "--workers", "2", "--config", {str(city)!r}])
     (report,) = city.parent.rglob("roadseg-error-*.txt")
     assert process.returncode == 70, told
     assert "in spoiled" in report.read_text()
+
+
+def log_lines(path):
+    """Give what stands in a log file after the time."""
+    return [line.split(" ", 2)[2] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    "words",
+    [["-qqq", "--log", "all.txt", "prepare"], ["prepare", "--log", "all.txt", "-qqq"]],
+    ids=" ".join,
+)
+def test_a_log_file_holds_every_line_however_quiet_the_terminal_is(call, tmp_path, words):
+    result = call(*words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert any(line.startswith("DEBUG: command: ") for line in log_lines(tmp_path / "all.txt"))
+
+
+def test_a_log_file_holds_the_error_and_what_was_there_before(fails, tmp_path):
+    (tmp_path / "all.txt").write_text("2026-11-22 22:00:00 kept\n")
+    fails("prepare", "--log", "all.txt", exit_code=2)
+    kept, _, error = log_lines(tmp_path / "all.txt")
+    assert kept == "kept"
+    assert error.startswith("ERROR: no config") or "no config file there" in error
+
+
+def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    call("config", "schema", "--log", "all.txt")
+    assert log_lines(tmp_path / "all.txt")[0].startswith("[process 1] DEBUG: command: ")
+
+
+@pytest.mark.parametrize(
+    "words", [["--log", "no/a.txt", "config", "schema"], ["run", "--log", "/"]]
+)
+def test_a_log_file_that_cannot_be_written_is_told_in_one_line(call, words):
+    result = call(*words)
+    assert result.exit_code in {2, 3}
+    assert "--log" in result.stderr
+
+
+def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city):
+    image_of(city).write_text("<html>please log in</html>")
+    words = ["prepare", "--on-error", "skip", "--set", "split.folds=4"]
+    assert "WARNING: skipped city_0" in call("-q", *words).stderr
+    assert "WARNING" not in call("-q", *words, "-q", "--force").stderr
+
+
+COMPILED = """
+import time
+
+def compile_fx_inner():  # as torch does
+    try:
+        print("busy", flush=True)
+        time.sleep(60)
+    except BaseException as error:
+        raise RuntimeError("backend failed") from error
+
+class Compiles:
+    @staticmethod
+    def run(*_, **__):
+        compile_fx_inner()
+"""
+
+
+@ENDINGS
+def test_a_signal_ends_a_command_that_compiles_a_network(tmp_path, sent, exit_code, told):
+    (tmp_path / "roadseg.json").write_text("{}")
+    run = "from roadseg import cli\nfrom roadseg.commands import making\n"
+    run += "making.stage = lambda name: Compiles\ncli.main(['split'])"
+    process = python(COMPILED + run, cwd=tmp_path)
+    assert process.stdout.readline() == "busy\n"
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (exit_code, told)

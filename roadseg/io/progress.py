@@ -90,6 +90,11 @@ def erase() -> None:
     _line.erase()
 
 
+def draw(*, wished: bool) -> None:
+    """Say whether progress is drawn on a terminal; a log may tell of it all the same."""
+    _line.drawn = wished
+
+
 class _Line:
     """The one line on which all progress of this process is told."""
 
@@ -97,6 +102,7 @@ class _Line:
         self._works: list[Progress] = []
         self._width = 0  # of what stands on the terminal now
         self._due = 0.0
+        self.drawn = True
 
     def push(self, work: Progress) -> None:
         if not self._works:
@@ -114,7 +120,7 @@ class _Line:
             return
         if multiprocessing.parent_process() is not None:
             return
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and self.drawn:
             self._due = now + REDRAWN_S
             self._draw(self.text())
         else:

@@ -106,6 +106,10 @@ class Epochs:
             self._save_last()
             _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
             self.stop.leave()
+        except RuntimeError:
+            if self.stop.requested:  # a compiler or a partner that got the signal too has failed
+                self.stop.leave()
+            raise
         return history
 
     def _epoch(self, number: int) -> None:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roadseg.console import set_up
+from roadseg.console import send_logs
 from roadseg.io import progress
 from roadseg.io.progress import Progress, counted
 
@@ -48,6 +48,7 @@ def terminal(clock, monkeypatch):
     del clock
     found = Terminal()
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=found))
+    progress.draw(wished=True)
     return found
 
 
@@ -145,7 +146,7 @@ def test_work_that_is_left_early_is_told_no_more(terminal):
 
 def test_a_log_line_takes_the_place_of_the_progress(terminal, monkeypatch):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    set_up(verbosity=0)
+    send_logs(verbose=0, quiet=0, log=None)
     logging.getLogger().handlers[0].setStream(terminal)
     with Progress("graph", total=3, unit="scenes"):
         logging.getLogger("roadseg").warning("a")

@@ -11,6 +11,8 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from roadseg.core.speeds import DEFAULT_BINS
+from roadseg.errors import RoadsegError
 from roadseg.learn import epochs
 from roadseg.learn.devices import pick_device
 from roadseg.learn.distributed import Parallel, freeze_unused, parallel, unwrapped
@@ -279,12 +282,25 @@ def quartet(device):
         }
 
 
+def error_of(act, device, **options):
+    """Let the second process do something while the first waits for it; give the error of that."""
+    try:
+        with parallel(device, **options) as together:
+            if together.rank == 1:
+                act()
+            together.sum(torch.zeros(1))
+    except RoadsegError as error:
+        return str(error)
+    return ""
+
+
 def failing(device):
-    """Fail in one process while the other waits for it."""
-    with parallel(device) as together:
-        if together.rank == 1:
-            sys.exit(3)
-        together.sum(torch.zeros(1))
+    return error_of(partial(sys.exit, 3), device)
+
+
+def stopped(device):
+    """Do not answer for longer than the other waits."""
+    return error_of(partial(time.sleep, 10), device, patience=timedelta(seconds=3))
 
 
 def whole_training(device, chips, folder, *, interruption=None, **changes):
@@ -327,8 +343,6 @@ STOPS = {
     "stopped within an epoch": (Learner, "step", 2, "stopped"),
     "stopped by the last step of an epoch": (Learner, "step", 3, "stopped"),
     "stopped while validating": (Learner, "judge", 1, "stopped"),
-    "stopped after an epoch": (Learner, "step", 4, "stopped"),
-    "killed within an epoch": (Learner, "step", 3, "killed"),
     "killed after the last step of an epoch": (epochs, "validate", 1, "killed"),
     "killed after an epoch": (Learner, "step", 4, "killed"),
 }
@@ -399,9 +413,10 @@ def everything(name, folder):
     if name == "resumed":
         averaging = {"sharing": Sharing(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
         found = resumed(folder, "gradients", STOPS)
-        return [0], found | resumed(folder, "weights", [*STOPS][1:3], **averaging)
+        return [0], found | resumed(folder, "weights", [*STOPS][1:2], **averaging)
     ends, found = run(partial(pair, model=new_model()), 2)
-    return ends, found | {"ends of failing": run(failing, 2)[0]}
+    errors = {program.__name__: run(program, 2)[1] for program in (failing, stopped)}
+    return ends, found | {"errors": errors}
 
 
 if __name__ == "__main__":

@@ -116,10 +116,18 @@ def test_the_network_is_found_under_wrapping_and_compiled_form(pair):
     assert pair["unwrapped"] == [True, True, True]
 
 
-def test_a_failing_process_does_not_leave_the_others_waiting(pair):
-    waiting, failed = pair["ends of failing"]
-    assert failed == 3
-    assert waiting != 0
+def test_a_process_that_ends_or_does_not_answer_ends_the_others_with_a_line(pair):
+    errors = pair["errors"]
+    assert errors["failing"].startswith("one of 2 processes that train together has ended; the")
+    assert errors["stopped"].startswith("one of 2 processes has not answered for 0.05 minutes (com")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), KeyError("gloo")])
+@pytest.mark.usefixtures("joined")
+def test_an_error_that_is_not_about_the_others_is_left_alone(cpu, environment, error):
+    environment()
+    with pytest.raises(type(error), match=error.args[0]), parallel(cpu):
+        raise error
 
 
 def test_looking_for_unused_weights_changes_nothing_else():

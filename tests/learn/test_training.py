@@ -231,6 +231,19 @@ def test_a_training_asked_to_stop_keeps_its_last_step(run, tmp_path, number, pla
     assert same_checkpoints(tmp_path / "straight", tmp_path / "stopped")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_fails_after_a_signal_has_come_ends_as_the_signal_does(
+    run, tmp_path, monkeypatch, number
+):
+    def fail_as_a_compiler_that_was_interrupted():
+        os.kill(os.getpid(), number)
+        raise RuntimeError("C++ compile error")
+
+    at_call(monkeypatch, Learner, "step", 1, fail_as_a_compiler_that_was_interrupted)
+    with pytest.raises(ENDINGS[number]):
+        run(tmp_path)
+
+
 def test_signals_act_as_before_once_training_has_ended(run, tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     run(tmp_path, epochs=1)
