@@ -143,6 +143,9 @@ def set_up(*, verbosity: int) -> None:
     level = logging.INFO - 10 * (verbosity - quieter)
     logging.basicConfig(handlers=[_Logs()], format="%(levelname)s: %(message)s")
     logging.getLogger("roadseg").setLevel(min(max(level, logging.DEBUG), logging.CRITICAL))
+    logging.captureWarnings(capture=True)
+    remarks = logging.WARNING if verbosity > quieter else logging.CRITICAL
+    logging.getLogger("py.warnings").setLevel(remarks)  # what libraries say of their arithmetic
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)  # what it logs, it also raises
     signal.signal(signal.SIGTERM, _end)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

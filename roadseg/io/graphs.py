@@ -33,6 +33,7 @@ from roadseg.io.graph_tables import (
 from roadseg.io.osm_xml import write_osm
 from roadseg.io.osmnx_graphml import write_graphml
 from roadseg.io.submissions import write_submission
+from roadseg.io.vectors import check_views
 
 _LINE = 1  # shapely type id of LineString
 
@@ -218,6 +219,7 @@ def _require_whole(is_whole: bool) -> None:  # noqa: FBT001 - what was found of 
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     expected = "expected a graph that roadseg wrote as GeoPackage; run `roadseg graph`"
+    check_views(path, str(path))
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
     except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
