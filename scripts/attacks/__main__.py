@@ -1,6 +1,7 @@
 """Attack: all parts, and a table of what was tried, what held and what fell."""
 
 import argparse
+import contextlib
 import importlib
 import json
 import shutil
@@ -38,14 +39,21 @@ def main():
     if unknown := set(options.parts) - {*_CASES, *_PROGRAMS}:
         parser.error(f"no such part: {', '.join(unknown)}")
     table, fallen = Counter(), []
-    for part in options.parts or (*_CASES, *_PROGRAMS):
-        attack = _attack_cases if part in _CASES else _attack_by_program
-        for case, reason in attack(part, options):
+    with contextlib.suppress(KeyboardInterrupt):  # what was tried is shown
+        for part, case, reason in _attack(options):
             table[part, "fell" if reason else "held"] += 1
             if reason:
                 fallen.append((part, case, reason))
-                print(f"{part}: FELL {getattr(case, 'name', '')}: {reason}\n  {case}", flush=True)
+                print(f"{part}: fell: {reason}\n  {case}", flush=True)
     _show(table, fallen)
+
+
+def _attack(options):
+    """Give every case of the parts, and why it fell."""
+    for part in options.parts or (*_CASES, *_PROGRAMS):
+        attack = _attack_cases if part in _CASES else _attack_by_program
+        for case, reason in attack(part, options):
+            yield part, case, reason
 
 
 def _attack_cases(part, options):
