@@ -306,8 +306,8 @@ def _check_precision(name: str, precision: str) -> None:
     fast = processors.is_fast_at_bf16 if precision == "bf16" else processors.is_fast_at_fp16
     if not fast():
         _log.warning(
-            "precision %s: this CPU emulates it, a convolution takes %.1f times as long as in fp32; "
-            "precision auto or fp32 is faster here",
+            "precision %s: emulated here, a convolution takes %.1f times as long as in fp32; "
+            "precision auto or fp32 is faster",
             *(precision, processors.slowness(_TYPES[precision] or torch.float32)),
         )
 
