@@ -217,6 +217,9 @@ def send_logs(ctx: click.Context) -> None:
     shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[shown, *([_LogFile(log)] if log else [])], force=True)
     logging.getLogger("roadseg").setLevel(logging.DEBUG if log else level)
+    logging.captureWarnings(capture=True)
+    remarks = logging.WARNING if level < logging.INFO else logging.CRITICAL
+    logging.getLogger("py.warnings").setLevel(remarks)  # what libraries say of their arithmetic
     progress.draw(wished=log is None or level <= logging.INFO)
     if log:
         _log.debug("command: %s", shlex.join(sys.argv[1:]))

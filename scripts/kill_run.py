@@ -89,7 +89,7 @@ def _fresh(words, told):
     return subprocess.Popen([sys.executable, "-m", "roadseg", *words], **options)
 
 
-def _load_all():
+def load_all():
     """Import what the command line would import while it works."""
     for found in pkgutil.walk_packages(roadseg.__path__, "roadseg."):
         if not found.name.endswith("__main__"):
@@ -136,7 +136,7 @@ class _Project:
         self.killed, self.expected, self.bytes, self.without_times = Counter(), {}, {}, set()
         demo.run(folder)
         if start is _Forked:
-            _load_all()
+            load_all()
 
     def run_alone(self):
         self._finish()  # once before, so that files which have to be read are in memory
@@ -144,7 +144,7 @@ class _Project:
         begun = time.monotonic()
         self._finish()
         seconds = time.monotonic() - begun
-        self.expected, self.bytes = _contents(self.run), _bytes(self.run)
+        self.expected, self.bytes = contents(self.run), _bytes(self.run)
         return seconds
 
     def kill_once(self, which, moments, seconds):
@@ -157,7 +157,7 @@ class _Project:
                 break
             seconds = moment  # it was faster this time
         stage = self._stage()
-        _contents(self.run)
+        contents(self.run)
         self._finish()
         self._compare()
         self.killed[which.name, stage] += 1
@@ -196,7 +196,7 @@ class _Project:
             str(path) for path in self.run.rglob("*") if path.name.startswith((".partial", ".s"))
         ]
         _check(not left, f"left behind: {left}")
-        found = _contents(self.run)
+        found = contents(self.run)
         apart = found.keys() ^ self.expected.keys()
         _check(not apart, f"in one of the runs only: {sorted(apart)}")
         for name, content in self.expected.items():
@@ -214,7 +214,7 @@ def _bytes(run):
     return {str(path.relative_to(run)): path.read_bytes() for path in _files(run)}
 
 
-def _contents(run):
+def contents(run):
     """Read all files under final names, to see that they are whole; leave out times."""
     return {str(path.relative_to(run)): _content(path) for path in _files(run)}
 

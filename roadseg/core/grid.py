@@ -76,7 +76,7 @@ class Grid:
             raise ValueError("a grid without georeference has no place on earth")
         middle = self.to_map(np.array([[self.height / 2, self.width / 2]]))
         lon, lat = transformer(self.crs, DEGREES).transform(*middle[0])
-        if not (np.isfinite(lon) and abs(lat) <= 90):  # noqa: PLR2004 - degrees
+        if not (abs(lon) <= 360 and abs(lat) <= 90):  # noqa: PLR2004 - degrees
             raise ValueError(f"its centre lies at lon {lon:g}, lat {lat:g}: not on earth")
         return float(lon), float(lat)
 

@@ -1,6 +1,7 @@
 """Topo: how alike two road graphs are around many places, by Sat2Graph's marbles and holes."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -181,14 +182,15 @@ def _spread(network: Network, chain: list[int]) -> Iterator[Place]:
     count = 0 if upto[-1] < _START_SPACING / 2 else max(int(upto[-1] / _START_SPACING), 1)
     for nth in range(count):
         at = (nth + 1) / (count + 1) * upto[-1]
-        for row, (before, after) in enumerate(pairwise(upto)):
-            if before <= at <= after:
-                part = (at - before) / (after - before)
-                lat, lon = (
-                    (1 - part) * here + part * there
-                    for here, there in zip(places[row], places[row + 1], strict=True)
-                )
-                yield Place(chain[row], chain[row + 1], at - before, after - at, lat, lon)
+        first, behind = bisect_left(upto, at) - 1, bisect_right(upto, at)
+        for row in range(max(first, 0), min(behind, len(lengths))):
+            before, after = upto[row : row + 2]
+            part = (at - before) / (after - before)
+            lat, lon = (
+                (1 - part) * here + part * there
+                for here, there in zip(places[row], places[row + 1], strict=True)
+            )
+            yield Place(chain[row], chain[row + 1], at - before, after - at, lat, lon)
 
 
 def _pairs(network: Network, starts: list[Place], other: Network) -> tuple[list[int], list[Place]]:
@@ -201,7 +203,8 @@ def _pairs(network: Network, starts: list[Place], other: Network) -> tuple[list[
     at = np.array([(place.lat, place.lon) for place in starts])
     boxes = shapely.box(*(at - 2 * _SNAP).T, *(at + 2 * _SNAP).T)
     row, segment = shapely.STRtree(shapely.linestrings(theirs)).query(boxes)
-    distance = _to_segment(theirs[segment], at[row])
+    wide = np.array([math.cos(math.radians(lat)) for lat in theirs[:, 0, 0].tolist()])
+    distance = _to_segment(theirs[segment], at[row], wide[segment])
     unlike = np.abs(theirs[segment] - ours[row]).sum(axis=(1, 2))
     chosen = _nearest(row, segment, distance, unlike, _angles(theirs[segment], ours[row]))
     found = [starts[start] for start in row[chosen].tolist()]
@@ -233,9 +236,8 @@ def _on(network: Network, start: int, goal: int, place: Place) -> Place:
     return Place(start, goal, near, far, *at)
 
 
-def _to_segment(ends: Floats, places: Floats) -> Floats:
-    """Distance of places from segments, shape (k, 2, 2), in degrees."""
-    wide = [math.cos(math.radians(lat)) for lat in ends[:, 0, 0].tolist()]
+def _to_segment(ends: Floats, places: Floats, wide: Floats) -> Floats:
+    """Distance of places from segments, shape (k, 2, 2), in degrees; `wide` is one of longitude."""
     scale = np.column_stack([np.ones(len(wide)), wide])
     goal, place = (ends[:, 1] - ends[:, 0]) * scale, (places - ends[:, 0]) * scale
     length = _length(goal)

@@ -1,8 +1,10 @@
 """Georeference: where an open raster says that its pixels lie."""
 
+import math
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import rasterio
 from affine import Affine
 from pyproj import CRS
@@ -13,6 +15,7 @@ from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 
 _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # what readers say where a file says nothing
+_LONGEST_PX = 10_000_000  # of a side: 3,000 km of 0.3 m
 _USE_MASKS = (
     "or use raster masks of its size as labels and set imagery.gsd_m to the ground size of its "
     "pixels in metres"
@@ -103,6 +106,11 @@ def _on_earth(path: Path, grid: Grid) -> Grid:
             f"{path}: its geotransform {tuple(grid.transform)[:6]} gives pixels no area; "
             "correct it with gdal_edit.py -a_ullr"
         )
+    if max(grid.height, grid.width) > _LONGEST_PX:
+        raise DataError(
+            f"{path}: found {grid.height} x {grid.width} pixels, expected at most {_LONGEST_PX} "
+            "each way; cut it into parts"
+        )
     if grid.is_local:
         return grid
     try:
@@ -111,4 +119,21 @@ def _on_earth(path: Path, grid: Grid) -> Grid:
         raise DataError(
             f"{path}: {error}; check its geotransform and its coordinate system, {grid.crs.name}"
         ) from error
+    if not _is_placed(grid):
+        raise DataError(
+            f"{path}: its corners have no place in metres (EPSG:{grid.metric_epsg}), as if it "
+            "reached across a pole or around the earth; check its geotransform and its coordinate "
+            f"system, {grid.crs.name}, or cut it into parts"
+        )
     return grid
+
+
+def _is_placed(grid: Grid) -> bool:
+    """Say whether pixels have a size, and corners a place in metres to which they come back."""
+    height, width = grid.height, grid.width
+    corners = np.array([[0, 0], [0, width], [height, width], [height, 0]], dtype=np.float64)
+    with np.errstate(all="ignore"):
+        sizes_m, places_m = grid.pixel_size_m, grid.to_metric(corners)
+        again_m = grid.to_metric(grid.from_metric(places_m))  # the other side of the date line too
+        apart_m = float(np.abs(again_m - places_m).max())
+    return min(sizes_m) > 0 and math.isfinite(max(sizes_m)) and apart_m < max(sizes_m)

@@ -34,6 +34,7 @@ from roadseg.io.graph_tables import (
 from roadseg.io.osm_xml import write_osm
 from roadseg.io.osmnx_graphml import write_graphml
 from roadseg.io.submissions import write_submission
+from roadseg.io.vectors import check_views
 
 _POINT, _LINE = 0, 1  # shapely's type ids
 
@@ -230,6 +231,7 @@ def _numbers(ids: NDArray[Any]) -> NDArray[np.float64]:
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
     expected = "expected a graph that roadseg wrote as GeoPackage; run `roadseg graph`"
+    check_views(path, str(path))
     try:
         table = pyogrio.read_dataframe(path, layer=layer)
     except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:

@@ -43,6 +43,8 @@ _APART_M = 0.01  # of the end of a line from its node
 _KPH_PER_MPS = 3.6
 _MOST_BYTES = 150_000_000  # of a GeoJSON file
 _FARTHEST_M = 1000.0  # between the boxes around roads of one place
+_MANY_VERTICES = 100_000  # of a side, from which on they must not lie dense
+_DENSEST_M = 0.25  # the least mean distance of them
 _UM = 6  # decimals of a metre
 _MM = 3  # the same: vertices that agree to 1 mm are one
 
@@ -164,9 +166,11 @@ def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
     drawn are not rounded at all.
 
     Raises:
-        DataError: a coordinate has no place in the CRS, or a speed is not above 0.
+        DataError: a coordinate has no place in the CRS, a speed is not above 0, or the lines
+            have far more vertices than roads need.
     """
     drawn = _moved(roads, crs)
+    _check_density(roads.source, drawn)
     graph = _without_noise(drawn)
     try:
         graph = _with_times(graph if roads.is_joined else _joined(graph))
@@ -317,9 +321,10 @@ def _middle(roads: DrawnRoads) -> tuple[float, float]:
 
 
 def _not_on_earth(roads: DrawnRoads) -> DataError:
-    where = extent_degrees(roads.graph.lines, roads.graph.crs)
+    is_local = roads.graph.crs.type_name == LOCAL_CRS.type_name
+    where = "" if is_local else f": {extent_degrees(roads.graph.lines, roads.graph.crs)}"
     return DataError(
-        f"{roads.source}: not all of its roads are near one place on earth: {where}; expected all "
+        f"{roads.source}: not all of its roads are near one place on earth{where}; expected all "
         f"coordinates in {roads.graph.crs.name}, the coordinate system that it names"
     )
 
@@ -334,6 +339,18 @@ def _moved(roads: DrawnRoads, crs: CRS) -> RoadGraph:
     if not (np.isfinite(shapely.get_coordinates(lines)).all() and np.isfinite(nodes).all()):
         raise _not_on_earth(roads)
     return replace(graph, crs=crs, nodes=nodes, lines=lines)
+
+
+def _check_density(source: RoadSource, graph: RoadGraph) -> None:
+    """Refuse lines with vertices by the million in one place: all would be compared with all."""
+    vertices = int(shapely.get_num_coordinates(graph.lines).sum())
+    length_m = float(graph.length_m.sum())
+    if vertices > _MANY_VERTICES and length_m < vertices * _DENSEST_M:
+        raise DataError(
+            f"{source}: {vertices} vertices on {length_m / 1000:.1f} km of road, expected one "
+            f"every {_DENSEST_M:g} m at most on average; simplify the lines first, for example "
+            "with ogr2ogr -simplify"
+        )
 
 
 def _without_noise(graph: RoadGraph) -> RoadGraph:

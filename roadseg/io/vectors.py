@@ -54,6 +54,10 @@ _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surf
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
 _XML = (".gml", ".gpx", ".kml", ".osm")
+_VIEWS = (
+    "SELECT name FROM sqlite_master WHERE type = 'view' "
+    "AND name IN (SELECT table_name FROM gpkg_contents)"
+)
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
 _NO_FORMAT = "not recognized as being in a supported file format"
@@ -96,6 +100,7 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
     """
     source = _gdal_name(path)
     with _explained(path), _remarks_logged(path), _any_osm_ids(path):
+        check_views(path, source)
         if small := _read_small(path, source, choose):
             return small
         info = pyogrio.read_info(source)
@@ -147,6 +152,27 @@ def _member(path: Path) -> str:
         if Path(name).suffix.lower() in SUFFIXES and not name.startswith("__MACOSX"):
             return name
     raise DataError(f"{path}: holds no vector file (found {', '.join(names[:3]) or 'nothing'})")
+
+
+def check_views(path: Path, source: str) -> None:
+    """Refuse a GeoPackage with a view among its layers: rows of a view need not end.
+
+    OGR runs views as soon as it is asked what layers there are, and cannot be interrupted.
+
+    Raises:
+        DataError: if there is one.
+    """
+    if not source.lower().endswith(".gpkg"):
+        return
+    try:
+        *_, (names,) = pyogrio.raw.read(source, sql=_VIEWS)
+    except (DataSourceError, DataLayerError):  # no GeoPackage; what it is, is said later
+        return
+    if len(names):
+        raise DataError(
+            f"{path}: its layer {names[0]} is a view, expected tables only; write its rows to a "
+            f"file of their own: ogr2ogr roads.gpkg {path.name} {names[0]}"
+        )
 
 
 def _for_roads(path: Path, kinds: Kinds) -> list[str]:

@@ -17,6 +17,7 @@ from roadseg.errors import DataError
 _ID, _WKT = "ImageId", "WKT_Pix"
 _LINES = ("LineString", "MultiLineString")
 _LINE = 1  # shapely type id of LineString
+_FARTHEST_PX = 1e9
 _SHOWN = 5  # ids in a message
 
 
@@ -112,7 +113,8 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
     try:
-        found = np.asarray(shapely.from_wkt(text.to_numpy(dtype=object)), dtype=object)
+        with np.errstate(invalid="ignore"):  # NaN is refused below
+            found = np.asarray(shapely.from_wkt(text.to_numpy(dtype=object)), dtype=object)
     except (ShapelyError, TypeError):
         found = np.array([_parsed(path, row, wkt) for row, wkt in enumerate(text)], dtype=object)
     kinds = np.array([geometry.geom_type for geometry in found])
@@ -121,6 +123,13 @@ def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
         raise DataError(
             f"{path}: row {wrong[0] + 2} has a {kinds[wrong[0]]} in {_WKT}, expected LineStrings: "
             "the centrelines of roads"
+        )
+    xy, owner = shapely.get_coordinates(found, return_index=True)
+    wrong = owner[~(np.abs(xy) <= _FARTHEST_PX).all(axis=1)]
+    if len(wrong):
+        raise DataError(
+            f"{path}: row {wrong[0] + 2} has {text.iloc[wrong[0]][:60]!r} in {_WKT}, expected "
+            f"numbers of pixels, up to {_FARTHEST_PX:.0e}"
         )
     return found
 

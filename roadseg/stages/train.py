@@ -10,7 +10,7 @@ from typing import Any
 
 from roadseg.cards import write_model_card
 from roadseg.core.scaling import Scaling
-from roadseg.errors import CheckpointError, ConfigError
+from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.io.chips import ChipRecord, read_chips
 from roadseg.io.fingerprints import GONE
 from roadseg.io.folds import read_folds
@@ -183,6 +183,16 @@ def _sides(
         )
     if not training:
         raise ConfigError(f"--fold {fold}: it holds all {len(validation)} chips; see split.folds")
+    if not any(chip.road_share for chip in training):
+        raise DataError(
+            f"--fold {fold}: there is no road on any of the {len(training)} chips to train on; "
+            "label more chips with roads, or deal them otherwise (split.block_m, split.seed)"
+        )
+    if not any(chip.road_share for chip in validation):
+        logger.warning(
+            "fold %d: there is no road on any of the %d chips held out, so its scores say nothing",
+            *(fold, len(validation)),
+        )
     return training, validation
 
 

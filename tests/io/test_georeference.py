@@ -126,3 +126,32 @@ def test_a_place_that_is_not_on_earth_is_refused(write_raster):
     path = write_raster(crs="EPSG:4326", transform=Affine(1e-6, 0, 36, 0, -1e-6, -115))
     with pytest.raises(DataError, match=r"lies at lon 36, lat -115: not on earth; check its geo"):
         read_facts(path)
+
+
+@pytest.mark.parametrize(
+    ("epsg", "transform"),
+    [
+        (4326, Affine(1e-5, 0, 0, 0, -1e-5, 90.0002)),
+        (4326, Affine(1, 0, 0, 0, -1, 91)),
+        (4326, Affine(1e-5, 0, 540, 0, -1e-5, 0)),
+    ],
+    ids=["a pole as its centre", "beyond a pole", "around the earth"],
+)
+def test_a_raster_that_reaches_beyond_the_earth_is_refused(write_raster, epsg, transform):
+    path = write_raster(crs=f"EPSG:{epsg}", transform=transform)
+    with pytest.raises(DataError, match=r"as if it reached across a pole|not on earth"):
+        read_grid(path)
+
+
+@pytest.mark.parametrize(
+    ("epsg", "transform"),
+    [
+        (3031, Affine(1, 0, -20, 0, -1, 20)),
+        (3995, Affine(1, 0, -20, 0, -1, 20)),
+        (4326, Affine(1e-5, 0, 179.9998, 0, -1e-5, 0)),
+    ],
+    ids=["south pole", "north pole", "date line"],
+)
+def test_poles_and_the_date_line_are_places_on_earth(write_raster, epsg, transform):
+    path = write_raster(crs=f"EPSG:{epsg}", transform=transform)
+    assert read_grid(path).transform == transform

@@ -230,3 +230,14 @@ def test_sides_without_roads_may_be_anywhere(draw):
 
 def test_no_image_means_no_pixels():
     assert find_pixels(None, 0.3) == Pixels({}, 0.3)
+
+
+@pytest.mark.parametrize(("spacing_m", "is_refused"), [(0.249, True), (0.251, False)])
+def test_vertices_by_the_million_in_one_place_are_refused(draw, monkeypatch, spacing_m, is_refused):
+    monkeypatch.setattr("roadseg.io.road_graphs._MANY_VERTICES", 100)
+    path = draw([[(i * spacing_m, 0) for i in range(1001)]])
+    if is_refused:
+        with pytest.raises(DataError, match=r"1001 vertices on 0.2 km .* every 0\.25 m at most"):
+            placed(path)
+    else:
+        placed(path)

@@ -350,3 +350,29 @@ def test_a_geopackage_without_layers_is_refused(tmp_path):
         file.execute("DROP TABLE facts")
     with pytest.raises(DataError, match=r"roads\.gpkg: has no layer"):
         read_vectors(path, list)
+
+
+@pytest.fixture
+def with_view(tmp_path):
+    """Write a GeoPackage whose layer is a view with rows without end; return it."""
+    path = tmp_path / "view.gpkg"
+    lines = gpd.GeoSeries.from_wkt(["LINESTRING (0 0, 1 1)"], crs="EPSG:32611")
+    lines.to_frame("geometry").to_file(path, layer="roads", driver="GPKG")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"CREATE VIEW endless AS {endless} SELECT fid, geom FROM n, roads")  # noqa: S608 - ours
+        for table in ("gpkg_contents", "gpkg_geometry_columns"):
+            file.execute(f"UPDATE {table} SET table_name = 'endless'")  # noqa: S608 - ours
+    return path
+
+
+def test_a_view_is_refused_as_its_rows_need_not_end(with_view):
+    with pytest.raises(DataError, match=r"its layer endless is a view, expected tables only"):
+        read_vectors(with_view, list)
+
+
+def test_a_view_in_an_archive_is_refused_too(with_view, tmp_path):
+    with zipfile.ZipFile(tmp_path / "view.zip", "w") as archive:
+        archive.write(with_view, "view.gpkg")
+    with pytest.raises(DataError, match="is a view"):
+        read_vectors(tmp_path / "view.zip", list)

@@ -118,3 +118,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_heights_are_left_out(write):
     roads = read_wkt_csv(write('ImageId,WKT_Pix\na,"LINESTRING Z (0 0 5, 3 0 5)"\n')).images["a"]
     assert not np.any(shapely.has_z(roads.lines))
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e308", "1.1e9"])
+def test_a_number_that_is_no_pixel_is_refused(tmp_path, number):
+    path = tmp_path / "roads.csv"
+    path.write_text(
+        f'ImageId,WKT_Pix\na,"LINESTRING (0 0, 1 1)"\na,"LINESTRING (0 0, 9 {number})"\n'
+    )
+    with pytest.raises(DataError, match=r"row 3 has .* expected numbers of pixels, up to 1e"):
+        read_wkt_csv(path)

@@ -8,7 +8,7 @@ import rasterio
 from safetensors.torch import load_file
 
 from roadseg.config import load_config
-from roadseg.errors import ConfigError, MissingInputError
+from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.stages import train
 from roadseg.workspace import Workspace
 
@@ -88,6 +88,30 @@ def test_a_fold_that_holds_all_chips_is_refused(finished):
     workspace.folds.write_text(json.dumps(dict.fromkeys(folds, 1)))
     with pytest.raises(ConfigError, match=r"--fold 1: it holds all 5 chips"):
         train.run(config, workspace, fold=1)
+
+
+def leave_roads_only_on(workspace, names):
+    """Let only some chips have roads, as if the others had been labelled without any."""
+    listed = json.loads(workspace.chips.read_text())
+    for chip in listed["chips"]:
+        chip["road_share"] *= chip["name"] in names
+    workspace.chips.write_text(json.dumps(listed))
+
+
+def test_chips_to_train_on_without_a_road_are_refused(finished):
+    config, workspace = finished
+    folds = json.loads(workspace.folds.read_text())
+    leave_roads_only_on(workspace, [name for name, fold in folds.items() if fold == 1])
+    with pytest.raises(DataError, match=r"--fold 1: there is no road on any of the 4 chips"):
+        train.run(config, workspace, fold=1)
+
+
+def test_chips_held_out_without_a_road_are_warned_of(finished, caplog):
+    config, workspace = finished
+    folds = json.loads(workspace.folds.read_text())
+    leave_roads_only_on(workspace, [name for name, fold in folds.items() if fold != 1])
+    train.run(config, workspace, fold=1)
+    assert "fold 1: there is no road on any of the 1 chips held out" in caplog.text
 
 
 def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, tmp_path):

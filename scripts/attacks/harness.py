@@ -1,0 +1,149 @@
+"""Harness: one command of roadseg in a process of its own, and whether it held.
+
+A command holds if it ends by itself with an exit code that is documented, says at most one line
+that begins with "Error:" and nothing else but logs, shows no traceback, and leaves nothing half
+written. It may take 60 seconds of CPU time and 16 GB.
+"""
+
+import importlib
+import multiprocessing
+import os
+import random
+import re
+import resource
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+kill_run = importlib.import_module("kill_run")
+
+LONGEST_S = 60  # of CPU time
+_WALL_S = 600  # on a busy machine
+_MEMORY = 16 * 2**30
+_CODES = {0, 1, 2, 3, 4}
+_FAULT = 70
+_ALLOWED = re.compile(r"(Error: |INFO: |WARNING: |ERROR: |Usage: |Try '|$)")  # begin a line
+_NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
+_HOSTILE = [
+    *(b"0", b"-1", b"1", b"1e-300", b"-1e308", b"1e308", b"1e999", b"NaN", b"inf", b""),
+    *(b"2147483647", b"2147483648", b"-2147483649", b"9223372036854775808", b"9" * 400),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, and what is written for it first.
+
+    Attributes:
+        name: of the case.
+        words: of the command, after `roadseg`.
+        write: writes hostile files into the folder that the command runs in.
+        largest: bytes that no file may exceed, as on a disk that is full; None for no limit.
+    """
+
+    name: str
+    words: list[str]
+    write: Callable[[Path], None] = lambda _: None
+    largest: int | None = None
+
+    def __str__(self) -> str:
+        """Give the command as it is typed."""
+        return shlex.join(["roadseg", *(word[:300] for word in self.words)])
+
+
+def load_all():
+    """Import what commands import while they work, so that processes are forked with it."""
+    kill_run.load_all()
+
+
+def fell(case, folder):
+    """Run a case in a folder; return why it fell, or an empty text if it held."""
+    try:
+        case.write(folder)
+    except (OSError, ValueError, OverflowError) as error:  # what cannot even be written
+        return f"the attack cannot be made: {error!r:.200}"
+    told = folder / ".told"
+    process = multiprocessing.get_context("fork").Process(target=_work, args=(case, folder, told))
+    process.start()
+    process.join(_WALL_S)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return f"still running after {_WALL_S} s"
+    return _judge(process.exitcode, told.read_text(errors="replace"), folder)
+
+
+def _work(case, folder, told):
+    """Be the command: with limits, in its folder, and with what it says in a file."""
+    os.setsid()
+    os.chdir(folder)
+    with told.open("w") as file, Path(os.devnull).open("w") as nothing:
+        os.dup2(nothing.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    if case.largest is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (case.largest, case.largest))
+    importlib.import_module("roadseg.cli").main(case.words, prog_name="roadseg")
+
+
+def _judge(code, told, folder):
+    lines = told.splitlines()
+    if code not in _CODES:
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return f"exit code {code}: {last:.300}{_trace(folder)}"
+    if "Traceback" in told:
+        return f"a traceback: {lines[-1]:.300}"
+    if sum(line.startswith("Error: ") for line in lines) > 1:
+        return f"several errors: {told:.300}"
+    if stray := [line for line in lines if not _ALLOWED.match(line)]:
+        return f"a stray line: {stray[0]:.300}"
+    if code and not any(line.startswith("Error: ") for line in lines) and code != max(_CODES):
+        return f"exit code {code} without a word"
+    left = [path for path in folder.rglob(".partial-*") if path.exists()]
+    return f"left behind: {left[0]}" if left else _half_written(folder)
+
+
+def _half_written(folder):
+    for run in folder.glob("run*"):
+        try:
+            kill_run.contents(run)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a reader says of it
+            return f"half written: {error!r:.300}"
+    return ""
+
+
+def _trace(folder):
+    """Return the last lines of the report of a fault."""
+    for report in folder.rglob("roadseg-error-*.txt"):
+        with suppress(OSError):
+            trace = report.read_text(errors="replace").partition("\nConfig\n")[0]
+            return "\n    " + "\n    ".join(trace.splitlines()[-6:])
+    return ""
+
+
+def spoiled(data, moments):
+    """Return bytes in which some numbers, pieces or ends are others."""
+    data = bytearray(data)
+    for _ in range(moments.randint(1, 3)):
+        what = moments.choice(["number", "number", "number", "bytes", "cut", "twice"])
+        at = moments.randrange(len(data) + 1)
+        if what == "number" and (found := list(_NUMBER.finditer(data))):
+            one = moments.choice(found)
+            data[one.start() : one.end()] = moments.choice(_HOSTILE)
+        elif what == "bytes":
+            data[at : at + moments.randint(0, 8)] = moments.randbytes(moments.randint(0, 8))
+        elif what == "cut":
+            del data[at : at + moments.choice([1, 16, len(data)])]
+        elif what == "twice":
+            data[at:at] = data[at : at + 200]
+    return bytes(data)
+
+
+def moments_of(seed):
+    """Return the generator of everything random."""
+    return random.Random(seed)  # noqa: S311 - not a secret

@@ -1,0 +1,50 @@
+"""Attacks by programs that make and judge them: hostile facts, kills, clusters."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+_READERS = "tests/edges/test_fuzz_readers.py"
+_ATTACKS_A_KILL = 20  # a kill takes as long as so many other attacks
+
+
+def facts(count, _):
+    """Give the tests of files from strangers, each property of which is tried so many times."""
+    hostile = sorted(path.relative_to(_ROOT) for path in _ROOT.glob("tests/**/test_hostile_*.py"))
+    for file in (_READERS, *map(str, hostile)):
+        words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", file]
+        yield _run(words, ROADSEG_FUZZ=str(count))
+
+
+def kills(count, seed):
+    """Give the scripts that kill a run and a training, and compare what the next one leaves."""
+    number = str(max(1, count // _ATTACKS_A_KILL))
+    for script in ("kill_run.py", "kill_training.py"):
+        yield _run([f"scripts/{script}", "--kills", number, "--seed", str(seed)])
+
+
+def clusters(count, seed):
+    """Give the cases of the attack on clusters, each with why it fell."""
+    yield from importlib.import_module("attack_clusters").attack(count, seed)
+
+
+def _run(words, **variables):
+    """Run a program; return its command, and the end of what it says if it fails."""
+    environment = os.environ | {"PYTHONPATH": str(_ROOT)} | variables
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=_ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    shown = " ".join([*(f"{key}={value}" for key, value in variables.items()), "python", *words])
+    return (
+        shown,
+        "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stdout[-2000:]}",
+    )

@@ -1,0 +1,251 @@
+"""Hostile road files: labels and the sides of a comparison."""
+
+import gzip
+import json
+import sqlite3
+import zipfile
+from contextlib import closing
+from functools import partial
+from itertools import product
+
+import geopandas
+import numpy as np
+import shapely
+from harness import Case, spoiled
+
+_COMMANDS = {
+    "score": ["score", "roads/city_0.geojson", "{}"],
+    "scored": ["score", "{}", "roads/city_0.geojson"],
+    "prepare": ["prepare", "--set", 'labels.roads=["{}"]', "--set", "split.folds=2"],
+    "diff": ["diff", "{}", "--reference", "roads/city_0.geojson", "--output", "diff.gpkg"],
+    "init": ["init", "--labels", "{}", "--images", "images", "--force"],
+}
+_TRUTH = "roads/city_0.geojson"
+_SRS = "GEOGCS wgs84"
+_ENDLESS = "WITH RECURSIVE n(fid) AS (SELECT 1 UNION ALL SELECT fid + 1 FROM n) "
+_TWENTY_SIX = ", ".join(f'"roads" {name}' for name in "abcdefghijklmnopqrstuvwxyz")
+_VIEWS = {
+    "rows without end": f'{_ENDLESS}SELECT n.fid, r.geom FROM n, "roads" r',  # noqa: S608 - ours
+    "a product": f"SELECT 1 AS fid, a.geom FROM {_TWENTY_SIX} WHERE a.fid + z.fid < 0",  # noqa: S608
+    "blobs of a gigabyte": 'SELECT fid, zeroblob(1000000000) AS geom FROM "roads"',
+}
+
+
+def cases(count, moments):
+    """Give the attacks that are known, and then random ones up to a number."""
+    known = list(_known())
+    yield from known[:count]
+    kinds = {"spoiled.geojson": _geojson, "spoiled.gpkg": _gpkg, "spoiled.csv": _csv}
+    kinds |= {"spoiled.gml": _other("GML"), "spoiled.kml": _other("KML")}
+    kinds |= {"spoiled.fgb": _other("FlatGeobuf"), "spoiled.graphml": _graphml}
+    for number in range(count - len(known)):
+        name, make = moments.choice(list(kinds.items()))
+        command = moments.choice(list(_COMMANDS))
+        write = partial(_spoil, name=name, make=make, seed=moments.random(), moments=moments)
+        yield Case(f"{name} {number} {command}", _words(command, name), write)
+
+
+def _known():
+    files = {**_json_files(), **_text_files(), **_view_files(), **_packed_files()}
+    for (name, write), command in product(files.items(), ("score", "scored", "prepare")):
+        yield Case(f"{name} {command}", _words(command, name), partial(write, name=name))
+
+
+def _words(command, name):
+    return [word.replace("{}", name) for word in _COMMANDS[command]]
+
+
+def _spoil(folder, *, name, make, seed, moments):
+    """Write a valid file, and then a spoiled one in its place."""
+    del seed
+    path = folder / name
+    make(folder, path)
+    path.write_bytes(spoiled(path.read_bytes(), moments))
+
+
+def _geojson(folder, path):
+    path.write_bytes((folder / _TRUTH).read_bytes())
+
+
+def _gpkg(folder, path):
+    geopandas.read_file(folder / _TRUTH).to_file(path, layer="roads", driver="GPKG")
+
+
+def _other(driver):
+    def make(folder, path):
+        geopandas.read_file(folder / _TRUTH).to_file(path, driver=driver)
+
+    return make
+
+
+def _csv(_, path):
+    path.write_text(
+        "ImageId,WKT_Pix,length_m,travel_time_s\n"
+        'city_0,"LINESTRING (0 21.3, 32 21.3)",32,2.9\n'
+        'city_0,"LINESTRING (32 21.3, 64 21.3)",32,2.9\n'
+    )
+
+
+def _graphml(_, path):
+    path.write_text(
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+        '<key id="x" for="node" attr.name="x" attr.type="double"/>'
+        '<key id="y" for="node" attr.name="y" attr.type="double"/>'
+        '<graph edgedefault="directed"><data key="crs">epsg:32611</data>'
+        '<node id="1"><data key="x">660000</data><data key="y">3999980</data></node>'
+        '<node id="2"><data key="x">660064</data><data key="y">3999980</data></node>'
+        '<edge source="1" target="2"/></graph></graphml>'
+    )
+
+
+def _collection(*shapes, properties=None):
+    features = [
+        {"type": "Feature", "properties": properties or {}, "geometry": shape} for shape in shapes
+    ]
+    return {"type": "FeatureCollection", "features": features}
+
+
+def _line(*coordinates):
+    return {"type": "LineString", "coordinates": list(coordinates)}
+
+
+def _json_files():
+    """Give GeoJSON whose shapes, numbers or values are absurd."""
+    here = [-115.218, 36.13]
+    walk = np.cumsum(np.random.default_rng(0).normal(0, 1e-6, (1_000_000, 2)), axis=0) + here
+    turn = np.arange(1_000_000) / 50
+    spiral = here + 5e-8 * turn[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
+    found = {
+        "million_vertices.geojson": lambda: _collection(_line(*walk.tolist())),
+        "spiral.geojson": lambda: _collection(_line(*spiral.tolist())),
+        "straight_million.geojson": lambda: _collection(
+            _line(*[[here[0] + i * 1e-9, here[1]] for i in range(1_000_000)])
+        ),
+        "one_point_million_times.geojson": lambda: _collection(_line(*[here] * 1_000_000)),
+        "comb.geojson": lambda: _collection(
+            *[_line([here[0] + i * 1e-7, 36.0], [here[0] + i * 1e-7, 36.2]) for i in range(3000)],
+            *[_line([-115.3, 36 + i * 1e-7], [-115.1, 36 + i * 1e-7]) for i in range(3000)],
+        ),
+        "around_the_world.geojson": lambda: _collection(_line([-180, 0], [180, 0])),
+        "pole_to_pole.geojson": lambda: _collection(_line([0, -90], [0, 90])),
+        "star.geojson": lambda: _collection(
+            *[
+                _line(here, [here[0] + np.cos(i) / 1e3, 36.13 + np.sin(i) / 1e3])
+                for i in range(9999)
+            ]
+        ),
+        "million_lines.geojson": lambda: _collection(
+            *[_line(here, [here[0] + 1e-5, 36.13])] * 200_000
+        ),
+        "many_keys.geojson": lambda: _collection(
+            _line(here, [here[0] + 1e-4, 36.13]), properties={f"k{i}": i for i in range(20_000)}
+        ),
+        "speeds.geojson": lambda: _collection(
+            *[
+                {"type": "LineString", "coordinates": [here, [here[0] + 1e-4 * i, 36.13]]}
+                for i in range(1, 9)
+            ],
+            properties={"inferred_speed_mph": -1e308, "lane_number": "9" * 400},
+        ),
+    }
+    for value in ("1e308", "-1e308", "1e15", "1e-320", "NaN", "Infinity", "1e999", "null", '"x"'):
+        text = '{"type":"FeatureCollection","features":[{"type":"Feature","properties":{},'
+        text += (
+            f'"geometry":{{"type":"LineString","coordinates":[[{value},36],[-115,{value}]]}}}}]}}'
+        )
+        found[f"coordinate_{value.strip(chr(34))}.geojson"] = text
+    for depth in (100, 10_000, 1_000_000):
+        found[f"nested_{depth}.geojson"] = "[" * depth + "]" * depth
+    return {name: partial(_write_json, content=content) for name, content in found.items()}
+
+
+def _write_json(folder, *, name, content):
+    made = content() if callable(content) else content
+    (folder / name).write_text(made if isinstance(made, str) else json.dumps(made))
+
+
+def _text_files():
+    """Give CSV of WKT and XML made to exhaust or to mislead a reader."""
+    head = "ImageId,WKT_Pix,length_m,travel_time_s\n"
+    many = ",".join(f"{i} {i}" for i in range(1_000_000))
+    wkts = {
+        "nan": "LINESTRING (nan nan, 1 1)",
+        "nan_second": "LINESTRING (0 0, 1 nan)",
+        "inf": "LINESTRING (inf 0, 1 1)",
+        "1e308": "LINESTRING (1e308 1e308, -1e308 1e308)",
+        "million": f"LINESTRING ({many})",
+        "nested": "GEOMETRYCOLLECTION (" * 10_000 + ")" * 10_000,
+        "empty": "LINESTRING EMPTY",
+        "point": "POINT (0 0)",
+        "no_end": "LINESTRING (0 0, 1",
+    }
+    found = {f"wkt_{name}.csv": f'{head}city_0,"{wkt}",1,1\n' for name, wkt in wkts.items()}
+    entities = "".join(f'<!ENTITY e{i} "{("&e" + str(i - 1) + ";") * 10}">' for i in range(1, 12))
+    bomb = f'<!DOCTYPE a [<!ENTITY e0 "x">{entities}]>'
+    for suffix in ("gml", "kml", "gpx", "osm", "graphml"):
+        found[f"entities.{suffix}"] = f'<?xml version="1.0"?>{bomb}<a>&e11;</a>'
+        found[f"deep.{suffix}"] = "<a>" * 200_000 + "</a>" * 200_000
+        found[f"outside.{suffix}"] = (
+            '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'
+        )
+    found["log.csv"] = "a,b\n" * 2_000_000
+    found["null.geojsonl"] = "null\n" * 100_000
+    return {name: partial(_write_json, content=text) for name, text in found.items()}
+
+
+def _view_files():
+    return {
+        f"view_{number}.gpkg": partial(_write_view, sql=sql)
+        for number, sql in enumerate(_VIEWS.values())
+    } | {"zipped_view.gpkg.zip": _write_zipped_view}
+
+
+def _write_view(folder, *, name, sql):
+    """Write a GeoPackage whose only layer is a view."""
+    path = folder / name
+    _gpkg(folder, path)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f'CREATE VIEW "endless" AS {sql}')
+        file.execute("UPDATE gpkg_contents SET table_name = 'endless'")
+        file.execute("UPDATE gpkg_geometry_columns SET table_name = 'endless'")
+
+
+def _write_zipped_view(folder, *, name):
+    _write_view(folder, name="inner.gpkg", sql=_VIEWS["rows without end"])
+    with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(folder / "inner.gpkg", "inner.gpkg")
+
+
+def _packed_files():
+    """Give archives that unpack to far more than they are, and shapes of other formats."""
+    return {
+        "bomb.geojson.gz": _write_gzip_bomb,
+        "bomb.zip": _write_zip_bomb,
+        "itself.zip": _write_zip_of_text,
+        "circular.fgb": _write_huge_fgb,
+    }
+
+
+def _write_gzip_bomb(folder, *, name):
+    with gzip.open(folder / name, "wb", compresslevel=9) as file:
+        file.write(b'{"type":"FeatureCollection","features":[')
+        for _ in range(500):
+            file.write(b" " * 10**6)
+        file.write(b"]}")
+
+
+def _write_zip_bomb(folder, *, name):
+    with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("roads.geojson", b"[" * 300_000_000)
+
+
+def _write_zip_of_text(folder, *, name):
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        archive.writestr("../../../tmp/evil.geojson", (folder / _TRUTH).read_bytes())
+
+
+def _write_huge_fgb(folder, *, name):
+    lines = [shapely.LineString([(0, i), (1e300, i)]) for i in range(10)]
+    geopandas.GeoDataFrame(geometry=lines, crs="EPSG:32611").to_file(
+        folder / name, driver="FlatGeobuf"
+    )
