@@ -1,5 +1,6 @@
 """Checkpoint facts: what a file of weights says of its network; read by a schema, without torch."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -41,7 +42,7 @@ class _Known(BaseModel):
     band_names: tuple[_Text, ...] = ()
     scaling: Scaling
     gsd_m: Metres
-    gsd_range_m: tuple[Metres, Metres] | None = None
+    gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # not said yet by early ones
     resample_m: Metres | None
     nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
     bin_edges: tuple[float, ...]
@@ -54,7 +55,7 @@ class _Known(BaseModel):
     def _agrees(self) -> Self:
         """Refuse facts that contradict each other."""
         count, bins = self.in_channels, SpeedBins(self.bin_edges, self.bin_unit)
-        least_m, most_m = self.gsd_range_m or (self.gsd_m, self.gsd_m)
+        least_m, most_m = self.gsd_range_m
         found = {"bands": len(self.bands), "scaling": len(self.scaling.mean)}
         found |= {"band_names": len(self.band_names) or count}
         for key, number in found.items():
