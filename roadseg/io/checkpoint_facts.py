@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from safetensors import SafetensorError, safe_open
 
 from roadseg.core.scaling import Scaling
@@ -100,12 +100,16 @@ class _Best(_Known):
 
 
 class _Row(BaseModel):
-    """An epoch, as far as somebody relies on it."""
+    """An epoch, as in metrics.csv; other columns are numbers as well."""
 
-    model_config = TOLERANT
+    model_config = TOLERANT | ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, _Measured]
 
     epoch: Count
+    train_loss: _Measured
     val_loss: _Measured
+    val_iou: _Measured
+    val_f1: _Measured
     seconds: Annotated[float, Field(ge=0, le=1e12)]
 
 
@@ -118,6 +122,7 @@ class _OptimizerState(BaseModel):
 class _Last(_Known):
     """What a training needs besides, to go on."""
 
+    best_by: str = "loss"
     history: tuple[_Row, ...]
     step: Count
     seconds: Annotated[float, Field(ge=0, le=1e12)]
@@ -128,6 +133,10 @@ class _Last(_Known):
     def _counts(self) -> Self:
         if [row.epoch for row in self.history] != list(range(1, self.epoch + 1)):
             raise ValueError(f"history: expected epochs 1 to {self.epoch}, as many as epoch says")
+        columns = [row.model_dump().keys() for row in self.history]
+        needed = {f"val_{self.best_by}"}
+        if any(each != columns[0] or not needed <= each for each in columns):
+            raise ValueError(f"history: expected columns alike, {min(needed)} among them")
         return self
 
 

@@ -1,4 +1,4 @@
-"""What was found in a scene comes back; of another key it is not there, of no kind it is refused."""
+"""What was found in a scene comes back; of another key it is not there, else it is refused."""
 
 import json
 
