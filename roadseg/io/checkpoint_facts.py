@@ -1,9 +1,10 @@
 """Checkpoint facts: what a file of weights says of its network; read by a schema, without torch."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from safetensors import SafetensorError, safe_open
 
 from roadseg.core.scaling import Scaling
@@ -41,7 +42,7 @@ class _Known(BaseModel):
     band_names: tuple[_Text, ...] = ()
     scaling: Scaling
     gsd_m: Metres
-    gsd_range_m: tuple[Metres, Metres] | None = None
+    gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # not said yet by early ones
     resample_m: Metres | None
     nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
     bin_edges: tuple[float, ...]
@@ -54,7 +55,7 @@ class _Known(BaseModel):
     def _agrees(self) -> Self:
         """Refuse facts that contradict each other."""
         count, bins = self.in_channels, SpeedBins(self.bin_edges, self.bin_unit)
-        least_m, most_m = self.gsd_range_m or (self.gsd_m, self.gsd_m)
+        least_m, most_m = self.gsd_range_m
         found = {"bands": len(self.bands), "scaling": len(self.scaling.mean)}
         found |= {"band_names": len(self.band_names) or count}
         for key, number in found.items():
@@ -99,12 +100,16 @@ class _Best(_Known):
 
 
 class _Row(BaseModel):
-    """An epoch, as far as somebody relies on it."""
+    """An epoch, as in metrics.csv; other columns are numbers as well."""
 
-    model_config = TOLERANT
+    model_config = TOLERANT | ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, _Measured]
 
     epoch: Count
+    train_loss: _Measured
     val_loss: _Measured
+    val_iou: _Measured
+    val_f1: _Measured
     seconds: Annotated[float, Field(ge=0, le=1e12)]
 
 
@@ -117,6 +122,7 @@ class _OptimizerState(BaseModel):
 class _Last(_Known):
     """What a training needs besides, to go on."""
 
+    best_by: str = "loss"
     history: tuple[_Row, ...]
     step: Count
     seconds: Annotated[float, Field(ge=0, le=1e12)]
@@ -127,6 +133,10 @@ class _Last(_Known):
     def _counts(self) -> Self:
         if [row.epoch for row in self.history] != list(range(1, self.epoch + 1)):
             raise ValueError(f"history: expected epochs 1 to {self.epoch}, as many as epoch says")
+        columns = [row.model_dump().keys() for row in self.history]
+        needed = {f"val_{self.best_by}"}
+        if any(each != columns[0] or not needed <= each for each in columns):
+            raise ValueError(f"history: expected columns alike, {min(needed)} among them")
         return self
 
 

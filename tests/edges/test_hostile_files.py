@@ -75,6 +75,11 @@ def places_in(value):
             yield from places_in(value[key])
 
 
+def hostile():
+    """Draw a value, which may be changed afterwards."""
+    return st.sampled_from(HOSTILE).map(copy.deepcopy)
+
+
 @st.composite
 def edits(draw, valid, only=()):
     """Return a document in which one value, or two, are dropped, doubled, nested or replaced."""
@@ -86,15 +91,15 @@ def edits(draw, valid, only=()):
         where, key = draw(st.sampled_from([(edited, first)] * 2 + inside))
         what = draw(st.sampled_from(["replace", "replace", "replace", "drop", "nest", "add"]))
         if what == "replace":
-            where[key] = draw(st.sampled_from(HOSTILE))
+            where[key] = draw(hostile())
         elif what == "drop":
             del where[key]
         elif what == "nest":
             where[key] = [where[key]]
         elif what == "add" and isinstance(where, dict):
-            where["unheard of"] = draw(st.sampled_from(HOSTILE))
+            where["unheard of"] = draw(hostile())
         elif what == "add":
-            where.append(draw(st.sampled_from([*HOSTILE, where[0]])))
+            where.append(draw(hostile()))
         if not edited.keys() & set(only or edited):
             break
     return edited
@@ -118,10 +123,11 @@ def _one_thread():
 
 @pytest.fixture(scope="module", autouse=True)
 def _built_once():
-    """Build each network once, as that takes most of the time; hand out copies."""
+    """Build each network once, and follow no shapes, as both take most of the time."""
     built = functools.cache(build_model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoints, "build_model", lambda **how: copy.deepcopy(built(**how)))
+        patch.setattr(engines, "check_batch", lambda *_, **__: None)
         yield
 
 
@@ -258,7 +264,7 @@ def edited_tensors(draw, tensors):
             tensor[None],
             tensor.flatten()[:0],
             tensor.flatten()[:1],
-            tensor.repeat(2)[..., 1:],
+            torch.stack([tensor, tensor]),
         ]
         edited[name] = draw(
             st.sampled_from([shape for shape in shapes if shape.shape != tensor.shape])
@@ -266,7 +272,7 @@ def edited_tensors(draw, tensors):
     elif what in ("one", "all") and tensor.is_floating_point():
         edited[name] = tensor.clone()
         edited[name].view(-1)[: 1 if what == "one" else None] = value
-    return edited
+    return {name: tensor.clone().contiguous() for name, tensor in edited.items()}
 
 
 @fuzz(50)
@@ -348,13 +354,19 @@ def is_of_one_kind(before, after):
 
 def judge_file(judge, data, path, reader):
     """Edit a JSON file of a run, read it, and write it back as it was."""
-    text = path.read_text()
-    values, unedited = json.loads(text), reader(path)
+    text, unedited = path.read_text(), reader(path)
+    values = json.loads(text)
     edited = data.draw(edits(values))
     path.write_text(json.dumps(edited))
-    is_another = functools.partial(is_of_one_kind, values, edited)
-    judge(path.stem, lambda: reader(path), unedited, is_another)
-    path.write_text(text)
+
+    def is_another():  # what has other fields is of another version: it is made again
+        other = path.parent.name == "masks" and edited["found"].keys() != values["found"].keys()
+        return other or is_of_one_kind(values, edited)
+
+    try:
+        judge(path.stem, lambda: reader(path), unedited, is_another)
+    finally:
+        path.write_text(text)
 
 
 @fuzz(60)
@@ -382,6 +394,16 @@ def test_any_scene_record(run, judge, data):
     judge_file(judge, data, run[0].scene_record("city_0"), read_found)
 
 
+def relied_on(value):
+    """Return facts without those that nobody looks at."""
+    if isinstance(value, list):
+        return [relied_on(below) for below in value]
+    if isinstance(value, dict):
+        unused = ("unheard of", "groups")  # of the optimizer, whose settings are the recipe's
+        return {key: relied_on(below) for key, below in value.items() if key not in unused}
+    return value
+
+
 @fuzz(60)
 @given(data=st.data())
 def test_facts_of_a_training_to_go_on_with(run, trained, judge, data):
@@ -394,5 +416,5 @@ def test_facts_of_a_training_to_go_on_with(run, trained, judge, data):
     def reader():
         return checkpoints.read_facts(folder, "last") == facts
 
-    is_another = functools.partial(is_of_one_kind, facts, edited)
+    is_another = functools.partial(is_of_one_kind, relied_on(facts), relied_on(edited))
     judge("last", reader, unedited=True, is_another=is_another)

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from roadseg.core.windows import Window
 from roadseg.errors import DataError, OutputError
 from roadseg.io.chips import NO_ZONE, ChipRecord
-from roadseg.io.folds import read_fold_file, road_by_fold, write_fold_layer
+from roadseg.io.folds import (
+    read_fold_file,
+    read_folds,
+    road_by_fold,
+    write_fold_layer,
+    write_folds,
+)
 
 NAMES = st.text("ab_-.äö 0", min_size=1).map(str.strip).filter(bool)
 
@@ -147,3 +153,25 @@ def test_the_road_of_a_fold_is_its_share_of_the_valid_pixels():
 
 def test_a_fold_without_valid_pixels_has_no_road():
     assert road_by_fold([chip("a", road=0.0, valid=0.0)], np.array([0])).tolist() == [0]
+
+
+def test_folds_written_come_back(tmp_path):
+    write_folds(tmp_path / "folds.json", {"a": 0, "b": 3})
+    assert read_folds(tmp_path / "folds.json", [chip("a"), chip("b")]) == {"a": 0, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("folds", "told"),
+    [
+        ({"a": -1, "b": 0}, "a: expected greater than or equal to 0, got -1"),
+        ({"a": "1", "b": 0}, "a: expected a valid integer, got '1'"),
+        ({"a": True, "b": 0}, "a: expected a valid integer, got True"),
+        ({"a": 0}, "found no fold of 'b', expected one for each chip"),
+        ({"a": 0, "b": 0, "c": 0}, "found a fold of 'c', no chip, expected one for each chip"),
+        ([0, 1], "expected an object, got"),
+    ],
+)
+def test_folds_that_are_not_those_of_the_chips_are_refused(tmp_path, folds, told):
+    (tmp_path / "folds.json").write_text(json.dumps(folds))
+    with pytest.raises(DataError, match=rf"folds\.json: .*{told}.*; run `roadseg split --force`"):
+        read_folds(tmp_path / "folds.json", [chip("a"), chip("b")])

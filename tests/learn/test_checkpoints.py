@@ -167,6 +167,7 @@ LIES = {
     "pixels of no size": ({"gsd_m": 0}, r"gsd_m: expected greater than or equal to 0\.001, got 0"),
     "pixels of text": ({"gsd_m": "x"}, "gsd_m: expected a valid number, got 'x'"),
     "endless pixels": ({"gsd_m": float("inf")}, "gsd_m: expected a finite number, got inf"),
+    "no range of sizes": ({"gsd_range_m": None}, "gsd_range_m: expected a valid array, got None"),
     "a size outside its range": ({"gsd_m": 0.6}, "gsd_range_m: expected it around 0.6, as gsd_m"),
     "no bands": ({"bands": []}, "bands: .* at least 1 item"),
     "bands of nothing": ({"bands": None}, "bands: expected a valid array, got None"),
@@ -179,7 +180,7 @@ LIES = {
     "another unit": ({"bin_unit": "knots"}, "bin_unit: expected 'mph' or 'km/h', got 'knots'"),
     "a mean of NaN": (
         {"scaling": SCALING | {"mean": [5, float("nan")]}},
-        "scaling: mean: expected",
+        "scaling.mean.1: expected a finite",
     ),
     "no deviation": ({"scaling": SCALING | {"std": [2, 0]}}, "scaling: std: expected numbers from"),
     "ranges of text": (
