@@ -45,6 +45,7 @@ from roadseg.workspace import NETWORK, Workspace
 _PIXELS = 24_000_000  # of all images together, and at most
 _SIDE_PX = (256, 4096)  # of one
 _PHOTO, _PROBABILITY = 0.7, 0.8  # share of the room, and of what is then left
+_NEAR_M = 10.0  # of a network: as far as roads of its scenes may be from those it has
 _SNAP_M = 500.0  # as far as `roadseg route` goes to the nearest road
 _TOLERANCE_M = Parameters().tolerance_m
 
@@ -277,8 +278,7 @@ def _networks(
     if not path.exists():
         return {}, frozenset()
     graph = read_graph(path)
-    source = graph.attributes.get("source", np.empty(len(graph.lines), dtype=object))
-    names = read_summary(record, _Joined).joined if record.exists() else source
+    names = read_summary(record, _Joined).joined if record.exists() else _along(graph, scenes)
     joined = frozenset(names)
     inside = {
         number: joined.intersection(scenes[row].name for row in area.scenes)
@@ -287,10 +287,23 @@ def _networks(
     inside = {number: names for number, names in inside.items() if names}
     if len(inside) == 1:
         return dict.fromkeys(inside, graph), joined
+    source = graph.attributes.get("source", np.full(len(graph.lines), ""))
     parts = {
         number: take_edges(graph, np.isin(source, list(names))) for number, names in inside.items()
     }
     return parts, joined
+
+
+def _along(network: RoadGraph, scenes: Sequence[ShownScene]) -> list[str]:
+    """Return the names of the scenes whose roads are those of a network."""
+    tree, found = shapely.STRtree(network.lines), []
+    for scene in scenes:
+        if scene.graph is not None and not scene.grid.is_local:
+            lines = in_crs(scene.graph, network.crs).lines
+            middles = shapely.line_interpolate_point(lines, 0.5, normalized=True)
+            if tree.query(middles, predicate="dwithin", distance=_NEAR_M).size:
+                found.append(scene.name)
+    return found
 
 
 def _graphs(found: Shown, place: dict[str, float]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import numpy as np
 import pyogrio.raw
 import pytest
 
-from roadseg.core.schemes import Scheme, choose_scheme, read_attributes, wanted_keys
+from roadseg.core.schemes import Scheme, choose_scheme, read_attributes, stated_travel, wanted_keys
 from roadseg.core.speeds import KPH_PER_MPH
 
 
@@ -270,6 +270,49 @@ def test_tunnels_can_be_kept():
 @pytest.mark.parametrize("highway", [None, "", np.nan])
 def test_what_has_no_highway_tag_is_no_road_of_osm(highway):
     assert reason("osm", {"highway": highway}) == "no highway tag"
+
+
+def test_in_a_graph_with_speeds_what_has_no_highway_is_road():
+    assert reason("osm", {"highway": None, "speed_kph": None}) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"speed_kph": 80.4672, "maxspeed": "30 mph", "highway": "road"}, 50, "speed_kph"),
+        ({"speed_kph": None, "maxspeed": "30 mph", "highway": "road"}, 30, "maxspeed"),
+        ({"speed_kph": "80.4672", "inferred_speed_mph": 30}, 50, "speed_kph"),
+        ({"speed_kph": 0, "inferred_speed_mph": 30}, 30, "inferred_speed_mph"),
+    ],
+)
+def test_the_speed_of_a_graph_counts_before_all_others(values, mph, source):
+    assert one("auto", **values) == (pytest.approx(mph), source)
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        ({"travel_time_s": 7, "travel_time": 9}, 7),
+        ({"travel_time_s": None, "travel_time": "9.5"}, 9.5),
+        ({"travel_time_s": 0, "travel_time": 9}, 9),
+        ({"travel_tim": 9}, 9),  # as a Shapefile cuts it
+        ({"travel_time": -1}, np.nan),
+        ({"travel_time": "inf"}, np.nan),
+        ({"highway": "primary"}, np.nan),
+    ],
+)
+def test_a_travel_time_is_the_first_that_is_stated(values, seconds):
+    columns = {key: np.array([value], dtype=object) for key, value in values.items()}
+    assert stated_travel(columns, 1)[1] == pytest.approx([seconds], nan_ok=True)
+
+
+@pytest.mark.parametrize("kph", [40.2336, 50.0, 33.3333333])
+def test_a_stated_speed_comes_back_as_it_was(kph):
+    assert stated_travel({"speed_kph": np.array([kph])}, 1)[0] == [kph]
+
+
+def test_a_speed_that_nothing_states_is_not_known():
+    assert np.isnan(stated_travel({"name": np.array(["A 5"])}, 1)[0]).all()
 
 
 def test_in_a_file_of_osm_without_classes_everything_is_road():

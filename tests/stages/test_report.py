@@ -4,7 +4,10 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
+import rasterio
+from affine import Affine
 from click.testing import CliRunner
 
 from roadseg.cli import main
@@ -97,6 +100,40 @@ def test_the_output_of_graph_is_shown_as_it_lies(finished, tmp_path):
     graph.run_images(config, [str(workspace.mask("city_0"))], output=loose.root)
     report.run(load_config(None), loose)
     assert [scene["name"] for scene in data_of(loose)["map"]["scenes"]] == ["city_0"]
+
+
+def half_streets(folder, *, east_m=0):
+    """Write the halves of a street, 150 m long, as masks that touch."""
+    band = np.zeros((100, 150), dtype=np.uint8)
+    band[46:54] = 1
+    paths = []
+    for col in (0, 150):
+        place = Affine(0.5, 0, 660000 + east_m + col / 2, 0, -0.5, 4000000)
+        path = folder / f"tile_{east_m}_{col}.tif"
+        options = {"count": 1, "dtype": "uint8", "crs": "EPSG:32611", "transform": place}
+        with rasterio.open(path, "w", "GTiff", 150, 100, **options) as file:
+            file.write(band, 1)
+        paths.append(str(path))
+    return paths
+
+
+def test_scenes_that_touch_are_shown_as_their_network(tmp_path):
+    loose = Workspace(tmp_path / "out")
+    graph.run_images(load_config(None), half_streets(tmp_path), output=loose.root)
+    report.run(load_config(None), loose)
+    (shown,) = data_of(loose)["map"]["graphs"]
+    assert (shown["name"], shown["scenes"]) == ("network", ["tile_0_0", "tile_0_150"])
+    assert len(shown["ends"]) == 2  # a street from end to end
+
+
+def test_a_network_of_two_places_is_shown_on_the_map_of_each(tmp_path):
+    loose = Workspace(tmp_path / "out")
+    masks = half_streets(tmp_path) + half_streets(tmp_path, east_m=90_000)
+    graph.run_images(load_config(None), masks, output=loose.root)
+    report.run(load_config(None), loose)
+    shown = data_of(loose)["map"]["graphs"]
+    assert [found["area"] for found in shown] == [0, 1]
+    assert [len(found["ends"]) for found in shown] == [2, 2]
 
 
 def test_an_empty_folder_is_refused(finished):
