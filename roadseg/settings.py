@@ -276,7 +276,11 @@ class ComputeConfig(Section):
         le=1e6,
     )
     wait_minutes: float = setting(
-        30.0, "minutes", "Processes that train together end if one does not answer so long.", gt=0
+        30.0,
+        "minutes",
+        "Processes that train together end if one does not answer so long.",
+        gt=0,
+        le=10_000,
     )
     workers: int = setting(
         1,
@@ -289,7 +293,11 @@ class ComputeConfig(Section):
         None, "address", "Dask scheduler, such as tcp://host:8786, for preparing and predicting."
     )
     scheduler_timeout_s: float = setting(
-        60.0, "seconds", "How long a scheduler may take to answer, and be without workers.", gt=0
+        60.0,
+        "seconds",
+        "How long a scheduler may take to answer, and be without workers.",
+        gt=0,
+        le=100_000,
     )
     on_error: Literal["stop", "skip"] = setting(
         "stop", "-", "What to do about a scene that cannot be used: stop, or skip and list it."
