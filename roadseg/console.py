@@ -21,6 +21,7 @@ import click
 
 from roadseg.errors import FaultError, OutputError, RoadsegError
 from roadseg.io import progress
+from roadseg.learn.interrupts import is_compiling
 from roadseg.learn.processes import end_now, is_watched, may_say
 
 PARTLY = 4
@@ -31,7 +32,6 @@ _LAST_WORDS: dict[object, str] = {
 }
 _STDERR = 2
 _IMPORTING = "<frozen importlib._bootstrap>"  # where Python says that its imports are
-_COMPILING = {"_compile_inner", "compile_fx_inner"}  # functions of torch that compile a network
 _NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
 _LOGS = "roadseg.logs"  # in Context.meta: what was said of logs
 _TOLD = "told"  # attribute of log records that stand on stderr
@@ -243,14 +243,20 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     torch where it compiles.
     """
     code = 128 + number
-    while frame:
-        if frame.f_code.co_filename == _IMPORTING or frame.f_code.co_name in _COMPILING:
-            os.write(_STDERR, _last_words(code).encode())
-            end_now(code)
-        frame = frame.f_back
+    if _is_importing(frame) or is_compiling(frame):
+        os.write(_STDERR, _last_words(code).encode())
+        end_now(code)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(code)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def is_first() -> bool:

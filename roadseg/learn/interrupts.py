@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_COMPILING = {"_compile_inner", "compile_fx_inner"}  # functions of torch that compile a network
 
 
 class Stop:
@@ -36,6 +37,8 @@ class Stop:
 def postponed() -> Iterator[Stop]:
     """Note SIGINT and SIGTERM instead of obeying them; a second one is obeyed at once.
 
+    The first one is, too, while a network is compiled, which may take minutes.
+
     Only the main thread can do this; elsewhere the signals act as before.
     """
     stop = Stop()
@@ -44,9 +47,12 @@ def postponed() -> Iterator[Stop]:
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
-    def note(number: int, _: FrameType | None) -> None:
+    def note(number: int, frame: FrameType | None) -> None:
         stop.signal = number
         _restore(before)
+        handler = signal.getsignal(number)
+        if callable(handler) and is_compiling(frame):
+            handler(number, frame)
 
     try:
         for number in SIGNALS:
@@ -54,6 +60,15 @@ def postponed() -> Iterator[Stop]:
         yield stop
     finally:
         _restore(before)
+
+
+def is_compiling(frame: FrameType | None) -> bool:
+    """Say whether torch compiles a network in a frame or in one that called it."""
+    while frame:
+        if frame.f_code.co_name in _COMPILING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def ignore() -> None:

@@ -87,3 +87,12 @@ def test_a_worker_leaves_stopping_to_its_parent():
     for number in (signal.SIGINT, signal.SIGTERM):
         send(number)  # and is still here
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_the_first_signal_is_obeyed_at_once_while_a_network_is_compiled():
+    def compile_fx_inner():  # as torch does
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("it goes on")
+
+    with pytest.raises(KeyboardInterrupt), postponed():
+        compile_fx_inner()
