@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roadseg.core.scaling import Scaling
+from roadseg.core.wording import one_line
 from roadseg.data_settings import ImageryConfig
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.io.gdal import open_raster
@@ -163,4 +164,4 @@ def _resampled(scene: RasterFacts, gsd_m: float) -> RasterFacts:
 
 
 def _listed(values: Iterable[int | str]) -> str:
-    return ", ".join(str(value) or "without a name" for value in values)
+    return ", ".join(one_line(value) or "without a name" for value in values)
