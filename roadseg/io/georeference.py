@@ -10,7 +10,7 @@ from affine import Affine
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
-from roadseg.core.grid import LOCAL_CRS, Grid
+from roadseg.core.grid import DEGREES, LOCAL_CRS, Grid, transformer
 from roadseg.core.wording import one_line
 from roadseg.errors import DataError
 
@@ -136,4 +136,14 @@ def _is_placed(grid: Grid) -> bool:
         sizes_m, places_m = grid.pixel_size_m, grid.to_metric(corners)
         again_m = grid.to_metric(grid.from_metric(places_m))  # the other side of the date line too
         apart_m = float(np.abs(again_m - places_m).max())
-    return min(sizes_m) > 0 and math.isfinite(max(sizes_m)) and apart_m < max(sizes_m)
+    has_size = min(sizes_m) > 0 and math.isfinite(max(sizes_m))
+    return has_size and apart_m < max(sizes_m) and _is_within_crs(grid)
+
+
+def _is_within_crs(grid: Grid) -> bool:
+    """Say whether the middle of a grid is where its own CRS puts it by longitude and latitude."""
+    if grid.crs.is_geographic:
+        return True
+    xy = transformer(DEGREES, grid.crs).transform(*grid.centre_degrees)
+    apart = np.abs(grid.to_pixel(np.array([xy])) - (grid.height / 2, grid.width / 2))
+    return bool((apart < 1).all())

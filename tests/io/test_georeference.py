@@ -134,8 +134,9 @@ def test_a_place_that_is_not_on_earth_is_refused(write_raster):
         (4326, Affine(1e-5, 0, 0, 0, -1e-5, 90.0002)),
         (4326, Affine(1, 0, 0, 0, -1, 91)),
         (4326, Affine(1e-5, 0, 540, 0, -1e-5, 0)),
+        (32611, Affine(1, 0, 660_000, 0, -1, -4e9)),
     ],
-    ids=["a pole as its centre", "beyond a pole", "around the earth"],
+    ids=["a pole as its centre", "beyond a pole", "around the earth", "far from its zone"],
 )
 def test_a_raster_that_reaches_beyond_the_earth_is_refused(write_raster, epsg, transform):
     path = write_raster(crs=f"EPSG:{epsg}", transform=transform)
