@@ -15,7 +15,7 @@ LAYERS = [
     ("labels", "networks", "plans", "cards"),
     ("scenes",),
     ("fitness", "scoring", "prediction"),
-    ("quality", "prediction_jobs", "guesses", "reporting"),
+    ("quality", "prediction_jobs", "guesses", "reporting", "road_networks"),
     ("survey", "choices"),
     ("stages",),
     ("pipeline",),
@@ -35,11 +35,14 @@ ONLY_IN = {
     "onnx": {"learn"},
     "onnxruntime": {"learn"},
     "click": {"options", "console", "commands", "cli"},
-    "logging": {"io", "learn", "networks", "prediction_jobs", "stages", "pipeline", "console"},
+    "logging": {
+        *("io", "learn", "networks", "prediction_jobs", "road_networks"),
+        *("stages", "pipeline", "console"),
+    },
     "pathlib": {
         *("io", "learn", "train_settings", "settings", "config", "workspace", "scenes"),
         *("fitness", "scoring", "plans", "prediction", "prediction_jobs", "quality", "guesses"),
-        *("cards", "reporting", "survey", "choices", "stages", "pipeline"),
+        *("cards", "reporting", "road_networks", "survey", "choices", "stages", "pipeline"),
         *("options", "console", "commands"),
     },
 }
