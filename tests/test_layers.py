@@ -39,13 +39,12 @@ ONLY_IN = {
     "click": {"options", "console", "commands", "cli"},
     "logging": {
         *("io", "learn", "schedulers", "networks", "road_networks", "prediction_jobs"),
-        *("stages", "pipeline"),
-        "console",
+        *("stages", "pipeline", "console"),
     },
     "pathlib": {
         *("io", "learn", "train_settings", "settings", "config", "workspace", "scenes"),
         *("fitness", "scoring", "plans", "prediction", "prediction_jobs", "quality", "guesses"),
-        *("cards", "reporting", "survey", "choices", "stages", "pipeline"),
+        *("cards", "reporting", "road_networks", "survey", "choices", "stages", "pipeline"),
         *("options", "console", "commands"),
     },
 }
