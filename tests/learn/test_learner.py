@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from roadseg.core.scaling import Scaling
+from roadseg.errors import CheckpointError
 from roadseg.learn.distributed import Parallel
 from roadseg.learn.learner import Learner, Sharing
 from roadseg.learn.losses import LossWeights
@@ -57,6 +58,49 @@ def test_a_learner_goes_on_from_its_state_as_if_it_had_never_stopped(cpu, change
     take(stopped, 1)
     resumed = take(build(cpu, state=stopped.state(), **changes), 2, 3, first=2)
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+SPOILT = {
+    "a weight missing": (lambda t: t.pop("model.segmentation_head.0.bias"), "found no segm"),
+    "a weight of NaN": (
+        lambda t: t["model.segmentation_head.0.bias"].fill_(torch.nan),
+        "no numbers",
+    ),
+    "a moment of NaN": (
+        lambda t: t["optimizer.0.exp_avg"].fill_(torch.nan),
+        r"optimizer\.0\.exp_avg",
+    ),
+    "a moment of another shape": (
+        lambda t: t.update({"optimizer.0.exp_avg": torch.ones(2)}),
+        "shape",
+    ),
+    "a moment missing": (lambda t: t.pop("optimizer.0.exp_avg"), "entries of one kind"),
+    "a moment of no weight": (lambda t: t.update({"optimizer.999.x": torch.ones(1)}), "'999.x'"),
+    "a moment of text": (lambda t: t.update({"optimizer.x.y": torch.ones(1)}), "'x.y'"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), SPOILT.values(), ids=SPOILT)
+def test_a_state_that_does_not_fit_is_refused(cpu, change, told):
+    learner = build(cpu)
+    take(learner, 1)
+    tensors, values = learner.state()
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    change(tensors)
+    with pytest.raises(CheckpointError, match=rf"last\.safetensors: .*{told}") as error:
+        build(cpu, state=(tensors, values))
+    assert "\n" not in str(error.value)
+
+
+def test_the_settings_of_the_optimizer_are_the_recipes_whatever_a_file_says(cpu):
+    learner = build(cpu)
+    take(learner, 1)
+    tensors, values = learner.state()
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # counts of steps too
+    spoilt = values | {"optimizer_state": {"groups": [{"betas": "x"}], "values": {}}}
+    again = build(cpu, state=(tensors, spoilt))
+    wanted, found = (take(each, 2, first=2) for each in (learner, again))
+    assert all(torch.equal(wanted[name], found[name]) for name in wanted)
 
 
 def test_moments_come_back_in_the_memory_layout_of_their_weights(cpu):
