@@ -94,7 +94,7 @@ def checkpoint(tmp_path_factory):
         "nodata": None,
         "fold": 0,
         "epoch": 1,
-        "score": 0.5,
+        "score": {"val_loss": 0.5},
         "versions": {"roadseg": "0"},
     }
     weights = build_model(**model, encoder_weights=None).state_dict()
