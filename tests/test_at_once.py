@@ -95,7 +95,7 @@ def checkpoint(tmp_path_factory):
         "fold": 0,
         "epoch": 1,
         "score": {"val_loss": 0.5},
-        "versions": {"roadseg": "0"},
+        "versions": {"roadseg": "0", "torch": "0"},
     }
     weights = build_model(**model, encoder_weights=None).state_dict()
     save_checkpoint(folder, "best", named("model.", weights), facts)
