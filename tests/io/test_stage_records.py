@@ -51,6 +51,9 @@ def reason(path, **change):
         '{"stage": "split", "state": "done", "key": 1}',
         '{"stage": "split", "state": "done", "key": "a", "outputs": ["b"]}',
         '{"stage": "split", "state": "done", "key": "a", "seconds": "long"}',
+        '{"stage": "split", "state": "done", "key": "a", "outputs": {"../../x": "b"}}',
+        '{"stage": "split", "state": "done", "key": "a", "outputs": {"/etc/passwd": "b"}}',
+        '{"stage": "split", "state": "done", "key": "a", "outputs": {"a\\u0000": "b"}}',
     ],
 )
 @pytest.mark.parametrize("read", [read_key, lambda path: read_summary(path, Found), read_record])
