@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
+from roadseg.io.files import whole
+
 _LARGEST_CONFIG = 2**20  # characters of it that are told
 _VARIABLES = (  # beginnings of the names of those that decide how a command runs; none is secret
     *("ROADSEG_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH", "PYTORCH_", "PT_HPU_", "LC_"),
@@ -44,7 +46,8 @@ def write_report(
     for folder in (*folders, Path(tempfile.gettempdir())):
         try:
             path = folder.absolute() / name
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            with whole(path) as partial:
+                partial.write_text(text, encoding="utf-8", errors="backslashreplace")
         except (OSError, ValueError):
             continue
         return path

@@ -58,7 +58,7 @@ def whole(path: Path) -> Iterator[Path]:
     """
     partial = partial_path(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path.parent)
         tidy_once(path.parent)
         _remove(partial)
         yield partial
@@ -83,7 +83,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """
     partial, former = partial_path(folder), partial_path(folder, "former-")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        _make(folder.parent)
         tidy_once(folder.parent)
         for stale in (partial, former):
             shutil.rmtree(stale, ignore_errors=True)
@@ -185,6 +185,14 @@ def _machine() -> str:
     with suppress(OSError):
         names.append(str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
+
+
+def _make(folder: Path) -> None:
+    """Make a folder if it is not there; a file in its place is what the error is about."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
 
 
 def _remove(partial: Path) -> None:

@@ -75,31 +75,26 @@ def places_in(value):
             yield from places_in(value[key])
 
 
-def hostile():
-    """Draw a value, which may be changed afterwards."""
-    return st.sampled_from(HOSTILE).map(copy.deepcopy)
-
-
-@st.composite
-def edits(draw, valid, only=()):
+def edits(dice, valid, only=()):
     """Return a document in which one value, or two, are dropped, doubled, nested or replaced."""
     edited = copy.deepcopy(valid)
-    for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
-        first = draw(st.sampled_from(sorted(edited.keys() & set(only or edited))))  # all alike
+    for _ in range(dice.choice([1, 1, 1, 2])):
+        first = dice.choice(sorted(edited.keys() & set(only or edited)))  # all alike
         below = edited.get(first)
         inside = list(places_in(below)) if isinstance(below, list | dict) else []
-        where, key = draw(st.sampled_from([(edited, first)] * 2 + inside))
-        what = draw(st.sampled_from(["replace", "replace", "replace", "drop", "nest", "add"]))
+        where, key = dice.choice([(edited, first)] * 2 + inside)
+        what = dice.choice(["replace", "replace", "replace", "drop", "nest", "add"])
+        value = copy.deepcopy(dice.choice(HOSTILE))
         if what == "replace":
-            where[key] = draw(hostile())
+            where[key] = value
         elif what == "drop":
             del where[key]
         elif what == "nest":
             where[key] = [where[key]]
         elif what == "add" and isinstance(where, dict):
-            where["unheard of"] = draw(hostile())
+            where["unheard of"] = value
         elif what == "add":
-            where.append(draw(hostile()))
+            where.append(value)
         if not edited.keys() & set(only or edited):
             break
     return edited
@@ -235,30 +230,29 @@ DECIDES |= {"gsd_m", "gsd_range_m", "resample_m", "nodata", "bin_edges", "bin_un
 
 
 @fuzz(140)
-@given(data=st.data())
-def test_facts_of_a_checkpoint(trained, judge, data):
+@given(dice=st.randoms(use_true_random=True))
+def test_facts_of_a_checkpoint(trained, judge, dice):
     folder, source, reader, unedited = trained
     facts = facts_in(source)
-    edited = data.draw(edits(facts, only=DECIDES | {"epoch", "versions", "fold", "score", "seed"}))
+    edited = edits(dice, facts, only=DECIDES | {"epoch", "versions", "fold", "score", "seed"})
     write_metadata(folder / "best.safetensors", source, edited)
     is_another = functools.partial(could_be_written, facts, edited)
     judge("checkpoint", lambda: reader(folder), unedited, is_another)
 
 
-@st.composite
-def edited_tensors(draw, tensors):
+def edited_tensors(dice, tensors):
     """Return tensors of which one is dropped, added, renamed, or is of other values or kind."""
-    edited, name = dict(tensors), draw(st.sampled_from(sorted(tensors)))
+    edited, name = dict(tensors), dice.choice(sorted(tensors))
     tensor = tensors[name]
-    value = draw(st.sampled_from([float("nan"), float("inf"), float("-inf"), 1e30, -1e38]))
-    what = draw(st.sampled_from(["drop", "add", "rename", "type", "shape", "one", "all"]))
+    value = dice.choice([float("nan"), float("inf"), float("-inf"), 1e30, -1e38])
+    what = dice.choice(["drop", "add", "rename", "type", "shape", "one", "all"])
     if what in ("drop", "rename"):
         del edited[name]
     if what in ("add", "rename"):
-        edited[draw(st.sampled_from(["x", "model.x", name + ".x", "\n"]))] = tensor
+        edited[dice.choice(["x", "model.x", name + ".x", "\n"])] = tensor
     elif what == "type":
         kinds = [torch.int8, torch.float16, torch.bfloat16, torch.float64, torch.bool]
-        edited[name] = tensor.to(draw(st.sampled_from(kinds)))
+        edited[name] = tensor.to(dice.choice(kinds))
     elif what == "shape":
         shapes = [
             tensor[None],
@@ -266,9 +260,7 @@ def edited_tensors(draw, tensors):
             tensor.flatten()[:1],
             torch.stack([tensor, tensor]),
         ]
-        edited[name] = draw(
-            st.sampled_from([shape for shape in shapes if shape.shape != tensor.shape])
-        )
+        edited[name] = dice.choice([shape for shape in shapes if shape.shape != tensor.shape])
     elif what in ("one", "all") and tensor.is_floating_point():
         edited[name] = tensor.clone()
         edited[name].view(-1)[: 1 if what == "one" else None] = value
@@ -276,10 +268,10 @@ def edited_tensors(draw, tensors):
 
 
 @fuzz(50)
-@given(data=st.data())
-def test_tensors_of_a_checkpoint(trained, judge, data):
+@given(dice=st.randoms(use_true_random=True))
+def test_tensors_of_a_checkpoint(trained, judge, dice):
     folder, source, reader, unedited = trained
-    edited = data.draw(edited_tensors(load_file(source)))
+    edited = edited_tensors(dice, load_file(source))
     facts = {"roadseg": json.dumps(facts_in(source))}
     save_file(edited, folder / "best.safetensors", metadata=facts)
     judge("tensors", lambda: reader(folder), unedited)
@@ -314,10 +306,10 @@ def open_by(made, monkeypatch):
 
 
 @fuzz(100)
-@given(data=st.data())
-def test_facts_of_an_engine(made, open_by, judge, data):
+@given(dice=st.randoms(use_true_random=True))
+def test_facts_of_an_engine(made, open_by, judge, dice):
     _, path, facts = made
-    path.write_text(json.dumps(data.draw(edits(facts))))
+    path.write_text(json.dumps(edits(dice, facts)))
     wanted = "onnx", (2, 3, 64, 64)
     judge("engine", lambda: open_by("onnx"), wanted)
     judge("engine auto", lambda: open_by("auto"), wanted, lambda: open_by("auto")[0] == "eager")
@@ -352,11 +344,11 @@ def is_of_one_kind(before, after):
     return set(kinds(after)) <= {*kinds(before), (("found", "missed"), "str")}
 
 
-def judge_file(judge, data, path, reader):
+def judge_file(judge, dice, path, reader):
     """Edit a JSON file of a run, read it, and write it back as it was."""
     text, unedited = path.read_text(), reader(path)
     values = json.loads(text)
-    edited = data.draw(edits(values))
+    edited = edits(dice, values)
     path.write_text(json.dumps(edited))
 
     def is_another():  # what has other fields is of another version: it is made again
@@ -370,28 +362,28 @@ def judge_file(judge, data, path, reader):
 
 
 @fuzz(60)
-@given(data=st.data())
-def test_any_chips(run, judge, data):
-    judge_file(judge, data, run[0].chips, read_chips)
+@given(dice=st.randoms(use_true_random=True))
+def test_any_chips(run, judge, dice):
+    judge_file(judge, dice, run[0].chips, read_chips)
 
 
 @fuzz(30)
-@given(data=st.data())
-def test_any_folds(run, judge, data):
+@given(dice=st.randoms(use_true_random=True))
+def test_any_folds(run, judge, dice):
     chips = read_chips(run[0].chips).chips
-    judge_file(judge, data, run[0].folds, functools.partial(read_folds, chips=chips))
+    judge_file(judge, dice, run[0].folds, functools.partial(read_folds, chips=chips))
 
 
 @fuzz(50)
-@given(data=st.data())
-def test_any_scaling(run, judge, data):
-    judge_file(judge, data, run[0].scaling, read_scaling)
+@given(dice=st.randoms(use_true_random=True))
+def test_any_scaling(run, judge, dice):
+    judge_file(judge, dice, run[0].scaling, read_scaling)
 
 
 @fuzz(60)
-@given(data=st.data())
-def test_any_scene_record(run, judge, data):
-    judge_file(judge, data, run[0].scene_record("city_0"), read_found)
+@given(dice=st.randoms(use_true_random=True))
+def test_any_scene_record(run, judge, dice):
+    judge_file(judge, dice, run[0].scene_record("city_0"), read_found)
 
 
 def relied_on(value):
@@ -405,12 +397,12 @@ def relied_on(value):
 
 
 @fuzz(60)
-@given(data=st.data())
-def test_facts_of_a_training_to_go_on_with(run, trained, judge, data):
+@given(dice=st.randoms(use_true_random=True))
+def test_facts_of_a_training_to_go_on_with(run, trained, judge, dice):
     folder, source = trained[0], run[0].checkpoint(0) / "last.safetensors"
     facts = facts_in(source)
     known = ["history", "step", "seconds", "optimizer_state", "scaler_state", "epoch", "scaling"]
-    edited = data.draw(edits(facts, only=set(known)))
+    edited = edits(dice, facts, only=known)
     write_metadata(folder / "last.safetensors", source, edited)
 
     def reader():

@@ -245,8 +245,7 @@ def test_a_mosaic_that_says_the_same_stays_as_it_is(cut, mosaic):
     path = mosaic(tiles).path
     os.utime(path, (0, 0))
     assert mosaic(tiles).path.stat().st_mtime == 0
-    os.utime(tiles[0], (0, 0))
-    assert mosaic(tiles).path.stat().st_mtime > 0
+    assert mosaic(tiles[:2]).path.stat().st_mtime > 0
 
 
 def test_a_mosaic_that_cannot_be_written_is_an_error_that_names_it(cut, tmp_path):

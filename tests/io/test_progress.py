@@ -3,8 +3,10 @@ import logging
 import multiprocessing
 from types import SimpleNamespace
 
+import click
 import pytest
 
+from roadseg.cli import main
 from roadseg.console import send_logs
 from roadseg.io import progress
 from roadseg.io.progress import Progress, counted
@@ -146,7 +148,9 @@ def test_work_that_is_left_early_is_told_no_more(terminal):
 
 def test_a_log_line_takes_the_place_of_the_progress(terminal, monkeypatch):
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    send_logs(verbose=0, quiet=0, log=None)
+    with click.Context(main, info_name="roadseg") as context:
+        main.parse_args(context, ["config"])
+        send_logs(context)
     logging.getLogger().handlers[0].setStream(terminal)
     with Progress("graph", total=3, unit="scenes"):
         logging.getLogger("roadseg").warning("a")

@@ -315,7 +315,7 @@ def whole_training(device, chips, folder, *, interruption=None, **changes):
             *(chips[:2], chips[2:3], folder),
             **options,
             recipe=recipe,
-            facts={},
+            facts={"bands": [1, 2, 3], "gsd_m": 0.5, "resample_m": None, "nodata": None},
             bins=DEFAULT_BINS,
             device=device,
             parallel=together,

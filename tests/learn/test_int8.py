@@ -109,7 +109,7 @@ def test_compiled_it_computes_what_the_quantised_graph_says(calibrated, where, c
 def test_only_numbers_are_kept(where):
     (path,) = where.iterdir()
     kept = json.loads(path.read_text())
-    assert set(kept) == {"seven_bits", "activations"}
+    assert set(kept) == {"seven_bits", "activations", "window_shape"}
     assert all(set(each) == {"scale", "zero_point"} for each in kept["activations"].values())
 
 
@@ -151,7 +151,8 @@ def test_activations_keep_to_seven_bits_where_sums_of_bytes_overflow(monkeypatch
 
 def test_scales_for_a_cpu_with_vnni_are_refused_on_one_without(monkeypatch, tmp_path):
     monkeypatch.setattr(processors, "features", lambda: {VNNI: False})
-    (tmp_path / "activations.json").write_text('{"seven_bits": false, "activations": {}}')
+    found = {"seven_bits": False, "activations": {}, "window_shape": list(SHAPE)}
+    (tmp_path / "activations.json").write_text(json.dumps(found))
     with pytest.raises(DeviceError, match="made on a CPU with VNNI, which this one lacks"):
         int8.load(network_of(Block()), tmp_path, window_shape=SHAPE)
 
