@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from roadseg.errors import ConfigError
 from roadseg.io.files import with_home
 from roadseg.io.records import parse_json
+from roadseg.io.schemas import expected_and_got, first_faults
 from roadseg.section import Section
 from roadseg.settings import Config
 
@@ -76,10 +77,7 @@ def check_config(values: Mapping[str, Any], path: Path) -> Config:
     try:
         return Config.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        found = error.errors()
-        text = "; ".join(_explain(dict(one)) for one in found[:_TOLD])
-        text += f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-        raise ConfigError(f"{path}: {text}") from error
+        raise ConfigError(f"{path}: {first_faults(error, _explain, most=_TOLD)}") from error
 
 
 def _assign(values: dict[str, Any], assignment: str) -> None:
@@ -155,8 +153,7 @@ def _explain(found: Mapping[str, Any]) -> str:
         return f"{key}: unknown key; {_nearest(key)}"
     if found["type"] == "value_error":
         return f"{key}.{found['ctx']['error']}"
-    told = found["msg"].replace("Input should be", "expected")
-    return f"{key}: {told}, got {found['input']!r:.60}"
+    return f"{key}: {expected_and_got(found)}"
 
 
 def _nearest(key: str) -> str:

@@ -44,7 +44,7 @@ class SplitConfig(Section):
     seed: int = setting(0, "-", "Decides which block goes to which fold.", ge=0, le=LARGEST_SEED)
 
     @model_validator(mode="after")
-    def _method_has_itssetting(self) -> "SplitConfig":
+    def _method_has_its_setting(self) -> "SplitConfig":
         if self.method == "groups" and self.group is None:
             raise ValueError("group: expected a regular expression, as the method groups needs it")
         if self.method == "file" and self.file is None:
@@ -55,9 +55,7 @@ class SplitConfig(Section):
     def _group_compiles(self) -> "SplitConfig":
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # of what later versions of Python may read otherwise
+                warnings.simplefilter("ignore")  # that a later Python may read it otherwise
                 re.compile(self.group or "")
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"group: expected a regular expression ({error})") from error
@@ -99,9 +97,7 @@ class PredictConfig(Section):
         "Pixels more than 20 % off the size that the network was trained on: strict refuses them, "
         "auto resamples them as they are read.",
     )
-    mask: bool = setting(
-        default=False, unit="-", description="Also write masks/<scene>.tif, road or not."
-    )
+    mask: bool = setting(default=False, unit="-", description="Also write road_masks/<scene>.tif.")
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> "PredictConfig":

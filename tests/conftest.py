@@ -62,6 +62,14 @@ def write_city(make_scene):
     return write
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """Write a tiny network that has learned nothing; return its folder."""
+    folder = tmp_path_factory.mktemp("checkpoint") / "fold-0"
+    _load(TESTS / "data" / "make_checkpoint.py").make_checkpoint(folder)
+    return folder
+
+
 @pytest.fixture
 def city(tmp_path, write_city):
     """Write a tiny city; return its config."""

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -17,11 +16,7 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.core.grid import Grid
-from roadseg.core.scaling import Scaling
-from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.io.gdal import new_profile, open_new
-from roadseg.learn.checkpoints import named, save_checkpoint
-from roadseg.learn.models import build_model
 
 CROWD = """
 import importlib, json, os, sys
@@ -75,31 +70,6 @@ class Crowd:
     def _line(self):
         """Return the next of the lines that are JSON; commands print their summaries between."""
         return next(line for line in self.parent.stdout if re.match(r"\[-?\d", line))
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """Write a tiny network that has learned nothing; return its folder."""
-    folder = tmp_path_factory.mktemp("checkpoint") / "fold-0"
-    model = {"architecture": "unet", "encoder": "tu-test_resnet", "in_channels": 3, "classes": 8}
-    scaling = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(30.0,) * 3)
-    facts = {
-        **model,
-        "scaling": asdict(scaling),
-        "bin_edges": DEFAULT_BINS.edges,
-        "bin_unit": DEFAULT_BINS.unit,
-        "bands": [1, 2, 3],
-        "gsd_m": 1.0,
-        "resample_m": None,
-        "nodata": None,
-        "fold": 0,
-        "epoch": 1,
-        "score": {"val_loss": 0.5},
-        "versions": {"roadseg": "0", "torch": "0"},
-    }
-    weights = build_model(**model, encoder_weights=None).state_dict()
-    save_checkpoint(folder, "best", named("model.", weights), facts)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -12,19 +12,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
 
-from roadseg.core.scaling import Scaling
-from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.io.masks import read_mask
 from roadseg.io.probabilities import read_probability
-from roadseg.learn.checkpoints import named, save_checkpoint
-from roadseg.learn.models import build_model
 
 SERVER = """
 import importlib, json, os, signal, sys
@@ -79,31 +74,6 @@ class Command:
     def end(self):
         code = int(self.server.stdout.readline())
         return code, *(path.read_text() for path in self.outputs)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """Write a tiny network that has learned nothing; return its folder."""
-    folder = tmp_path_factory.mktemp("checkpoint") / "fold-0"
-    model = {"architecture": "unet", "encoder": "tu-test_resnet", "in_channels": 3, "classes": 8}
-    scaling = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(30.0,) * 3)
-    facts = {
-        **model,
-        "scaling": asdict(scaling),
-        "bin_edges": DEFAULT_BINS.edges,
-        "bin_unit": DEFAULT_BINS.unit,
-        "bands": [1, 2, 3],
-        "gsd_m": 1.0,
-        "resample_m": None,
-        "nodata": None,
-        "fold": 0,
-        "epoch": 1,
-        "score": {"val_loss": 0.5},
-        "versions": {"roadseg": "0", "torch": "0"},
-    }
-    weights = build_model(**model, encoder_weights=None).state_dict()
-    save_checkpoint(folder, "best", named("model.", weights), facts)
-    return folder
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
-"""Wording: numbers of things in a sentence, and what others say in one line."""
+"""Wording: numbers of things in a sentence, the first of many, and what others say in one line."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from itertools import islice
 
 
 def count(number: int, noun: str) -> str:
@@ -11,6 +12,12 @@ def count(number: int, noun: str) -> str:
 def counted(counts: Mapping[str, int], before: str = "") -> str:
     """List how many there are of each: `3 null, 1 empty`, or with "by " `3 by maxspeed`."""
     return ", ".join(f"{number} {before}{what}" for what, number in counts.items())
+
+
+def first(names: Collection[str], most: int = 5) -> str:
+    """List the first of many names: `a, b, c and 4 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(islice(names, most)) + more
 
 
 def one_line(said: object) -> str:

@@ -169,7 +169,7 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)  # another process may have removed it
                 file = opened.enter_context(path.open("ab", buffering=0))
-                taken = next((place for place in names if not _is_locked(file, place)), None)
+                taken = next((place for place in names if not _try_lock(file, place)), None)
                 if taken is None and _is_named(file, path):
                     opened.callback(_remove, file, path)
                     held.push(opened.pop_all())
@@ -188,8 +188,8 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
         time.sleep(_POLL_S)
 
 
-def _is_locked(file: FileIO, place: int | None = None) -> bool:
-    """Lock a byte of a file, or all of it; say whether nobody else has."""
+def _try_lock(file: FileIO, place: int | None = None) -> bool:
+    """Lock a byte of a file, or all of it, unless somebody else has; say whether that was done."""
     try:
         if sys.platform != "win32":
             length, start = (0, 0) if place is None else (1, place)
@@ -202,14 +202,14 @@ def _is_locked(file: FileIO, place: int | None = None) -> bool:
 
 
 def _is_named(file: FileIO, path: Path) -> bool:
-    """Say whether a file still has its name, as who was alone with it may have removed it."""
+    """Say whether a file still has its name, which the last to hold it may have removed."""
     return os.path.samestat(os.fstat(file.fileno()), path.stat())
 
 
 def _remove(file: FileIO, path: Path) -> None:
     """Remove the file of outputs, if nobody else holds any; closing it ends the locks."""
     with suppress(OSError):
-        if _is_locked(file) and _is_named(file, path):
+        if _try_lock(file) and _is_named(file, path):
             path.unlink()
 
 

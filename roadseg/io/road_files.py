@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roadseg.core.names import match_names
+from roadseg.core.wording import first
 from roadseg.errors import DataError
 from roadseg.io.files import MASK_SUFFIXES, is_virtual
 
@@ -22,7 +23,6 @@ _VECTORS = (  # the best comes first: of files of one name it is taken
 )
 _KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # the first that a folder holds counts
 _PACKED = (".gz", ".zip", ".pbf")
-_SHOWN = 5  # names in a message
 
 
 @dataclass(frozen=True)
@@ -160,11 +160,6 @@ def _refuse(
     path, whole = predicted[unknown[0]].path, len(predicted)
     what = "image ids" if predicted[unknown[0]].table else "names"
     raise DataError(
-        f"{path}: {len(unknown)} of {whole} {what} fit no reference ({some(unknown)}); expected "
-        f"those of {next(iter(reference.values())).path.parent}, such as {some(list(reference))}"
+        f"{path}: {len(unknown)} of {whole} {what} fit no reference ({first(unknown)}); expected "
+        f"those of {next(iter(reference.values())).path.parent}, such as {first(reference)}"
     )
-
-
-def some(names: list[str]) -> str:
-    """Name the first few of many names."""
-    return ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")

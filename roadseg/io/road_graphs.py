@@ -26,9 +26,10 @@ from roadseg.core.roads import Roads, extent_degrees, reproject
 from roadseg.core.schemes import DEFAULT, OWN_SPEED, Scheme, stated_travel
 from roadseg.core.speeds import KPH_PER_MPH
 from roadseg.core.travel import travel_time_s
+from roadseg.core.wording import first
 from roadseg.errors import ConfigError, DataError
 from roadseg.io.files import is_virtual
-from roadseg.io.road_files import GRAPHML, RoadSource, match, some
+from roadseg.io.road_files import GRAPHML, RoadSource, match
 
 if TYPE_CHECKING:
     from roadseg.io.probabilities import Probability
@@ -195,7 +196,7 @@ def _place(source: RoadSource, pixels: Pixels) -> Grid | float:
     name = names[0] if is_only else match([source.image], names)[source.image]
     if name is None:
         raise DataError(
-            f"{source}: none of the {len(names)} images has a name that fits ({some(names)})"
+            f"{source}: none of the {len(names)} images has a name that fits ({first(names)})"
         )
     return read_grid(pixels.images[name], gsd_m=pixels.gsd_m)
 

@@ -7,6 +7,7 @@ version may add to them, and says so by another format where it changes what the
 """
 
 import json
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -76,20 +77,33 @@ def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file 
         adapter = _adapter(schema)  # type: ignore[arg-type] # mypy takes no type for hashable
         found: T = adapter.validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        raise ValueError(_told(error)) from error
+        raise ValueError(first_faults(error, _fault, most=_TOLD)) from error
     return found
+
+
+def first_faults(
+    error: ValidationError, tell: Callable[[dict[str, Any]], str], *, most: int
+) -> str:
+    """Say in one line what the first faults are, and how many more there are.
+
+    Args:
+        error: of a schema.
+        tell: says what one fault is, given as pydantic's dictionary.
+        most: faults that are told one by one.
+    """
+    found = error.errors(include_url=False)
+    more = f"; and {len(found) - most} more" if len(found) > most else ""
+    return "; ".join(tell(dict(fault)) for fault in found[:most]) + more
+
+
+def expected_and_got(fault: Mapping[str, Any]) -> str:
+    """Say what pydantic expected and what it got: `expected a valid integer, got '3'`."""
+    return f"{fault['msg'].replace('Input should be', 'expected')}, got {fault['input']!r:.60}"
 
 
 @cache
 def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(schema)
-
-
-def _told(error: ValidationError) -> str:
-    """Say in one line what the first faults are."""
-    found = error.errors(include_url=False)
-    more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-    return "; ".join(map(_fault, map(dict, found[:_TOLD]))) + more
 
 
 def _fault(found: dict[str, Any]) -> str:
@@ -98,8 +112,6 @@ def _fault(found: dict[str, Any]) -> str:
         return f"{key:.120}: missing"
     if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{key:.120}: unknown key"
-    if found["type"] == "value_error":  # ours, which says what it got
-        told = str(found["ctx"]["error"])
-    else:
-        told = f"{found['msg'].replace('Input should be', 'expected')}, got {found['input']!r:.60}"
+    is_ours = found["type"] == "value_error"  # and says what it got
+    told = str(found["ctx"]["error"]) if is_ours else expected_and_got(found)
     return one_line(f"{key:.120}: {told:.400}")

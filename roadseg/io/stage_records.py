@@ -3,14 +3,14 @@
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel
 
-from roadseg.core.wording import count
+from roadseg.core.wording import count, first
 from roadseg.errors import DataError, MissingInputError, OutputError
 from roadseg.io.files import moved_with
 from roadseg.io.fingerprints import fingerprints
@@ -154,7 +154,7 @@ class StageRecord(Generic[Summary]):
         if failed:
             return Reason(f"{count(len(failed), 'scene')} failed before")
         lost = [f"{name} {what}" for name, what in lost_outputs(self.path, earlier).items()]
-        return Reason(_listed(lost), renews=False) if lost else None
+        return Reason(first(lost, _SHOWN), renews=False) if lost else None
 
     def begin(self) -> None:
         """Note that the stage starts, so that outputs from here on are not taken for finished.
@@ -186,7 +186,7 @@ class StageRecord(Generic[Summary]):
         if not changed:
             names = dict.fromkeys([*earlier.inputs, *self.inputs])
             changed = [n for n in names if earlier.inputs.get(n) != self.inputs.get(n)]
-        return f"changed: {_listed(changed)}"
+        return f"changed: {first(changed, _SHOWN)}"
 
     def _write(self, state: Literal["started", "done"], **results: Any) -> None:  # noqa: ANN401
         record = Record(
@@ -294,11 +294,6 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any], at: str = "") ->
             yield from _changes(old, new, f"{at}{key}.")
         elif old != new:
             yield f"{at}{key} {_short(old)} -> {_short(new)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value

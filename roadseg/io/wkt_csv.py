@@ -1,6 +1,6 @@
 """WktCsv: road lines in pixels of images, as SpaceNet's submissions hold them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +11,13 @@ from shapely.errors import ShapelyError
 
 from roadseg.core.graphs import TRAVEL_TIME, Floats, Ints, Lines, RoadGraph, graph_from_lines
 from roadseg.core.grid import LOCAL_CRS, Grid
-from roadseg.core.wording import one_line
+from roadseg.core.wording import first, one_line
 from roadseg.errors import DataError
 
 _ID, _WKT = "ImageId", "WKT_Pix"
 _LINES = ("LineString", "MultiLineString")
 _LINE = 1  # shapely type id of LineString
 _FARTHEST_PX = 1e9
-_SHOWN = 5  # ids in a message
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class WktCsv:
             DataError: the file does not have the image, or lies where its grid has no metres.
         """
         if image not in self.images:
-            raise DataError(f"{self.path}: has no image {image!r}, only {_some(self.images)}")
+            raise DataError(f"{self.path}: has no image {image!r}, only {first(self.images)}")
         roads = self.images[image]
         seconds = roads.travel_time_s
         attributes = {} if seconds is None else {TRAVEL_TIME: seconds}
@@ -170,8 +169,3 @@ def _metric(xy: Floats, place: Grid | float) -> Floats:
     if isinstance(place, Grid):
         return place.to_metric(xy[:, ::-1])
     return np.asarray(xy * [place, -place])
-
-
-def _some(ids: Collection[str]) -> str:
-    shown = ", ".join(list(ids)[:_SHOWN])
-    return f"{shown} ..." if len(ids) > _SHOWN else shown

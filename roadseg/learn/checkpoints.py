@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from roadseg.core.scaling import Scaling
 from roadseg.core.speeds import SpeedBins
-from roadseg.core.wording import one_line
+from roadseg.core.wording import first, one_line
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.io.checkpoint_facts import FORMAT, METADATA, Facts
 from roadseg.io.checkpoint_facts import read_facts as read_facts_of
@@ -146,9 +146,8 @@ def misfit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
         wanted: by name, as a network has them.
     """
     if odd := sorted(found.keys() ^ wanted.keys()):
-        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
         told = "found" if odd[0] in found else "found no"
-        return one_line(f"{told} {odd[0]:.100}{more}")
+        return one_line(f"{told} {first([f'{name:.100}' for name in odd], 1)}")
     for name, value in wanted.items():
         if problem := _fault(found[name], value):
             return f"{name}: {problem}"

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from roadseg.core.speeds import SpeedBins
-from roadseg.core.wording import one_line
+from roadseg.core.wording import first, one_line
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.io.checkpoint_facts import Facts
 from roadseg.io.files import with_home
@@ -306,8 +306,7 @@ def _lacking(wanted: Tensors, fitting: Tensors) -> str:
         for key, value in wanted.items()
         if key not in fitting or fitting[key].shape != value.shape
     ]
-    more = f" and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
-    return f"found {', '.join(reasons[:_SHOWN])}{more}" if reasons else ""
+    return f"found {first(reasons, _SHOWN)}" if reasons else ""
 
 
 def _surplus(wanted: set[str], found: set[str]) -> str:

@@ -22,10 +22,11 @@ from roadseg.core.pixel_metrics import (
     count_pixels,
 )
 from roadseg.core.windows import CERTAIN
+from roadseg.core.wording import first
 from roadseg.errors import DataError
 from roadseg.io.files import whole
 from roadseg.io.progress import counted
-from roadseg.io.road_files import RoadSource, find_sources, match_sources, some
+from roadseg.io.road_files import RoadSource, find_sources, match_sources
 from roadseg.io.road_graphs import (
     DEFAULT_SPEED_MPH,
     DrawnRoads,
@@ -124,7 +125,7 @@ def run(
     sides = find_sources(reference), find_sources(predicted)
     matched, left_over = match_sources(*sides)
     if left_over:
-        logger.warning("%d predictions have no reference: %s", len(left_over), some(left_over))
+        logger.warning("%d predictions have no reference: %s", len(left_over), first(left_over))
     pixels = find_pixels(image, gsd_m)
     measured, pairs = [], []
     for name, other in counted(matched.items(), "score", total=len(matched), unit="pairs"):

@@ -14,9 +14,8 @@ from pathlib import Path
 import harness
 
 _ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(_ROOT / "scripts"))
 _CASES = ("configs", "vectors", "rasters", "disks")  # modules beside this one that give cases
-_PROGRAMS = ("facts", "kills", "clusters")  # functions of `programs` that count by themselves
+_PROGRAMS = ("facts", "kills", "clusters")  # functions of `programs`: each starts others
 _COUNT = 200
 _CONFIG = {
     "imagery": {"images": ["images"]},

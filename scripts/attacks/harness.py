@@ -24,8 +24,8 @@ kill_run = importlib.import_module("kill_run")
 LONGEST_S = 60  # of CPU time
 _WALL_S = 600  # on a busy machine
 _MEMORY = 16 * 2**30
-_CODES = {0, 1, 2, 3, 4}
-_FAULT = 70
+_PARTLY = 4  # some scenes were skipped, of which warnings tell
+_CODES = {0, 1, 2, 3, _PARTLY}
 _ALLOWED = re.compile(r"(Error: |INFO: |WARNING: |ERROR: |Usage: |Try '|$)")  # begin a line
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _HOSTILE = [
@@ -102,7 +102,7 @@ def _judge(code, told, folder):
         return f"several errors: {told:.300}"
     if stray := [line for line in lines if not _ALLOWED.match(line)]:
         return f"a stray line: {stray[0]:.300}"
-    if code and not any(line.startswith("Error: ") for line in lines) and code != max(_CODES):
+    if code not in (0, _PARTLY) and not any(line.startswith("Error: ") for line in lines):
         return f"exit code {code} without a word"
     left = [path for path in folder.rglob(".partial-*") if path.exists()]
     return f"left behind: {left[0]}" if left else _half_written(folder)

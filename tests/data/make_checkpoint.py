@@ -1,0 +1,30 @@
+"""Writes a tiny checkpoint: a network that has learned nothing, and the facts of one that has."""
+
+from dataclasses import asdict
+
+from roadseg.core.scaling import Scaling
+from roadseg.core.speeds import DEFAULT_BINS
+from roadseg.learn.checkpoints import named, save_checkpoint
+from roadseg.learn.models import build_model
+
+
+def make_checkpoint(folder):
+    """Write the best weights of a network for three bands of bytes at 1 m into a folder."""
+    model = {"architecture": "unet", "encoder": "tu-test_resnet", "in_channels": 3, "classes": 8}
+    scaling = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(30.0,) * 3)
+    facts = {
+        **model,
+        "scaling": asdict(scaling),
+        "bin_edges": DEFAULT_BINS.edges,
+        "bin_unit": DEFAULT_BINS.unit,
+        "bands": [1, 2, 3],
+        "gsd_m": 1.0,
+        "resample_m": None,
+        "nodata": None,
+        "fold": 0,
+        "epoch": 1,
+        "score": {"val_loss": 0.5},
+        "versions": {"roadseg": "0", "torch": "0"},
+    }
+    weights = build_model(**model, encoder_weights=None).state_dict()
+    save_checkpoint(folder, "best", named("model.", weights), facts)
