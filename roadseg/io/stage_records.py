@@ -16,7 +16,7 @@ from roadseg.io.files import moved_with
 from roadseg.io.fingerprints import fingerprints
 from roadseg.io.machine import peak_memory_mb
 from roadseg.io.records import key_of, versions, write_json
-from roadseg.io.schemas import TOLERANT, check, read_strict
+from roadseg.io.schemas import TOLERANT, InsidePath, check, read_strict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -58,7 +58,7 @@ class Record(BaseModel):
     folder: str = ""
     settings: dict[str, Any] = {}
     inputs: dict[str, str] = {}
-    outputs: dict[str, str] = {}
+    outputs: dict[InsidePath, str] = {}
     versions: dict[str, str] = {}
     seconds: float = 0.0
     peak_mb: float | None = None
