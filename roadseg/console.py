@@ -215,7 +215,9 @@ def send_logs(ctx: click.Context) -> None:
     shown = _Logs()
     shown.setLevel(level)
     shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    logging.basicConfig(handlers=[shown, *([_LogFile(log)] if log else [])], force=True)
+    logging.basicConfig(handlers=[shown], force=True)
+    if log:
+        logging.getLogger().addHandler(_LogFile(log))
     logging.getLogger("roadseg").setLevel(logging.DEBUG if log else level)
     logging.captureWarnings(capture=True)
     remarks = logging.WARNING if level < logging.INFO else logging.CRITICAL

@@ -560,6 +560,13 @@ def test_a_log_file_that_cannot_be_written_is_told_in_one_line(call, words):
     assert "--log" in result.stderr
 
 
+def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
+    words = [sys.executable, "-m", "roadseg", "--log", "no/a.txt", "config", "schema"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "Error: --log no/a.txt: cannot be written: No such file or directory\n"
+
+
 def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city):
     image_of(city).write_text("<html>please log in</html>")
     words = ["prepare", "--on-error", "skip", "--set", "split.folds=4"]
