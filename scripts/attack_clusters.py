@@ -30,7 +30,7 @@ _OTHER = (
 )
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _JOINS_S = 5.0
-_PATIENCE_S = 90.0
+_PATIENCE_S = 150.0  # of which the scheduler may take 60, and a busy machine as much to begin
 _SCENES = 12
 
 Case = Callable[[ExitStack], str]
