@@ -68,7 +68,12 @@ class Group(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options before a command; keep all words for the report of a fault."""
         ctx.meta[_WORDS] = list(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except OSError as error:  # of --help and --version, which write as they are read
+            if error.errno == errno.EPIPE:  # click ends in silence
+                raise
+            ctx.exit(_tell(error, ctx))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under what they are for."""
@@ -102,7 +107,7 @@ def note(*, config: Path | None = None, run: Path | None = None) -> None:
 def _tell(error: BaseException, ctx: click.Context) -> int:
     """Say in one line what ended the command; return its exit code."""
     told = _as_ours(error, ctx)
-    if ctx.meta[_LOGS]["traceback"]:
+    if ctx.meta.get(_LOGS, {}).get("traceback"):
         progress.erase()
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     _say(f"Error: {' '.join(str(told).splitlines())}\n")
@@ -136,7 +141,7 @@ def _fault(error: BaseException, ctx: click.Context) -> FaultError:
 def _say(line: str) -> None:
     """Write a line to stderr; of processes that were started together only one says the same."""
     progress.erase()
-    if line:
+    if line and _log.hasHandlers():  # there is none before logs are set up
         _log.error(line.removeprefix("Error: ").rstrip(), extra={_TOLD: True})
     if may_say(line):
         click.echo(line, err=True, nl=False)

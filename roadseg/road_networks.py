@@ -122,8 +122,7 @@ def _trace_as_one(
 ) -> RoadGraph:
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)
-    workers, scheduler = config.compute.workers, config.compute.scheduler
-    run = partial(in_order, workers=workers, scheduler=scheduler, what="network", unit="blocks")
+    run = partial(in_order, what="network", unit="blocks", **config.compute.where)
     graph = find_graph(pixels, extraction_of(config), run=run)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     return with_origin(graph, names, [tile.model for tile in tiles], pixels.tile_at(middles))

@@ -560,6 +560,24 @@ def test_a_log_file_that_cannot_be_written_is_told_in_one_line(call, words):
     assert "--log" in result.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"]])
+def test_help_that_a_full_disk_does_not_take_ends_in_one_line(words):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "roadseg", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("Error: No space left on device")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
+    words = [sys.executable, "-m", "roadseg", "--log", "no/a.txt", "config", "schema"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "Error: --log no/a.txt: cannot be written: No such file or directory\n"
+
+
 def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city):
     image_of(city).write_text("<html>please log in</html>")
     words = ["prepare", "--on-error", "skip", "--set", "split.folds=4"]

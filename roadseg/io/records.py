@@ -3,6 +3,7 @@
 import hashlib
 import json
 import platform
+import stat
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -51,8 +52,11 @@ def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # 
     """
     if isinstance(source, str):
         return from_json(source)
-    if (size := source.stat().st_size) > largest:
-        raise ValueError(f"{size} bytes, expected at most {largest}")
+    found = source.stat()
+    if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait for ever
+        raise ValueError("a folder, a pipe or a device, expected a file")
+    if found.st_size > largest:
+        raise ValueError(f"{found.st_size} bytes, expected at most {largest}")
     return from_json(source.read_bytes().removeprefix(BOM_UTF8))
 
 

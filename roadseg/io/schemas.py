@@ -9,7 +9,7 @@ version may add to them, and says so by another format where it changes what the
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -33,6 +33,13 @@ def _leads_nowhere_else(name: str) -> str:
     return name
 
 
+def _stays_inside(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts or "\0" in path:
+        raise ValueError(f"expected the path of a file inside the folder, got {path!r:.60}")
+    return path
+
+
 def _has_no_null(path: Path) -> Path:
     if "\0" in str(path):
         raise ValueError(f"expected a path without null bytes, got {str(path)!r:.60}")
@@ -44,6 +51,7 @@ Band = Annotated[int, Field(ge=1, le=2**16)]  # as many as GDAL has
 Share = Annotated[float, Field(ge=0, le=1)]
 Metres = Annotated[float, Field(ge=1e-3, le=1e5)]  # ground size of a pixel
 FileName = Annotated[str, AfterValidator(_leads_nowhere_else)]
+InsidePath = Annotated[str, AfterValidator(_stays_inside)]
 FilePath = Annotated[Path, AfterValidator(_has_no_null)]
 Digest = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]  # SHA-256
 

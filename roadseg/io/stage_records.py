@@ -5,10 +5,10 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import BaseModel
 
 from roadseg.core.wording import count, first
 from roadseg.errors import DataError, MissingInputError, OutputError
@@ -16,7 +16,7 @@ from roadseg.io.files import moved_with
 from roadseg.io.fingerprints import fingerprints
 from roadseg.io.machine import peak_memory_mb
 from roadseg.io.records import key_of, versions, write_json
-from roadseg.io.schemas import TOLERANT, check, read_strict
+from roadseg.io.schemas import TOLERANT, InsidePath, check, read_strict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -31,13 +31,6 @@ _SHOWN = 3  # settings and files that are named
 _LONGEST = 40  # characters of a value
 _ADVICE = "delete it and run its stage again"
 _log = logging.getLogger(__name__)
-
-
-def _stays_inside(name: str) -> str:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\0" in name:
-        raise ValueError(f"expected a path into the folder of the record, got {name!r:.60}")
-    return name
 
 
 class Record(BaseModel):
@@ -65,7 +58,7 @@ class Record(BaseModel):
     folder: str = ""
     settings: dict[str, Any] = {}
     inputs: dict[str, str] = {}
-    outputs: dict[Annotated[str, AfterValidator(_stays_inside)], str] = {}
+    outputs: dict[InsidePath, str] = {}
     versions: dict[str, str] = {}
     seconds: float = 0.0
     peak_mb: float | None = None

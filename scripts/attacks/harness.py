@@ -12,6 +12,8 @@ import random
 import re
 import resource
 import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +25,7 @@ kill_run = importlib.import_module("kill_run")
 
 LONGEST_S = 60  # of CPU time
 _WALL_S = 600  # on a busy machine
+_ORPHANS_S = 30
 _MEMORY = 16 * 2**30
 _PARTLY = 4  # some scenes were skipped, of which warnings tell
 _CODES = {0, 1, 2, 3, _PARTLY}
@@ -67,23 +70,32 @@ def fell(case, folder):
     except (OSError, ValueError, OverflowError) as error:  # what cannot even be written
         return f"the attack cannot be made: {error!r:.200}"
     told = folder / ".told"
-    process = multiprocessing.get_context("fork").Process(target=_work, args=(case, folder, told))
+    with told.open("wb") as file:  # which the limits of the command do not cut
+        keeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=file)  # noqa: S607
+    work = (case, folder, keeper.stdin)
+    process = multiprocessing.get_context("fork").Process(target=_work, args=work)
     process.start()
+    keeper.stdin.close()
     process.join(_WALL_S)
     if process.is_alive():
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.join()
         return f"still running after {_WALL_S} s"
+    try:
+        keeper.wait(_ORPHANS_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return "processes go on after the command has ended"
     return _judge(process.exitcode, told.read_text(errors="replace"), folder)
 
 
 def _work(case, folder, told):
-    """Be the command: with limits, in its folder, and with what it says in a file."""
+    """Be the command: with limits, in its folder, and with what it says sent elsewhere."""
     os.setsid()
     os.chdir(folder)
-    with told.open("w") as file, Path(os.devnull).open("w") as nothing:
+    with told, Path(os.devnull).open("w") as nothing:
         os.dup2(nothing.fileno(), sys.stdout.fileno())
-        os.dup2(file.fileno(), sys.stderr.fileno())
+        os.dup2(told.fileno(), sys.stderr.fileno())
     resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S + 5))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     if case.largest is not None:

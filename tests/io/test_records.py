@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from roadseg.errors import DataError
@@ -56,3 +58,10 @@ def test_another_input_gives_another_key(inputs):
 
 def test_the_versions_are_those_of_the_libraries_in_use():
     assert {"python", "roadseg", "torch"} <= versions().keys()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, make):
+    make(tmp_path / "split.json")
+    with pytest.raises(DataError, match="expected a file"):
+        read_json(tmp_path / "split.json")

@@ -154,6 +154,19 @@ def test_outputs_elsewhere_are_not_watched(path, tmp_path):
     assert read_record(path).outputs == {}
 
 
+@pytest.mark.parametrize("name", ["../../x", "a/../../x", "/etc/passwd", "", ".", "..", "a\0b"])
+def test_a_record_that_names_an_output_elsewhere_is_refused_and_nothing_is_moved(path, name):
+    finish(path, "a.tif")
+    held = json.loads(path.read_text())
+    path.write_text(json.dumps(held | {"outputs": {name: "1f"}}))
+    mine = path.parent.parent / "x"
+    mine.write_text("mine")
+    for act in (record(path).reason, record(path).begin):
+        with pytest.raises(DataError, match=r"outputs.*inside the folder.*delete it and run"):
+            act()
+    assert mine.read_text() == "mine"
+
+
 def test_a_run_that_moved_is_up_to_date_and_names_its_new_place(path, tmp_path):
     finish(path, "a.tif", found=Found(folder=str(path.parent / "masks")))
     moved = tmp_path / "elsewhere" / "split.json"
