@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import re
 import shlex
 import signal
 import sys
@@ -34,6 +35,7 @@ _STDERR = 2
 _IMPORTING = "<frozen importlib._bootstrap>"  # where Python says that its imports are
 _NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
 _LOGS = "roadseg.logs"  # in Context.meta: what was said of logs
+_LOG_LINE, _DATE_BYTES = re.compile(rb"\d{4}-\d\d-\d\d "), 11  # how a log file begins
 _TOLD = "told"  # attribute of log records that stand on stderr
 _log = logging.getLogger(__name__)
 _NOT_LOCKED = contextlib.nullcontext()
@@ -174,8 +176,11 @@ class _LogFile(logging.FileHandler):
 
     def __init__(self, path: Path) -> None:
         try:
+            _refuse_other_file(path)
             super().__init__(path, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
+            if isinstance(error, RoadsegError):
+                raise
             raise OutputError(f"--log {path}: cannot be written: {error.strerror}") from error
         place = f" [process {os.environ['RANK']}]" if "RANK" in os.environ else ""
         self.setFormatter(logging.Formatter(f"%(asctime)s{place} %(levelname)s: %(message)s"))
@@ -184,6 +189,20 @@ class _LogFile(logging.FileHandler):
         """Say once that the file cannot be written any more, as when the disk is full."""
         logging.getLogger().removeHandler(self)
         click.echo(f"WARNING: --log {self.baseFilename}: cannot be written any more", err=True)
+
+
+def _refuse_other_file(path: Path) -> None:
+    """Refuse to add logs to a file that holds something else.
+
+    Raises:
+        OutputError: if it does.
+    """
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if not _LOG_LINE.match(file.read(_DATE_BYTES)):
+                raise OutputError(
+                    f"--log {path}: holds something else than logs; name another file"
+                )
 
 
 def _said_of_logs(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401

@@ -1,8 +1,10 @@
 """Fingerprints: what files hold, wherever they lie and whenever they were written."""
 
+import errno
 import hashlib
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +108,8 @@ def _sources(vrt: Path) -> list[Path]:
 
 def _known_digest(path: Path) -> str:
     found = path.stat()
+    if not stat.S_ISREG(found.st_mode):  # a pipe could be waited for without end
+        raise OSError(errno.EINVAL, "no regular file")
     if found.st_size < _REMEMBERED_BYTES:
         return digest_of(path)
     times = f"{found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns}"

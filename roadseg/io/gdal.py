@@ -51,6 +51,8 @@ def open_raster(
     """
     if not is_virtual(path) and not path.exists():
         raise DataError(f"{path} does not exist")
+    if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
+        raise DataError(f"{path}: is a pipe or a device, expected a file")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:

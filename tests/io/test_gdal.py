@@ -168,3 +168,12 @@ def test_a_raster_is_the_same_whether_it_is_made_in_memory_or_not(tmp_path, heig
     with open_new(tmp_path / "b.tif", **profile, transform=GRID.transform) as target:
         target.write(pixels, 1)
     assert (tmp_path / "a.tif").read_bytes() == (tmp_path / "b.tif").read_bytes()
+
+
+def test_a_pipe_is_no_raster_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.tif")
+    with (
+        pytest.raises(DataError, match=r"a\.tif: is a pipe or a device"),
+        open_raster(tmp_path / "a.tif"),
+    ):
+        pass
