@@ -44,6 +44,7 @@ _APART_M = 0.01  # of the end of a line from its node
 _KPH_PER_MPS = 3.6
 _MOST_BYTES = 150_000_000  # of a GeoJSON file
 _FARTHEST_M = 1000.0  # between the boxes around roads of one place
+_MOST_VERTICES = 150_000  # of a line; places on it are found in a time that grows with their square
 _MANY_VERTICES = 100_000  # of a side, from which on they must not lie dense
 _DENSEST_M = 0.25  # the least mean distance of them
 _UM = 6  # decimals of a metre
@@ -343,8 +344,14 @@ def _moved(roads: DrawnRoads, crs: CRS) -> RoadGraph:
 
 
 def _check_density(source: RoadSource, graph: RoadGraph) -> None:
-    """Refuse lines with vertices by the million in one place: all would be compared with all."""
-    vertices = int(shapely.get_num_coordinates(graph.lines).sum())
+    """Refuse vertices by the million in one road or one place: all would be compared with all."""
+    of_lines = shapely.get_num_coordinates(graph.lines)
+    if (most := int(of_lines.max(initial=0))) > _MOST_VERTICES:
+        raise DataError(
+            f"{source}: {most} vertices between two junctions, expected at most {_MOST_VERTICES}; "
+            "simplify the lines first, for example with ogr2ogr -simplify"
+        )
+    vertices = int(of_lines.sum())
     length_m = float(graph.length_m.sum())
     if vertices > _MANY_VERTICES and length_m < vertices * _DENSEST_M:
         raise DataError(

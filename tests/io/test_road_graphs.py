@@ -241,3 +241,14 @@ def test_vertices_by_the_million_in_one_place_are_refused(draw, monkeypatch, spa
             placed(path)
     else:
         placed(path)
+
+
+@pytest.mark.parametrize(("most", "is_refused"), [(1000, True), (1001, False)])
+def test_a_road_of_very_many_vertices_is_refused(draw, monkeypatch, most, is_refused):
+    monkeypatch.setattr("roadseg.io.road_graphs._MOST_VERTICES", most)
+    path = draw([[(i, 0) for i in range(1001)]])
+    if is_refused:
+        with pytest.raises(DataError, match="1001 vertices between two junctions, expected at mos"):
+            placed(path)
+    else:
+        placed(path)
