@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import resource
+import signal
 import socket
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
@@ -112,6 +113,15 @@ def dask():
 def _level_of_logs():
     """Let INFO be logged, as by every command, whatever one in this process has set."""
     logging.getLogger("roadseg").setLevel(logging.INFO)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_of_signals():
+    """Take back what a command that ran in this process does about signals."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

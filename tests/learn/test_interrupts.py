@@ -18,6 +18,7 @@ def exit_on_sigterm():
         raise SystemExit(143)
 
     signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
