@@ -43,7 +43,7 @@ def write_report(
     """
     text = _text(error, words, config)
     name = f"roadseg-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    for folder in (*folders, Path(tempfile.gettempdir())):
+    for folder in filter(Path.is_dir, (*folders, Path(tempfile.gettempdir()))):
         try:
             path = folder.absolute() / name
             with whole(path) as partial:
