@@ -9,18 +9,44 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from roadseg.dataset.options import SplitConfig
 from roadseg.errors import ConfigError
-from roadseg.io.files import with_home
-from roadseg.io.records import parse_json
-from roadseg.io.schemas import expected_and_got, first_faults
-from roadseg.section import Section
-from roadseg.settings import Config
+from roadseg.learn.options import ComputeConfig, PredictConfig, QuantizeConfig, TrainConfig
+from roadseg.options import Section, setting
+from roadseg.raster.options import ImageryConfig
+from roadseg.report.options import ReportConfig
+from roadseg.roads.options import EvaluateConfig, GraphConfig, LabelsConfig, TuneConfig
+from roadseg.system.files import with_home
+from roadseg.system.records import parse_json
+from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
 
 _TOLD = 10  # faults of a config
 _LARGEST_BYTES = 2**24  # of a config; a path an image, it can name 150,000
+
+
+class Config(Section):
+    """Everything a run depends on, apart from the data."""
+
+    run: Path = setting(
+        Path("run"),
+        "path",
+        "Run folder for all outputs, relative to the config file.",
+        strict=False,
+    )
+    imagery: ImageryConfig = ImageryConfig()
+    labels: LabelsConfig = LabelsConfig()
+    split: SplitConfig = SplitConfig()
+    train: TrainConfig = TrainConfig()
+    predict: PredictConfig = PredictConfig()
+    quantize: QuantizeConfig = QuantizeConfig()
+    graph: GraphConfig = GraphConfig()
+    tune: TuneConfig = TuneConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+    report: ReportConfig = ReportConfig()
+    compute: ComputeConfig = ComputeConfig()
 
 
 def find_config(given: Path | None, *, required: bool = True) -> Path | None:

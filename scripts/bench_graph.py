@@ -28,17 +28,16 @@ from xml.sax.saxutils import escape
 import numpy as np
 from scipy import ndimage
 
-from roadseg.core.grid import Grid
-from roadseg.core.masks import burn_roads, road_areas
-from roadseg.core.roads import roads_on
-from roadseg.core.speeds import DEFAULT_BINS
-from roadseg.core.windows import Window
-from roadseg.data_settings import LabelsConfig
-from roadseg.io.gdal import area, new_profile, open_new
-from roadseg.io.probabilities import open_probability
-from roadseg.io.rasters import read_grid
-from roadseg.scenes import read_labels
-from roadseg.settings import Config
+from roadseg.dataset.scenes import read_labels
+from roadseg.raster.gdal import area, new_profile, open_new
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import read_grid
+from roadseg.raster.windows import Window
+from roadseg.roads.labels.roads import roads_on
+from roadseg.roads.masks.burning import burn_roads, road_areas
+from roadseg.roads.masks.probabilities import open_probability
+from roadseg.roads.options import LabelsConfig
+from roadseg.roads.speeds import DEFAULT_BINS
 
 CHIPS = 4  # of a tile, each way
 
@@ -113,10 +112,11 @@ def thin(path):
 
 def graph(path):
     """Find the graph of a scene."""
-    from roadseg.scoring import traced_graph  # noqa: PLC0415 - only here
+    from roadseg.dataset.reference_graphs import traced_graph  # noqa: PLC0415 - only here
+    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - only here
 
     start = time.process_time()
-    found = traced_graph(Config(), open_probability(path))
+    found = traced_graph(open_probability(path), GraphConfig())
     km = found.length_m.sum() / 1000
     return measured(start, f"{len(found.nodes)} nodes, {len(found.lines)} edges, {km:.1f} km")
 

@@ -38,14 +38,14 @@ from pyproj import CRS
 from rasterio.features import rasterize
 from scipy import ndimage
 
-from roadseg.core.control_points import snap
-from roadseg.core.extraction import Extraction, find_graph
-from roadseg.core.graph_metrics import apls
-from roadseg.core.graphs import RoadGraph, graph_from_lines
-from roadseg.core.grid import DEGREES, Grid, transformer
-from roadseg.core.linking import link_gaps
-from roadseg.core.routes import Routes
-from roadseg.io.probabilities import Probability
+from roadseg.raster.grid import DEGREES, Grid, transformer
+from roadseg.roads.graph.control_points import snap
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.graph.shortest_paths import Routes
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.metrics.apls import apls
+from roadseg.roads.tracing.linking import link_gaps
+from roadseg.roads.tracing.trace import Extraction, find_graph
 
 GAPS_M = 3.0, 15.0
 SHARE = 0.1  # of the length of roads that is cut out

@@ -30,18 +30,24 @@ import numpy as np
 import rasterio
 import torch
 
-from roadseg.core.scaling import Scaling
-from roadseg.core.speeds import DEFAULT_BINS
-from roadseg.core.windows import Window, cut_blocks
-from roadseg.io.gdal import area, new_profile, open_new
-from roadseg.io.rasters import read_facts
-from roadseg.learn.artefacts import read_engine_facts
-from roadseg.learn.checkpoints import named, save_checkpoint
-from roadseg.learn.checkpoints import read_facts as read_checkpoint
-from roadseg.learn.inference import count_windows
-from roadseg.learn.models import build_model
-from roadseg.prediction import SceneToPredict, Task, Trained, opened, predict_task
-from roadseg.settings import ComputeConfig, PredictConfig
+from roadseg.learn.inference.engine_store import read_engine_facts
+from roadseg.learn.inference.sliding_window import count_windows
+from roadseg.learn.inference.tasks import (
+    SceneToPredict,
+    Task,
+    Trained,
+    opened,
+    predict_task,
+)
+from roadseg.learn.network.checkpoints import named, save_checkpoint
+from roadseg.learn.network.checkpoints import read_facts as read_checkpoint
+from roadseg.learn.network.models import build_model
+from roadseg.learn.options import ComputeConfig, PredictConfig
+from roadseg.raster.gdal import area, new_profile, open_new
+from roadseg.raster.images import read_facts
+from roadseg.raster.scaling import Scaling
+from roadseg.raster.windows import Window, cut_blocks
+from roadseg.roads.speeds import DEFAULT_BINS
 
 BLOCK_PX = 2048
 BANDS = 3

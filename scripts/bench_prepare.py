@@ -35,14 +35,15 @@ import shapely
 from affine import Affine
 from rasterio.features import rasterize
 
-from roadseg import quality, scenes
+from roadseg.commands.stages import prepare
 from roadseg.config import load_config
-from roadseg.core.grid import DEGREES, Grid, transformer
-from roadseg.data_settings import ImageryConfig, LabelsConfig
-from roadseg.io.rasters import read_facts
-from roadseg.scenes import SceneTask
-from roadseg.stages import prepare
-from roadseg.workspace import Workspace
+from roadseg.dataset import quality, scenes
+from roadseg.dataset.scenes import SceneTask
+from roadseg.raster.grid import DEGREES, Grid, transformer
+from roadseg.raster.images import read_facts
+from roadseg.raster.options import ImageryConfig
+from roadseg.roads.options import LabelsConfig
+from roadseg.system.workspace import Workspace
 
 BUFFER_M = 2.0
 

@@ -29,8 +29,8 @@ from pyproj import CRS, Transformer
 from pyproj.aoi import AreaOfInterest
 from pyproj.database import query_utm_crs_info
 
-from roadseg.core.graph_metrics import apls
-from roadseg.core.graphs import RoadGraph, graph_from_lines, take_edges
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, take_edges
+from roadseg.roads.metrics.apls import apls
 
 TILES = (1, 2, 3, 4, 6, 10)
 REMOVED = 0.05

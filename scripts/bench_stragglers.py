@@ -32,9 +32,9 @@ import torch._dynamo  # which DDP would import in every process
 import torch.distributed as dist
 from torch import nn
 
-from roadseg.learn.devices import pick_device
-from roadseg.learn.distributed import Parallel, parallel, unwrapped
-from roadseg.learn.local_sgd import HierarchicalAverager
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.hardware.distributed import Parallel, parallel, unwrapped
+from roadseg.learn.training.local_sgd import HierarchicalAverager
 
 FEATURES, BATCH, NOISE = 16, 8, 0.5
 SYNCHRONOUS, LOCAL, HIERARCHICAL = "synchronous", "local", "hierarchical"

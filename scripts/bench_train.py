@@ -24,23 +24,23 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from roadseg.commands.stages.pipeline import prepare
+from roadseg.commands.tools import demo
 from roadseg.config import load_config
-from roadseg.core.scaling import Scaling
-from roadseg.io.chips import read_chips
-from roadseg.io.records import read_json
-from roadseg.learn.bench import bare_step, noise_learner
-from roadseg.learn.chips import Chip, TrainingWindows
-from roadseg.learn.devices import pick_device
-from roadseg.learn.distributed import Parallel
-from roadseg.learn.epochs import seed_step
-from roadseg.learn.loaders import TrainingBatches
-from roadseg.learn.memory import keep_freed_memory
-from roadseg.learn.models import Normalise, build_model
-from roadseg.learn.recipe import Recipe
-from roadseg.pipeline import prepare
-from roadseg.scenes import scene_facts
-from roadseg.stages import demo
-from roadseg.workspace import Workspace
+from roadseg.dataset.chips import read_chips
+from roadseg.dataset.scenes import scene_facts
+from roadseg.learn.hardware.cpu import keep_freed_memory
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.inference.bench import bare_step, noise_learner
+from roadseg.learn.network.models import Normalise, build_model
+from roadseg.learn.training.epochs import seed_step
+from roadseg.learn.training.loaders import TrainingBatches
+from roadseg.learn.training.recipe import Recipe
+from roadseg.learn.training.samples import Chip, TrainingWindows
+from roadseg.raster.scaling import Scaling
+from roadseg.system.records import read_json
+from roadseg.system.workspace import Workspace
 
 BANDS = 3
 

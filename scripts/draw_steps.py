@@ -17,15 +17,15 @@ import numpy as np
 import shapely
 
 from roadseg.config import load_config
-from roadseg.core.blocks import join_blocks
-from roadseg.core.cleaning import merge_chains, prune_spurs
-from roadseg.core.contraction import merge_near_junctions
-from roadseg.core.extraction import find_graph, find_paths
-from roadseg.core.skeletons import skeletonise
-from roadseg.core.windows import Window
-from roadseg.io.gdal import area, open_raster
-from roadseg.io.probabilities import Probability, open_probability
-from roadseg.scoring import extraction_of
+from roadseg.dataset.reference_graphs import extraction_of
+from roadseg.raster.gdal import area, open_raster
+from roadseg.raster.windows import Window
+from roadseg.roads.graph.cleaning import merge_chains, prune_spurs
+from roadseg.roads.graph.nodes import merge_near_junctions
+from roadseg.roads.masks.probabilities import Probability, open_probability
+from roadseg.roads.tracing.blocks import join_blocks
+from roadseg.roads.tracing.skeletons import skeletonise
+from roadseg.roads.tracing.trace import find_graph, find_paths
 
 BORDER_M = 2.0
 
@@ -34,7 +34,10 @@ def main():
     """Read, trace and draw."""
     options = parse()
     window = Window(options.row, options.col, options.size, options.size)
-    pixels, how = read(options.probability, window), extraction_of(load_config(None, options.set))
+    pixels, how = (
+        read(options.probability, window),
+        extraction_of(load_config(None, options.set).graph),
+    )
     with open_raster(options.image, open_probability(options.probability).grid) as source:
         image = source.read([1, 2, 3], window=area(window))
     traced = merge_chains(join_blocks([find_paths(pixels, how, whole(pixels))], pixels.grid))

@@ -34,8 +34,8 @@ from PIL import Image
 from safetensors import safe_open
 
 import roadseg
-from roadseg import cli
-from roadseg.stages import demo
+from roadseg.commands.cli import main as cli
+from roadseg.commands.tools import demo
 
 _SMALL = {
     "imagery.images": '["images/city_[0-1].tif"]',

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from roadseg.stages import demo
+from roadseg.commands.tools import demo
 
 _SETTINGS = {
     "imagery.gsd_m": "null",

@@ -5,11 +5,11 @@ import pytest
 from pydantic import BaseModel
 from pyproj import CRS
 
-from roadseg.config import check_config, find_config, load_config
+from roadseg.commands.tools import demo
+from roadseg.config import Config, check_config, find_config, load_config
 from roadseg.errors import ConfigError
-from roadseg.labels import crs_setting, label_scheme, speed_bins
-from roadseg.settings import Config
-from roadseg.stages import demo
+from roadseg.raster.georeference import crs_setting
+from roadseg.roads.options import label_scheme, speed_bins
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 

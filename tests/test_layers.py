@@ -98,8 +98,8 @@ def test_packages_hold_a_docstring_and_nothing_else(path):
         ("core", "from roadseg.io import rasters"),
         ("core", "from roadseg import io"),
         ("learn", "from roadseg.config import Config"),
-        ("io", "def f():\n    import roadseg.stages.train"),
-        ("stages", "from roadseg.stages.split import run"),
+        ("io", "def f():\n    import roadseg.commands.stages.train"),
+        ("stages", "from roadseg.commands.stages.split import run"),
         ("stages", "import click"),
     ],
 )

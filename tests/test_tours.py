@@ -24,7 +24,7 @@ import rasterio
 from affine import Affine
 from click.testing import CliRunner
 
-from roadseg.cli import main
+from roadseg.commands.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

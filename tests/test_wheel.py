@@ -52,7 +52,7 @@ def test_the_wheel_says_what_it_is(wheel):
 
 def test_the_wheel_brings_the_command(wheel):
     entries = wheel.read(f"roadseg-{PROJECT['version']}.dist-info/entry_points.txt").decode()
-    assert "[console_scripts]\nroadseg = roadseg.cli:main" in entries
+    assert "[console_scripts]\nroadseg = roadseg.commands.cli.main:main" in entries
 
 
 def wanted():

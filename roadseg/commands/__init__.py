@@ -1,1 +1,1 @@
-"""The commands of roadseg, by what they are about."""
+"""Commands: files in, files out."""

@@ -1,1 +1,1 @@
-"""Networks, training and inference: the only part that imports torch."""
+"""Learning: everything that needs torch."""

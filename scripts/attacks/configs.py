@@ -8,7 +8,7 @@ import rasterio
 from harness import Case, spoiled
 from rasterio.transform import from_origin
 
-from roadseg.settings import Config
+from roadseg.config import Config
 
 _HUGE = 10**400
 _NUMBERS = [0, -1, 1, 7, 1e-300, -1e-300, 1e300, 1.5, 2**31, 2**63, 2**64, _HUGE, "NaN", "Infinity"]

@@ -100,7 +100,7 @@ def _work(case, folder, told):
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     if case.largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (case.largest, case.largest))
-    importlib.import_module("roadseg.cli").main(case.words, prog_name="roadseg")
+    importlib.import_module("roadseg.commands.cli.main").main(case.words, prog_name="roadseg")
 
 
 def _judge(code, told, folder):

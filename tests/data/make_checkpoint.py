@@ -2,10 +2,10 @@
 
 from dataclasses import asdict
 
-from roadseg.core.scaling import Scaling
-from roadseg.core.speeds import DEFAULT_BINS
-from roadseg.learn.checkpoints import named, save_checkpoint
-from roadseg.learn.models import build_model
+from roadseg.learn.network.checkpoints import named, save_checkpoint
+from roadseg.learn.network.models import build_model
+from roadseg.raster.scaling import Scaling
+from roadseg.roads.speeds import DEFAULT_BINS
 
 
 def make_checkpoint(folder):

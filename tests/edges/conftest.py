@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from roadseg.config import load_config
-from roadseg.workspace import Workspace
+from roadseg.system.workspace import Workspace
 
 AWKWARD = '-it\'s a "Straße", 道路.v1.0 (50 %) & $HOME;#'
 SMALL = [

@@ -20,14 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.config import load_config
-from roadseg.core.graphs import graph_from_lines
-from roadseg.core.travel import add_travel
+from roadseg.config import Config, load_config
 from roadseg.errors import RoadsegError
-from roadseg.io.graphml import read_graphml
-from roadseg.io.graphs import read_graph, write_gpkg, write_graphml
-from roadseg.io.roads import read_roads
-from roadseg.settings import Config
+from roadseg.roads.formats.files import read_graph, write_gpkg, write_graphml
+from roadseg.roads.formats.graphml import read_graphml
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.labels.files import read_roads
 
 MANY = int(os.environ.get("ROADSEG_FUZZ", "0"))
 LONGEST_TEXT = 20_000

@@ -22,22 +22,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from roadseg.commands.stages import prepare, split, train
 from roadseg.config import load_config
+from roadseg.dataset.chips import read_chips
+from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.scene_records import read_found
 from roadseg.errors import RoadsegError
-from roadseg.fitness import scene_to_predict
-from roadseg.io.chips import read_chips
-from roadseg.io.folds import read_folds
-from roadseg.io.scaling import read_scaling
-from roadseg.io.scene_records import read_found
-from roadseg.learn import checkpoints, engines
-from roadseg.learn.artefacts import FILES, engine_folder, write_facts
-from roadseg.learn.checkpoints import load_checkpoint
-from roadseg.learn.devices import pick_device
-from roadseg.learn.engines import open_engine
-from roadseg.learn.inference import predict_rows
-from roadseg.learn.models import build_model
-from roadseg.stages import prepare, split, train
-from roadseg.workspace import Workspace
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.inference import engines
+from roadseg.learn.inference.compatibility import scene_to_predict
+from roadseg.learn.inference.engine_store import FILES, engine_folder, write_facts
+from roadseg.learn.inference.engines import open_engine
+from roadseg.learn.inference.sliding_window import predict_rows
+from roadseg.learn.network import checkpoints
+from roadseg.learn.network.checkpoints import load_checkpoint
+from roadseg.learn.network.models import build_model
+from roadseg.raster.scaling import read_scaling
+from roadseg.system.workspace import Workspace
 
 MANY = int(os.environ.get("ROADSEG_FUZZ", "0"))
 QUICK = ["split.folds=2", "train.epochs=1", "train.windows_per_chip=1", "train.batch_size=1"]
@@ -293,7 +294,7 @@ def made(trained, tmp_path_factory):
 @pytest.fixture
 def open_by(made, monkeypatch):
     """Give a function that opens an engine by its name or "auto", and says what was opened."""
-    monkeypatch.setattr("roadseg.learn.onnx.available", lambda: None)
+    monkeypatch.setattr("roadseg.learn.inference.onnx.available", lambda: None)
     monkeypatch.setattr(engines, "open_made", lambda *_, **how: how["window_shape"])
     checkpoint = load_checkpoint(made[0])
     options = {"device": pick_device("cpu", "fp32"), "window_px": 64, "batch_size": 2, "windows": 1}

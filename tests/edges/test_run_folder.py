@@ -16,19 +16,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from roadseg import pipeline
-from roadseg.cli import main
+from roadseg.commands.cli.main import main
+from roadseg.commands.stages import pipeline
+from roadseg.commands.stages.pipeline import STAGES
+from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError, OutputError
-from roadseg.io.chips import read_chips
-from roadseg.io.locks import lock
-from roadseg.io.masks import read_mask
-from roadseg.pipeline import STAGES
-from roadseg.workspace import Workspace
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.system.locks import lock
+from roadseg.system.workspace import Workspace
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from roadseg.io.locks import lock
+from roadseg.system.locks import lock
 with lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

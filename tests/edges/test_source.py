@@ -14,21 +14,24 @@ WRITING = {  # methods that write to a path, whoever has them
 }
 WHOLE = {"whole", "whole_folder"}
 ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
-    ("io/gdal.py", "copy_as_cog"): "writes to the path that its caller has from `whole`",
-    ("io/gdal.py", "open_new"): "the same",
-    ("io/graphs.py", "_write"): "the same",
-    ("io/report_pictures.py", "_saved"): "into memory",
-    ("io/strips.py", "described"): "in a hidden folder that no one else reads",
-    ("io/raw_files.py", "describe"): "the same",
-    ("io/raw_files.py", "__init__"): "there, or a partial name, which `put` turns into another",
-    ("io/locks.py", "_take"): "a file that is locked and stays empty",
-    ("io/fingerprints.py", "_remember"): "a cache, to which processes add lines",
-    ("learn/ipex.py", "_quiet"): "os.devnull",
-    ("learn/onnx.py", "build"): "in a folder that its caller has from `whole_folder`",
-    ("learn/openvino.py", "build"): "the same",
-    ("learn/processes.py", "_report"): "exit codes, in a temporary folder",
-    ("learn/processes.py", "_pass_signals_on"): "the same",
-    ("learn/programs.py", "build"): "first into memory, then as learn/onnx.py",
+    ("raster/gdal.py", "copy_as_cog"): "writes to the path that its caller has from `whole`",
+    ("raster/gdal.py", "open_new"): "the same",
+    ("roads/formats/files.py", "_write"): "the same",
+    ("report/pictures.py", "_saved"): "into memory",
+    ("raster/strips.py", "described"): "in a hidden folder that no one else reads",
+    ("raster/raw_strips.py", "describe"): "the same",
+    (
+        "raster/raw_strips.py",
+        "__init__",
+    ): "there, or a partial name, which `put` turns into another",
+    ("system/locks.py", "_take"): "a file that is locked and stays empty",
+    ("system/fingerprints.py", "_remember"): "a cache, to which processes add lines",
+    ("learn/hardware/ipex.py", "_quiet"): "os.devnull",
+    ("learn/inference/onnx.py", "build"): "in a folder that its caller has from `whole_folder`",
+    ("learn/inference/openvino.py", "build"): "the same",
+    ("learn/hardware/processes.py", "_report"): "exit codes, in a temporary folder",
+    ("learn/hardware/processes.py", "_pass_signals_on"): "the same",
+    ("learn/inference/programs.py", "build"): "first into memory, then as learn/inference/onnx.py",
 }
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
 
@@ -138,7 +141,7 @@ def test_text_has_its_encoding_named():
 
 def test_nothing_is_unpickled():
     found = found_in_all(lambda source, name: [f"{name}: {what}" for what in unpickled(source)])
-    assert found == ["learn/pretrained.py: pickle"]  # its error, which torch.load raises
+    assert found == ["learn/network/pretrained.py: pickle"]  # its error, which torch.load raises
 
 
 def test_durations_are_taken_from_a_clock_that_cannot_go_back():
@@ -146,7 +149,7 @@ def test_durations_are_taken_from_a_clock_that_cannot_go_back():
         words = [ast.unparse(call.func) for call, _ in calls(source)]
         return [name for word in words if word in {"time.time", "time.time_ns"}]
 
-    assert found_in_all(find) == ["io/files.py", "io/fingerprints.py"]  # ages of files
+    assert found_in_all(find) == ["system/files.py", "system/fingerprints.py"]  # ages of files
 
 
 def test_what_needs_no_whole_is_still_there():

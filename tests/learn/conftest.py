@@ -15,12 +15,12 @@ import torch
 from affine import Affine
 from torch import nn
 
-from roadseg.core.scaling import Scaling
-from roadseg.core.windows import Window
-from roadseg.io.rasters import read_facts
-from roadseg.learn.chips import Chip
-from roadseg.learn.devices import pick_device
-from roadseg.learn.models import Normalise
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.network.models import Normalise
+from roadseg.learn.training.samples import Chip
+from roadseg.raster.images import read_facts
+from roadseg.raster.scaling import Scaling
+from roadseg.raster.windows import Window
 
 
 @pytest.fixture(autouse=True, scope="session")

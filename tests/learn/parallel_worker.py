@@ -23,17 +23,22 @@ from conftest import write_chips
 from safetensors.torch import load_file
 from torch import nn
 
-from roadseg.core.speeds import DEFAULT_BINS
 from roadseg.errors import RoadsegError
-from roadseg.learn import epochs
-from roadseg.learn.devices import pick_device
-from roadseg.learn.distributed import Parallel, freeze_unused, parallel, unwrapped
-from roadseg.learn.learner import Learner, Sharing
-from roadseg.learn.local_sgd import HierarchicalAverager, statistics
-from roadseg.learn.losses import LossWeights, loss_of, loss_sums
-from roadseg.learn.models import build_model
-from roadseg.learn.recipe import Recipe
-from roadseg.learn.training import train
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.hardware.distributed import (
+    Parallel,
+    freeze_unused,
+    parallel,
+    unwrapped,
+)
+from roadseg.learn.network.losses import LossWeights, loss_of, loss_sums
+from roadseg.learn.network.models import build_model
+from roadseg.learn.training import epochs
+from roadseg.learn.training.learner import Learner, Sharing
+from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
+from roadseg.learn.training.recipe import Recipe
+from roadseg.learn.training.train import train
+from roadseg.roads.speeds import DEFAULT_BINS
 
 STEPS, BATCH, PX = 10, 2, 32
 WEIGHTS = LossWeights()

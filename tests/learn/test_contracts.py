@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch import nn
 
-from roadseg.core.scaling import Scaling
 from roadseg.errors import ConfigError, DeviceError
-from roadseg.learn import optimizers
-from roadseg.learn.devices import missing, pick_device
-from roadseg.learn.distributed import Parallel
-from roadseg.learn.learner import Learner, Sharing
-from roadseg.learn.losses import LossWeights
-from roadseg.learn.optimizers import build_optimizer
+from roadseg.learn.hardware.devices import missing, pick_device
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.losses import LossWeights
+from roadseg.learn.training import optimizers
+from roadseg.learn.training.learner import Learner, Sharing
+from roadseg.learn.training.optimizers import build_optimizer
+from roadseg.raster.scaling import Scaling
 
 GAUDI = "habana_frameworks"
 

@@ -1,0 +1,14 @@
+"""Array types: names for what numpy arrays hold, used in the annotations of all modules."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]  # of any type
+Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+Lines = NDArray[np.object_]

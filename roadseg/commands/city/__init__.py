@@ -1,0 +1,1 @@
+"""The synthetic city of the demo."""

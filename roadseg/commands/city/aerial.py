@@ -1,0 +1,184 @@
+"""The demo city from above: paint its streets and scenery into the pixels of a scene."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import shapely
+from affine import Affine
+from numpy.typing import NDArray
+from rasterio.features import rasterize
+from scipy.ndimage import gaussian_filter, zoom
+from shapely.geometry.base import BaseGeometry
+
+from roadseg.arrays import Floats32
+from roadseg.commands.city import scenery
+from roadseg.commands.city.pavement import paved_area, surface, traffic
+from roadseg.commands.city.scenery import ASPHALT, CONCRETE, SHADOW, Colour, Shape
+from roadseg.commands.city.streets import Street, cut_streets, dead_ends, junctions
+
+GRASS: Colour = (92, 106, 68)
+DRY_SOIL: Colour = (152, 138, 108)
+SHADE = np.array([0.46, 0.49, 0.58], dtype=np.float32)  # what skylight leaves of each band
+
+_BORDER_M = 30.0  # painted around a scene, so that shadows and crowns reach into it
+
+
+def draw_scene(
+    streets: list[Street],
+    *,
+    x_m: float,
+    y_m: float,
+    size_px: int = 1300,
+    gsd_m: float = 0.3,
+    seed: int,
+) -> NDArray[np.uint8]:
+    """Paint a square scene of the city as a satellite would see it.
+
+    Pixel (row, col) shows the ground from x_m + col * gsd_m eastwards; row 0 is the north edge.
+
+    Args:
+        streets: the whole city's.
+        x_m: west edge of the scene, local metres.
+        y_m: south edge.
+        size_px: rows and columns.
+        gsd_m: ground size of a pixel.
+        seed: of everything but the streets: houses, trees, colours, haze and noise.
+
+    Returns:
+        Red, green and blue, shape (3, size_px, size_px).
+    """
+    rng = np.random.default_rng((seed, 2))
+    size_m = size_px * gsd_m
+    area = shapely.box(x_m, y_m, x_m + size_m, y_m + size_m).buffer(_BORDER_M, join_style="mitre")
+    shapes = _contents(streets, area, rng)
+    transform = Affine(gsd_m / 2, 0, x_m, 0, -gsd_m / 2, y_m + size_m)
+    texture = 0.7 * _noise(size_px, 2, rng) + 0.7 * _noise(size_px, 12, rng)
+    image = _bare_ground(size_px, gsd_m, rng)
+    image = _paint(image, [s for s in shapes if s.height_m == 0], transform, texture)
+    image = _cast_shadows(image, [s for s in shapes if s.height_m > 0], transform)
+    image = _paint(image, [s for s in shapes if s.height_m > 0], transform, texture)
+    return _photograph(image, rng)
+
+
+def to_uint16(image: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint16]:
+    """Give a scene as 11-bit satellite counts: another linear range in each band, and noise.
+
+    Args:
+        image: shape (3, row, col).
+        seed: of the ranges and the noise.
+
+    Returns:
+        The same shape, values 0..2047, most of them between 100 and 1400.
+    """
+    rng = np.random.default_rng((seed, 3))
+    darkest = rng.uniform(100, 180, size=(3, 1, 1))
+    per_level = rng.uniform(3.6, 4.8, size=(3, 1, 1))
+    counts = darkest + per_level * image + rng.normal(0, 4, size=image.shape)
+    return np.clip(np.round(counts), 0, 2047).astype(np.uint16)
+
+
+def _contents(
+    streets: list[Street], area: shapely.Polygon, rng: np.random.Generator
+) -> list[Shape]:
+    """Return everything to paint in an area, in painting order."""
+    ends = [end for end in dead_ends(streets) if area.intersects(shapely.Point(end))]
+    local = cut_streets(streets, area)
+    paved = paved_area(local, ends)
+    blocks = scenery.draw_blocks(local, area, rng)
+    homes = scenery.draw_homes(local, paved, blocks, rng)
+    shops, lots = scenery.draw_shops(local, paved, blocks, rng)
+    taken = shapely.union_all([paved, *homes, *shops, *lots])
+    return [
+        *scenery.ground(blocks, rng),
+        *scenery.driveways(homes, local, CONCRETE, width_m=3.0, rng=rng),
+        *scenery.driveways([*shops, *lots], local, ASPHALT, width_m=6.0, rng=rng),
+        *scenery.pools(homes, local, rng),
+        *(shape for lot in lots for shape in scenery.parking(lot, rng)),
+        *surface(local, paved, ends, junctions(streets), rng),
+        *traffic(local, rng),
+        *(shape for home in homes for shape in scenery.gable_roof(home, rng)),
+        *(shape for shop in shops for shape in scenery.flat_roof(shop, rng)),
+        *scenery.trees(local, area, blocks, taken, rng),
+    ]
+
+
+def _noise(size: int, cell_px: int, rng: np.random.Generator) -> Floats32:
+    """Return smooth random texture of mean 0 and deviation 1 whose blots are `cell_px` wide."""
+    step = max(cell_px / 4, 1)
+    coarse = rng.normal(size=(int(size / step) + 2,) * 2).astype(np.float32)
+    coarse = gaussian_filter(coarse, cell_px / step / 2)
+    fine = zoom(coarse, step, order=1)[:size, :size] if step > 1 else coarse[:size, :size]
+    return np.asarray(fine / coarse.std(), dtype=np.float32)
+
+
+def _bare_ground(size: int, gsd_m: float, rng: np.random.Generator) -> Floats32:
+    """Mix grass and dry soil in blots of 60 and 8 m; shape (row, col, 3)."""
+    blots = _noise(size, round(60 / gsd_m), rng) + 0.8 * _noise(size, round(8 / gsd_m), rng)
+    soil = 1 / (1 + np.exp(-2.2 * (blots - rng.uniform(-0.2, 0.8))))[:, :, None]
+    grain = _noise(size, 2, rng)[:, :, None] * 5
+    ground = np.array(GRASS) * (1 - soil) + np.array(DRY_SOIL) * soil + grain
+    return np.asarray(ground, dtype=np.float32)
+
+
+def _paint(
+    image: Floats32, shapes: Sequence[Shape], transform: Affine, texture: Floats32
+) -> Floats32:
+    """Paint shapes over an image, each over the ones before; edges are blended."""
+    if not shapes:
+        return image
+    ids = _burn([shape.outline for shape in shapes], range(1, len(shapes) + 1), transform, image)
+    opacity = np.array([0.0, *(shape.opacity for shape in shapes)], dtype=np.float32)
+    grain = np.array([0.0, *(shape.grain for shape in shapes)], dtype=np.float32)
+    colours = np.array([(0, 0, 0), *(shape.colour for shape in shapes)], dtype=np.float32)
+    hidden, roughness = _halve(opacity[ids]), _halve(grain[ids]) * texture
+    painted = np.empty_like(image)
+    for band in range(3):
+        layer = _halve((colours[:, band] * opacity)[ids])
+        painted[:, :, band] = image[:, :, band] * (1 - hidden) + layer + roughness
+    return painted
+
+
+def _cast_shadows(image: Floats32, standing: Sequence[Shape], transform: Affine) -> Floats32:
+    """Darken the ground that lies behind each standing shape, away from the sun."""
+    if not standing:
+        return image
+    outlines = np.array([shape.outline for shape in standing])
+    heights = np.array([shape.height_m for shape in standing])
+    steps = np.repeat(heights[:, None] * SHADOW, shapely.get_num_coordinates(outlines), axis=0)
+    tips = shapely.set_coordinates(outlines.copy(), shapely.get_coordinates(outlines) + steps)
+    swept = list(shapely.convex_hull(shapely.union(outlines, tips)))
+    shaded = _halve(_burn(swept, [1] * len(swept), transform, image).astype(np.float32))
+    return image * (1 - shaded[:, :, None] * (1 - SHADE))
+
+
+def _burn(
+    outlines: Sequence[BaseGeometry],
+    values: Sequence[int],
+    transform: Affine,
+    image: Floats32,
+) -> NDArray[np.uint16]:
+    """Rasterise outlines at twice the image's resolution, 0 where there are none."""
+    doubled = (2 * image.shape[0], 2 * image.shape[1])
+    drawn = [
+        (area, value) for area, value in zip(outlines, values, strict=True) if not area.is_empty
+    ]
+    if not drawn:
+        return np.zeros(doubled, dtype=np.uint16)
+    burnt = rasterize(drawn, doubled, transform=transform, dtype="uint16")
+    return np.asarray(burnt, dtype=np.uint16)
+
+
+def _halve(doubled: NDArray[np.float32]) -> Floats32:
+    """Average every two by two pixels."""
+    rows = doubled[::2] + doubled[1::2]
+    return np.asarray((rows[:, ::2] + rows[:, 1::2]) / 4, dtype=np.float32)
+
+
+def _photograph(image: Floats32, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Add what air and camera do: brightness and colour cast, blur and noise."""
+    contrast, haze = rng.uniform(1.3, 1.5), rng.uniform(-34, -18)
+    cast = contrast * rng.uniform(0.97, 1.03, size=3)
+    blurred = gaussian_filter(image * cast + haze, (0.65, 0.65, 0))
+    noisy = blurred + rng.normal(0, 2.5, size=blurred.shape)
+    bands = np.moveaxis(np.clip(np.round(noisy), 0, 255), -1, 0)
+    return np.ascontiguousarray(bands, dtype=np.uint8)

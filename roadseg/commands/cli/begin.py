@@ -1,0 +1,172 @@
+"""The commands on configs: init, and config with check, show and schema."""
+
+import importlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from roadseg.commands.cli.command import load, stage
+from roadseg.commands.cli.console import say, show
+from roadseg.commands.cli.options import CONFIG, DEVICES, JSON, LAUNCHING, SET, started, together
+
+_ALWAYS_JSON = click.option(
+    "--json", is_flag=True, expose_value=False, help="As it is without: one JSON object."
+)
+
+
+@click.command()
+@click.option("--images", multiple=True, help="Folder, file or glob; repeatable. Else found here.")
+@click.option("--labels", multiple=True, help="Folder, file or glob; repeatable. Else found here.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("roadseg.json"),
+    show_default=True,
+    help="Config file to write.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing config file.")
+@SET
+@JSON
+def init(
+    images: tuple[str, ...],
+    labels: tuple[str, ...],
+    output: Path,
+    assignments: tuple[str, ...],
+    *,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Look at images and road labels, write a config for them.
+
+    Without --images or --labels they are looked for in this folder and those in it.
+
+    \b
+    Examples:
+      roadseg init
+      roadseg init --images images/ --labels roads/ --force
+    """
+    settings = importlib.import_module("roadseg.config").load_config(None, assignments)
+    summary = stage("init").run(images, labels, output, settings=settings, force=force)
+    show(summary, as_json=as_json)
+
+
+@click.group()
+def config() -> None:
+    """Check, show or describe the config.
+
+    \b
+    Example: roadseg config show
+    """
+
+
+@dataclass(frozen=True)
+class _Checked:
+    usable: bool
+
+    def __str__(self) -> str:
+        return "every key and value of the config can be used"
+
+
+@config.command()
+@CONFIG
+@SET
+@JSON
+def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
+    """Say whether the config can be used, without running anything.
+
+    \b
+    Example: roadseg config check --config roadseg.json
+    """
+    load(config_path, assignments)
+    show(_Checked(usable=True), as_json=as_json)
+
+
+@config.command("show")
+@CONFIG
+@SET
+@_ALWAYS_JSON
+def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
+    """Print the config with every default filled in and every path made absolute.
+
+    Without a config file these are the defaults.
+
+    \b
+    Example: roadseg config show --set train.epochs=3
+    """
+    click.echo(load(config_path, assignments, required=False).model_dump_json(indent=2))
+
+
+@config.command()
+@_ALWAYS_JSON
+def schema() -> None:
+    """Print the JSON Schema: every key with its default, unit and meaning.
+
+    \b
+    Example: roadseg config schema > roadseg.schema.json
+    """
+    models = importlib.import_module("roadseg.settings")
+    click.echo(json.dumps(models.Config.model_json_schema(), indent=2))
+
+
+@click.command()
+@together(*DEVICES, *LAUNCHING, CONFIG, SET, JSON)
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps of a round."
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Rounds of each."
+)
+def bench(
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    *,
+    as_json: bool,
+    steps: int,
+    rounds: int,
+    **values: Any,  # noqa: ANN401 - how to start, and where to compute
+) -> None:
+    """Measure training and inference on this machine.
+
+    Windows a second of roadseg and of a bare loop of the same model, in turns, on noise in
+    memory. No data is needed.
+
+    \b
+    Examples:
+      roadseg bench --set train.batch_size=4 --set train.encoder=resnet18
+      roadseg bench --ncores 8 --allocator tcmalloc
+    """
+    assignments += started(values)
+    config = load(config_path, assignments, required=False)
+    show(stage("bench").run(config, steps=steps, rounds=rounds), as_json=as_json)
+
+
+@click.command()
+@JSON
+def doctor(*, as_json: bool) -> None:
+    """Show what machine and installation offer, and what lacks.
+
+    \b
+    Example: roadseg doctor
+    """
+    summary = stage("doctor").run()
+    show(summary, as_json=as_json)
+    if summary.broken:
+        click.get_current_context().exit(1)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
+@JSON
+def demo(folder: Path, *, as_json: bool) -> None:
+    """Draw a small city, train on it, map what was held out.
+
+    \b
+    Example: roadseg demo
+    """
+    show(
+        importlib.import_module("roadseg.commands.stages.pipeline").demo(folder, say=say),
+        as_json=as_json,
+    )

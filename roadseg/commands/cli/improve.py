@@ -1,0 +1,144 @@
+"""The commands on trained networks: quantize and export."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from roadseg.commands.cli.command import call, load, stage, stage_command
+from roadseg.commands.cli.console import show
+from roadseg.commands.cli.options import (
+    CONFIG,
+    FOLD,
+    JSON,
+    LAUNCHING,
+    SCHEDULER,
+    SET,
+    WORKERS,
+    together,
+)
+
+if TYPE_CHECKING:
+    from roadseg.config import Config
+    from roadseg.system.workspace import Workspace
+
+
+@stage_command(
+    FOLD,
+    click.option(
+        "--engine",
+        "kind",
+        type=click.Choice(["int8", "openvino"]),
+        default="int8",
+        show_default=True,
+        help="PyTorch's Inductor, or OpenVINO (roadseg[openvino]).",
+    ),
+    *LAUNCHING,
+)
+def quantize(
+    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, kind: str
+) -> object:
+    """Quantise the network of a fold to INT8; measure the loss.
+
+    Calibrated on windows of the training chips, measured on the chips held out; refused where it
+    loses more than the limits in `quantize` of the config.
+
+    \b
+    Examples:
+      roadseg quantize --fold 0
+      roadseg quantize --fold 0 --engine openvino
+    """
+    return call("quantize", do, config, workspace, fold=fold, engine=kind, force=force)
+
+
+@click.command()
+@together(CONFIG, SET, JSON)
+@click.argument("checkpoint", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["onnx", "openvino", "torch"]),
+    default="onnx",
+    show_default=True,
+    help="ONNX, OpenVINO IR, or a program of torch.export.",
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the export."
+)
+@click.option(
+    "--batch-size", type=click.IntRange(min=1), help="Only for so many windows at once; else any."
+)
+@click.option("--force", is_flag=True, help="Replace an existing export.")
+def export(
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    checkpoint: Path,
+    *,
+    kind: str,
+    output: Path | None,
+    batch_size: int | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the network of a CHECKPOINT for other programs.
+
+    Windows are as large as predict.window_px of the config. Without --output it becomes an
+    engine of the checkpoint, for `roadseg predict --engine`.
+
+    \b
+    Examples:
+      roadseg export run/checkpoints/fold-0 --output city-onnx
+      roadseg export run/checkpoints/fold-0 --format openvino
+    """
+    predict = load(config_path, assignments, required=False).predict
+    module, window_px = stage("export"), predict.window_px
+    wish = {"format": kind, "window_px": window_px, "force": force}
+    if output is not None:
+        summary = module.run(checkpoint, output, batch_size=batch_size, **wish)
+    else:
+        batch_size = batch_size or predict.batch_size
+        summary = module.run_engine(checkpoint, batch_size=batch_size, **wish)
+    show(summary, as_json=as_json)
+
+
+if TYPE_CHECKING:
+    from roadseg.config import Config
+    from roadseg.system.workspace import Workspace
+
+
+@stage_command(
+    click.option("--trials", type=click.IntRange(min=1), help="Settings to try; else tune.trials."),
+    click.option(
+        "--write",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Config to write; else tuned.json in the run folder.",
+    ),
+    WORKERS,
+    SCHEDULER,
+)
+def tune(
+    config: "Config",
+    workspace: "Workspace",
+    *,
+    do: str,
+    force: bool,
+    trials: int | None,
+    write: Path | None,
+) -> object:
+    """Search the graph settings that fit the fold held out best.
+
+    Settings of `graph` that are searched: threshold, max_gap_m, max_turn_deg,
+    min_link_probability, min_spur_m, min_component_m. The first trial are those given. Writes a
+    config with what was found, unless it is better by no more than chance; then it keeps them.
+
+    \b
+    Examples:
+      roadseg tune
+      roadseg tune --trials 80 --workers 8 --write better.json
+      roadseg graph --config run/tuned.json
+    """
+    if trials is not None:
+        chosen = config.tune.model_copy(update={"trials": trials})
+        config = config.model_copy(update={"tune": chosen})
+    return call("tune", do, config, workspace, write=write, force=force)

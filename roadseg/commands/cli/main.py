@@ -1,0 +1,66 @@
+"""roadseg on the command line: all commands, by what they are for, in the order of their use."""
+
+import click
+
+from roadseg.commands.cli import (
+    begin,
+    improve,
+    results,
+    stages,
+)
+from roadseg.commands.cli.console import LOGGING, Group, set_up
+
+
+@click.group(
+    cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="roadseg")
+def main() -> None:
+    """Turn satellite images and road labels into a routable road network.
+
+    \b
+    The whole way on your own data:
+      roadseg init --images images/ --labels roads.geojson
+      roadseg run
+    or stage by stage: prepare, train --fold 0, predict, graph, evaluate, report.
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
+    4 some scenes failed, 70 a fault of roadseg's own, 130 interrupted, 143 terminated.
+    """
+    set_up()
+
+
+main.params.extend(LOGGING)
+main.add_commands(
+    {
+        "To begin": [
+            begin.init,
+            begin.config,
+            begin.demo,
+            begin.doctor,
+        ],
+        "Stages": [
+            stages.prepare,
+            stages.split,
+            stages.train,
+            stages.predict,
+            stages.graph,
+            stages.evaluate,
+            stages.report,
+            stages.run,
+        ],
+        "Results": [
+            results.route,
+            results.score,
+            results.diff,
+            results.plot,
+        ],
+        "Better or faster": [
+            improve.tune,
+            improve.quantize,
+            improve.export,
+            begin.bench,
+        ],
+    }
+)

@@ -1,0 +1,274 @@
+"""The commands that need no run folder: score and diff, roads against roads."""
+
+import importlib
+import math
+from pathlib import Path
+
+import click
+
+from roadseg.commands.cli.command import load, stage
+from roadseg.commands.cli.console import show
+from roadseg.commands.cli.options import CONFIG, JSON, RUN, SET, Option, together
+
+_ROADS = click.Path(path_type=Path)
+
+
+def _distance(name: str, default: float, meaning: str) -> Option:
+    positive = click.FloatRange(min=0, min_open=True)
+    return click.option(name, type=positive, default=default, show_default=True, help=meaning)
+
+
+@click.command()
+@click.argument("reference", type=_ROADS)
+@click.argument("predicted", type=_ROADS)
+@click.option(
+    "--protocol",
+    type=click.Choice(["spacenet", "sat2graph"]),
+    default="spacenet",
+    show_default=True,
+    help="Whose definition of APLS.",
+)
+@_distance("--spacing-m", 50.0, "Control points on a road (spacenet).")
+@_distance("--snap-m", 4.0, "How far a control point may lie from the other roads (spacenet).")
+@_distance("--tolerance-m", 4.0, "Distance for correctness, completeness and quality.")
+@click.option(
+    "--image",
+    type=click.Path(path_type=Path, exists=True),
+    help="Image, or folder of images, that the pixels of a WKT CSV belong to.",
+)
+@click.option(
+    "--gsd",
+    "gsd_m",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="METRES",
+    help="Size of a pixel of a WKT CSV without image, or of a raster without georeference.",
+)
+@click.option(
+    "--csv",
+    "table",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Table to write, a row for each pair and one for all.",
+)
+@JSON
+def score(
+    reference: Path,
+    predicted: Path,
+    *,
+    protocol: str,
+    spacing_m: float,
+    snap_m: float,
+    tolerance_m: float,
+    image: Path | None,
+    gsd_m: float | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare PREDICTED roads with the REFERENCE: APLS, TOPO.
+
+    Each side is a file or a folder of files matched by name: lines in any format of OGR,
+    GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
+    traced. docs/metrics.md says what is measured, and how it compares to other scorers.
+
+    \b
+    Examples:
+      roadseg score labels.geojson run/graphs/city.gpkg
+      roadseg score truth.csv submission.csv --gsd 0.31 --json
+      roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
+    """
+    parameters = importlib.import_module("roadseg.roads.metrics.compare").Parameters(
+        protocol=protocol, spacing_m=spacing_m, snap_m=snap_m, tolerance_m=tolerance_m
+    )
+    places = {"image": image, "gsd_m": gsd_m, "table": table}
+    show(stage("score").run(reference, predicted, parameters=parameters, **places), as_json=as_json)
+
+
+@click.command()
+@click.argument("predicted", type=_ROADS)
+@click.option("--reference", type=_ROADS, required=True, help="Roads that are known.")
+@_distance("--tolerance-m", 8.0, "Distance up to which roads on both sides are the same.")
+@click.option(
+    "--min-length-m",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    show_default=True,
+    help="Connected pieces shorter than this are left out.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="GeoPackage to write, a layer for what each side lacks.",
+)
+@JSON
+def diff(
+    predicted: Path,
+    *,
+    reference: Path,
+    tolerance_m: float,
+    min_length_m: float,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the roads that PREDICTED or the reference lacks.
+
+    Each side is a file as `roadseg score` reads it. Layer missing_in_reference holds predicted
+    roads to be added to a map, with their attributes; missing_in_predicted what was not found.
+
+    \b
+    Examples:
+      roadseg diff run/graphs/city.gpkg --reference osm.geojson --output new.gpkg
+      roadseg diff city.gpkg --reference roads.gpkg --tolerance-m 12 --json
+    """
+    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
+    show(stage("diff").run(predicted, reference, **limits, output=output), as_json=as_json)
+
+
+def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:
+    try:
+        x, y = (float(part) for part in value.split(","))
+    except ValueError:
+        x = y = math.nan
+    if math.isfinite(x) and math.isfinite(y):
+        return x, y
+    msg = f"expected longitude,latitude in degrees, such as 8.69,49.41, got {value!r}"
+    raise click.BadParameter(msg)
+
+
+def _end(option: str, name: str, meaning: str) -> Option:
+    return click.option(
+        option, name, metavar="LON,LAT", required=True, callback=_place, help=meaning
+    )
+
+
+@click.command()
+@click.argument("graph", type=click.Path(path_type=Path))
+@_end("--from", "start", "Where the way begins.")
+@_end("--to", "goal", "Where it ends.")
+@click.option(
+    "--weight",
+    type=click.Choice(["time", "length"]),
+    default="time",
+    show_default=True,
+    help="What is to be least.",
+)
+@click.option(
+    "--snap-m",
+    type=click.FloatRange(min=0),
+    default=500.0,
+    show_default=True,
+    help="How far start and goal may be from the nearest road.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to write the way as one line, .geojson or .gpkg.",
+)
+@JSON
+def route(
+    graph: Path,
+    *,
+    start: tuple[float, float],
+    goal: tuple[float, float],
+    weight: str,
+    snap_m: float,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the fastest way on GRAPH, to try a result.
+
+    GRAPH is a GeoPackage or GraphML that `roadseg graph` wrote, or any other file with road lines.
+    Start and goal are joined to the nearest place on a road; of a graph without georeference they
+    are x,y in its metres.
+
+    \b
+    Examples:
+      roadseg route run/graphs/city.gpkg --from 8.69,49.41 --to 8.65,49.38
+      roadseg route city.graphml --from -122.1,37.2 --to -122.2,37.3 --output way.geojson
+    """
+    found = stage("route").run(graph, start, goal, by=weight, snap_m=snap_m, output=output)
+    show(found, as_json=as_json)
+
+
+_KINDS = ("scene", "graph", "errors", "speeds")
+
+
+def _file(name: str, meaning: str) -> Option:
+    path = click.Path(path_type=Path)
+    return click.option(f"--{name}", name, type=path, metavar="FILE", help=meaning)
+
+
+@click.command()
+@click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[KIND]...")
+@click.option("--scene", metavar="NAME", help="The only scene of the run to draw.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder, or a .png, .pdf or .svg for one picture; else plots/ of the run.",
+)
+@_file("graph", "Draw this road graph or file of lines instead of a run.")
+@_file("labels", "Draw these known roads with it.")
+@_file("image", "Draw them over this image.")
+@click.option(
+    "--width",
+    "width_in",
+    type=click.FloatRange(min=2, max=12),
+    default=7.0,
+    show_default=True,
+    metavar="INCHES",
+    help="Width of a picture.",
+)
+@click.option(
+    "--dpi",
+    type=click.IntRange(min=50, max=600),
+    default=300,
+    show_default=True,
+    help="Dots an inch.",
+)
+@together(CONFIG, SET, RUN, JSON)
+def plot(
+    kinds: tuple[str, ...],
+    *,
+    scene: str | None,
+    output: Path | None,
+    graph: Path | None,
+    labels: Path | None,
+    image: Path | None,
+    width_in: float,
+    dpi: int,
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    run_folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Draw pictures for print of the scenes held out, or of any files.
+
+    \b
+    KIND is any of these, or else all of them:
+      scene   the image, and the labels over it
+      graph   the road graph coloured by speed, what was inferred dashed
+      errors  what was found, what was missed, what is false
+      speeds  kilometres of road by speed, labels beside prediction
+
+    \b
+    Examples:
+      roadseg plot
+      roadseg plot errors --scene city --output errors.pdf
+      roadseg plot graph --graph city.gpkg --image city.tif --output city.png
+    """
+    paper = importlib.import_module("roadseg.report.plots.figures").Paper(width_in, dpi)
+    files = {"graph": graph, "labels": labels, "image": image}
+    if any(files.values()):
+        if output is None or scene is not None:
+            msg = "--graph, --labels and --image go with --output, and without --scene"
+            raise click.UsageError(msg)
+        found = stage("plot").run_files(kinds=kinds, output=output, paper=paper, **files)
+    else:
+        config = load(config_path, assignments)
+        workspace = importlib.import_module("roadseg.system.workspace").Workspace(
+            run_folder or config.run
+        )
+        more = {"scene": scene, "output": output, "paper": paper}
+        found = stage("plot").run(config, workspace, kinds=kinds or _KINDS, **more)
+    show(found, as_json=as_json)

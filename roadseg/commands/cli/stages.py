@@ -1,0 +1,209 @@
+"""The commands of the stages, from prepare to report, and run for all."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from roadseg.commands.cli.command import call, stage_command
+from roadseg.commands.cli.console import say
+from roadseg.commands.cli.options import (
+    DEVICES,
+    FOLD,
+    LAUNCHING,
+    LAUNCHING_SEVERAL,
+    ON_ERROR,
+    OUTPUT,
+    PREDICTING,
+    SCHEDULER,
+    SHARD,
+    WORKERS,
+)
+
+if TYPE_CHECKING:
+    from roadseg.config import Config
+    from roadseg.system.workspace import Workspace
+
+
+@stage_command(WORKERS, SCHEDULER, ON_ERROR)
+def prepare(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+    """Make masks, cut scenes into chips, deal them into folds.
+
+    \b
+    Examples:
+      roadseg prepare --set labels.buffer_m=3
+      roadseg prepare --workers 8 --on-error skip
+    """
+    pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
+    if do == "plan":
+        return pipeline.plan_prepare(config, workspace, force=force)
+    return pipeline.prepare(config, workspace, force=force)
+
+
+@stage_command()
+def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+    """Deal the chips into folds again (prepare ends with this).
+
+    \b
+    Example: roadseg split --set split.method=random
+    """
+    return call("split", do, config, workspace, force=force)
+
+
+@stage_command(
+    FOLD,
+    click.option(
+        "--profile",
+        type=click.IntRange(min=0, max=100),
+        default=0,
+        metavar="N",
+        help="Write a trace of N steps, one a process, into the checkpoint's profile/.",
+    ),
+    *DEVICES,
+    *LAUNCHING_SEVERAL,
+)
+def train(
+    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, profile: int
+) -> object:
+    """Train on all folds but one, and validate on that one.
+
+    An interrupted training continues with the same command.
+
+    \b
+    Examples:
+      roadseg train --fold 0 --set train.epochs=10
+      roadseg train --fold 0 --ncores 16 --allocator auto
+      roadseg train --fold 0 --processes 2 --profile 4
+    """
+    more = {} if do == "plan" else {"profile": profile}
+    return call("train", do, config, workspace, fold=fold, force=force, **more)
+
+
+@stage_command(
+    FOLD,
+    click.option(
+        "--checkpoint",
+        "checkpoints",
+        type=click.Path(path_type=Path, file_okay=False),
+        multiple=True,
+        help="Checkpoint folder to predict IMAGES with; several are averaged.",
+    ),
+    OUTPUT,
+    click.option("--mosaic", metavar="NAME", help="IMAGES are adjoining tiles of one scene."),
+    SHARD,
+    *PREDICTING,
+    WORKERS,
+    SCHEDULER,
+    ON_ERROR,
+    *DEVICES,
+    *LAUNCHING,
+    click.argument("images", nargs=-1),
+)
+def predict(
+    config: "Config",
+    workspace: "Workspace",
+    *,
+    do: str,
+    force: bool,
+    fold: int,
+    checkpoints: tuple[Path, ...],
+    output: Path | None,
+    mosaic: str | None,
+    shard: tuple[int, int] | None,
+    images: tuple[str, ...],
+) -> object:
+    """Predict roads in the scenes of the run, or in any IMAGES.
+
+    An interrupted prediction continues with the same command.
+
+    \b
+    Examples:
+      roadseg predict --fold 0
+      roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
+      roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
+    """
+    if not _all_or_none(images, checkpoints, output) or (mosaic and not images):
+        msg = "IMAGES, --checkpoint and --output go together, --mosaic with them"
+        raise click.UsageError(msg)
+    if output is None:
+        return call("predict", do, config, workspace, fold=fold, force=force, shard=shard)
+    return call(
+        "predict",
+        f"{do}_images",
+        config,
+        images,
+        checkpoints=list(checkpoints),
+        output=output,
+        mosaic=mosaic,
+        force=force,
+        shard=shard,
+    )
+
+
+@stage_command(OUTPUT, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1))
+def graph(
+    config: "Config",
+    workspace: "Workspace",
+    *,
+    do: str,
+    force: bool,
+    output: Path | None,
+    images: tuple[str, ...],
+) -> object:
+    """Turn probabilities of the run, or any IMAGES, into road graphs.
+
+    IMAGES are masks or probability rasters.
+
+    \b
+    Examples:
+      roadseg graph
+      roadseg graph --output out mask.tif --set graph.min_spur_m=15
+    """
+    if not _all_or_none(images, output):
+        msg = "IMAGES and --output go together"
+        raise click.UsageError(msg)
+    if output is None:
+        return call("graph", do, config, workspace, force=force)
+    return call("graph", f"{do}_images", config, images, output=output)
+
+
+@stage_command()
+def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+    """Measure pixels and graphs on the chips held out.
+
+    \b
+    Example: roadseg evaluate --json
+    """
+    return call("evaluate", do, config, workspace, force=force)
+
+
+@stage_command(needs_config=False)
+def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
+    """Show a run on one page for the browser: map, metrics, errors.
+
+    The page is one file that needs no network. What the run lacks is left out.
+
+    \b
+    Examples:
+      roadseg report
+      roadseg report --run run --set report.max_mb=10
+    """
+    return call("report", do, config, workspace, force=force)
+
+
+@stage_command(FOLD, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
+def run(config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int) -> object:
+    """Run all stages in order, skipping what has not changed.
+
+    \b
+    Example: roadseg run --config roadseg.json
+    """
+    pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
+    if do == "plan":
+        return pipeline.plan(config, workspace, fold=fold, force=force)
+    return pipeline.run(config, workspace, fold=fold, force=force, say=say)
+
+
+def _all_or_none(*values: object) -> bool:
+    return len({bool(value) for value in values}) == 1

@@ -1,0 +1,1 @@
+"""The stages of a run, and the pipeline of all of them."""

@@ -1,0 +1,279 @@
+"""evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
+
+import csv
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.config import Config
+from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.dataset.held_out import held_out_chips, read_predicted
+from roadseg.dataset.reference_graphs import count_roads, mean_apls, reference_graph
+from roadseg.dataset.scenes import scene_facts
+from roadseg.errors import DataError
+from roadseg.raster.images import read_preview
+from roadseg.raster.scaling import read_scaling
+from roadseg.report.card_files import add_evaluation
+from roadseg.report.plots.comparison import draw_comparison
+from roadseg.roads.formats.files import read_graph
+from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import Probability, read_probability
+from roadseg.roads.metrics.compare import Measures, Parameters, Side, compare, pool
+from roadseg.roads.metrics.pixels import Counts
+from roadseg.system.files import whole
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.progress import counted
+from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.workspace import Workspace, require
+
+_PICTURE_PX = 1500  # a larger scene is thinned for its picture
+
+
+@dataclass(frozen=True)
+class EvaluateSummary:
+    """Metrics on the chips held out.
+
+    Pixels are pooled over all chips. `apls_length` and `apls_time` are means over the chips with
+    roads on either side: chips that are rightly empty would only flatter them. All others are
+    pooled over all chips as `roadseg score` does it: means of APLS and TOPO, sums of lengths. TOPO
+    is None if it was not measured, for too many roads.
+    """
+
+    fold: int
+    chips: int
+    threshold: float
+    iou: float
+    precision: float
+    recall: float
+    f1: float
+    apls_length: float
+    apls_time: float
+    reference_km: float
+    predicted_km: float
+    pooled_apls_length: float
+    pooled_apls_time: float | None
+    correctness: float
+    completeness: float
+    quality: float
+    topo_precision: float | None
+    topo_recall: float | None
+    topo_f1: float | None
+
+    def __str__(self) -> str:
+        """Say it as a table."""
+        rows = {
+            "chips held out": f"{self.chips} (fold {self.fold})",
+            "pixel IoU": f"{self.iou:.3f}",
+            "pixel precision": f"{self.precision:.3f}",
+            "pixel recall": f"{self.recall:.3f}",
+            "pixel F1": f"{self.f1:.3f}",
+            "APLS length": f"{self.apls_length:.3f}",
+            "APLS time": f"{self.apls_time:.3f}",
+            "TOPO F1": "-" if self.topo_f1 is None else f"{self.topo_f1:.3f}",
+            "correctness": f"{self.correctness:.3f}",
+            "completeness": f"{self.completeness:.3f}",
+            "quality": f"{self.quality:.3f}",
+            "roads, labels": f"{self.reference_km:.2f} km",
+            "roads, predicted": f"{self.predicted_km:.2f} km",
+        }
+        return "\n".join(f"{name:<17} {value}" for name, value in rows.items())
+
+
+@dataclass(frozen=True)
+class ChipScore:
+    """Metrics of one chip: of its pixels, and of the roads in it."""
+
+    chip: str
+    pixels: Counts
+    roads: Measures
+
+    @property
+    def has_roads(self) -> bool:
+        """Whether there are roads on either side."""
+        return self.roads.reference.road_km + self.roads.predicted.road_km > 0
+
+
+def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
+    """Compare masks and graphs with the labels, chip by chip, on the fold held out."""
+    record = _record(config, workspace)
+    predicted = read_predicted(workspace)
+    if not force and (done := record.summary()):
+        _tell_card(workspace, done)
+        return done
+    listed = read_chips(workspace.chips)
+    chips_of = held_out_chips(workspace, listed, predicted)
+    record.begin()
+    scores: list[ChipScore] = []
+    shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
+    for number, (name, chips) in enumerate(shown):
+        found = _read_scene(config, workspace, listed.scene(name))
+        of_scene = counted(chips, name, total=len(chips), unit="chips")
+        scores += [_score_chip(config, found, chip) for chip in of_scene]
+        if number < config.evaluate.pictures:
+            _draw(config, workspace, listed.scene(name), found)
+    summary = _pool(scores, fold=predicted.fold, threshold=config.graph.threshold)
+    _write_table(workspace, scores)
+    drawn = map(workspace.picture, list(chips_of)[: config.evaluate.pictures])
+    record.finish(summary, [workspace.evaluation, *drawn])
+    _tell_card(workspace, summary)
+    return summary
+
+
+def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    record = after or _record(config, workspace)
+    return plan_stage(
+        record,
+        workspace.record("evaluate"),
+        EvaluateSummary,
+        force=force,
+        reads=[
+            files("probabilities", workspace.probabilities.glob("*.tif")),
+            files("graphs", workspace.graphs.glob("*.gpkg")),
+        ],
+        writes=[workspace.evaluation, workspace.pictures],
+        amount=Amount(None, lambda done: done.chips, "chips"),
+    )
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary]:
+    graphs = require(workspace.record("graph"), made_by="graph")
+    return StageRecord(
+        workspace.record("evaluate"),
+        EvaluateSummary,
+        settings=config.evaluate.model_dump(mode="json") | asdict(_parameters(config)),
+        inputs={"what graph made": read_key(graphs)},
+    )
+
+
+@dataclass(frozen=True)
+class _Scene:
+    mask: NDArray[np.uint8]
+    probability: Probability
+    reference: RoadGraph
+    predicted: RoadGraph
+
+
+def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
+    mask = require(workspace.mask(scene.name), made_by="prepare")
+    path = require(workspace.probability(scene.name), made_by="predict")
+    probability = read_probability(path, gsd_m=config.imagery.gsd_m)
+    return _Scene(
+        mask=read_mask(mask),
+        probability=probability,
+        reference=reference_graph(
+            scene.labels,
+            mask,
+            probability.grid,
+            options=config.labels,
+            tracing=config.graph,
+            gsd_m=config.imagery.gsd_m,
+        ),
+        predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
+    )
+
+
+def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
+    row, col, height, width = chip.window
+    window = (slice(row, row + height), slice(col, col + width))
+    area = scene.probability.grid.crop(row, col, height, width).footprint_m
+    reference = clip_graph(scene.reference, area)
+    predicted = clip_graph(scene.predicted, area)
+    return ChipScore(
+        chip=chip.name,
+        pixels=count_roads(
+            scene.mask[window], scene.probability.road[window], threshold=config.graph.threshold
+        ),
+        roads=compare(Side(reference, reference), Side(predicted, predicted), _parameters(config)),
+    )
+
+
+def _tell_card(workspace: Workspace, found: EvaluateSummary) -> None:
+    """Add the metrics to the card of the network."""
+    folder, predicted = workspace.checkpoint(found.fold), workspace.record("predict")
+    add_evaluation(folder, asdict(found), predicted=predicted)
+
+
+def _parameters(config: Config) -> Parameters:
+    return Parameters(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
+
+
+def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scene) -> None:
+    facts = scene_facts(scene.image, config.imagery)
+    pixels, _ = read_preview(facts, side=_PICTURE_PX)
+    image = read_scaling(workspace.scaling).apply(pixels)
+    inside = clip_graph(found.reference, found.probability.grid.footprint_m)
+    path = workspace.picture(scene.name)
+    draw_comparison(path, image, found.probability, inside, found.predicted)
+
+
+def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
+    """Write a row for each chip; what was not measured is empty."""
+    with (
+        whole(workspace.evaluation) as partial,
+        partial.open("w", newline="", encoding="utf-8") as file,
+    ):
+        pixel_names = ("iou", "precision", "recall", "f1")
+        rows = [
+            {name: getattr(score.pixels, name) for name in pixel_names} | _columns(score.roads)
+            for score in scores
+        ]
+        table = csv.writer(file)
+        table.writerow(["chip", *rows[0]])
+        for score, row in zip(scores, rows, strict=True):
+            cells = ("" if value is None else f"{value:.4f}" for value in row.values())
+            table.writerow([score.chip, *cells])
+
+
+def _columns(roads: Measures) -> dict[str, float | None]:
+    return {
+        "apls_length": roads.length.score,
+        "apls_time": None if roads.time is None else roads.time.score,
+        "reference_km": roads.reference.road_km,
+        "predicted_km": roads.predicted.road_km,
+        **_shares(roads),
+        **_topo(roads),
+    }
+
+
+def _shares(roads: Measures) -> dict[str, float]:
+    names = ("correctness", "completeness", "quality")
+    return {name: getattr(roads.buffer, name) for name in names}
+
+
+def _topo(roads: Measures) -> dict[str, Any]:
+    """Name the numbers of TOPO, None where it was not measured."""
+    names = ("precision", "recall", "f1")
+    return {f"topo_{name}": getattr(roads.topo, name, None) for name in names}
+
+
+def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
+    if not scores:
+        raise DataError(
+            f"no chip of fold {fold} is on a scene that was predicted; look at what failed, and "
+            "run `roadseg predict` again"
+        )
+    pixels = sum((score.pixels for score in scores), Counts())
+    roads = pool([score.roads for score in scores])
+    routed = [score.roads for score in scores if score.has_roads]
+    return EvaluateSummary(
+        fold=fold,
+        chips=len(scores),
+        threshold=threshold,
+        iou=pixels.iou,
+        precision=pixels.precision,
+        recall=pixels.recall,
+        f1=pixels.f1,
+        apls_length=mean_apls(each.length.score for each in routed),
+        apls_time=mean_apls(each.time.score for each in routed if each.time),
+        reference_km=roads.reference.road_km,
+        predicted_km=roads.predicted.road_km,
+        pooled_apls_length=roads.length.score,
+        pooled_apls_time=roads.time.score if roads.time else None,
+        **_shares(roads),
+        **_topo(roads),
+    )

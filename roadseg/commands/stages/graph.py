@@ -1,0 +1,277 @@
+"""graph: probabilities to road graphs with speeds. Reads probabilities/, writes graphs/."""
+
+import logging
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from roadseg.commands.stages.road_networks import Network, trace_network, with_origin
+from roadseg.config import Config
+from roadseg.dataset.held_out import read_predicted
+from roadseg.dataset.reference_graphs import extraction_of
+from roadseg.errors import DataError
+from roadseg.raster.georeference import crs_setting
+from roadseg.raster.sources import find_images
+from roadseg.roads.formats.files import check_formats, read_graph, write_graphs
+from roadseg.roads.formats.spacenet_csv import write_submission
+from roadseg.roads.graph.cleaning import part_lengths
+from roadseg.roads.masks.probabilities import open_probability
+from roadseg.roads.tracing.trace import find_graph
+from roadseg.system.locks import hold
+from roadseg.system.parallel import Outcome, each, in_order
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.progress import counted
+from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.text import count
+from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
+
+_MANY = 2  # scenes that a cluster does beside each other
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GraphSummary:
+    """What was found.
+
+    Attributes:
+        scenes: that were traced.
+        nodes: of the graphs of all scenes, and so for the next three.
+        edges: the same.
+        inferred: edges across gaps.
+        road_km: length of all roads.
+        folder: where the graphs are.
+        parts: connected parts of the graphs of all scenes.
+        largest_km: roads of the largest of them.
+        joined: scenes that touch, in one network.
+        joined_parts: connected parts of this network.
+        joined_largest_km: roads of the largest of them.
+        joined_km: its roads.
+        failed: why scenes were skipped.
+    """
+
+    scenes: list[str]
+    nodes: int
+    edges: int
+    inferred: int
+    road_km: float
+    folder: str
+    parts: int = 0
+    largest_km: float = 0.0
+    joined: list[str] = field(default_factory=list)
+    joined_parts: int = 0
+    joined_largest_km: float = 0.0
+    joined_km: float = 0.0
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        found = f"{self.road_km:.2f} km of roads in {count(len(self.scenes), 'scene')}"
+        graphs = f"{self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)"
+        if self.parts:
+            graphs += f", {_parts(self.parts, self.largest_km, self.road_km)}"
+        parts = [f"{found}: {graphs}", self.folder]
+        if self.joined:
+            of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
+            network = f"one network of {self.joined_km:.2f} km in {NETWORK}.gpkg"
+            parts.append(f"{len(self.joined)} scenes that touch are {network}: {of}")
+        if self.failed:
+            parts.append(f"{len(self.failed)} skipped")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What was found in a scene."""
+
+    nodes: int
+    edges: int
+    inferred: int
+    parts: int
+    largest_m: float
+    length_m: float
+
+
+def _parts(parts: int, largest_km: float, km: float) -> str:
+    """Say how well roads are connected."""
+    share = f", the largest {largest_km / km:.0%}" if parts > 1 else ""
+    return f"{count(parts, 'connected part')}{share}"
+
+
+def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSummary:
+    """Find the road graph of every predicted scene of the run."""
+    record = _record(config, workspace)
+    if not force and (done := record.summary()):
+        return done
+    names = read_predicted(workspace).scenes
+    paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
+    record.begin()
+    summary = _find_all(paths, workspace.graphs, config)
+    record.finish(summary, _outputs(config, workspace, summary))
+    return summary
+
+
+def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    check_formats(config.graph.formats)
+    record = after or _record(config, workspace)
+    names = [] if after else read_predicted(workspace).scenes
+    return plan_stage(
+        record,
+        workspace.record("graph"),
+        GraphSummary,
+        force=force,
+        reads=[files("probabilities", map(workspace.probability, names))],
+        writes=[workspace.graphs],
+        amount=Amount(len(names) or None, lambda done: len(done.scenes), "scenes"),
+    )
+
+
+def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
+    """Say what `run_images` would do."""
+    check_formats(config.graph.formats)
+    paths = find_images(images)
+    _refuse_taken(paths)
+    if config.compute.on_error == "stop":
+        for path in paths.values():
+            open_probability(path, **_place(config))
+    reads, writes = [files("images", paths.values())], [str(output / name) for name in paths]
+    return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
+    predicted = require(workspace.record("predict"), made_by="predict")
+    return StageRecord(
+        workspace.record("graph"),
+        GraphSummary,
+        settings=config.graph.model_dump(mode="json"),
+        inputs={"what predict made": read_key(predicted)},
+    )
+
+
+def _outputs(config: Config, workspace: Workspace, summary: GraphSummary) -> list[Path]:
+    """Return the files of every scene, and those of all together."""
+    names = [*summary.scenes, *([NETWORK] if summary.joined else [])]
+    found = [workspace.graphs / f"{n}.{suffix}" for n in names for suffix in config.graph.formats]
+    submission = workspace.graphs / f"{SUBMISSION}.csv"
+    return [path for path in (*found, submission) if path.is_file()]
+
+
+def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
+    """Find the road graph of any masks or probability rasters."""
+    paths = find_images(images)
+    with hold(output, [f"{name}.gpkg" for name in paths]):
+        return _find_all(paths, output, config)
+
+
+def trace_scene(
+    config: Config,
+    folder: Path,
+    scene: tuple[str, Path],
+    **where: Any,  # noqa: ANN401 - as in `cluster.each`
+) -> Traced:
+    """Find the road graph of one scene, given by name and raster, and write it.
+
+    Its blocks are the work of processes, or of a Dask scheduler, as the options of `cluster.each`
+    say.
+    """
+    name, path = scene
+    run = partial(in_order, what=name, unit="blocks", **where)
+    pixels = open_probability(path, **_place(config))
+    graph = find_graph(pixels, extraction_of(config.graph), run=run)
+    graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
+    write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
+    inferred = int(graph.attributes["inferred"].sum())
+    metres = part_lengths(graph)
+    return Traced(
+        nodes=len(graph.nodes),
+        edges=len(graph.lines),
+        inferred=inferred,
+        parts=len(metres),
+        largest_m=float(metres.max(initial=0)),
+        length_m=float(graph.length_m.sum()),
+    )
+
+
+def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
+    check_formats(config.graph.formats)
+    _refuse_taken(paths)
+    names = list(paths)
+    traced: dict[str, Traced] = {}
+    failed: dict[str, str] = {}
+    outcomes = _outcomes(paths, folder, config)
+    for outcome in counted(outcomes, "graph", total=len(names), unit="scenes"):
+        if outcome.error is None:
+            traced[names[outcome.index]] = cast("Traced", outcome.result)
+        elif config.compute.on_error == "stop":
+            raise outcome.error
+        else:
+            _log.warning("skipped %s: %s", names[outcome.index], outcome.error)
+            failed[names[outcome.index]] = str(outcome.error)
+    if failed and not traced:
+        raise DataError(
+            f"all {len(failed)} scenes failed, the first: {next(iter(failed.values()))}"
+        )
+    found = {name: paths[name] for name in names if name in traced}
+    network = _write_together(found, folder, config)
+    return GraphSummary(
+        list(found),
+        nodes=sum(one.nodes for one in traced.values()),
+        edges=sum(one.edges for one in traced.values()),
+        inferred=sum(one.inferred for one in traced.values()),
+        road_km=round(math.fsum(one.length_m for one in traced.values()) / 1000, 3),
+        folder=str(folder),
+        parts=sum(one.parts for one in traced.values()),
+        largest_km=round(max(one.largest_m for one in traced.values()) / 1000, 3),
+        **_joined(network),
+        failed=failed,
+    )
+
+
+def _joined(network: Network | None) -> dict[str, Any]:
+    """Return what the summary says of the network."""
+    if network is None:
+        return {}
+    metres = part_lengths(network.graph)
+    return {
+        "joined": network.scenes,
+        "joined_parts": len(metres),
+        "joined_largest_km": round(float(metres.max(initial=0)) / 1000, 3),
+        "joined_km": round(float(metres.sum()) / 1000, 3),
+    }
+
+
+def _refuse_taken(paths: dict[str, Path]) -> None:
+    if taken := sorted({NETWORK, SUBMISSION} & set(paths)):
+        raise DataError(f"{paths[taken[0]]}: {taken[0]} names the file of all scenes; rename it")
+
+
+def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[Outcome[Traced]]:
+    """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
+    compute, scenes = config.compute, list(paths.items())
+    if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
+        return each(partial(trace_scene, config, folder), scenes, **compute.where)
+    return each(partial(trace_scene, config, folder, **compute.where), scenes)
+
+
+def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Network | None:
+    """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
+    rasters = {name: open_probability(path, **_place(config)) for name, path in paths.items()}
+    if "csv" in config.graph.formats:
+        scenes = ((name, read_graph(folder / f"{name}.gpkg"), rasters[name].grid) for name in paths)
+        write_submission(folder / f"{SUBMISSION}.csv", scenes)
+    network = trace_network(config, rasters, lambda name: read_graph(folder / f"{name}.gpkg"))
+    if network is not None:
+        formats = [one for one in config.graph.formats if one != "csv"]
+        write_graphs(folder, NETWORK, network.graph, formats=formats)
+    return network
+
+
+def _place(config: Config) -> dict[str, Any]:
+    """Return what is known of where rasters without a CRS or without a place lie."""
+    crs = crs_setting(config.imagery.crs, "imagery.crs")
+    return {"crs": crs, "gsd_m": config.imagery.gsd_m}

@@ -1,0 +1,220 @@
+"""predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from pyproj import CRS
+
+from roadseg.config import Config
+from roadseg.dataset.chips import read_chips
+from roadseg.dataset.fold_files import read_folds
+from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.learn.inference.tasks import read_alike, weights_of
+from roadseg.raster.georeference import crs_setting
+from roadseg.raster.mosaic import mosaic_text, write_mosaic
+from roadseg.raster.sources import find_images, image_paths
+from roadseg.system.locks import hold
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.text import count
+from roadseg.system.workspace import Workspace, require
+
+
+@dataclass(frozen=True)
+class PredictSummary:
+    """What was predicted."""
+
+    checkpoint: str
+    fold: int | None
+    scenes: list[str]
+    megapixels: float
+    folder: str
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        scenes = count(len(self.scenes), "scene")
+        skipped = f"; {len(self.failed)} skipped" if self.failed else ""
+        return f"{scenes}, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
+
+
+def run(
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: int,
+    force: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> PredictSummary:
+    """Predict the scenes of the run: those with chips held out by the fold, or all of them.
+
+    A shard is a part of the work: it leaves no record, which is for the command without one.
+    """
+    record = _record(config, workspace, fold)
+    if not force and (done := record.summary()):
+        return done
+    scenes = _scenes_of(config, workspace, fold)
+    job = _job(config, (workspace.checkpoint(fold),), workspace.probabilities)
+    scenes = _nth(scenes, shard)
+    with _held(job, scenes):
+        if shard is not None:
+            return _summary(job, scenes, force=force)
+        record.begin()
+        summary = _summary(job, scenes, force=force)
+        masks = job.masks_of(summary.scenes) if config.predict.mask else []
+        record.finish(summary, [*map(workspace.probability, summary.scenes), *masks])
+        return summary
+
+
+def run_images(
+    config: Config,
+    images: Iterable[str],
+    *,
+    checkpoints: Sequence[Path],
+    output: Path,
+    mosaic: str | None = None,
+    force: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> PredictSummary:
+    """Predict any images with checkpoint folders, whose probabilities are averaged.
+
+    Args:
+        config: settings of the prediction.
+        images: files, folders or globs.
+        checkpoints: folders of networks that were trained alike.
+        output: folder for the results.
+        mosaic: name of the one scene that all images are adjoining tiles of; None if they are
+            scenes of their own.
+        force: whether to predict again what is there.
+        shard: number of a part, from 1, and number of parts: every so many-th scene only.
+    """
+    job = _job(config, tuple(checkpoints), output)
+    vrt = output / f"{mosaic}.vrt"
+    scenes = _nth(find_images(images) if mosaic is None else {mosaic: vrt}, shard)
+    with _held(job, scenes):
+        if mosaic is not None:
+            write_mosaic(vrt, image_paths(images), crs=_crs(config))
+        return _summary(job, scenes, force=force)
+
+
+def _held(job: PredictionJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
+    """Keep other processes from the rasters that are to be made."""
+    return hold(job.folder, [f"{name}.tif" for name in scenes])
+
+
+def _summary(job: PredictionJob, scenes: dict[str, Path], *, force: bool) -> PredictSummary:
+    """Predict scenes, and say what was done."""
+    done = job.run(scenes, force=force)
+    return PredictSummary(
+        checkpoint=", ".join(map(str, job.folders)),
+        fold=job.fold,
+        scenes=[scene.name for scene in done],
+        megapixels=sum(scene.facts.grid.height * scene.facts.grid.width for scene in done) / 1e6,
+        folder=str(job.folder),
+        failed=job.failed,
+    )
+
+
+def plan(
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: int,
+    after: str = "",
+    force: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    path = workspace.record("predict")
+    planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
+    amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
+    weights = weights_of(workspace.checkpoint(fold))
+    reads, writes = [files("checkpoint", [weights])], [workspace.probabilities]
+    found = planned(force=force, reads=reads, writes=writes, amount=amount)
+    if after or not found.runs or not weights.exists():
+        return found
+    job = _job(config, (workspace.checkpoint(fold),), workspace.probabilities)
+    need = job.need(_nth(_scenes_of(config, workspace, fold), shard), force=force)
+    return planned(
+        force=force,
+        reads=need.reads,
+        writes=need.writes,
+        amount=replace(amount, now=need.megapixels),
+        memory_mb=need.memory_mb,
+    )
+
+
+def plan_images(
+    config: Config,
+    images: Iterable[str],
+    *,
+    checkpoints: Sequence[Path],
+    output: Path,
+    mosaic: str | None = None,
+    force: bool = False,
+    shard: tuple[int, int] | None = None,
+) -> Plan:
+    """Say what `run_images` would do."""
+    if mosaic is None:
+        scenes = _nth(find_images(images), shard)
+        need = _job(config, tuple(checkpoints), output).need(scenes, force=force)
+        why = "images are given" if need.writes else "all of it is there"
+        return Plan(
+            "predict",
+            runs=bool(need.writes),
+            why=why,
+            reads=need.reads,
+            writes=[*map(str, need.writes)],
+            memory_mb=need.memory_mb,
+            based_on="memory estimated",
+        )
+    vrt, tiles = output / f"{mosaic}.vrt", image_paths(images)
+    mosaic_text(vrt, tiles, crs=_crs(config))
+    read_alike(checkpoints)
+    writes = [str(vrt), str(vrt.with_suffix(".tif"))]
+    reads = [files("images", tiles), files("checkpoints", map(weights_of, checkpoints))]
+    return Plan("predict", runs=True, why="images are given", reads=reads, writes=writes)
+
+
+def _crs(config: Config) -> CRS | None:
+    return crs_setting(config.imagery.crs, "imagery.crs")
+
+
+def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[PredictSummary]:
+    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
+    return StageRecord(
+        workspace.record("predict"),
+        PredictSummary,
+        settings=config.predict.model_dump(mode="json") | {"fold": fold},
+        inputs={"what train made": trained},
+    )
+
+
+def _scenes_of(config: Config, workspace: Workspace, fold: int) -> dict[str, Path]:
+    listed = read_chips(workspace.chips)
+    folds = read_folds(workspace.folds, listed.chips)
+    held_out = {chip.scene for chip in listed.chips if folds[chip.name] == fold}
+    return {
+        scene.name: scene.image
+        for scene in listed.scenes
+        if config.predict.scenes == "all" or scene.name in held_out
+    }
+
+
+def _job(config: Config, checkpoints: tuple[Path, ...], folder: Path) -> PredictionJob:
+    return PredictionJob(
+        checkpoints,
+        folder,
+        imagery=config.imagery,
+        predict=config.predict,
+        compute=config.compute,
+        threshold=config.graph.threshold,
+    )
+
+
+def _nth(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+    number, count = shard or (1, 1)
+    return dict(sorted(scenes.items())[number - 1 :: count])

@@ -1,0 +1,378 @@
+"""quantize: a checkpoint as an INT8 engine, if it stays accurate.
+
+Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/engines/<engine>/.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.arrays import Bools
+from roadseg.config import Config
+from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
+from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.reference_graphs import (
+    RouteScore,
+    count_roads,
+    mean_apls,
+    reference_graph,
+    score_routes,
+    traced_graph,
+)
+from roadseg.dataset.scenes import scene_facts
+from roadseg.errors import RoadsegError
+from roadseg.learn.inference.engine_store import (
+    engine_folder,
+    misfit,
+    read_engine_facts,
+    write_facts,
+)
+from roadseg.learn.inference.engines import Engine
+from roadseg.learn.inference.quantisation import Quantised, quantise
+from roadseg.learn.inference.sliding_window import count_windows, predict_rows
+from roadseg.learn.network.checkpoints import (
+    Checkpoint,
+    checkpoint_path,
+    load_checkpoint,
+)
+from roadseg.learn.options import QuantizeConfig
+from roadseg.learn.training.samples import Chip
+from roadseg.raster.images import read_window
+from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
+from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.burning import IGNORE
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.metrics.pixels import Counts, count_pixels
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.progress import counted
+from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.workspace import Workspace, require
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What quantisation changes on the chips held out.
+
+    Attributes:
+        mask_iou: of its road mask with that of the float32 network, pixels pooled over all chips.
+        f1: of its pixels with the labels.
+        exact_f1: that of the float32 network.
+        apls: of its graphs with the labels, by length, mean over chips with roads.
+        exact_apls: that of the float32 network.
+    """
+
+    mask_iou: float
+    f1: float
+    exact_f1: float
+    apls: float
+    exact_apls: float
+
+    def misses(self, limits: QuantizeConfig) -> list[str]:
+        """Say which figures miss which limits; a figure at its limit keeps to it."""
+        found = {
+            "mask IoU": (self.mask_iou, limits.min_mask_iou, "at least"),
+            "loss of pixel F1": (self.exact_f1 - self.f1, limits.max_f1_loss, "at most"),
+            "loss of APLS": (self.exact_apls - self.apls, limits.max_apls_loss, "at most"),
+        }
+        return [
+            f"{name} {value:.4f}, expected {word} {limit:g}"
+            for name, (value, limit, word) in found.items()
+            if (value < limit if word == "at least" else value > limit)
+        ]
+
+
+@dataclass(frozen=True)
+class QuantizeSummary:
+    """An INT8 engine, how accurate and how fast it is; see `Accuracy`."""
+
+    fold: int
+    engine: str
+    folder: str
+    chips: int
+    mask_iou: float
+    f1: float
+    exact_f1: float
+    apls: float
+    exact_apls: float
+    windows_per_s: float
+    eager_windows_per_s: float
+    eager_precision: str
+    opening_s: float
+
+    def __str__(self) -> str:
+        """Lay it out as a table."""
+        rows = [
+            ("mask IoU", f"{self.mask_iou:.4f}", "1"),
+            ("pixel F1", f"{self.f1:.4f}", f"{self.exact_f1:.4f}"),
+            ("APLS length", f"{self.apls:.4f}", f"{self.exact_apls:.4f}"),
+        ]
+        speeds = f"{self.windows_per_s:10.2f} {self.eager_windows_per_s:10.2f}"
+        return "\n".join(
+            [
+                f"{f'fold {self.fold}':<12} {self.engine:>10} {'float32':>10}",
+                *(f"{name:<12} {quantised:>10} {exact:>10}" for name, quantised, exact in rows),
+                f"{'windows/s':<12} {speeds} (eager in {self.eager_precision})",
+                f"{self.chips} chips held out; opens in {self.opening_s:.0f} s; {self.folder}",
+            ]
+        )
+
+
+def run(
+    config: Config, workspace: Workspace, *, fold: int, engine: str, force: bool = False
+) -> QuantizeSummary:
+    """Quantise the network of a fold, calibrated on its training chips, judged on the others.
+
+    Args:
+        config: settings; those of predict say for which windows the engine is made, and how many
+            at once, unless the chips have fewer.
+        workspace: the run folder.
+        fold: whose network.
+        engine: "int8" or "openvino".
+        force: whether to make it again even if nothing changed.
+
+    Raises:
+        RoadsegError: if it misses a limit of config.quantize. It is not ready then.
+    """
+    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
+    sizes = _sizes(config, workspace)
+    if not force and _is_ready(folder, engine, sizes) and (done := record.summary()):
+        return done
+    chips = Chips(config, workspace, load_checkpoint(folder))
+    training, held_out = chips.sides(fold)
+    record.begin()
+    found = quantise(
+        chips.checkpoint,
+        folder,
+        [chips.open(chip) for chip in training],
+        name=engine,
+        **sizes,
+        windows=config.quantize.windows,
+    )
+    accuracy = _pool(list(chips.judge(held_out, found)))
+    _write(config, folder, found, accuracy)
+    summary = QuantizeSummary(
+        fold=fold,
+        engine=engine,
+        folder=str(engine_folder(folder, engine)),
+        chips=len(held_out),
+        **asdict(accuracy),
+        windows_per_s=found.rate.roadseg,
+        eager_windows_per_s=found.rate.bare,
+        eager_precision=found.eager,
+        opening_s=found.opening_s,
+    )
+    record.finish(summary, _written(record.path))
+    return summary
+
+
+def plan(
+    config: Config, workspace: Workspace, *, fold: int, engine: str, force: bool = False
+) -> Plan:
+    """Say what `run` would do."""
+    folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
+    is_ready = _is_ready(folder, engine, _sizes(config, workspace))
+    held_out = Chips(config, workspace, load_checkpoint(folder)).sides(fold)[1]
+    found = plan_stage(
+        record,
+        record.path,
+        QuantizeSummary,
+        force=force or not is_ready,
+        reads=[files("checkpoint", [checkpoint_path(folder, "best")])],
+        writes=[engine_folder(folder, engine)],
+        amount=Amount(len(held_out), lambda done: done.chips, "chips"),
+    )
+    return found if force or is_ready else replace(found, why=f"engine {engine} is not ready")
+
+
+def _written(record: Path) -> list[Path]:
+    """Return the files of an engine, which lie beside its record."""
+    return sorted(path for path in record.parent.iterdir() if path.is_file() and path != record)
+
+
+def _record(
+    config: Config, workspace: Workspace, fold: int, engine: str
+) -> StageRecord[QuantizeSummary]:
+    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
+    return StageRecord(
+        engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
+        QuantizeSummary,
+        settings=_settings(config) | {"fold": fold, "engine": engine},
+        inputs={"what train made": trained},
+    )
+
+
+def _is_ready(folder: Path, engine: str, sizes: Mapping[str, int]) -> bool:
+    facts = read_engine_facts(folder, engine)
+    return facts is not None and not misfit(facts, folder, **sizes)
+
+
+def _sizes(config: Config, workspace: Workspace) -> dict[str, int]:
+    """Return the side of the windows, and how many of them fit the chips."""
+    options = config.predict
+    sides = options.model_dump(include={"window_px", "overlap_px"})
+    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
+    windows = (count_windows(chip.window.height, chip.window.width, **sides) for chip in chips)
+    batch = fitting_batch(windows, most=options.batch_size)
+    return {"window_px": options.window_px, "batch_size": batch}
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {
+        "quantize": config.quantize.model_dump(mode="json"),
+        "predict": config.predict.model_dump(
+            mode="json", include={"window_px", "overlap_px", "batch_size"}
+        ),
+        "graph": config.graph.model_dump(mode="json"),
+        "evaluate": config.evaluate.model_dump(mode="json", include={"spacing_m", "snap_m"}),
+    }
+
+
+def _write(config: Config, folder: Path, found: Quantised, accuracy: Accuracy) -> None:
+    """Write the facts of the engine, and refuse it if it is not accurate."""
+    misses, engine = accuracy.misses(config.quantize), found.engine
+    name, limits = engine.name, config.quantize.model_dump(mode="json", exclude={"windows"})
+    write_facts(
+        folder,
+        name,
+        window_px=engine.window_px,
+        batch_size=engine.batch_size,
+        gate={"passed": not misses, **asdict(accuracy), "limits": limits},
+        windows_per_s=found.rate.roadseg,
+        eager_windows_per_s=found.rate.bare,
+        opening_s=found.opening_s,
+    )
+    if misses:
+        raise RoadsegError(
+            f"engine {name} is refused: {'; '.join(misses)}; raise quantize.windows, take "
+            "the other engine, or change the limits in quantize"
+        )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """How one of two networks does on a chip."""
+
+    road: NDArray[np.bool_]
+    pixels: Counts
+    routes: RouteScore
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """How both networks do on a chip, and how far their masks agree."""
+
+    masks: Counts
+    quantised: _Side
+    exact: _Side
+
+
+def _pool(verdicts: Sequence[_Verdict]) -> Accuracy:
+    return Accuracy(
+        mask_iou=sum((each.masks for each in verdicts), Counts()).iou,
+        f1=sum((each.quantised.pixels for each in verdicts), Counts()).f1,
+        exact_f1=sum((each.exact.pixels for each in verdicts), Counts()).f1,
+        apls=_mean_apls([each.quantised for each in verdicts]),
+        exact_apls=_mean_apls([each.exact for each in verdicts]),
+    )
+
+
+def _mean_apls(sides: Sequence[_Side]) -> float:
+    return mean_apls(side.routes.apls for side in sides if side.routes.has_roads)
+
+
+@dataclass(frozen=True)
+class Chips:
+    """The chips of a run, read as the network of a checkpoint knows them."""
+
+    config: Config
+    workspace: Workspace
+    checkpoint: Checkpoint
+
+    @functools.cached_property
+    def listed(self) -> ChipList:
+        """All chips of the run."""
+        return read_chips(self.workspace.chips)
+
+    def sides(self, fold: int) -> tuple[list[ChipRecord], list[ChipRecord]]:
+        """Return the chips that a fold was trained on, and those that it held out."""
+        chips = self.listed.chips
+        folds = read_folds(self.workspace.folds, chips)
+        training = [chip for chip in chips if folds[chip.name] != fold]
+        return training, [chip for chip in chips if folds[chip.name] == fold]
+
+    def open(self, record: ChipRecord) -> Chip:
+        """Return a chip of the files of its scene."""
+        scene = scene_facts(self.listed.scene(record.scene).image, self.config.imagery)
+        mask = self.workspace.mask(record.scene)
+        return Chip(scene, mask, record.window, self.checkpoint.scaling)
+
+    def judge(self, records: Sequence[ChipRecord], found: Quantised) -> Iterator[_Verdict]:
+        """Predict chips with both networks, and compare the results and the labels."""
+        shown = counted(records, "judge", total=len(records), unit="chips")
+        for scene, of_scene in itertools.groupby(shown, key=lambda record: record.scene):
+            chips = map(self.open, of_scene)
+            first = next(chips)
+            labels, grid = self.listed.scene(scene).labels, first.scene.grid
+            reference = reference_graph(
+                labels,
+                first.mask,
+                grid,
+                options=self.config.labels,
+                tracing=self.config.graph,
+                gsd_m=self.config.imagery.gsd_m,
+            )
+            for chip in itertools.chain([first], chips):
+                yield self._judge(chip, reference, found)
+
+    def _judge(self, chip: Chip, roads: RoadGraph, found: Quantised) -> _Verdict:
+        labels = read_mask(chip.mask, chip.window)
+        area = chip.scene.grid.crop(*chip.window).footprint_m
+        reference = clip_graph(roads, area)
+        quantised, exact = (
+            self._side(self._predict(engine, chip), labels, reference)
+            for engine in (found.engine, found.exact)
+        )
+        masks = count_pixels(exact.road, quantised.road, labels != IGNORE)
+        return _Verdict(masks, quantised, exact)
+
+    def _side(self, found: Probability, labels: NDArray[np.uint8], reference: RoadGraph) -> _Side:
+        threshold = self.config.graph.threshold
+        options = self.config.evaluate.model_dump(include={"spacing_m", "snap_m"})
+        return _Side(
+            found.road >= threshold * CERTAIN,
+            count_roads(labels, found.road, threshold=threshold),
+            score_routes(reference, traced_graph(found, self.config.graph), **options),
+        )
+
+    def _predict(self, engine: Engine, chip: Chip) -> Probability:
+        _, _, height, width = chip.window
+        rows = predict_rows(
+            engine,
+            functools.partial(_read, chip),
+            classes=self.checkpoint.bins.count + 1,
+            height=height,
+            width=width,
+            overlap_px=self.config.predict.overlap_px,
+        )
+        values = np.concatenate([found.values for found in rows], axis=1)
+        bands = np.rint(values * CERTAIN).astype(np.uint8)
+        grid = chip.scene.grid.crop(*chip.window)
+        return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins)
+
+
+def _read(chip: Chip, window: Window) -> tuple[NDArray[np.uint8], Bools]:
+    """Read a window of a chip in whole; beyond its edge pixels are mirrored and not valid."""
+    row, col, height, width = chip.window
+    rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
+    inside = Window(row + window.row, col + window.col, rows, cols)
+    bands, valid = read_window(chip.scene, inside)
+    size = {"height": window.height, "width": window.width}
+    return mirrored(chip.scaling.apply(bands), valid, **size)

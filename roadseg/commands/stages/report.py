@@ -1,0 +1,215 @@
+"""report: a run to look at. Reads all that the other stages left; writes one HTML file."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from roadseg.config import Config
+from roadseg.errors import ConfigError, MissingInputError
+from roadseg.report.facts import quality_of, read_records, read_scores, read_training
+from roadseg.report.page import as_data, build_page, write_page
+from roadseg.report.pictures import sheet_uri
+from roadseg.report.scenes import Shown, find_scenes, map_of, pictures_of
+from roadseg.system.fingerprints import fingerprints
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.progress import counted
+from roadseg.system.records import versions
+from roadseg.system.stage_records import StageRecord
+from roadseg.system.text import count
+from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace
+
+_STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
+_DRAWN = ((0.001, 0.0), (0.1, 0.5), (0.1, 2.0))  # step and tolerance of lines, ever coarser
+_ROADS_SHARE = 0.6  # of the page that lines take before they are drawn coarser
+_SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04  # of quality, and of the room each
+_BYTES = 1_000_000
+_NOT_SHOWN: dict[str, Any] = {  # settings that change no figure; of paths, their files count
+    "run": True,
+    "compute": True,
+    "imagery": {"images"},
+    "labels": {"roads"},
+    "split": {"file"},
+    "train": {"init", "encoder_weights"},
+}
+
+
+@dataclass(frozen=True)
+class ReportSummary:
+    """What the report shows, and where it is.
+
+    Attributes:
+        path: of the file.
+        scenes: how many are shown.
+        megabytes: size of the file.
+        left_out: what could not be shown, and why.
+    """
+
+    path: str
+    scenes: int
+    megabytes: float
+    left_out: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Say where it is and how large."""
+        more = (
+            f"; {count(len(self.left_out), 'thing')} left out, listed in it"
+            if self.left_out
+            else ""
+        )
+        return f"{self.path}: {count(self.scenes, 'scene')}, {self.megabytes:.1f} MB{more}"
+
+
+def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportSummary:
+    """Show a run on one page; parts that it does not have are left out.
+
+    The folder may also be the `--output` of graph or predict.
+
+    Raises:
+        MissingInputError: if there is neither a graph nor a probability raster.
+        ConfigError: if the roads alone take more than `report.max_mb`.
+    """
+    workspace = _as_it_is(workspace)
+    names = _scene_names(workspace)
+    record = _record(config, workspace, names)
+    if not force and (done := record.summary()):
+        return done
+    record.begin()
+    found = find_scenes(config, workspace, names)
+    shown = _page(config, workspace, found)
+    size = write_page(workspace.report, build_page(f"{shown['title']} · roadseg", shown))
+    summary = ReportSummary(
+        str(workspace.report), len(names), round(size / _BYTES, 2), found.left_out
+    )
+    record.finish(summary, [workspace.report])
+    return summary
+
+
+def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    workspace = _as_it_is(workspace)
+    return plan_stage(
+        after or _record(config, workspace, _scene_names(workspace)),
+        workspace.record("report"),
+        ReportSummary,
+        force=force,
+        reads=[
+            files("probabilities", workspace.probabilities.glob("*.tif")),
+            files("graphs", workspace.graphs.glob("*.gpkg")),
+        ],
+        writes=[workspace.report],
+        amount=Amount(None, lambda done: done.scenes, "scenes"),
+    )
+
+
+def _record(
+    config: Config, workspace: Workspace, names: Sequence[str]
+) -> StageRecord[ReportSummary]:
+    held = fingerprints(_inputs(workspace, names))
+    return StageRecord(
+        workspace.record("report"),
+        ReportSummary,
+        settings=config.model_dump(mode="json", exclude=_NOT_SHOWN),
+        inputs={str(path.relative_to(workspace.root)): told for path, told in held.items()},
+    )
+
+
+def _as_it_is(workspace: Workspace) -> Workspace:
+    has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
+    return workspace if has_folders else replace(workspace, is_flat=True)
+
+
+def _scene_names(workspace: Workspace) -> list[str]:
+    graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
+    rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
+    names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
+    if not names:
+        raise MissingInputError(
+            f"{workspace.root}: holds neither graphs nor probabilities; run `roadseg graph` or "
+            "`roadseg predict` first, or name another folder with --run"
+        )
+    return names
+
+
+def _inputs(workspace: Workspace, names: Iterable[str]) -> list[Path]:
+    records = [workspace.record(stage) for stage in _STAGES]
+    tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
+    scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
+    folds = [
+        path / name for path in _folds(workspace) for name in ("metrics.csv", "best.safetensors")
+    ]
+    return [path for path in (*records, *tables, *scenes, *folds) if path.is_file()]
+
+
+def _folds(workspace: Workspace) -> list[Path]:
+    return sorted(workspace.checkpoint(0).parent.glob("fold-*"))
+
+
+def _page(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]:
+    """Put together what the page shows, and fill the room that is left with pictures."""
+    shown = _facts(config, workspace, found)
+    most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(shown))
+    shown["map"] = _map_that_fits(config, found, most)
+    room = most - len(as_data(shown["map"]))
+    shown["quality"] |= {"sheets": _sheets(workspace, room)}
+    room -= sum(map(len, shown["quality"]["sheets"]))
+    scenes, many = shown["map"]["scenes"], len(found.scenes)
+    rows = counted(range(many), "report: pictures", total=many, unit="scenes")
+    for row in rows:
+        scenes[row]["layers"] = pictures_of(config, found, row, most_bytes=room // (many - row))
+        room -= len(as_data(scenes[row]["layers"]))
+    shown["left_out"] = found.left_out
+    return shown
+
+
+def _map_that_fits(config: Config, found: Shown, most: int) -> dict[str, Any]:
+    """Return areas, graphs and scenes without pictures, drawn as finely as there is room."""
+    size = 0
+    for step_m, tolerance_m in _DRAWN:
+        drawn = map_of(config, found, step_m=step_m, tolerance_m=tolerance_m)
+        size = len(as_data(drawn))
+        if size <= _ROADS_SHARE * most:
+            return drawn
+    if size <= most:
+        return drawn
+    need = config.report.max_mb + (size - most) / _BYTES
+    raise ConfigError(
+        f"report.max_mb: the roads of {len(found.scenes)} scenes take {size / _BYTES:.1f} MB, "
+        f"expected at most {max(most, 0) / _BYTES:.1f} MB of {config.report.max_mb:g} MB; set it "
+        f"to {need:.0f} or more, or predict fewer scenes"
+    )
+
+
+def _facts(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]:
+    records = read_records(workspace.record(stage) for stage in _STAGES)
+    training = [told for folder in _folds(workspace) if (told := read_training(folder))]
+    seconds = {name: record.seconds for name, record in records.items()}
+    seconds |= _training_seconds(workspace)
+    root = workspace.root.resolve()
+    return {
+        "title": root.parent.name if root.name == "run" else root.name,
+        "folder": str(workspace.root),
+        "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "versions": versions(),
+        "seconds": {name: seconds[name] for name in _STAGES if name in seconds},
+        "summaries": {name: record.summary for name, record in records.items()},
+        "km2": sum(area.km2 for area in found.areas),
+        "scores": read_scores(workspace.evaluation),
+        "scene_of": found.scene_of,
+        "training": training,
+        "quality": {"facts": quality_of(records.get("prepare"))},
+        "config": config.model_dump(mode="json"),
+    }
+
+
+def _training_seconds(workspace: Workspace) -> dict[str, float]:
+    folds = read_records(folder / "train.json" for folder in _folds(workspace))
+    return {name: record.seconds for name, record in folds.items()}
+
+
+def _sheets(workspace: Workspace, room: int) -> list[str]:
+    sheets = sorted(workspace.quality.glob("sheet_*.png"))[:_SHEETS]
+    most = int(_SHEET_SHARE * room)
+    pictures = [sheet_uri(path, side_px=_SHEET_PX, most_bytes=most) for path in sheets]
+    return [picture for picture in pictures if picture]

@@ -1,0 +1,128 @@
+"""RoadNetworks: the roads of scenes that touch each other, traced as those of one raster."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import shapely
+from pyproj import CRS
+
+from roadseg.arrays import Ints
+from roadseg.config import Config
+from roadseg.dataset.reference_graphs import extraction_of
+from roadseg.raster.grid import Grid, reproject
+from roadseg.raster.tiling import group_tiles
+from roadseg.roads.graph.joining import in_crs, join_scenes, touching
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+from roadseg.roads.tracing.trace import find_graph
+from roadseg.system.parallel import in_order
+
+_log = logging.getLogger(__name__)
+
+ReadGraph = Callable[[str], RoadGraph]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The roads of scenes that touch each other.
+
+    Attributes:
+        scenes: names of these scenes.
+        graph: of all of them; those that touch no other of them are further connected parts.
+    """
+
+    scenes: list[str]
+    graph: RoadGraph
+
+
+def trace_network(
+    config: Config, rasters: Mapping[str, ProbabilityFile], read_scene: ReadGraph
+) -> Network | None:
+    """Trace the roads of all scenes that touch another; None if none do.
+
+    Scenes whose pixels lie on one grid are traced as one raster, block by block, so that roads
+    run across their borders as they do elsewhere; on ground that several show the first that holds
+    data there counts. Where others touch, the ends of roads that meet at the border are joined.
+
+    Args:
+        config: settings of graphs and of workers.
+        rasters: the scenes by name.
+        read_scene: returns the graph of a single scene.
+
+    Raises:
+        DataError: a raster cannot be read; it is named.
+    """
+    placed = {name: raster for name, raster in rasters.items() if not raster.grid.is_local}
+    if config.graph.join_m == 0 or len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
+        return None
+    names, tiles = list(placed), list(placed.values())
+    crs = tiles[0].grid.metric_crs
+    areas = np.array([_outline(tile.grid, crs) for tile in tiles], dtype=object)
+    pairs = touching(areas, within_m=config.graph.join_m)
+    joined = set(pairs.ravel().tolist())
+    groups = [rows for rows in _groups(tiles, pairs) if joined.intersection(rows)]
+    if not groups:
+        return None
+    graphs = [
+        _trace_as_one(config, [names[row] for row in rows], [tiles[row] for row in rows])
+        if len(rows) > 1
+        else read_scene(names[rows[0]])
+        for rows in groups
+    ]
+    graph = in_crs(graphs[0], crs)
+    if len(graphs) > 1:
+        grounds = np.array([shapely.union_all(areas[rows]) for rows in groups], dtype=object)
+        moved = [in_crs(graph, crs) for graph in graphs]
+        graph = join_scenes(moved, grounds, within_m=config.graph.join_m)
+    return Network([names[row] for row in sorted(joined)], graph)
+
+
+def with_origin(
+    graph: RoadGraph, names: Sequence[str], models: Sequence[str], scene: Ints
+) -> RoadGraph:
+    """Say of each edge in which scene it was seen, and what predicted that scene.
+
+    Args:
+        graph: roads.
+        names: of scenes.
+        models: of each scene, its fold and epoch.
+        scene: shape (m,), the row of the scene of each edge.
+    """
+    told = {"source": np.array(names)[scene], "model": np.array(models)[scene]}
+    return replace(graph, attributes={**graph.attributes, **told})
+
+
+def _outline(grid: Grid, crs: CRS) -> shapely.Polygon:
+    outline: shapely.Polygon = reproject(np.array([grid.footprint]), grid.crs, crs)[0]
+    return outline
+
+
+def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
+    """Group scenes that touch and can be traced as one raster; warn of those that cannot."""
+    is_alike = [tiles[a].speed_bins == tiles[b].speed_bins for a, b in pairs]
+    groups = group_tiles([tile.grid for tile in tiles], pairs[is_alike], off_px=OFF_PX)
+    number = {row: nth for nth, rows in enumerate(groups) for row in rows}
+    apart = [(a, b) for a, b in pairs.tolist() if number[a] != number[b]]
+    if apart:
+        here, there = (tiles[row].path for row in apart[0])
+        _log.warning(
+            "%s and %s touch, but not with pixels or speed bins of one raster: of such scenes only "
+            "road ends that meet at the border are joined (%d borders)",
+            *(here, there, len(apart)),
+        )
+    return groups
+
+
+def _trace_as_one(
+    config: Config, names: Sequence[str], tiles: Sequence[ProbabilityFile]
+) -> RoadGraph:
+    """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
+    pixels = as_one(tiles)
+    run = partial(in_order, what="network", unit="blocks", **config.compute.where)
+    graph = find_graph(pixels, extraction_of(config.graph), run=run)
+    middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
+    return with_origin(graph, names, [tile.model for tile in tiles], pixels.tile_at(middles))

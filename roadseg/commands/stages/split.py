@@ -1,0 +1,265 @@
+"""split: deal chips into folds. Reads chips.json, writes folds.json, folds.gpkg, folds.png."""
+
+import re
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.config import Config
+from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
+from roadseg.dataset.fold_files import (
+    read_fold_file,
+    road_by_fold,
+    write_fold_layer,
+    write_folds,
+)
+from roadseg.dataset.folds import (
+    deal_folds,
+    folds_by_name,
+    ground_blocks,
+    join_groups,
+    name_groups,
+)
+from roadseg.dataset.footprints import Pairs, overlapping_pairs
+from roadseg.dataset.options import SplitConfig
+from roadseg.errors import ConfigError, DataError
+from roadseg.report.plots.fold_maps import draw_folds
+from roadseg.system.alarms import alarm
+from roadseg.system.fingerprints import fingerprint
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.stage_records import StageRecord, read_key, read_summary
+from roadseg.system.workspace import Workspace, require
+
+Folds = NDArray[np.int64]
+
+_LONGEST_S = 10  # of CPU time, for the pattern of groups in all names
+_CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # by which a chip's name goes beyond its scene's
+_LISTED = 10  # folds, or groups, that are told one by one
+_TOLD = {
+    "blocks": "on {} blocks of ground",
+    "random": "dealt one by one",
+    "groups": "in {} groups of scenes",
+    "file": "dealt by split.file",
+}
+_ADVICE = {
+    "blocks": "make split.block_m ({block_m:g} m) or imagery.chip_px smaller, or split.folds fewer",
+    "random": "make imagery.chip_px smaller or split.folds fewer",
+    "groups": "choose split.group so that it tells more groups apart, or make split.folds fewer",
+}
+_INSTEAD = {
+    "random": "set split.method to blocks, which keeps them together",
+    "groups": "choose split.group so that they are one group, or set split.method to blocks",
+    "file": "give them one fold in {file}, or set split.method to blocks",
+}
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """What split did.
+
+    Attributes:
+        chips: how many there are.
+        groups: sets of chips that were kept together.
+        method: how they were dealt.
+        chips_by_fold: how many chips each fold has.
+        road_by_fold: share of road among the valid pixels of each fold.
+        groups_by_fold: what split.group found in the names of the scenes of each fold; empty
+            with other methods, and if there are many.
+    """
+
+    chips: int
+    groups: int
+    method: str
+    chips_by_fold: list[int]
+    road_by_fold: list[float]
+    groups_by_fold: list[list[str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        how = _TOLD[self.method].format(self.groups)
+        sizes, shares = self.chips_by_fold, self.road_by_fold
+        if len(sizes) > _LISTED:
+            return (
+                f"{self.chips} chips {how}; {min(sizes)} to {max(sizes)} chips in each of "
+                f"{len(sizes)} folds, road on {min(shares):.1%} to {max(shares):.1%} of the pixels"
+            )
+        return (
+            f"{self.chips} chips {how}; chips in folds: {', '.join(map(str, sizes))}; "
+            f"road in folds: {', '.join(f'{share:.1%}' for share in shares)}{self._told_groups()}"
+        )
+
+    def _told_groups(self) -> str:
+        folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
+        return f"; folds: {', '.join(folds)}" if self.groups_by_fold else ""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What split reads of the summary of prepare."""
+
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSummary:
+    """Deal every chip of the run into a fold."""
+    options = config.split
+    record = _record(config, workspace)
+    if not force and (done := record.summary()):
+        return done
+    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
+    overlaps = _overlaps(chips)
+    if options.method == "file":
+        failed = read_summary(workspace.record("prepare"), _Prepared).failed
+        folds, groups = _folds_of_file(options, chips, failed), options.folds
+    else:
+        folds, groups = _folds_of_groups(options, workspace.chips, chips, overlaps)
+    _refuse_overlaps(options, workspace.chips, chips, folds, overlaps)
+    record.begin()
+    named = {chip.name: int(fold) for chip, fold in zip(chips, folds, strict=True)}
+    write_folds(workspace.folds, named)
+    write_fold_layer(workspace.fold_layer, chips, folds)
+    draw_folds(workspace.fold_map, chips, folds)
+    summary = SplitSummary(
+        chips=len(chips),
+        groups=groups,
+        method=options.method,
+        chips_by_fold=np.bincount(folds, minlength=options.folds).tolist(),
+        road_by_fold=road_by_fold(chips, folds).tolist(),
+        groups_by_fold=_groups_by_fold(options, chips, folds),
+    )
+    record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
+    return summary
+
+
+def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    return plan_stage(
+        after or _record(config, workspace),
+        workspace.record("split"),
+        SplitSummary,
+        force=force,
+        reads=[files("chips.json", [workspace.chips])],
+        writes=[workspace.folds, workspace.fold_layer, workspace.fold_map],
+        amount=Amount(None, lambda done: done.chips, "chips"),
+    )
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
+    prepared = require(workspace.record("prepare"), made_by="prepare")
+    return StageRecord(
+        workspace.record("split"),
+        SplitSummary,
+        settings=config.split.model_dump(mode="json", exclude={"file"}),
+        inputs={"what prepare made": read_key(prepared), **_of_file(config.split)},
+    )
+
+
+def _of_file(options: SplitConfig) -> dict[str, str]:
+    if options.method != "file":
+        return {}
+    path = _file(options)
+    if not path.is_file():
+        raise DataError(f"split.file: {path} does not exist, or is no file")
+    return {"split.file": fingerprint(path)}
+
+
+def _file(options: SplitConfig) -> Path:
+    if options.file is None:
+        raise ConfigError("split.file is not set, as the method file needs it")
+    return options.file
+
+
+def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:
+    """Return the pairs of chips that show the same ground, as indices."""
+    placed = np.flatnonzero([chip.zone != NO_ZONE for chip in chips])
+    corners = np.array([chips[index].corners_m for index in placed.tolist()])
+    return placed[overlapping_pairs(corners, [chips[index].zone for index in placed.tolist()])]
+
+
+def _folds_of_groups(
+    options: SplitConfig, source: Path, chips: Sequence[ChipRecord], overlaps: Pairs
+) -> tuple[Folds, int]:
+    """Return the fold of each chip, and how many groups were dealt."""
+    alone = _groups(options, chips)
+    groups = join_groups(alone, overlaps) if options.method == "blocks" else alone
+    try:
+        return deal_folds(groups, folds=options.folds, seed=options.seed), len(set(groups))
+    except ValueError as error:
+        advice = _ADVICE[options.method].format(block_m=options.block_m)
+        if len(set(alone)) >= options.folds:
+            joined = f"{_told(chips, overlaps)}, which joins their blocks"
+            advice = f"{joined}: leave out images of the same ground, or {advice}"
+        raise DataError(f"{source}: {error}; {advice}") from error
+
+
+def _groups(options: SplitConfig, chips: Sequence[ChipRecord]) -> Sequence[Hashable]:
+    """Return what each chip has in common with others."""
+    if options.method == "random":
+        return [chip.name for chip in chips]
+    if options.method == "groups":
+        try:
+            with alarm(_LONGEST_S):
+                return name_groups([chip.scene for chip in chips], options.group or "")
+        except ValueError as error:
+            raise ConfigError(f"split.group: {error}") from error
+        except TimeoutError as error:
+            raise ConfigError(
+                f"split.group: {options.group!r} is still searching after {_LONGEST_S} s; write it "
+                "without a repetition inside another, such as (a+)+"
+            ) from error
+    return ground_blocks(
+        np.array([np.mean(chip.corners_m, axis=0) for chip in chips]),
+        [chip.scene if chip.zone == NO_ZONE else chip.zone for chip in chips],
+        block_m=options.block_m,
+    )
+
+
+def _groups_by_fold(
+    options: SplitConfig, chips: Sequence[ChipRecord], folds: Folds
+) -> list[list[str]]:
+    """Return the names of the groups in each fold, if there are few."""
+    if options.method != "groups":
+        return []
+    pairs = set(zip(folds.tolist(), map(str, _groups(options, chips)), strict=True))
+    if len(pairs) > _LISTED:
+        return []
+    return [sorted(name for at, name in pairs if at == fold) for fold in range(options.folds)]
+
+
+def _folds_of_file(
+    options: SplitConfig, chips: Sequence[ChipRecord], failed: Collection[str]
+) -> Folds:
+    """Return the fold that the user's file gives each chip; it may name failed scenes too."""
+    path = _file(options)
+    given = {
+        name: fold
+        for name, fold in read_fold_file(path).items()
+        if name not in failed and _CHIP_PLACE.sub("", name) not in failed
+    }
+    names, scenes = [chip.name for chip in chips], [chip.scene for chip in chips]
+    try:
+        return folds_by_name(names, scenes, given, folds=options.folds)
+    except ValueError as error:
+        raise DataError(
+            f"{path}: {error}; give every chip or its scene a fold from 0, and set split.folds "
+            "to the number of folds"
+        ) from error
+
+
+def _refuse_overlaps(
+    options: SplitConfig, source: Path, chips: Sequence[ChipRecord], folds: Folds, overlaps: Pairs
+) -> None:
+    apart = overlaps[folds[overlaps[:, 0]] != folds[overlaps[:, 1]]]
+    if len(apart):
+        instead = _INSTEAD[options.method].format(file=options.file)
+        raise DataError(f"{source}: {_told(chips, apart)}, but are in different folds; {instead}")
+
+
+def _told(chips: Sequence[ChipRecord], pairs: Pairs) -> str:
+    first, second = (chips[index].name for index in pairs[0])
+    if len(pairs) == 1:
+        return f"{first} and {second} overlap on the ground"
+    return f"{len(pairs)} pairs of chips overlap on the ground, the first {first} and {second}"

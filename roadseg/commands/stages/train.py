@@ -1,0 +1,273 @@
+"""train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
+
+import logging
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from roadseg.config import Config
+from roadseg.dataset.chips import ChipRecord, read_chips
+from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.scenes import scene_facts
+from roadseg.errors import CheckpointError, ConfigError, DataError
+from roadseg.learn.hardware.cpu import keep_freed_memory
+from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.hardware.distributed import parallel
+from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.training.history import Row, best_row, read_last
+from roadseg.learn.training.learner import Sharing
+from roadseg.learn.training.recipe import BestBy, recipe_of
+from roadseg.learn.training.samples import Chip
+from roadseg.learn.training.train import settings_of, train
+from roadseg.raster.images import RasterFacts
+from roadseg.raster.scaling import Scaling, read_scaling
+from roadseg.report.cards import write_model_card
+from roadseg.report.plots.curves import write_curves
+from roadseg.system.fingerprints import GONE
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.stage_records import (
+    StageRecord,
+    lost_outputs,
+    read_key,
+    read_record,
+)
+from roadseg.system.workspace import Workspace, require
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainSummary:
+    """How the training of one fold ended."""
+
+    fold: int
+    training_chips: int
+    validation_chips: int
+    epochs: int
+    best_epoch: int
+    val_loss: float
+    val_iou: float
+    val_f1: float
+    seconds: float
+    checkpoint: str
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        return (
+            f"fold {self.fold}: {self.epochs} epochs on {self.training_chips} chips in "
+            f"{self.seconds:.0f} s; best epoch {self.best_epoch} on {self.validation_chips} held "
+            f"out: loss {self.val_loss:.4f}, IoU {self.val_iou:.3f}, F1 {self.val_f1:.3f}; "
+            f"{self.checkpoint}"
+        )
+
+
+def run(
+    config: Config, workspace: Workspace, *, fold: int, profile: int = 0, force: bool = False
+) -> TrainSummary:
+    """Train on the chips of all folds but one, and validate on that one.
+
+    Each process writes a trace of as many steps as are to be profiled.
+    """
+    record = _record(config, workspace, fold)
+    if not force and (done := record.summary()):
+        if profile:
+            logger.warning("--profile: this training is done; --force trains anew")
+        write_model_card(config, workspace, fold=fold, epochs=done.epochs)
+        return done
+    if not force:
+        _refuse_changed_weights(record.path)
+    lesson = _lesson(config, workspace, fold)
+    keep_freed_memory()
+    folder, device = workspace.checkpoint(fold), lesson["device"]
+    patience = timedelta(minutes=config.compute.wait_minutes)
+    with parallel(device, patience=patience) as processes:
+        history = train(
+            folder=folder,
+            **lesson,
+            parallel=processes,
+            workers=config.compute.workers,
+            save_minutes=config.compute.save_minutes,
+            tensorboard=config.train.tensorboard,
+            profile=profile,
+            anew=force,
+            started=record.begin,
+            after_epoch=partial(_draw_curves, folder, config.train.best_by),
+        )
+        best = best_row(history, config.train.best_by)
+        sides = lesson["training"], lesson["validation"]
+        summary = _summary(fold, sides, history, best, folder)
+        if processes.first:
+            write_model_card(config, workspace, fold=fold, epochs=len(history))
+            record.finish(summary, _weights(folder))
+    return summary
+
+
+def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
+    best = best_row(history, best_by)
+    write_curves(folder / "curves.png", history, best_epoch=int(best["epoch"]))
+
+
+def plan(
+    config: Config, workspace: Workspace, *, fold: int, after: str = "", force: bool = False
+) -> Plan:
+    """Say what `run` would do, if need be after an earlier stage."""
+    record = after or _record(config, workspace, fold)
+    found = plan_stage(
+        record,
+        workspace.train_record(fold),
+        TrainSummary,
+        force=force,
+        reads=[files("masks", workspace.masks.glob("*.tif"))],
+        writes=[workspace.checkpoint(fold)],
+        amount=Amount(config.train.epochs, lambda done: done.epochs, "epochs"),
+    )
+    if after and not force and checkpoint_path(workspace.checkpoint(fold), "last").exists():
+        return replace(found, why=f"{found.why}; refused without --force if that changes the chips")
+    if after or not found.runs:
+        return found
+    lesson = _lesson(config, workspace, fold)
+    last = None if force else read_last(workspace.checkpoint(fold), settings_of(**lesson))
+    return found if last is None else _going_on(found, last["history"], config.train.epochs)
+
+
+def _going_on(plan: Plan, history: list[Row], epochs: int) -> Plan:
+    """Say what is left of a training by the epochs that are done."""
+    done = f"{len(history)} of {epochs} epochs are done"
+    if not history:
+        return plan
+    each_s = statistics.fmean(row["seconds"] for row in history)
+    return replace(
+        plan,
+        why=f"{plan.why}; {done}",
+        seconds=each_s * max(epochs - len(history), 0),
+        based_on=f"{done}, at {each_s:.1f} s each",
+    )
+
+
+def _weights(folder: Path) -> list[Path]:
+    """Return the files of a checkpoint with which it predicts."""
+    path = checkpoint_path(folder, "best")
+    return [path, path.with_suffix(".json")]
+
+
+def _refuse_changed_weights(path: Path) -> None:
+    """Refuse to train over weights that somebody has changed since their training ended.
+
+    Raises:
+        CheckpointError: if so.
+    """
+    record = read_record(path)
+    best = checkpoint_path(path.parent, "best")
+    if record and best.exists() and best.name in lost_outputs(path, record):
+        raise CheckpointError(
+            f"{best}: was changed since its training ended; put back what it was, train anew with "
+            "--force, or use its folder as --checkpoint of predict"
+        )
+
+
+def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[TrainSummary]:
+    dealt = require(workspace.record("split"), made_by="split")
+    earlier = read_record(workspace.train_record(fold))
+    first = {
+        name: earlier.inputs.get(name, told) if earlier and told == GONE else told
+        for name, told in recipe_of(config.train).first_weights().items()
+    }
+    return StageRecord(
+        workspace.train_record(fold),
+        TrainSummary,
+        settings=config.train.model_dump(mode="json", exclude=set(first)) | {"fold": fold},
+        inputs={"what split made": read_key(dealt), **first},
+    )
+
+
+def _sides(
+    chips: tuple[ChipRecord, ...], folds: Mapping[str, int], fold: int
+) -> tuple[list[ChipRecord], list[ChipRecord]]:
+    """Return the chips to train on, and those to validate on."""
+    training = [chip for chip in chips if folds[chip.name] != fold]
+    validation = [chip for chip in chips if folds[chip.name] == fold]
+    if not validation:
+        raise ConfigError(
+            f"--fold {fold}: there are folds 0 to {max(folds.values())} (split.folds)"
+        )
+    if not training:
+        raise ConfigError(f"--fold {fold}: it holds all {len(validation)} chips; see split.folds")
+    if not any(chip.road_share for chip in training):
+        raise DataError(
+            f"--fold {fold}: there is no road on any of the {len(training)} chips to train on; "
+            "label more chips with roads, or deal them otherwise (split.block_m, split.seed)"
+        )
+    if not any(chip.road_share for chip in validation):
+        logger.warning(
+            "fold %d: there is no road on any of the %d chips held out, so its scores say nothing",
+            *(fold, len(validation)),
+        )
+    return training, validation
+
+
+def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
+    """Return what decides about the weights: the chips of both sides, and how to learn."""
+    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    folds = read_folds(require(workspace.folds, made_by="split"), listed.chips)
+    sides = _sides(listed.chips, folds, fold)
+    scaling = read_scaling(workspace.scaling)
+    scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
+    sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
+    training, validation = (
+        [_chip(chip, scenes, workspace, scaling) for chip in side] for side in sides
+    )
+    return {
+        "training": training,
+        "validation": validation,
+        "recipe": recipe_of(config.train),
+        "facts": {
+            "bands": config.imagery.bands or next(iter(scenes.values())).bands,
+            "gsd_m": statistics.median(sizes_m),
+            "gsd_range_m": [min(sizes_m), max(sizes_m)],
+            "band_names": _band_names(list(scenes.values())),
+            "resample_m": config.imagery.gsd_m,
+            "nodata": config.imagery.nodata,
+            "fold": fold,
+            "prepared_data": read_key(workspace.record("split")),
+        },
+        "bins": listed.bins,
+        "device": chosen_device(config.compute),
+        "sharing": Sharing(**config.train.distributed.model_dump()),
+    }
+
+
+def _summary(
+    fold: int,
+    sides: tuple[Sequence[Chip], Sequence[Chip]],
+    history: list[Row],
+    best: Row,
+    folder: Path,
+) -> TrainSummary:
+    return TrainSummary(
+        fold=fold,
+        training_chips=len(sides[0]),
+        validation_chips=len(sides[1]),
+        epochs=len(history),
+        best_epoch=int(best["epoch"]),
+        val_loss=best["val_loss"],
+        val_iou=best["val_iou"],
+        val_f1=best["val_f1"],
+        seconds=sum(row["seconds"] for row in history),
+        checkpoint=str(folder),
+    )
+
+
+def _chip(
+    chip: ChipRecord, scenes: dict[str, RasterFacts], workspace: Workspace, scaling: Scaling
+) -> Chip:
+    return Chip(scenes[chip.scene], workspace.mask(chip.scene), chip.window, scaling)
+
+
+def _band_names(scenes: list[RasterFacts]) -> tuple[str, ...]:
+    """Return the descriptions of the bands if all scenes have the same, else none."""
+    names = {scene.names for scene in scenes}
+    return names.pop() if len(names) == 1 else ()

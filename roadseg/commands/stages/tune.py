@@ -1,0 +1,294 @@
+"""tune: search the graph settings that score best on the fold held out.
+
+Reads probabilities/, labels, chips.json, folds.json; writes tune.json, tune.png, tuned.json.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.config import Config, with_relative_paths
+from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
+from roadseg.dataset.reference_graphs import (
+    extraction_of,
+    reference_graph,
+    score_routes,
+)
+from roadseg.errors import DataError
+from roadseg.raster.images import read_grid
+from roadseg.raster.windows import Window, cut_blocks
+from roadseg.report.plots.tuning import write_tuning_plot
+from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.probabilities import Probability, open_probability
+from roadseg.roads.tracing.blocks import TracedBlock
+from roadseg.roads.tracing.trace import Extraction, find_paths, tidy
+from roadseg.roads.tracing.tuning import (
+    PARAMETERS,
+    Settings,
+    Trial,
+    best_of,
+    gain,
+    search,
+)
+from roadseg.system.parallel import in_order
+from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.progress import Progress, counted
+from roadseg.system.records import write_json
+from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.workspace import Workspace, require
+
+
+@dataclass(frozen=True)
+class TuneSummary:
+    """What the search found.
+
+    Attributes:
+        fold: the fold held out, whose chips chose the settings.
+        chips: how many these are.
+        before: APLS by length with the settings given, as `roadseg evaluate` measures it.
+        after: APLS of the best trial.
+        margin: how far the gain may be off by chance (95 %); None for a single chip.
+        is_better: whether the gain is larger than that; if not, the settings stay.
+        settings: values that were found, or else those given.
+        config: file with all settings of the run and these values.
+        plot: picture of all trials.
+        tried: settings of each trial and its APLS.
+    """
+
+    fold: int
+    chips: int
+    before: float
+    after: float
+    margin: float | None
+    is_better: bool
+    settings: Settings
+    config: str
+    plot: str
+    tried: list[Settings]
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
+        found = (
+            f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of fold "
+            f"{self.fold}, best of {len(self.tried)} trials (chance: +-{chance})"
+        )
+        if not self.is_better:
+            return f"{found}: no more than chance, so the settings stay; {self.config}; {self.plot}"
+        values = " ".join(f"graph.{name}={value:g}" for name, value in self.settings.items())
+        note = "the same chips chose the settings, expect less elsewhere"
+        return f"{found}, with {values}; {note}; {self.config}; {self.plot}"
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A scene with chips held out.
+
+    Attributes:
+        probability: its raster.
+        areas: each chip on the ground, in the metric CRS of the scene.
+        references: the labelled roads in each of them.
+    """
+
+    probability: Path
+    areas: list[shapely.Polygon]
+    references: list[RoadGraph]
+
+
+def run(
+    config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
+) -> TuneSummary:
+    """Search thresholds and gap settings on the fold held out, for APLS by length.
+
+    Args:
+        config: settings; the first trial is its section graph.
+        workspace: of a run with predictions.
+        write: config file to write; None for tuned.json in the run folder.
+        force: search again though nothing has changed.
+    """
+    predicted, record = read_predicted(workspace), _record(config, workspace)
+    target = write or workspace.tuned_config
+    done = None if force else record.summary()
+    if done:
+        summary = replace(done, config=str(target))
+    else:
+        record.begin()
+        summary = _search(config, workspace, predicted, target)
+    _write_config(target, config, workspace, summary.settings)
+    record.finish(summary, [workspace.tuning_plot])
+    return summary
+
+
+def plan(
+    config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
+) -> Plan:
+    """Say what `run` would do."""
+    return plan_stage(
+        _record(config, workspace),
+        workspace.record("tune"),
+        TuneSummary,
+        force=force,
+        reads=[files("probabilities", workspace.probabilities.glob("*.tif"))],
+        writes=[workspace.tuning_plot, write or workspace.tuned_config],
+        amount=Amount(config.tune.trials, lambda done: len(done.tried), "trials"),
+    )
+
+
+def _record(config: Config, workspace: Workspace) -> StageRecord[TuneSummary]:
+    predicted = require(workspace.record("predict"), made_by="predict")
+    return StageRecord(
+        workspace.record("tune"),
+        TuneSummary,
+        settings=_key_settings(config),
+        inputs={"what predict made": read_key(predicted)},
+    )
+
+
+def read_held_out(
+    config: Config, workspace: Workspace, given: tuple[SceneRecord, list[ChipRecord]]
+) -> HeldOut:
+    """Read the labels of a scene and cut them to its chips that are held out."""
+    scene, chips = given
+    mask = require(workspace.mask(scene.name), made_by="prepare")
+    path = require(workspace.probability(scene.name), made_by="predict")
+    grid = read_grid(path, gsd_m=config.imagery.gsd_m)
+    reference = reference_graph(
+        scene.labels,
+        mask,
+        grid,
+        options=config.labels,
+        tracing=config.graph,
+        gsd_m=config.imagery.gsd_m,
+    )
+    areas = [grid.crop(*chip.window).footprint_m for chip in chips]
+    return HeldOut(path, areas, [clip_graph(reference, area) for area in areas])
+
+
+def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> NDArray[np.float64]:
+    """Score the routes that each of these settings finds in a scene.
+
+    The roads are thinned once for every threshold, and the rest is done for every trial.
+
+    Returns:
+        APLS by length, shape (trial, chip); NaN where there are no roads on either side.
+    """
+    pixels = _read_road(scene.probability, config)
+    options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
+    scores = np.full((len(trials), len(scene.areas)), np.nan)
+    traced: dict[float, list[TracedBlock]] = {}
+    shown = counted(trials, scene.probability.stem, total=len(trials), unit="trials")
+    for row, settings in enumerate(shown):
+        how = extraction_of(_with_graph(config, settings).graph)
+        if how.threshold not in traced:
+            traced[how.threshold] = _trace(pixels, how)
+        graph = tidy(traced[how.threshold], pixels, how)
+        for col, (area, reference) in enumerate(zip(scene.areas, scene.references, strict=True)):
+            found = score_routes(reference, clip_graph(graph, area), **options)
+            scores[row, col] = found.apls if found.has_roads else np.nan
+    return scores
+
+
+def _search(
+    config: Config, workspace: Workspace, predicted: Predicted, target: Path
+) -> TuneSummary:
+    fold, where = predicted.fold, config.compute.where
+    listed = _held_out_chips(workspace, predicted)
+    read = partial(read_held_out, config, workspace)
+    scenes = in_order(read, listed, what="read labels", **where)
+    if not any(len(graph.lines) for scene in scenes for graph in scene.references):
+        raise DataError(
+            f"fold {fold} has no labelled roads in its chips, so no settings are better than "
+            "others; train, predict and tune with another fold (--fold)"
+        )
+    with Progress("tune", total=config.tune.trials, unit="trials") as progress:
+
+        def score(trials: Sequence[Settings]) -> Sequence[NDArray[np.float64]]:
+            work = partial(score_scene, config, trials)
+            scores = in_order(work, scenes, what="this round", **where)
+            progress.add(len(trials))
+            return list(np.concatenate(scores, axis=1))
+
+        tried = search(score, _start(config), **config.tune.model_dump())
+    summary = _summary(tried, fold=fold, config=target, plot=workspace.tuning_plot)
+    write_tuning_plot(
+        Path(summary.plot), summary.tried, parameters=PARAMETERS, is_better=summary.is_better
+    )
+    return summary
+
+
+def _held_out_chips(
+    workspace: Workspace, predicted: Predicted
+) -> list[tuple[SceneRecord, list[ChipRecord]]]:
+    """List the predicted scenes with chips held out, and these chips."""
+    listed = read_chips(workspace.chips)
+    chips = held_out_chips(workspace, listed, predicted)
+    if not chips:
+        raise DataError(
+            f"{workspace.folds}: no chip of fold {predicted.fold} lies in a predicted scene; "
+            f"run `roadseg predict --fold {predicted.fold}` again"
+        )
+    return [(listed.scene(name), chips[name]) for name in chips]
+
+
+def _read_road(path: Path, config: Config) -> Probability:
+    """Read the probability of any road of a whole scene, without the speed bins."""
+    found = open_probability(path, gsd_m=config.imagery.gsd_m)
+    window = Window(0, 0, found.grid.height, found.grid.width)
+    return Probability(found.grid, found.read_road(window))
+
+
+def _trace(pixels: Probability, how: Extraction) -> list[TracedBlock]:
+    grid = pixels.grid
+    blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
+    return [find_paths(pixels, how, block) for block in blocks]
+
+
+def _with_graph(config: Config, found: Settings) -> Config:
+    return config.model_copy(update={"graph": config.graph.model_copy(update=found)})
+
+
+def _start(config: Config) -> Settings:
+    return {parameter.name: getattr(config.graph, parameter.name) for parameter in PARAMETERS}
+
+
+def _summary(tried: Sequence[Trial], *, fold: int, config: Path, plot: Path) -> TuneSummary:
+    first, best = tried[0], best_of(tried)
+    more, margin = gain(first, best)
+    is_better = more > margin
+    return TuneSummary(
+        fold=fold,
+        chips=len(first.scores),
+        before=first.score,
+        after=best.score,
+        margin=margin if math.isfinite(margin) else None,
+        is_better=is_better,
+        settings=(best if is_better else first).settings,
+        config=str(config),
+        plot=str(plot),
+        tried=[{**trial.settings, "apls": round(trial.score, 6)} for trial in tried],
+    )
+
+
+def _write_config(path: Path, config: Config, workspace: Workspace, found: Settings) -> None:
+    """Write all settings; paths in the project are relative, so that it can move as a whole."""
+    root = workspace.root.absolute()
+    tuned = _with_graph(config, found).model_copy(update={"run": root})
+    tuned = with_relative_paths(tuned, path.absolute().parent, project=root.parent)
+    write_json(path, tuned.model_dump(mode="json"))
+
+
+def _key_settings(config: Config) -> dict[str, Any]:
+    """Return the settings that decide what is found."""
+    chosen = config.model_dump(mode="json", include={"tune", "graph", "evaluate"})
+    for section, key in (("graph", "formats"), ("graph", "join_m"), ("evaluate", "pictures")):
+        del chosen[section][key]
+    return chosen

@@ -1,0 +1,63 @@
+"""bench: how fast training and inference are here. Reads the config, writes nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from roadseg.config import Config
+from roadseg.learn.hardware.cpu import keep_freed_memory
+from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.inference.bench import Rate, inference_rate, training_rate
+from roadseg.learn.training.recipe import recipe_of
+from roadseg.roads.options import speed_bins
+
+_RGB = 3
+_BATCHES = 4  # of a round of inference
+
+
+@dataclass(frozen=True)
+class BenchSummary:
+    """Windows a second, beside those of bare loops of the same model."""
+
+    device: str
+    network: str
+    training: Rate
+    inference: Rate
+
+    def __str__(self) -> str:
+        """Lay it out as a table."""
+        rates = {"training": self.training, "inference": self.inference}
+        return "\n".join(
+            [
+                f"device     {self.device}",
+                f"network    {self.network}",
+                f"{'windows/s':<10} {'roadseg':>10} {'bare loop':>10} {'ratio':>8}",
+                *(
+                    f"{name:<10} {rate.roadseg:10.2f} {rate.bare:10.2f} {rate.ratio:8.2f}"
+                    for name, rate in rates.items()
+                ),
+            ]
+        )
+
+
+def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
+    """Measure training steps and inference with the settings of a config, on noise in memory."""
+    device, recipe = chosen_device(config.compute), recipe_of(config.train)
+    keep_freed_memory()
+    predict, bins = config.predict, speed_bins(config.labels).count
+    bands = len(config.imagery.bands or range(_RGB))
+    shared: dict[str, Any] = {"bands": bands, "bins": bins, "device": device, "rounds": rounds}
+    return BenchSummary(
+        device=device.reason,
+        network=f"{recipe.architecture} with {recipe.encoder}, {bands} bands; batches of "
+        f"{recipe.batch_size} x {recipe.window_px} px in training, "
+        f"{predict.batch_size} x {predict.window_px} px in inference",
+        training=training_rate(recipe, steps=steps, **shared),
+        inference=inference_rate(
+            recipe,
+            window_px=predict.window_px,
+            overlap_px=predict.overlap_px,
+            batch_size=predict.batch_size,
+            batches=_BATCHES,
+            **shared,
+        ),
+    )

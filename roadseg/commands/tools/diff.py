@@ -1,0 +1,169 @@
+"""diff: the roads that one network has and the other lacks. Reads both sides, writes layers."""
+
+import errno
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyogrio
+from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.formats.any_roads import (
+    DrawnRoads,
+    Pixels,
+    check_nearness,
+    common_crs,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.formats.tables import edge_table
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.differences import missing_roads
+from roadseg.system.files import whole, write_error
+from roadseg.system.progress import counted
+from roadseg.system.text import count
+
+if TYPE_CHECKING:
+    from roadseg.roads.masks.probabilities import Probability
+
+IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
+
+_NO_ATTRIBUTES = ["osmid", "u", "v", "key"]
+
+
+@dataclass(frozen=True)
+class SideSummary:
+    """What one side has.
+
+    Attributes:
+        path: where it was read.
+        road_km: all its roads.
+        common_km: those that the other side has as well.
+        only_km: those that the other side lacks.
+        pieces: how many these are.
+    """
+
+    path: str
+    road_km: float
+    common_km: float
+    only_km: float
+    pieces: int
+
+
+@dataclass(frozen=True)
+class DiffSummary:
+    """How two networks differ.
+
+    Attributes:
+        predicted: of the prediction.
+        reference: of the reference.
+        tolerance_m: distance up to which roads are the same.
+        min_length_m: what is shorter is not told.
+        output: file that was written.
+    """
+
+    predicted: SideSummary
+    reference: SideSummary
+    tolerance_m: float
+    min_length_m: float
+    output: str | None
+
+    def __str__(self) -> str:
+        """Lay it out as a table with a row for each side."""
+        rows = [f"{'':<10}{'km':>10}{'common':>10}{'only here':>11}"]
+        for name, side in (("predicted", self.predicted), ("reference", self.reference)):
+            km = f"{side.road_km:>10.2f}{side.common_km:>10.2f}{side.only_km:>11.2f}"
+            rows.append(f"{name:<10}{km} in {count(side.pieces, 'piece')}")
+        limits = f"within {self.tolerance_m:g} m, or shorter than {self.min_length_m:g} m"
+        rows.append(f"\ncommon: {limits}")
+        return "\n".join([*rows, *([f"output: {self.output}"] if self.output else [])])
+
+
+def run(
+    predicted: Path,
+    reference: Path,
+    *,
+    tolerance_m: float = 8.0,
+    min_length_m: float = 20.0,
+    output: Path | None = None,
+) -> DiffSummary:
+    """Find the roads that each side lacks; see `core.differences.missing_roads`.
+
+    Args:
+        predicted: file of roads, of any kind that `score` reads but lines in pixels.
+        reference: alike.
+        tolerance_m: distance up to which a road is the same.
+        min_length_m: shorter roads are left out.
+        output: GeoPackage to write: layers missing_in_reference (predicted roads, with the
+            attributes of their edges) and missing_in_predicted, in metres.
+
+    Raises:
+        DataError: a file cannot be read or used, or the places are not the same.
+        ConfigError: `output` has another suffix than .gpkg.
+        OutputError: the file cannot be written.
+    """
+    if output is not None and output.suffix.lower() != ".gpkg":
+        raise ConfigError(f"--output {output}: expected a file that ends in .gpkg")
+    sides = counted((reference, predicted), "read", total=2, unit="sides")
+    drawn = [_read(side) for side in sides]
+    crs = common_crs(*drawn)
+    here, there = (place_roads(roads, crs) for roads in drawn)
+    check_nearness(here, there, str(predicted))
+    ours, theirs = (_told(*pair) for pair in zip(drawn, (here.graph, there.graph), strict=True))
+    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
+    pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
+    shown = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
+    missing = {layer: missing_roads(a, b, **limits) for layer, (a, b) in shown}
+    if output is not None:
+        _write(output, missing)
+    return DiffSummary(
+        predicted=_side(predicted, theirs, missing[IN_REFERENCE]),
+        reference=_side(reference, ours, missing[IN_PREDICTED]),
+        output=None if output is None else str(output),
+        **limits,
+    )
+
+
+def _read(path: Path) -> DrawnRoads:
+    """Read a graph or roads."""
+    sources = list(find_sources(path).values())
+    if len(sources) != 1:
+        raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
+    if sources[0].table:
+        raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
+    return read_drawn(sources[0], Pixels({}), _trace)
+
+
+def _trace(raster: "Probability") -> RoadGraph:
+    """Find the graph of a raster as `roadseg graph` does, with its usual settings."""
+    from roadseg.dataset.reference_graphs import traced_graph  # noqa: PLC0415 - skimage is slow to import
+    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - so is pydantic
+
+    return traced_graph(raster, GraphConfig())
+
+
+def _told(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:
+    """Leave out speeds and times unless the file tells those of all its roads."""
+    return replace(graph, attributes={}) if drawn.is_assumed.any() else graph
+
+
+def _side(path: Path, graph: RoadGraph, missing: RoadGraph) -> SideSummary:
+    road_km, only_km = float(graph.length_m.sum()) / 1000, float(missing.length_m.sum()) / 1000
+    return SideSummary(str(path), road_km, road_km - only_km, only_km, len(missing.lines))
+
+
+def _write(path: Path, layers: dict[str, RoadGraph]) -> None:
+    with whole(path) as partial:
+        for number, (name, graph) in enumerate(layers.items()):
+            table = edge_table(graph).drop(columns=_NO_ATTRIBUTES)
+            options = {"driver": "GPKG", "layer": name, "append": number > 0}
+            try:
+                pyogrio.write_dataframe(table, partial, geometry_type="LineString", **options)
+                layer = pyogrio.read_info(partial, layer=name)
+            except (DataSourceError, DataLayerError, FeatureError) as error:
+                raise write_error(partial, str(error)) from error
+            if not layer["capabilities"]["fast_spatial_filter"]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # GDAL says nothing of it

@@ -1,0 +1,238 @@
+"""doctor: what machine and installation offer a run. Reads no file of a run, writes none."""
+
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import pyogrio
+import pyproj
+import rasterio
+from rasterio.crs import CRS
+from rasterio.errors import CRSError
+
+from roadseg.errors import RoadsegError
+from roadseg.learn.hardware import cpu
+from roadseg.learn.hardware.devices import missing, pick_device
+from roadseg.learn.hardware.launchers import INSTALL
+from roadseg.system.machine import Machine, format_cpus, read_machine
+
+_DEVICES = ("cpu", "cuda", "rocm", "xpu", "hpu", "mps")
+_PACKAGES = (
+    *("roadseg", "torch", "torchvision", "segmentation-models-pytorch", "timm", "albumentations"),
+    *("numpy", "scikit-image", "rasterio", "pyogrio", "pyproj", "geopandas", "shapely"),
+    "intel-extension-for-pytorch",
+)
+_PACKAGES_IN_LINE = 5
+# each extra of roadseg, the package that it brings, and what for
+_EXTRAS = {
+    "dask": ("distributed", "prepare on a cluster"),
+    "parquet": ("pyarrow", "labels in GeoParquet"),
+    "tensorboard": ("tensorboard", "curves and pictures of a training"),
+}
+_DATA_VARIABLES = ("PROJ_LIB", "PROJ_DATA", "GDAL_DATA")
+_EPSG = 32633  # any code that has to be looked up
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class DoctorSummary:
+    """What there is, what is not and why.
+
+    Attributes:
+        system: Python and operating system.
+        packages: versions of the packages that are installed.
+        gdal: version of each copy of GDAL, by the package that brings it.
+        proj: the same of PROJ.
+        proj_data: folder of the data of pyproj's copy.
+        devices: for each kind of device why it cannot be used; empty if it can.
+        picked: the device and precision that "auto" picks, and why.
+        features: instructions that matter to networks, and whether the CPU has them.
+        machine: CPUs, memory, libraries, and why numactl cannot bind memory.
+        usable_cores: what --ncores may ask for.
+        compiling: why --compile does not work with the device picked; empty if it does.
+        extras: optional parts of roadseg, and whether they are there.
+        warnings: what may slow a run or make it fail.
+        broken: what will make it fail.
+        advice: what could be installed or set for more.
+    """
+
+    system: str
+    packages: dict[str, str]
+    gdal: dict[str, str]
+    proj: dict[str, str]
+    proj_data: str
+    devices: dict[str, str]
+    picked: str
+    features: dict[str, bool]
+    machine: Machine
+    usable_cores: int
+    compiling: str
+    extras: dict[str, bool]
+    warnings: list[str]
+    broken: list[str]
+    advice: list[str]
+
+    def __str__(self) -> str:
+        """Lay it out as a table; a row of several lines is named once."""
+        rows = {
+            "system": [self.system],
+            "packages": list(_lines(self.packages)),
+            "GDAL": [_copies(self.gdal)],
+            "PROJ": [_copies(self.proj), f"data of pyproj in {self.proj_data}"],
+            "auto": [self.picked],
+            "devices": [f"{name}: {why or 'there'}" for name, why in self.devices.items()],
+            "CPU": [self.machine.model, _features(self.features)],
+            "cores": [self._cores()],
+            "memory": [_memory(self.machine)],
+            "libraries": [f"{name}: {path}" for name, path in self.machine.libraries.items()],
+            "numactl": [self.machine.unbound or "binds memory to NUMA nodes"],
+            "compile": [self.compiling or "works with the device that auto picks"],
+            "extras": [", ".join(f"{n}: {'yes' if y else 'no'}" for n, y in self.extras.items())],
+            "warnings": self.warnings,
+            "broken": self.broken,
+            "for more": self.advice,
+        }
+        labelled = [(name, *lines) for name, lines in rows.items() if lines]
+        return "\n".join(
+            f"{'' if number else name:<9}  {line}"
+            for name, *lines in labelled
+            for number, line in enumerate(lines)
+        )
+
+    def _cores(self) -> str:
+        machine = self.machine
+        quota = "" if machine.quota is None else f"; quota of {machine.quota:g} cores"
+        nodes = [f"{format_cpus(cpus)} on node {node}" for node, cpus in machine.nodes.items()]
+        return (
+            f"{self.usable_cores} usable of {len(machine.cores)} physical{quota}; this process "
+            f"may use CPUs {format_cpus(machine.cpus)}; {', '.join(nodes)}"
+        )
+
+
+def run() -> DoctorSummary:
+    """Look at what every run depends on; change nothing."""
+    machine = read_machine()
+    compiling = _problem_of_compiling()
+    extras = {extra: bool(_version(package)) for extra, (package, _) in _EXTRAS.items()}
+    return DoctorSummary(
+        system=f"Python {platform.python_version()} on {platform.platform()}",
+        packages={name: number for name in _PACKAGES if (number := _version(name))},
+        gdal={"rasterio": rasterio.__gdal_version__, "pyogrio": pyogrio.__gdal_version_string__},
+        proj={"rasterio": rasterio.__proj_version__, "pyproj": pyproj.proj_version_str},
+        proj_data=_proj_data(),
+        devices={name: missing(name) for name in _DEVICES},
+        picked=pick_device().reason,
+        features=cpu.features(),
+        machine=machine,
+        usable_cores=machine.usable_cores,
+        compiling=compiling,
+        extras=extras,
+        warnings=list(find_warnings(machine, os.environ)),
+        broken=list(_find_broken()),
+        advice=list(give_advice(machine, extras=extras, compiling=compiling)),
+    )
+
+
+def find_warnings(machine: Machine, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield what may slow a run or make it fail: variables and limits that do not fit."""
+    for name in _DATA_VARIABLES:
+        if name in environment:
+            yield (
+                f"{name}={environment[name]}: rasterio and pyogrio read it instead of their own "
+                "data, which fails where versions differ; unset it unless you need it"
+            )
+    threads = environment.get("OMP_NUM_THREADS", "")
+    if threads.isdecimal() and int(threads) != machine.usable_cores:
+        yield f"OMP_NUM_THREADS={threads}, but {machine.usable_cores} cores are usable"
+    if machine.usable_cores < len(machine.cores):
+        yield (
+            f"the control group allows {machine.quota:g} of {len(machine.cores)} cores, of which "
+            f"torch does not know; --ncores {machine.usable_cores} starts as many threads"
+        )
+
+
+def give_advice(
+    machine: Machine, *, extras: Mapping[str, bool], compiling: str = ""
+) -> Iterator[str]:
+    """Yield what could be installed for more, and what it would be good for.
+
+    Args:
+        machine: what the machine has.
+        extras: optional parts of roadseg, and whether they are there.
+        compiling: why networks cannot be compiled; empty if they can.
+    """
+    if "tcmalloc" not in machine.libraries:
+        yield f"tcmalloc, for training on a CPU with --allocator auto: {INSTALL['tcmalloc']}"
+    if machine.unbound and len(machine.nodes) > 1:
+        yield f"numactl, to bind memory to NUMA nodes: {machine.unbound}"
+    if compiling:
+        yield f"--compile: {compiling}"
+    for extra, is_there in extras.items():
+        if not is_there:
+            yield f"{_EXTRAS[extra][1]}: pip install 'roadseg[{extra}]'"
+
+
+def _find_broken() -> Iterator[str]:
+    """Yield what no run survives: copies of PROJ that cannot look up a coordinate system."""
+    try:
+        CRS.from_epsg(_EPSG).to_wkt()
+    except CRSError as error:
+        yield f"PROJ of rasterio: {error}; unset PROJ_LIB and PROJ_DATA, or install rasterio anew"
+    try:
+        pyproj.CRS.from_epsg(_EPSG).to_wkt()
+    except (pyproj.exceptions.ProjError, pyproj.exceptions.DataDirError) as error:
+        yield f"PROJ of pyproj: {error}; install pyproj anew"
+
+
+def _problem_of_compiling() -> str:
+    try:
+        pick_device(compiled=True)
+    except RoadsegError as error:
+        return str(error)
+    return ""
+
+
+def _proj_data() -> str:
+    try:
+        return str(pyproj.datadir.get_data_dir())
+    except pyproj.exceptions.DataDirError:
+        return "no folder"
+
+
+def _version(package: str) -> str:
+    """Return the version of a package; empty if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _lines(packages: Mapping[str, str]) -> Iterator[str]:
+    named = [f"{name} {number}" for name, number in packages.items()]
+    for start in range(0, len(named), _PACKAGES_IN_LINE):
+        yield ", ".join(named[start : start + _PACKAGES_IN_LINE])
+
+
+def _copies(versions: Mapping[str, str]) -> str:
+    """Say the versions of a library that several packages bring, and whether they differ."""
+    text = ", ".join(f"{number} of {package}" for package, number in versions.items())
+    return f"{text} (they differ, as wheels do)" if len(set(versions.values())) > 1 else text
+
+
+def _features(features: Mapping[str, bool]) -> str:
+    has = _names(name for name, is_there in features.items() if is_there)
+    return f"with {has}; without {_names(name for name, yes in features.items() if not yes)}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+def _memory(machine: Machine) -> str:
+    total, limit = machine.memory_bytes, machine.memory_limit_bytes
+    text = "unknown" if total is None else f"{total / _GIB:.1f} GiB"
+    return (
+        text if limit is None else f"{text}, of which the control group allows {limit / _GIB:.1f}"
+    )

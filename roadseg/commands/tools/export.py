@@ -1,0 +1,147 @@
+"""export: a checkpoint for other programs, or as an engine of predict.
+
+Reads a checkpoint; writes a folder for other programs, or <checkpoint>/engines/<name>.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roadseg.errors import ConfigError
+from roadseg.learn.inference.engine_store import EngineFacts, engine_folder
+from roadseg.learn.inference.exports import (
+    FACTS,
+    FILES,
+    MAX_DIFFERENCE,
+    build_engine,
+    write_export,
+)
+from roadseg.learn.network.checkpoints import load_checkpoint
+
+_KNOWN = {FACTS, *(name for files in FILES.values() for name in files)}
+_MB = 1e6
+
+
+@dataclass(frozen=True)
+class ExportSummary:
+    """What was written.
+
+    Attributes:
+        checkpoint: folder that it was made from.
+        folder: where it lies.
+        format: "onnx", "openvino" or "torch".
+        window_px: side of the windows that it takes.
+        batch_size: how many it takes at once; None for any number.
+        max_difference: largest difference of a probability from PyTorch's.
+        megabytes: of all files.
+        windows_per_s: speed here, of an engine.
+        eager_windows_per_s: that of PyTorch, measured in turns with it, in the precision that the
+            CPU is fast at.
+    """
+
+    checkpoint: str
+    folder: str
+    format: str
+    window_px: int
+    batch_size: int | None
+    max_difference: float
+    megabytes: float
+    windows_per_s: float | None = None
+    eager_windows_per_s: float | None = None
+
+    def __str__(self) -> str:
+        """Lay it out as a table."""
+        number = "any number" if self.batch_size is None else self.batch_size
+        rows = {
+            "format": f"{self.format}, {self.megabytes:.1f} MB",
+            "folder": self.folder,
+            "windows": f"{number} of {self.window_px} px at once",
+            "difference": f"{self.max_difference:.1g} of probability from PyTorch, at most "
+            f"{MAX_DIFFERENCE:g} allowed",
+        }
+        if self.windows_per_s and self.eager_windows_per_s:
+            rows["windows/s"] = f"{self.windows_per_s:.2f}, PyTorch {self.eager_windows_per_s:.2f}"
+        return "\n".join(f"{name:<11} {text}" for name, text in rows.items())
+
+
+def run(
+    checkpoint: Path,
+    output: Path,
+    *,
+    format: str,  # noqa: A002 - as on the command line
+    window_px: int,
+    batch_size: int | None,
+    force: bool = False,
+) -> ExportSummary:
+    """Write a checkpoint for other programs; batch_size None is for any number of windows."""
+    _require_free(output, force=force)
+    export = write_export(
+        load_checkpoint(checkpoint),
+        output,
+        form=format,
+        window_px=window_px,
+        batch_size=batch_size,
+    )
+    return ExportSummary(
+        checkpoint=str(checkpoint),
+        folder=str(output),
+        format=format,
+        window_px=window_px,
+        batch_size=batch_size,
+        max_difference=export.max_difference,
+        megabytes=_megabytes(output),
+    )
+
+
+def run_engine(
+    checkpoint: Path,
+    *,
+    format: str,  # noqa: A002 - as on the command line
+    window_px: int,
+    batch_size: int,
+    force: bool = False,
+) -> ExportSummary:
+    """Make a float32 engine for predict in the folder of a checkpoint, and measure it."""
+    folder = engine_folder(checkpoint, format)
+    if folder.exists() and not force:
+        raise ConfigError(f"{folder} exists; give --force to make the engine again")
+    facts = build_engine(
+        load_checkpoint(checkpoint),
+        checkpoint,
+        name=format,
+        window_px=window_px,
+        batch_size=batch_size,
+    )
+    return _engine_summary(checkpoint, folder, facts)
+
+
+def _engine_summary(checkpoint: Path, folder: Path, facts: EngineFacts) -> ExportSummary:
+    return ExportSummary(
+        checkpoint=str(checkpoint),
+        folder=str(folder),
+        format=facts.engine,
+        window_px=facts.window_px,
+        batch_size=facts.batch_size,
+        max_difference=facts.gate["max_difference"],
+        megabytes=_megabytes(folder),
+        windows_per_s=facts.windows_per_s,
+        eager_windows_per_s=facts.eager_windows_per_s,
+    )
+
+
+def _require_free(output: Path, *, force: bool) -> None:
+    """Refuse to replace what is there; and, whatever is asked for, what is no export."""
+    if output.is_dir() and not any(output.iterdir()):
+        return
+    if output.is_dir():
+        if foreign := sorted({path.name for path in output.iterdir()} - _KNOWN):
+            raise ConfigError(
+                f"{output} holds {foreign[0]}, which is no export; name a folder of its own"
+            )
+    elif output.exists():
+        raise ConfigError(f"{output} is a file; name a folder")
+    if output.exists() and not force:
+        raise ConfigError(f"{output} exists; give --force to replace it, or name another folder")
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.iterdir()) / _MB

@@ -1,0 +1,282 @@
+"""Choices: the settings that fit what a survey of images and labels found."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.commands.tools.init_survey import ImagesFound, LabelsFound, usable_widths
+from roadseg.config import Config
+from roadseg.dataset.chips import NO_ZONE
+from roadseg.dataset.folds import ground_blocks, join_groups
+from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, overlapping_pairs
+from roadseg.errors import DataError
+from roadseg.raster.images import RasterFacts
+from roadseg.raster.names import grouping_pattern
+from roadseg.raster.windows import cut_chips
+
+Settings = dict[str, Any]
+
+_CHIP_SIDES_PX = (1300, 650, 325, 163)
+_SMALL_SIDES_PX = (96, 64)  # only where the folds cannot be filled otherwise
+_BLOCK_SIDES_M = (500.0, 250.0, 100.0, 50.0, 25.0)
+_CHIPS_PER_FOLD = 2  # at least, where the scenes allow it
+_ONE_PLACE = 0.5  # images that share more than this of the smaller one's ground show one place
+_WEDGES = 0.005  # share of a scene's corners that makes 0 the value of no data
+_WIDTH_KEYS = ("width_m", "width")
+_WIDTHS = 0.9  # share of the lines that must have a width for it to be used
+_OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # of graphs that roadseg writes
+_SPLIT_BY = {  # in words
+    "blocks": "by blocks of ground",
+    "random": "at random",
+    "groups": "by the names of scenes (split.group)",
+    "file": "by split.file",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings of a section, and what to tell of them."""
+
+    settings: Settings
+    text: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How scenes are cut into chips.
+
+    Attributes:
+        chip_px: longest side of a chip.
+        chips: how many there are.
+        block_m: side of the blocks of ground whose chips share a fold.
+    """
+
+    chip_px: int
+    chips: int
+    block_m: float
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All that was chosen.
+
+    Attributes:
+        settings: by section and key.
+        cut: how scenes are cut into chips.
+        places: how many the images show.
+        nodata: which pixels hold no data, in words.
+        widths: where the widths of roads come from, in words.
+        split: what shares a fold, in words.
+    """
+
+    settings: dict[str, Settings]
+    cut: Cut
+    places: int
+    nodata: str
+    widths: str
+    split: str
+
+
+def choose(images: ImagesFound, labels: LabelsFound, settings: Config) -> Choices:
+    """Choose settings for images and labels; what `settings` give stays as it is.
+
+    Raises:
+        DataError: if the images cannot fill the folds.
+    """
+    nodata, widths = choose_nodata(images, settings), choose_widths(labels, settings)
+    split = choose_split(images, labels, settings)
+    method = split.settings.get("method", settings.split.method)
+    cut = choose_cut(images.scenes, settings, method=method)
+    window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
+    chosen: dict[str, Settings] = {
+        "imagery": {"chip_px": cut.chip_px} | nodata.settings,
+        "labels": choose_scheme(labels) | widths.settings,
+        "split": {"block_m": cut.block_m} | split.settings,
+        "train": {"window_px": window_px},
+    }
+    fitting = {
+        section: {k: v for k, v in changes.items() if k not in _given(settings, section)}
+        for section, changes in chosen.items()
+    }
+    places = count_places(images.scenes, labels)
+    return Choices(fitting, cut, places, nodata.text, widths.text, split.text)
+
+
+def _given(settings: Config, section: str) -> set[str]:
+    """Return the keys of a section that are set, not left at their defaults."""
+    return set(getattr(settings, section).model_fields_set)
+
+
+def choose_nodata(images: ImagesFound, settings: Config) -> Choice:
+    """Choose which value holds no data: 0 where black wedges lie around an image."""
+    if settings.imagery.nodata is not None:
+        return Choice({}, f"{settings.imagery.nodata:g} in every band")
+    black = {name: share for name, share in images.wedges.items() if share > _WEDGES}
+    if black:
+        worst = max(black, key=lambda name: black[name])
+        return Choice(
+            {"nodata": 0},
+            f"0 in every band, as {len(black)} of the {images.looked_at} images looked at have "
+            f"black wedges at their corners, such as {worst}",
+        )
+    masked = sum(facts.is_masked for facts in images.scenes.values())
+    if masked:
+        declared = f"declared by {masked} of {len(images.scenes)} images"
+        return Choice({}, f"{declared} (alpha band, mask or nodata value)")
+    return Choice({}, "none declared, and no black wedges seen")
+
+
+def choose_scheme(labels: LabelsFound) -> Settings:
+    """Choose the scheme that all label files with features share, else auto."""
+    names = {file.scheme for file in labels.files.values() if file.features}
+    if len(names) != 1:
+        return {"scheme": "auto"}
+    (name,) = names
+    return {"scheme": name} | (_OWN_SPEEDS if name == "attribute" else {})
+
+
+def choose_widths(labels: LabelsFound, settings: Config) -> Choice:
+    """Choose an attribute that holds the widths of nearly all lines, else one width for all."""
+    options = settings.labels
+    same = f"{2 * options.buffer_m:g} m for all (twice labels.buffer_m)"
+    if "width" in options.model_fields_set:
+        return Choice({}, same if options.width == "constant" else f"by {options.width}")
+    for key in _WIDTH_KEYS:
+        share, widths = usable_widths(labels.files, options, key=key)
+        if share >= _WIDTHS:
+            return Choice(
+                {"width": "attribute", "width_key": key},
+                f"from {key}, which {share:.0%} of the lines have: {np.median(widths):.1f} m in "
+                "the middle",
+            )
+    return Choice({}, same)
+
+
+def choose_split(images: ImagesFound, labels: LabelsFound, settings: Config) -> Choice:
+    """Choose what shares a fold: blocks of ground, or what the names say where nothing else does.
+
+    Images that overlap share a fold by blocks. Images without georeference that share a label
+    file do not, so that they are grouped by a part of their names.
+    """
+    if "method" in settings.split.model_fields_set:
+        return Choice({}, _SPLIT_BY[settings.split.method])
+    several = _shared_labels(images.scenes, labels)
+    if not several:
+        return Choice({"method": "blocks"}, _SPLIT_BY["blocks"])
+    pattern = grouping_pattern(several)
+    if pattern is None:
+        image = next(iter(several))
+        raise DataError(
+            f"{images.scenes[image].path}: several images without georeference share a label "
+            "file, so they show one place, but how their names tell places apart is not clear; "
+            "--set split.method=groups --set split.group=<regular expression> says it"
+        )
+    return Choice({"method": "groups", "group": pattern}, _SPLIT_BY["groups"])
+
+
+def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: str) -> Cut:
+    """Choose the largest chips, then the largest blocks, that still fill the folds.
+
+    Args:
+        scenes: what each scene says of itself, by name.
+        settings: a size that they give is kept.
+        method: of the split; only blocks depend on sizes on the ground.
+
+    Raises:
+        DataError: if no size fills the folds.
+    """
+    imagery, split = settings.imagery, settings.split
+    is_given = "chip_px" in imagery.model_fields_set
+    sides = (imagery.chip_px,) if is_given else _CHIP_SIDES_PX
+    smaller = sides if is_given else (*sides, *_SMALL_SIDES_PX)
+    blocks = (split.block_m,) if "block_m" in split.model_fields_set else _BLOCK_SIDES_M
+    if method != "blocks":
+        return Cut(sides[0], len(_cut(scenes, sides[0]).places), blocks[0])
+    found = 0
+    for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
+        for chip_px in tried:
+            chips = _cut(scenes, chip_px)
+            for block_m in blocks:
+                found = chips.groups(block_m)
+                if found >= enough:
+                    return Cut(chip_px, len(chips.places), block_m)
+    raise DataError(
+        f"imagery.images: {len(scenes)} images show {found} places that can be told apart, "
+        f"expected at least one for each of {split.folds} folds; add images, or have fewer folds "
+        f"with --set split.folds={max(found, 2)}"
+    )
+
+
+def count_places(scenes: Mapping[str, RasterFacts], labels: LabelsFound) -> int:
+    """Count the places that images show: those that lie on one ground show one."""
+    shared = _shared_labels(scenes, labels)
+    whole = _cut(scenes)
+    joined = join_groups(
+        [shared.get(name, name) for name in whole.scenes], whole.overlapping(_ONE_PLACE)
+    )
+    return len(set(joined))
+
+
+@dataclass(frozen=True)
+class _Chips:
+    """Chips of one size.
+
+    Attributes:
+        corners_m: shape (n, 4, 2).
+        zones: EPSG number of what each chip's metres count from, 0 for none.
+        scenes: the scene of each.
+    """
+
+    corners_m: NDArray[np.float64]
+    zones: NDArray[np.int64]
+    scenes: list[str]
+
+    @cached_property
+    def overlaps(self) -> Pairs:
+        """The pairs of chips that show the same ground."""
+        return self.overlapping(OVERLAP_SHARE)
+
+    @property
+    def places(self) -> list[Hashable]:
+        """What the metres of each chip count from."""
+        zones = zip(self.zones.tolist(), self.scenes, strict=True)
+        return [scene if zone == NO_ZONE else zone for zone, scene in zones]
+
+    def overlapping(self, share: float) -> Pairs:
+        """Return the pairs of chips that share more than this of the smaller one's ground."""
+        placed = np.flatnonzero(self.zones != NO_ZONE)
+        zones = self.zones[placed].tolist()
+        return placed[overlapping_pairs(self.corners_m[placed], zones, share=share)]
+
+    def groups(self, block_m: float) -> int:
+        """Return how many groups of chips can be told apart by blocks of ground."""
+        blocks = ground_blocks(self.corners_m.mean(axis=1), self.places, block_m=block_m)
+        return len(set(join_groups(blocks, self.overlaps)))
+
+
+def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chips:
+    """Cut scenes into chips; whole if no size is given."""
+    corners, zones, names = [np.empty((0, 4, 2))], list[int](), list[str]()
+    for name, facts in scenes.items():
+        grid = facts.grid
+        side = chip_px or max(grid.height, grid.width)
+        windows = cut_chips(grid.height, grid.width, chip_px=side)
+        row, col, height, width = np.array(windows, dtype=np.float64).T
+        rows = np.stack([row, row, row + height, row + height], axis=1)
+        cols = np.stack([col, col + width, col + width, col], axis=1)
+        pixels = np.stack([rows, cols], axis=-1).reshape(-1, 2)
+        corners.append(grid.to_metric(pixels).reshape(-1, 4, 2))
+        zones += [grid.metric_epsg] * len(windows)
+        names += [name] * len(windows)
+    return _Chips(np.concatenate(corners), np.array(zones, dtype=np.int64), names)
+
+
+def _shared_labels(scenes: Mapping[str, RasterFacts], labels: LabelsFound) -> dict[str, str]:
+    """Return the label of each scene without georeference, if several of them share one."""
+    local = {name: str(labels.matches[name]) for name, f in scenes.items() if f.grid.is_local}
+    files = set(local.values())
+    return local if 1 < len(files) < len(local) else {}

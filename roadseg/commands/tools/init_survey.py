@@ -1,0 +1,272 @@
+"""Survey: what a look at images and road labels finds, before anything is made of them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.dataset.nodata_collars import wedge_share
+from roadseg.dataset.scenes import apart_text, lay_over, read_labels_mask, scene_facts
+from roadseg.errors import DataError
+from roadseg.raster.georeference import crs_setting
+from roadseg.raster.images import RasterFacts, read_window
+from roadseg.raster.options import ImageryConfig
+from roadseg.raster.sampling import spread
+from roadseg.raster.sources import find_labels, image_paths, name_images
+from roadseg.raster.windows import Window
+from roadseg.roads.labels.files import LabelFile, read_roads
+from roadseg.roads.masks.mask_labels import is_mask_file, looks_like_mask, mask_values
+from roadseg.roads.options import LabelsConfig, label_scheme
+from roadseg.system.progress import counted
+
+_MANY_FILES = 200  # so many label files are all read
+_FEW = 50  # of more than that, this many are looked at
+_PIXELS_OF = 30  # scenes whose corners are looked at
+_KIND_OF = 12  # images of one kind that are asked whether they are masks
+_CORNER_PX = 256
+
+
+@dataclass(frozen=True)
+class ImagesFound:
+    """What a look at images finds.
+
+    Attributes:
+        scenes: what each says of itself, by name.
+        masks: files among them that are masks of roads, left out.
+        unusable: images that cannot be used, and why.
+        wedges: share of empty wedges at the corners of each scene looked at that has any.
+        looked_at: how many scenes' corners were looked at.
+    """
+
+    scenes: dict[str, RasterFacts]
+    masks: tuple[Path, ...]
+    unusable: dict[Path, str]
+    wedges: dict[str, float]
+    looked_at: int
+
+
+@dataclass(frozen=True)
+class LabelsFound:
+    """What a look at labels finds.
+
+    Attributes:
+        matches: label file of each scene, by name.
+        files: the vector files that were read.
+        read: how many files were read, vector or raster.
+        mask_values: number of raster masks with each value, of those that were read.
+        bare: scenes on which no road lies, of those looked at.
+    """
+
+    matches: dict[str, Path]
+    files: dict[Path, LabelFile]
+    read: int
+    mask_values: Counter[int]
+    bare: tuple[str, ...]
+
+
+def survey_images(
+    patterns: Iterable[str], options: ImageryConfig, *, skip: bool = False
+) -> ImagesFound:
+    """Read the header of every image and the corners of some.
+
+    Args:
+        patterns: files, folders or globs.
+        options: how the images are to be read.
+        skip: whether images that cannot be used are left out.
+
+    Raises:
+        DataError: if there are none, one cannot be used, all are masks, or their numbers of
+            bands differ.
+    """
+    facts, unusable = _read_headers(image_paths(patterns), options)
+    if unusable and (not skip or not facts):
+        more = f" ({len(unusable)} such images)" if len(unusable) > 1 else ""
+        raise DataError(next(iter(unusable.values())) + more)
+    masks = _masks_among(list(facts.values()))
+    if len(masks) == len(facts):
+        raise DataError(
+            f"{masks[0]}: looks like a mask of roads, and so do all {len(masks)} images found; "
+            "name the images with --images and the masks with --labels"
+        )
+    scenes = {
+        name: facts[path]
+        for name, path in name_images([p for p in facts if p not in masks]).items()
+    }
+    _require_alike(scenes.values())
+    looked_at = spread(list(scenes), _PIXELS_OF)
+    wedges = {name: wedge_share(*_corners(scenes[name])) for name in looked_at}
+    return ImagesFound(
+        scenes=scenes,
+        masks=masks,
+        unusable=unusable,
+        wedges={name: share for name, share in wedges.items() if share},
+        looked_at=len(looked_at),
+    )
+
+
+def survey_labels(
+    patterns: Iterable[str],
+    scenes: Mapping[str, RasterFacts],
+    options: LabelsConfig,
+    *,
+    skip: bool = False,
+) -> LabelsFound:
+    """Find the label file of every scene, and read them, or of very many some.
+
+    Args:
+        patterns: files, folders or globs.
+        scenes: what each scene says of itself, by name.
+        options: how the labels are to be read.
+        skip: whether a scene that its own labels do not touch is left for prepare to skip.
+
+    Raises:
+        DataError: if a scene has no label file, a file cannot be used, or roads lie elsewhere.
+    """
+    matches = find_labels(patterns, {name: facts.path for name, facts in scenes.items()})
+    paths = sorted(set(matches.values()))
+    chosen = paths if len(paths) <= _MANY_FILES else spread(paths, _FEW)
+    masks = [path for path in chosen if is_mask_file(path)]
+    scheme, crs = label_scheme(options), crs_setting(options.crs, "labels.crs")
+    lines = [path for path in chosen if path not in masks]
+    shown = counted(lines, "read", total=len(lines), unit="label files")
+    files = {path: read_roads(path, scheme=scheme, crs=crs) for path in shown}
+    for name, path in matches.items():
+        if path in masks and not skip:
+            _require_fit(path, scenes[name], options)
+    return LabelsFound(
+        matches=matches,
+        files=files,
+        read=len(chosen),
+        mask_values=Counter(value for path in masks for value in mask_values(path)),
+        bare=_bare_scenes(scenes, matches, files, skip=skip),
+    )
+
+
+def usable_widths(
+    files: Mapping[Path, LabelFile], options: LabelsConfig, *, key: str
+) -> tuple[float, NDArray[np.float64]]:
+    """Read the widths that the lines of label files have in an attribute.
+
+    Returns:
+        Share of the lines that have one, and the widths, metres.
+    """
+    if not any(key in file.keys for file in files.values()):
+        return 0.0, np.empty(0)
+    crs = crs_setting(options.crs, "labels.crs")
+    scheme = replace(label_scheme(options), width="attribute", width_key=key, width_m=np.inf)
+    read = (read_roads(path, scheme=scheme, crs=crs).roads.lines_only() for path in files)
+    found = np.concatenate([roads.width_m for roads in read])
+    known = np.isfinite(found)
+    return float(known.mean()) if len(found) else 0.0, found[known]
+
+
+def _read_headers(
+    paths: Sequence[Path], options: ImageryConfig
+) -> tuple[dict[Path, RasterFacts], dict[Path, str]]:
+    facts: dict[Path, RasterFacts] = {}
+    unusable: dict[Path, str] = {}
+    for path in counted(paths, "look at", total=len(paths), unit="images"):
+        try:
+            facts[path] = scene_facts(path, options)
+        except DataError as error:
+            unusable[path] = str(error)
+    return facts, unusable
+
+
+def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
+    """Find masks that lie among the images, by a look at a few of each kind of file."""
+    kinds: dict[tuple[str, int, str], list[Path]] = {}
+    for facts in scenes:
+        kind = (facts.path.suffix.lower(), len(facts.bands), facts.dtype)
+        kinds.setdefault(kind, []).append(facts.path)
+    suspects = [
+        path
+        for alike in kinds.values()
+        if any(looks_like_mask(path) for path in spread(alike, _KIND_OF))
+        for path in alike
+    ]
+    return tuple(path for path in suspects if looks_like_mask(path))
+
+
+def _require_alike(scenes: Iterable[RasterFacts]) -> None:
+    """Refuse scenes whose numbers of bands differ; types of pixels may."""
+    kinds: dict[int, RasterFacts] = {}
+    for facts in scenes:
+        kinds.setdefault(len(facts.bands), facts)
+    if len(kinds) > 1:
+        few, many = (kinds[count] for count in (min(kinds), max(kinds)))
+        told = (f"{f.path.name} with {len(f.bands)} of {f.dtype}" for f in (few, many))
+        first = ",".join(map(str, range(1, len(few.bands) + 1)))
+        raise DataError(
+            f"images with different numbers of bands found, such as {' and '.join(told)}; choose "
+            f"bands that all of them have, as with --set imagery.bands=[{first}], or name those "
+            "of one kind, as with --images 'folder/*_MS_*.tif'"
+        )
+
+
+def _corners(facts: RasterFacts) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Read the four corners of a scene, moved together."""
+    height, width = facts.grid.height, facts.grid.width
+    rows, cols = min(_CORNER_PX, height // 2), min(_CORNER_PX, width // 2)
+    read = [
+        [read_window(facts, Window(row, col, rows, cols)) for col in (0, width - cols)]
+        for row in (0, height - rows)
+    ]
+    bands, valid = ([[corner[part] for corner in row] for row in read] for part in (0, 1))
+    return np.block(bands), np.block(valid)
+
+
+def _require_fit(path: Path, facts: RasterFacts, options: LabelsConfig) -> None:
+    """Refuse a raster mask that cannot be laid over its image."""
+    side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
+    read_labels_mask(path, facts, Window(0, 0, side, side), options)
+
+
+def _bare_scenes(
+    scenes: Mapping[str, RasterFacts],
+    matches: Mapping[str, Path],
+    files: Mapping[Path, LabelFile],
+    *,
+    skip: bool,
+) -> tuple[str, ...]:
+    """Return on which scenes no road lies, of those whose label files were read.
+
+    Raises:
+        DataError: if a scene lies nowhere, or the labels lie where no image is.
+    """
+    read = [name for name in scenes if matches[name] in files]
+    looked_at = spread(read, _MANY_FILES)
+    served = Counter(matches.values())
+    bare = []
+    for name in looked_at:
+        facts, path = scenes[name], matches[name]
+        if _touches(facts, path, files[path]):
+            continue
+        bare.append(name)
+        if served[path] == 1 and not skip and len(files[path].roads.shapes):
+            raise DataError(apart_text(facts, path, files[path].roads))
+    if bare and len(bare) == len(looked_at):
+        _require_touch({name: scenes[name] for name in read}, matches, files)
+    return tuple(bare)
+
+
+def _require_touch(
+    scenes: Mapping[str, RasterFacts],
+    matches: Mapping[str, Path],
+    files: Mapping[Path, LabelFile],
+) -> None:
+    """Refuse labels of which none lies on any scene."""
+    filled = [name for name in scenes if len(files[matches[name]].roads.shapes)]
+    if not filled:
+        raise DataError(f"labels.roads: no road in any of the {len(files)} label files read")
+    if not any(_touches(scenes[name], matches[name], files[matches[name]]) for name in filled):
+        path = matches[filled[0]]
+        raise DataError(apart_text(scenes[filled[0]], path, files[path].roads))
+
+
+def _touches(facts: RasterFacts, path: Path, file: LabelFile) -> bool:
+    return len(lay_over(facts, path, file.roads)[1]) > 0

@@ -1,0 +1,325 @@
+"""plot: pictures for print. Reads images, labels and graphs; writes plots/."""
+
+import difflib
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import shapely
+from affine import Affine
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.config import Config
+from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
+from roadseg.dataset.held_out import held_out_chips, read_predicted
+from roadseg.dataset.reference_graphs import reference_graph, traced_graph
+from roadseg.dataset.scenes import scene_facts
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import RasterFacts, read_facts, read_preview
+from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
+from roadseg.report.plots.figures import SUFFIXES, Paper
+from roadseg.report.plots.maps import (
+    Errors,
+    Ground,
+    draw_errors,
+    draw_graph,
+    draw_scene,
+)
+from roadseg.report.plots.speed_charts import draw_speeds
+from roadseg.roads.formats.any_roads import (
+    DrawnRoads,
+    Pixels,
+    common_crs,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.labels.roads import extent_degrees
+from roadseg.roads.metrics.compare import Parameters
+from roadseg.roads.metrics.differences import missing_roads
+from roadseg.roads.options import GraphConfig
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.system.progress import counted
+from roadseg.system.text import count
+from roadseg.system.workspace import Workspace, require
+
+logger = logging.getLogger(__name__)
+
+Kind = Literal["scene", "graph", "errors", "speeds"]
+KINDS: tuple[Kind, ...] = ("scene", "graph", "errors", "speeds")
+
+_RGB = 3
+_MARGIN = 0.03  # of a map without an image, around the roads
+_NEEDS: dict[Kind, tuple[str, ...]] = {
+    "scene": ("--image",),
+    "graph": ("--graph",),
+    "errors": ("--graph", "--labels"),
+    "speeds": ("--graph",),
+}
+
+
+@dataclass(frozen=True)
+class PlotSummary:
+    """The pictures that were written."""
+
+    pictures: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Count and list them."""
+        return "\n".join([f"{count(len(self.pictures), 'picture')}:", *self.pictures])
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """All that is drawn of one place; what is None is not there."""
+
+    ground: Ground
+    labels: RoadGraph | None
+    predicted: RoadGraph | None
+    bins: SpeedBins
+
+
+def run(
+    config: Config,
+    workspace: Workspace,
+    *,
+    kinds: Sequence[Kind] = KINDS,
+    scene: str | None = None,
+    output: Path | None = None,
+    paper: Paper | None = None,
+) -> PlotSummary:
+    """Draw the scenes with chips held out, as many as `evaluate.pictures` says, or one of any.
+
+    Args:
+        config: all settings.
+        workspace: run folder whose graphs are there.
+        kinds: what to draw.
+        scene: the only scene to draw; None draws those held out.
+        output: folder, or the file of a single picture, .png, .pdf or .svg; None takes plots/.
+        paper: size of the pictures; None takes the usual.
+
+    Raises:
+        ConfigError: there is no such scene, or one file for several pictures.
+        MissingInputError: a stage before has not been done.
+    """
+    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    require(workspace.record("graph"), made_by="graph")
+    names = _held_out(config, workspace, listed) if scene is None else [_known(listed, scene)]
+    paper = paper or Paper()
+    path_of = _named(output or workspace.plots, len(names) * len(kinds))
+    written = []
+    for name in counted(names, "plot", total=len(names), unit="scenes"):
+        found = _read(config, workspace, listed, listed.scene(name), paper)
+        written += [_draw(found, kind, path_of(name, kind), paper) for kind in kinds]
+    return PlotSummary(tuple(map(str, written)))
+
+
+def run_files(
+    *,
+    output: Path,
+    graph: Path | None = None,
+    labels: Path | None = None,
+    image: Path | None = None,
+    kinds: Sequence[Kind] = (),
+    paper: Paper | None = None,
+) -> PlotSummary:
+    """Draw files of one place, without a run.
+
+    Args:
+        output: folder, or the file of a single picture, .png, .pdf or .svg.
+        graph: predicted roads, as `roadseg graph` writes them or any file of lines.
+        labels: known roads, alike.
+        image: what lies under them; its first three bands are shown, or the first alone.
+        kinds: what to draw; none draws all that these files allow.
+        paper: size of the pictures; None takes the usual.
+
+    Raises:
+        ConfigError: a kind needs a file that is not given, or one file for several pictures.
+        DataError: a file cannot be used, or roads and image are not at one place.
+    """
+    given = {"--graph": graph, "--labels": labels, "--image": image}
+    lacking = {kind: [name for name in _NEEDS[kind] if given[name] is None] for kind in KINDS}
+    wanted = kinds or [kind for kind in KINDS if not lacking[kind]]
+    missing = [(kind, names[0]) for kind in wanted if (names := lacking[kind])]
+    if missing or not wanted:
+        kind, name = missing[0] if missing else ("graph", "--graph")
+        raise ConfigError(f"plot {kind}: needs {name} as well; expected a file for it")
+    paper = paper or Paper()
+    path_of = _named(output, len(wanted))
+    found = _read_files(graph, labels, image, paper)
+    written = [_draw(found, kind, path_of(found.ground.name, kind), paper) for kind in wanted]
+    return PlotSummary(tuple(map(str, written)))
+
+
+def _held_out(config: Config, workspace: Workspace, listed: ChipList) -> list[str]:
+    """Return the predicted scenes with chips of the fold held out."""
+    predicted = read_predicted(workspace)
+    with_chips = held_out_chips(workspace, listed, predicted)
+    names = [name for name in predicted.scenes if name in with_chips]
+    most = config.evaluate.pictures
+    if len(names) > most:
+        logger.info("the first %d of %d scenes held out; --scene names others", most, len(names))
+    return names[:most]
+
+
+def _known(listed: ChipList, name: str) -> str:
+    names = [scene.name for scene in listed.scenes]
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1) or names[:1]
+    raise ConfigError(f"--scene {name}: no scene of that name; did you mean {near[0]}?")
+
+
+def _named(output: Path, pictures: int) -> Callable[[str, str], Path]:
+    """Return what names the file of a scene and a kind."""
+    suffix = output.suffix.lower()
+    if suffix not in SUFFIXES:
+        return lambda name, kind: output / f"{name}_{kind}.png"
+    if pictures != 1:
+        raise ConfigError(
+            f"--output {output}: one file for {pictures} pictures; name one kind and one --scene, "
+            "or a folder"
+        )
+    return lambda _name, _kind: output
+
+
+def _read(
+    config: Config, workspace: Workspace, listed: ChipList, scene: SceneRecord, paper: Paper
+) -> _Scene:
+    facts = scene_facts(scene.image, config.imagery)
+    labels = reference_graph(
+        scene.labels,
+        workspace.mask(scene.name),
+        facts.grid,
+        options=config.labels,
+        tracing=config.graph,
+        gsd_m=config.imagery.gsd_m,
+    )
+    scaling = read_scaling(workspace.scaling)
+    ground = Ground(
+        name=scene.name,
+        grid=facts.grid,
+        image=_image(facts, paper, scaling),
+        held_out=_area_held_out(workspace, listed, scene.name, facts.grid),
+    )
+    return _Scene(
+        ground=ground,
+        labels=clip_graph(labels, facts.grid.footprint_m),
+        predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
+        bins=listed.bins,
+    )
+
+
+def _read_files(
+    graph: Path | None, labels: Path | None, image: Path | None, paper: Paper
+) -> _Scene:
+    """Read roads into the metric CRS of the image, or else of the first roads."""
+    drawn = {path: _read_roads(path) for path in (labels, graph) if path}
+    facts = read_facts(image) if image else None
+    crs = facts.grid.metric_crs if facts else _common_crs(list(drawn.values()))
+    placed = {path: place_roads(roads, crs).graph for path, roads in drawn.items()}
+    grid = facts.grid if facts else _grid_around(list(placed.values()), paper)
+    roads = {path: _inside(found, grid, path) for path, found in placed.items()}
+    return _Scene(
+        ground=Ground(
+            name=next(path.stem for path in (image, graph, labels) if path),
+            grid=grid,
+            image=_image(facts, paper, None) if facts else None,
+        ),
+        labels=roads[labels] if labels else None,
+        predicted=roads[graph] if graph else None,
+        bins=DEFAULT_BINS,
+    )
+
+
+def _common_crs(drawn: Sequence[DrawnRoads]) -> CRS:
+    return common_crs(drawn[0], drawn[1] if len(drawn) > 1 else None)
+
+
+def _read_roads(path: Path) -> DrawnRoads:
+    """Read a graph or roads."""
+    source = next(iter(find_sources(path).values()))
+    if source.table:
+        raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
+    return read_drawn(source, Pixels({}), partial(traced_graph, options=GraphConfig()))
+
+
+def _inside(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
+    """Cut roads to a scene."""
+    found = clip_graph(graph, grid.footprint_m)
+    if len(graph.lines) and not len(found.lines):
+        where = extent_degrees(graph.lines, graph.crs)
+        raise DataError(f"{path}: none of its roads is on the image; they are at {where}")
+    return found
+
+
+def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
+    """Return a grid, north up in its metric CRS, that holds all roads and a margin."""
+    lines = np.concatenate([graph.lines for graph in graphs])
+    if len(lines) == 0:
+        raise DataError("there are no roads to draw; name an --image to see the place")
+    west, south, east, north = shapely.total_bounds(lines)
+    margin = _MARGIN * max(east - west, north - south)
+    pixel_m = (max(east - west, north - south) + 2 * margin) / paper.pixels
+    transform = Affine(pixel_m, 0, west - margin, 0, -pixel_m, north + margin)
+    height, width = ((side + 2 * margin) / pixel_m for side in (north - south, east - west))
+    return Grid(graphs[0].crs, transform, math.ceil(height), math.ceil(width))
+
+
+def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> NDArray[np.uint8]:
+    """Read a scene in no more pixels than are printed, white where it holds no data."""
+    pixels, is_valid = read_preview(facts, side=paper.pixels)
+    if scaling is None:
+        scaling = fit_scaling([pixels[:, is_valid]])
+    scaled = scaling.apply(pixels)
+    shown = scaled[:_RGB] if len(scaled) >= _RGB else scaled[[0, 0, 0]]
+    return np.moveaxis(np.where(is_valid, shown, np.uint8(255)), 0, -1)
+
+
+def _area_held_out(
+    workspace: Workspace, listed: ChipList, scene: str, grid: Grid
+) -> shapely.Geometry | None:
+    """Return what of a scene was held out, in columns and rows; None if all or nothing."""
+    chips = held_out_chips(workspace, listed, read_predicted(workspace)).get(scene, [])
+    windows = np.array([chip.window for chip in chips], dtype=np.float64).reshape(-1, 4)
+    row, col, height, width = windows.T
+    area = shapely.union_all(shapely.box(col, row, col + width, row + height))
+    return area if 0 < area.area < grid.height * grid.width else None
+
+
+def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
+    """Draw one kind of picture; what it needs is there."""
+    ground, bins, labels, predicted = scene.ground, scene.bins, scene.labels, scene.predicted
+    if ground.grid.is_local and kind != "speeds":
+        logger.info("%s: no georeference, so no scale bar and no north arrow", ground.name)
+    if kind == "scene":
+        draw_scene(path, ground, labels, bins=bins, paper=paper)
+    elif kind == "graph" and predicted:
+        draw_graph(path, ground, predicted, bins=bins, paper=paper)
+    elif kind == "errors" and predicted and labels:
+        draw_errors(path, ground, _errors(labels, predicted), paper=paper)
+    else:
+        sides = {"labels": labels, "predicted": predicted}
+        known = {name: graph for name, graph in sides.items() if graph}
+        draw_speeds(path, known, title=ground.name, bins=bins, paper=paper)
+    return path
+
+
+def _errors(labels: RoadGraph, predicted: RoadGraph) -> Errors:
+    limits = {"tolerance_m": Parameters().tolerance_m, "min_length_m": 0.0}
+    return Errors(
+        predicted=predicted,
+        missed=missing_roads(labels, predicted, **limits),
+        false=missing_roads(predicted, labels, **limits),
+        tolerance_m=limits["tolerance_m"],
+    )

@@ -1,0 +1,294 @@
+"""route: the fastest or shortest way between two places. Reads a road graph, writes the way."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import shapely
+from pyproj import CRS
+
+from roadseg.arrays import Floats
+from roadseg.errors import ConfigError, DataError, RoadsegError
+from roadseg.raster.grid import DEGREES, transformer
+from roadseg.roads.formats.any_roads import (
+    DEFAULT_SPEED_MPH,
+    Pixels,
+    common_crs,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.files import write_geojson, write_gpkg
+from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.formats.tables import is_local
+from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
+from roadseg.roads.graph.routing import add_node, find_way, line_of
+from roadseg.roads.graph.shortest_paths import Weight
+from roadseg.roads.labels.roads import extent_degrees
+from roadseg.system.text import count
+
+logger = logging.getLogger(__name__)
+
+Place = tuple[float, float]  # longitude and latitude, or x and y of a graph in local metres
+By = Literal["time", "length"]
+
+_WEIGHTS: dict[By, Weight] = {"time": "travel_time_s", "length": "length_m"}
+_WRITERS = {".geojson": write_geojson, ".gpkg": write_gpkg}
+_EAST, _NORTH = 180, 90  # degrees
+
+
+@dataclass(frozen=True)
+class Section:
+    """A stretch of the way on roads of one class and speed.
+
+    Attributes:
+        highway: class of the road; empty if not known.
+        speed_kph: None if not known.
+        length_m: of all its edges.
+        seconds: to drive it; None if not known.
+    """
+
+    highway: str
+    speed_kph: float | None
+    length_m: float
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class RouteSummary:
+    """The way that was found.
+
+    Attributes:
+        weight: what is least, "time" or "length".
+        seconds: to drive all of it; None if the edges have no travel times.
+        length_m: of all of it.
+        edges: how many are driven, those at both ends in part.
+        inferred_share: of the length, what was linked across gaps; None if the graph does not say.
+        from_road_m: distance of the start from the road.
+        to_road_m: distance of the goal from the road.
+        sections: in the order in which they are driven.
+        output: file that was written.
+    """
+
+    weight: str
+    seconds: float | None
+    length_m: float
+    edges: int
+    inferred_share: float | None
+    from_road_m: float
+    to_road_m: float
+    sections: list[Section]
+    output: str | None
+
+    def __str__(self) -> str:
+        """Lay it out as a table, with a line for each section."""
+        inferred = "" if self.inferred_share is None else f", {self.inferred_share:.1%} inferred"
+        rows = {
+            "time": _duration(self.seconds),
+            "length": f"{self.length_m / 1000:.3f} km on {count(self.edges, 'edge')}{inferred}",
+            "to the road": f"{self.from_road_m:.1f} m at the start, {self.to_road_m:.1f} m at the "
+            "goal",
+        }
+        if self.output:
+            rows["output"] = self.output
+        lines = [f"{name:<12} {text}" for name, text in rows.items()]
+        return "\n".join([*lines, "", *_itinerary(self.sections)])
+
+
+def run(
+    path: Path,
+    start: Place,
+    goal: Place,
+    *,
+    by: By = "time",
+    snap_m: float = 500.0,
+    output: Path | None = None,
+) -> RouteSummary:
+    """Find the way, and write it as one line.
+
+    Args:
+        path: a graph that `roadseg graph` wrote, or roads in any file of lines that `score` reads.
+        start: longitude and latitude, or x and y if the graph is in local metres.
+        goal: alike.
+        by: what is least.
+        snap_m: greatest distance of start and goal from the nearest road.
+        output: file to write, GeoJSON or GeoPackage by its suffix: a graph of one edge.
+
+    Raises:
+        DataError: the graph cannot be read or used.
+        ConfigError: a place is not near the roads, or `output` has another suffix.
+        RoadsegError: there is no way.
+        OutputError: the file cannot be written.
+    """
+    _check_output(output)
+    graph = _read(path)
+    graph, first, from_road_m = _enter(graph, start, "--from", snap_m)
+    graph, last, to_road_m = _enter(graph, goal, "--to", snap_m)
+    try:
+        way = find_way(graph, first, last, weight=_WEIGHTS[by])
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; --weight length needs no times") from error
+    if way is None:
+        raise _no_way(path, graph, (first, last))
+    summary = RouteSummary(
+        weight=by,
+        seconds=_seconds(way),
+        length_m=float(way.length_m.sum()),
+        edges=len(way.lines),
+        inferred_share=_inferred_share(way),
+        from_road_m=from_road_m,
+        to_road_m=to_road_m,
+        sections=list(_sections(way)),
+        output=None if output is None else str(output),
+    )
+    if output is not None:
+        _write(output, way, summary)
+    return summary
+
+
+def _check_output(output: Path | None) -> None:
+    if output is not None and output.suffix.lower() not in _WRITERS:
+        raise ConfigError(f"--output {output}: expected a file that ends in .geojson or .gpkg")
+
+
+def _read(path: Path) -> RoadGraph:
+    """Read a graph, or the roads of any file of lines."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist; `roadseg graph` writes graphs/ in the run folder")
+    sources = list(find_sources(path).values())
+    if len(sources) != 1 or sources[0].table:
+        raise _no_graph(path)
+
+    def refuse(_raster: object) -> RoadGraph:
+        raise _no_graph(path)
+
+    roads = read_drawn(sources[0], Pixels({}), refuse)
+    graph = place_roads(roads, common_crs(roads, None)).graph
+    assumed = int(roads.is_assumed.sum())
+    if assumed:
+        mph = f"{DEFAULT_SPEED_MPH:g} mph assumed"
+        logger.warning("%s: no speed for %s; %s", path, count(assumed, "road"), mph)
+    if len(graph.lines) == 0:
+        raise DataError(f"{path}: holds no roads, there is no way to be found")
+    return graph
+
+
+def _no_graph(path: Path) -> DataError:
+    return DataError(f"{path}: expected one file with a graph; `roadseg graph` writes such")
+
+
+def _enter(
+    graph: RoadGraph, place: Place, option: str, snap_m: float
+) -> tuple[RoadGraph, int, float]:
+    """Make the place on the roads next to a given one a node."""
+    said = f"{option} {place[0]:.9g},{place[1]:.9g}"
+    found, node, away_m = add_node(graph, _metric(graph.crs, place, said))
+    if away_m > snap_m:
+        raise ConfigError(
+            f"{said}: the nearest road is {away_m:.0f} m away, expected at most {snap_m:g} m "
+            f"(--snap-m); the roads are at {_extent(graph)}"
+        )
+    return found, node, away_m
+
+
+def _metric(crs: CRS, place: Place, said: str) -> Floats:
+    if is_local(crs):
+        return np.array(place)
+    lon, lat = place
+    if abs(lon) > _EAST or abs(lat) > _NORTH:
+        raise ConfigError(f"{said}: expected longitude and latitude in degrees, such as 8.69,49.41")
+    xy = np.array(transformer(DEGREES, crs).transform(lon, lat))
+    if not np.isfinite(xy).all():
+        raise ConfigError(f"{said}: has no place in {crs.name}, the CRS of the graph")
+    return xy
+
+
+def _extent(graph: RoadGraph) -> str:
+    if not is_local(graph.crs):
+        return extent_degrees(graph.lines, graph.crs)
+    west, south, east, north = shapely.total_bounds(graph.lines)
+    return f"x {west:.9g} to {east:.9g}, y {south:.9g} to {north:.9g}, in metres"
+
+
+def _no_way(path: Path, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError:
+    part = components(graph)
+    sums = np.bincount(part[graph.ends[:, 0]], weights=graph.length_m / 1000)
+    here, there = sums[part[list(nodes)]]
+    return RoadsegError(
+        f"{path}: there is no way: --from is on a part of the network with {here:.2f} km of roads, "
+        f"--to on one with {there:.2f} km, and they are not connected"
+    )
+
+
+def _seconds(way: RoadGraph) -> float | None:
+    if TRAVEL_TIME not in way.attributes:
+        return None
+    total = float(np.sum(way.attributes[TRAVEL_TIME], dtype=np.float64))
+    return total if np.isfinite(total) else None
+
+
+def _inferred_share(way: RoadGraph) -> float | None:
+    if "inferred" not in way.attributes:
+        return None
+    length = way.length_m
+    total = float(length.sum())
+    return float(length[way.attributes["inferred"] == 1].sum()) / total if total else 0.0
+
+
+def _sections(way: RoadGraph) -> Iterator[Section]:
+    """Yield runs of edges of one class and speed; parts of an edge have times of their own."""
+    names, speeds = _column(way, "highway", ""), _column(way, "speed_kph", None)
+    seconds, length = _column(way, TRAVEL_TIME, None), way.length_m
+    for (highway, kph), rows in groupby(range(len(length)), lambda row: (names[row], speeds[row])):
+        edges = list(rows)
+        times = [seconds[row] for row in edges]
+        yield Section(
+            highway=highway,
+            speed_kph=kph,
+            length_m=float(length[edges].sum()),
+            seconds=None if None in times else sum(times),
+        )
+
+
+def _column(way: RoadGraph, name: str, missing: Any) -> list[Any]:  # noqa: ANN401 - of any column
+    """Return the values of an attribute, with `missing` for those that are not known."""
+    values = way.attributes.get(name, np.full(len(way.lines), None)).tolist()
+    return [missing if value is None or value != value else value for value in values]  # noqa: PLR0124 - NaN
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "not known"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    clock = f"{hours}:{minutes:02}:{rest:02} h" if hours else f"{minutes}:{rest:02} min"
+    return f"{clock} ({seconds:.1f} s)"
+
+
+def _itinerary(sections: list[Section]) -> Iterator[str]:
+    width = max([len("road"), *(len(section.highway) for section in sections)])
+    yield f"{'road':<{width}}{'km/h':>8}{'m':>10}{'s':>9}"
+    for section in sections:
+        kph = "-" if section.speed_kph is None else f"{section.speed_kph:.0f}"
+        seconds = "-" if section.seconds is None else f"{section.seconds:.1f}"
+        name = section.highway or "road"
+        yield f"{name:<{width}}{kph:>8}{section.length_m:>10.1f}{seconds:>9}"
+
+
+def _write(path: Path, way: RoadGraph, summary: RouteSummary) -> None:
+    """Write the way as a graph of a single edge from start to goal."""
+    facts = {
+        TRAVEL_TIME: summary.seconds,
+        "inferred_share": summary.inferred_share,
+        "from_road_m": summary.from_road_m,
+        "to_road_m": summary.to_road_m,
+        "weight": summary.weight,
+    }
+    columns = {name: np.array([fact]) for name, fact in facts.items() if fact is not None}
+    line = np.array([line_of(way)], dtype=object)
+    ends = np.array([[0, 1]], dtype=np.int64)
+    _WRITERS[path.suffix.lower()](path, RoadGraph(way.crs, way.nodes[[0, -1]], ends, line, columns))

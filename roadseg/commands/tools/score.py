@@ -1,0 +1,338 @@
+"""score: compare roads with roads, whatever files they are in. Reads both sides, writes a table."""
+
+import csv
+import functools
+import logging
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.errors import DataError
+from roadseg.raster.windows import CERTAIN
+from roadseg.roads.formats.any_roads import (
+    DEFAULT_SPEED_MPH,
+    DrawnRoads,
+    Pixels,
+    check_nearness,
+    common_crs,
+    find_pixels,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.apls import Apls
+from roadseg.roads.metrics.compare import (
+    TOPO_KM,
+    Measures,
+    Parameters,
+    Routes,
+    compare,
+    pool,
+)
+from roadseg.roads.metrics.pixels import (
+    CentrelineCounts,
+    Counts,
+    count_centrelines,
+    count_pixels,
+)
+from roadseg.system.files import whole
+from roadseg.system.progress import counted
+from roadseg.system.text import first
+
+if TYPE_CHECKING:
+    from roadseg.roads.masks.probabilities import Probability
+
+logger = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+
+_SHOWN_PAIRS = 20
+_COLUMNS = {  # of the table: heading, and where its value is in a record
+    "APLS": "apls.length.score",
+    "ref>pred": "apls.length.reference_to_predicted",
+    "pred>ref": "apls.length.predicted_to_reference",
+    "APLS time": "apls.time.score",
+    "TOPO F1": "topo.f1",
+    "correct": "buffer.correctness",
+    "complete": "buffer.completeness",
+    "quality": "buffer.quality",
+    "IoU": "pixels.iou",
+    "clDice": "pixels.cldice",
+    "ref km": "reference.road_km",
+    "pred km": "predicted.road_km",
+}
+
+
+@dataclass(frozen=True)
+class ScoreSummary:
+    """What was measured.
+
+    Attributes:
+        protocol: definition of APLS.
+        parameters: distances that were asked for.
+        pairs: a record for each place of the reference, with its name.
+        pooled: the same for all together.
+        missing: places of the reference without a prediction; they score 0.
+        left_over: predictions without a reference; they count for nothing.
+    """
+
+    protocol: str
+    parameters: dict[str, float]
+    pairs: list[Record]
+    pooled: Record
+    missing: list[str]
+    left_over: list[str]
+
+    def __str__(self) -> str:
+        """Say it as a table with a row for each pair, if these are few, and one for all."""
+        shown = self.pairs if len(self.pairs) <= _SHOWN_PAIRS else []
+        rows = self.pairs if len(self.pairs) == 1 else [*shown, {"name": "all", **self.pooled}]
+        return "\n".join([*_aligned(rows), "", *_remarks(self)])
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What is measured of a pair, or of all; pixels are None unless both sides are masks."""
+
+    roads: Measures
+    pixels: "Counts | None" = None
+    centrelines: "CentrelineCounts | None" = None
+
+
+def run(
+    reference: Path,
+    predicted: Path,
+    *,
+    parameters: Parameters,
+    image: Path | None = None,
+    gsd_m: float | None = None,
+    table: Path | None = None,
+) -> ScoreSummary:
+    """Compare every place of the reference with what was predicted there.
+
+    Args:
+        reference: file or folder of the labels.
+        predicted: file or folder to be scored.
+        parameters: the protocol and its distances.
+        image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
+        gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
+        table: CSV file to write, a row for each pair and one for all.
+
+    Raises:
+        DataError: a file cannot be read or used, or files do not belong together.
+        ConfigError: lines are in pixels, and neither `image` nor `gsd_m` says where these are.
+        OutputError: the table cannot be written.
+    """
+    sides = find_sources(reference), find_sources(predicted)
+    matched, left_over = match_sources(*sides)
+    if left_over:
+        logger.warning("%d predictions have no reference: %s", len(left_over), first(left_over))
+    pixels = find_pixels(image, gsd_m)
+    measured, pairs = [], []
+    for name, other in counted(matched.items(), "score", total=len(matched), unit="pairs"):
+        sources = sides[0][name], None if other is None else sides[1][other]
+        measured.append(_measure(name, *sources, pixels, parameters))
+        paths = {
+            "reference_path": str(sources[0]),
+            "predicted_path": sources[1] and str(sources[1]),
+        }
+        pairs.append({"name": name, **paths, **_record(measured[-1], parameters)})
+    pooled = _record(_pooled(measured), parameters)
+    if table is not None:
+        _write_table(table, [*pairs, {"name": "pooled", **pooled}])
+    distances = asdict(parameters)
+    missing = [name for name, other in matched.items() if other is None]
+    return ScoreSummary(distances.pop("protocol"), distances, pairs, pooled, missing, left_over)
+
+
+def _measure(
+    name: str,
+    reference: RoadSource,
+    predicted: RoadSource | None,
+    pixels: Pixels,
+    parameters: Parameters,
+) -> _Pair:
+    ours = read_drawn(reference, _beside(reference, predicted, pixels), _trace)
+    theirs = None
+    if predicted is not None:
+        theirs = read_drawn(predicted, _beside(predicted, reference, pixels), _trace)
+    crs = common_crs(ours, theirs)
+    here = place_roads(ours, crs)
+    there = None if theirs is None else place_roads(theirs, crs)
+    if there is not None:
+        check_nearness(here, there, name)
+    try:
+        roads = compare(here, there, parameters)
+    except ValueError as error:
+        raise DataError(f"{name}: {error}") from error
+    return _Pair(roads, *_compare_pixels(name, ours, theirs))
+
+
+def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pixels:
+    """Let lines in pixels lie in those of the mask they are compared with, if no image is named."""
+    if source.table and other and other.is_raster and not pixels.images:
+        return replace(pixels, images={source.image: other.path})
+    return pixels
+
+
+def _trace(raster: "Probability") -> RoadGraph:
+    """Find the graph of a raster as `roadseg graph` does, with its usual settings."""
+    from roadseg.dataset.reference_graphs import traced_graph  # noqa: PLC0415 - skimage is slow to import
+    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - so is pydantic
+
+    return traced_graph(raster, GraphConfig())
+
+
+def _compare_pixels(
+    name: str, ours: DrawnRoads, theirs: DrawnRoads | None
+) -> tuple[()] | tuple[Counts, CentrelineCounts]:
+    """Compare masks, if each side that is there is one and both have the same pixels."""
+    if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
+        return ()
+    road = _is_road(ours.raster)
+    other = np.zeros_like(road)
+    if theirs is not None and theirs.raster is not None:
+        if theirs.raster.grid != ours.raster.grid:
+            logger.warning("%s: masks of other places or sizes, pixels are not compared", name)
+            return ()
+        other = _is_road(theirs.raster)
+    return count_pixels(road, other, ours.valid), count_centrelines(road, other, ours.valid)
+
+
+def _is_road(raster: "Probability") -> NDArray[np.bool_]:
+    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - as in `_trace`
+
+    return np.asarray(raster.road >= GraphConfig().threshold * CERTAIN)
+
+
+def _pooled(measured: Sequence[_Pair]) -> _Pair:
+    pixels = [pair.pixels for pair in measured if pair.pixels is not None]
+    centrelines = [pair.centrelines for pair in measured if pair.centrelines is not None]
+    return _Pair(
+        pool([pair.roads for pair in measured]),
+        functools.reduce(operator.add, pixels) if pixels else None,
+        functools.reduce(operator.add, centrelines) if centrelines else None,
+    )
+
+
+def _record(pair: _Pair, parameters: Parameters) -> Record:
+    """Return what is measured as `--json` prints it."""
+    roads = pair.roads
+    return {
+        "apls": {
+            "protocol": parameters.protocol,
+            "length": _routes(roads.length),
+            "time": _routes(roads.time),
+        },
+        "topo": _topo(roads),
+        "buffer": {
+            "tolerance_m": parameters.tolerance_m,
+            **{n: getattr(roads.buffer, n) for n in ("correctness", "completeness", "quality")},
+        },
+        "pixels": _pixels(pair),
+        "reference": asdict(roads.reference),
+        "predicted": asdict(roads.predicted),
+    }
+
+
+def _routes(score: Routes | None) -> Record | None:
+    if score is None:
+        return None
+    names = ("score", "reference_to_predicted", "predicted_to_reference")
+    record: Record = {name: getattr(score, name) for name in names}
+    if not isinstance(score, Apls):
+        return record
+    counts = ("reference_points", "predicted_points", "reference_sources", "predicted_sources")
+    record["interval"] = list(score.interval) if score.score_margin else None
+    return record | {name: getattr(score, name) for name in counts}
+
+
+def _topo(roads: Measures) -> Record | None:
+    if roads.topo is None:
+        return None
+    facts = {"protocol": "sat2graph", "radius_m": roads.topo_radius_m}
+    return facts | asdict(roads.topo) | {"f1": roads.topo.f1}
+
+
+def _pixels(pair: _Pair) -> Record | None:
+    if pair.pixels is None or pair.centrelines is None:
+        return None
+    names = ("iou", "precision", "recall", "f1")
+    return {n: getattr(pair.pixels, n) for n in names} | {"cldice": pair.centrelines.cldice}
+
+
+def _write_table(path: Path, records: Sequence[Record]) -> None:
+    rows = [dict(_flat(record)) for record in records]
+    with whole(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        names = dict.fromkeys(name for row in rows for name in row)
+        writer = csv.DictWriter(file, list(names), restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a record and of those inside of it: `apls_length_score`, ..."""
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}_")
+        else:
+            yield f"{before}{key}", value
+
+
+def _aligned(records: Sequence[Record]) -> list[str]:
+    """Return a line of headings and one for each record; columns without any value are left out."""
+    flat = [dict(_flat(record)) for record in records]
+    columns = {
+        heading: [row.get(place.replace(".", "_")) for row in flat]
+        for heading, place in _COLUMNS.items()
+    }
+    shown = {heading: values for heading, values in columns.items() if set(values) != {None}}
+    width = max(len(row["name"]) for row in flat)
+    lines = [f"{'':<{width}}" + "".join(f"{heading:>10}" for heading in shown)]
+    for number, row in enumerate(flat):
+        cells = "".join(f"{_cell(values[number]):>10}" for values in shown.values())
+        lines.append(f"{row['name']:<{width}}{cells}")
+    return lines
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _remarks(summary: ScoreSummary) -> Iterator[str]:
+    """Yield what is to know about the numbers, a line each."""
+    pooled, distances = summary.pooled, summary.parameters
+    yield f"APLS by protocol {summary.protocol}{_distances(summary)}; {_topo_remark(pooled)}"
+    yield f"correct, complete, quality: within {distances['tolerance_m']:g} m"
+    if interval := pooled["apls"]["length"].get("interval"):
+        low, high = interval
+        yield f"APLS is sampled: {low:.4f} to {high:.4f} with 95 % confidence"
+    for side in ("reference", "predicted"):
+        if assumed := pooled[side]["assumed_speed_km"]:
+            of = f"{assumed:.2f} of {pooled[side]['road_km']:.2f} km"
+            yield f"travel time: {DEFAULT_SPEED_MPH:g} mph assumed on {of} of the {side} roads"
+    parts = [f"{pooled[side]['components']} {side}" for side in ("reference", "predicted")]
+    yield f"connected parts: {', '.join(parts)}"
+    if summary.missing:
+        yield f"without a prediction, scored 0: {', '.join(summary.missing)}"
+    if summary.left_over:
+        yield f"without a reference, not scored: {', '.join(summary.left_over)}"
+
+
+def _distances(summary: ScoreSummary) -> str:
+    if summary.protocol != "spacenet":
+        return ""
+    spacing_m, snap_m = summary.parameters["spacing_m"], summary.parameters["snap_m"]
+    return f" (points every {spacing_m:g} m, snap {snap_m:g} m)"
+
+
+def _topo_remark(pooled: Record) -> str:
+    if pooled["topo"] is None:
+        return f"TOPO is not measured above {TOPO_KM:g} km of roads"
+    return f"TOPO by protocol sat2graph (radius {pooled['topo']['radius_m']:g} m)"

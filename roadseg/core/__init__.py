@@ -1,1 +1,0 @@
-"""Pure functions on arrays and geometries: no files, no logging, no torch."""

@@ -1,1 +1,0 @@
-"""The synthetic city of `roadseg demo`: its streets, surroundings and aerial images."""

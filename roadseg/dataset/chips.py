@@ -1,0 +1,152 @@
+"""chips.json: the scenes of a run and the chips cut from them."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from roadseg.errors import DataError
+from roadseg.raster.windows import Window
+from roadseg.roads.speeds import SpeedBins
+from roadseg.system.files import moved_with
+from roadseg.system.records import write_json
+from roadseg.system.schemas import (
+    STRICT,
+    FileName,
+    FilePath,
+    Metres,
+    Share,
+    read_strict,
+)
+
+NO_ZONE = 0  # of a scene without georeference
+
+_ZONES = {NO_ZONE, *range(32601, 32662), *range(32701, 32762)}  # of UTM, and UPS last
+_MOST_PX = 2**31  # of a side
+_FARTHEST_M = 1e9
+
+
+def _is_somewhere(window: Window) -> Window:
+    row, col, height, width = window
+    if min(row, col) < 0 or min(height, width) < 1 or max(window) > _MOST_PX:
+        raise ValueError(f"expected row, col, height and width in pixels, got {tuple(window)}")
+    return window
+
+
+def _is_zone(zone: int) -> int:
+    if zone not in _ZONES:
+        raise ValueError(f"expected an EPSG number of UTM or UPS, or {NO_ZONE}, got {zone}")
+    return zone
+
+
+Coordinate = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
+XY = tuple[Coordinate, Coordinate]
+
+
+@dataclass(frozen=True)
+class SceneRecord:
+    """A source image with its labels.
+
+    Attributes:
+        name: what its outputs are called.
+        image: the raster.
+        labels: the vector file or raster mask with its roads.
+        gsd_m: ground size of a pixel along a row and along a column, metres.
+    """
+
+    __pydantic_config__ = STRICT
+
+    name: FileName
+    image: FilePath
+    labels: FilePath
+    gsd_m: tuple[Metres, Metres]
+
+
+@dataclass(frozen=True)
+class ChipRecord:
+    """A window of a scene, the unit that is dealt into folds.
+
+    Attributes:
+        name: the scene's name and, where it was cut, the chip's row and column of pixels.
+        scene: the scene's name.
+        window: row, col, height, width in pixels of the scene.
+        corners_m: x and y of its four corners in the metric CRS `zone`, in order around it.
+        zone: EPSG number of that CRS; `NO_ZONE` if the scene has no place on the ground, and
+            metres count from the scene's own corner.
+        road_share: share of its pixels that are road.
+        valid_share: share of its pixels that hold data.
+    """
+
+    __pydantic_config__ = STRICT
+
+    name: str
+    scene: str
+    window: Annotated[Window, AfterValidator(_is_somewhere)]
+    corners_m: tuple[XY, XY, XY, XY]
+    zone: Annotated[int, AfterValidator(_is_zone)]
+    road_share: Share
+    valid_share: Share
+
+
+@dataclass(frozen=True)
+class ChipList:
+    """All scenes and chips of a run, and the speed bins of their masks.
+
+    Attributes:
+        scenes: source images.
+        chips: cut from them.
+        bins: speed bins of their masks.
+        folder: where the list lay when it was written; empty once it is read.
+    """
+
+    __pydantic_config__ = STRICT
+
+    scenes: tuple[SceneRecord, ...]
+    chips: tuple[ChipRecord, ...]
+    bins: SpeedBins
+    folder: str = ""
+
+    def scene(self, name: str) -> SceneRecord:
+        """Return the scene of that name."""
+        return next(scene for scene in self.scenes if scene.name == name)
+
+
+def write_chips(
+    path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord], bins: SpeedBins
+) -> None:
+    """Write the list of scenes and chips, and where it lies, for when it moves with the images."""
+    records = [asdict(s) | {k: str(getattr(s, k)) for k in ("image", "labels")} for s in scenes]
+    values = {
+        "folder": str(path.absolute().parent),
+        "bins": asdict(bins),
+        "scenes": records,
+        "chips": [asdict(chip) for chip in chips],
+    }
+    write_json(path, values)
+
+
+def read_chips(path: Path) -> ChipList:
+    """Read the list of scenes and chips; images that moved with it are named where they lie now.
+
+    Raises:
+        DataError: if the file is not what `write_chips` writes, or its names do not agree.
+    """
+    advice = "run `roadseg prepare --force`"
+    found = read_strict(path, ChipList, advice=advice)
+    scenes, chips = (Counter(each.name for each in some) for some in (found.scenes, found.chips))
+    doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
+    astray = {chip.scene for chip in found.chips} - set(scenes)
+    if doubled or astray:
+        told = f"{doubled[0]!r:.60} twice" if doubled else f"no scene {min(astray)!r:.60}"
+        raise DataError(f"{path}: found {told}, expected each name once; {advice}")
+    moved = partial(moved_with, path.absolute().parent, found.folder)
+    return replace(found, folder="", scenes=tuple(_moved(s, moved) for s in found.scenes))
+
+
+def _moved(scene: SceneRecord, moved: Callable[[str], str]) -> SceneRecord:
+    image, labels = (Path(moved(str(path))) for path in (scene.image, scene.labels))
+    return replace(scene, image=image, labels=labels)

@@ -1,0 +1,179 @@
+"""Folds: folds.json, the user's file of them (read), and the layer of footprints (written)."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pyogrio
+import shapely
+from numpy.typing import NDArray
+from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
+from pyproj import CRS
+
+from roadseg.dataset.chips import NO_ZONE, ChipRecord
+from roadseg.dataset.footprints import corners_degrees
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES
+from roadseg.raster.sources import IMAGE_SUFFIXES
+from roadseg.system.files import whole, write_error
+from roadseg.system.records import write_json
+from roadseg.system.schemas import Count, read_strict
+
+_COLUMNS = {"name", "fold"}
+_Entry = tuple[str, Any, Any]  # where in the file, name, fold
+
+
+def write_folds(path: Path, folds: Mapping[str, int]) -> None:
+    """Write the fold of every chip by its name."""
+    write_json(path, dict(folds))
+
+
+def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
+    """Read the fold of every chip by its name.
+
+    Args:
+        path: of what `write_folds` wrote.
+        chips: all of the run.
+
+    Raises:
+        DataError: if it is something else, or of other chips.
+    """
+    advice = "run `roadseg split --force`"
+    folds: dict[str, int] = read_strict(path, dict[str, Count], advice=advice)
+    named = {chip.name for chip in chips}
+    if named != folds.keys():
+        odd = min(named ^ folds.keys())
+        told = f"no fold of {odd!r:.60}" if odd in named else f"a fold of {odd!r:.60}, no chip"
+        raise DataError(f"{path}: found {told}, expected one for each chip; {advice}")
+    return folds
+
+
+def read_fold_file(path: Path) -> dict[str, int]:
+    """Read which chip or scene is in which fold.
+
+    A CSV with a header that has the columns name and fold (others are passed over), or a `.json`
+    that holds one object, fold by name, as folds.json. The suffix of an image file is taken off
+    the names, so that the lists of CRESI can be used.
+
+    Returns:
+        Fold, 0 or more, by name, in the order of the file.
+
+    Raises:
+        DataError: if the file cannot be read, an entry has no name or no such fold, or a name
+            has two folds.
+    """
+    read = _json_entries if path.suffix.lower() == ".json" else _csv_entries
+    folds: dict[str, int] = {}
+    for where, name, fold in read(path):
+        number = _fold_number(fold)
+        if not isinstance(name, str) or not name.strip() or number is None:
+            raise DataError(
+                f"{path}: {where}: expected a name and a fold (a whole number from 0), got "
+                f"{name!r} and {fold!r}"
+            )
+        key = _without_suffix(name.strip())
+        if folds.setdefault(key, number) != number:
+            raise DataError(
+                f"{path}: {where}: {key} has fold {folds[key]} and {number}; give it one"
+            )
+    if not folds:
+        raise DataError(f"{path}: names no chip or scene; expected a fold for each")
+    return folds
+
+
+def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> None:
+    """Write the footprint of every chip as GeoPackage, layer `chips`.
+
+    Columns: name, scene, fold, road_share, valid_share. The CRS is the metric one of the scenes
+    if all lie in one zone, else EPSG:4326. A chip of a scene without georeference has no
+    geometry; if there are only such, the layer is a table without geometry.
+
+    Args:
+        path: file to write.
+        chips: all chips.
+        folds: fold of each chip.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    columns = ("name", "scene", "road_share", "valid_share")
+    table = pd.DataFrame({c: [getattr(chip, c) for chip in chips] for c in columns})
+    table.insert(2, "fold", folds)
+    zones = np.array([chip.zone for chip in chips], dtype=np.int64)
+    if np.any(zones != NO_ZONE):
+        table = _on_the_ground(table, chips, zones)
+    with whole(path) as partial:
+        try:
+            pyogrio.write_dataframe(table, partial, driver="GPKG", layer="chips")
+        except (DataSourceError, DataLayerError, FeatureError) as error:
+            raise write_error(path, str(error)) from error  # `whole` adds the name
+
+
+def road_by_fold(chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the share of road among the valid pixels of each fold, shape (folds,).
+
+    Args:
+        chips: all chips.
+        folds: fold of each chip; every fold has a chip.
+    """
+    pixels = np.array([chip.window.height * chip.window.width for chip in chips])
+    road, valid = np.array([(chip.road_share, chip.valid_share) for chip in chips]).T * pixels
+    return np.bincount(folds, road) / np.maximum(np.bincount(folds, valid), 1)
+
+
+def _on_the_ground(
+    table: pd.DataFrame, chips: Sequence[ChipRecord], zones: NDArray[np.int64]
+) -> gpd.GeoDataFrame:
+    placed = zones != NO_ZONE
+    corners = np.array([chip.corners_m for chip in chips])[placed]
+    crs = CRS.from_epsg(int(zones[placed][0]))
+    if len(np.unique(zones[placed])) > 1:
+        crs, corners = DEGREES, corners_degrees(corners, zones[placed])
+    shapes = np.full(len(chips), None, dtype=object)
+    shapes[placed] = shapely.polygons(corners)
+    return gpd.GeoDataFrame(table, geometry=shapes, crs=crs)
+
+
+def _csv_entries(path: Path) -> Iterator[_Entry]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            names = rows.fieldnames or []
+            if not set(names) >= _COLUMNS:
+                raise DataError(
+                    f"{path}: its first row is {','.join(names)[:60]!r}; expected a CSV with a "
+                    "header that has the columns name and fold"
+                )
+            for row in rows:
+                yield f"row {rows.line_num}", row["name"], row["fold"]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: not a readable CSV file ({error})") from error
+
+
+def _json_entries(path: Path) -> Iterator[_Entry]:
+    expected = "expected a JSON object with the fold of each name, such as a folds.json"
+    try:
+        pairs = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=tuple)
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not a readable JSON file ({error}); {expected}") from error
+    if not isinstance(pairs, tuple):
+        raise DataError(f"{path}: holds no object; {expected}")
+    for number, (name, fold) in enumerate(pairs, start=1):
+        yield f"entry {number}", name, fold
+
+
+def _without_suffix(name: str) -> str:
+    stem, dot, suffix = name.rpartition(".")
+    return stem if stem and f"{dot}{suffix.lower()}" in IMAGE_SUFFIXES else name
+
+
+def _fold_number(value: Any) -> int | None:  # noqa: ANN401 - whatever the file holds
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]+\s*", value):
+        return int(value)
+    return value if type(value) is int and value >= 0 else None

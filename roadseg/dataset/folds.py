@@ -1,0 +1,144 @@
+"""Deal chips into folds so that what belongs together never sits on both sides of a split."""
+
+import re
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.dataset.footprints import Pairs, linked
+from roadseg.system.text import count
+
+Block = tuple[Hashable, int, int]
+
+
+def ground_blocks(
+    centres_m: NDArray[np.float64], places: Sequence[Hashable], *, block_m: float
+) -> list[Block]:
+    """Return the square block of ground in which each chip's centre lies.
+
+    Args:
+        centres_m: shape (n, 2), x and y of chip centres, metres.
+        places: what the metres of each chip count from: the EPSG number of its metric CRS, or
+            the name of its scene if that has no place on the ground.
+        block_m: side of a block, metres; a centre on an edge belongs to the higher block.
+
+    Returns:
+        A block for each chip, as (place, column, row).
+    """
+    cells = np.floor(np.asarray(centres_m).reshape(-1, 2) / block_m).astype(np.int64)
+    return [(place, int(x), int(y)) for place, (x, y) in zip(places, cells, strict=True)]
+
+
+def name_groups(names: Sequence[str], pattern: str) -> list[str]:
+    """Return the part of each name by which it is grouped.
+
+    Args:
+        names: of the scene of each chip.
+        pattern: regular expression that is searched in the name; what its first group matches
+            counts, or the whole match if it has no group.
+
+    Raises:
+        ValueError: if the pattern does not match a name.
+    """
+    compiled = re.compile(pattern)
+    which = min(compiled.groups, 1)
+    found = {name: match and match[which] for name in names for match in [compiled.search(name)]}
+    missed = [name for name, part in found.items() if part is None]
+    if missed:
+        raise ValueError(
+            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(found)} such)"
+        )
+    return [str(found[name]) for name in names]
+
+
+def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
+    """Make one group of those that have chips in common pairs.
+
+    Args:
+        groups: the group of each chip.
+        pairs: shape (m, 2), indices of chips that must stay together.
+
+    Returns:
+        The group of each chip; joined ones go by the first of their names.
+    """
+    names, group_of_chip = _number(groups)
+    joined = linked(group_of_chip[pairs], nodes=len(names))
+    _, first = np.unique(joined, return_index=True)
+    return [names[first[joined[group]]] for group in group_of_chip]
+
+
+def deal_folds(groups: Sequence[Hashable], *, folds: int, seed: int) -> NDArray[np.int64]:
+    """Give every chip a fold, keeping chips of one group together.
+
+    Groups are taken from large to small, equal ones in an order that the seed decides, and each
+    goes to the fold that has the fewest chips so far.
+
+    Args:
+        groups: the group of each chip, such as its ground block; chips alone in their group are
+            dealt one by one.
+        folds: number of folds, at least 2; 5 makes an 80:20 split.
+        seed: decides between equal choices.
+
+    Returns:
+        Fold of each chip, shape (n,), values in 0..folds-1; every fold has a chip.
+
+    Raises:
+        ValueError: if there are fewer groups than folds, so that a fold would be empty.
+    """
+    names, group_of_chip = _number(groups)
+    if len(names) < folds:
+        raise ValueError(
+            f"{count(len(groups), 'chip')} in {count(len(names), 'group')} cannot fill "
+            f"{folds} folds"
+        )
+    sizes = np.bincount(group_of_chip)
+    shuffled = np.random.default_rng(seed).permutation(len(names))
+    filled = np.zeros(folds, dtype=np.int64)
+    fold_of_group = np.empty(len(names), dtype=np.int64)
+    for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+        fold_of_group[group] = filled.argmin()
+        filled[fold_of_group[group]] += sizes[group]
+    return fold_of_group[group_of_chip]
+
+
+def folds_by_name(
+    chips: Sequence[str], scenes: Sequence[str], given: Mapping[str, int], *, folds: int
+) -> NDArray[np.int64]:
+    """Give every chip the fold that is given for its name, or else for its scene's.
+
+    Args:
+        chips: name of each chip.
+        scenes: name of each chip's scene.
+        given: fold of chips and scenes by name.
+        folds: number of folds.
+
+    Returns:
+        Fold of each chip, shape (n,), values in 0..folds-1; every fold has a chip.
+
+    Raises:
+        ValueError: if a name is neither a chip's nor a scene's, if a fold is none of
+            0..folds-1, if a chip has no fold, or if a fold has no chip.
+    """
+    known = {*chips, *scenes}
+    _refuse("is neither a chip nor a scene", [n for n in given if n not in known], given)
+    wrong = [f"{name} (fold {fold})" for name, fold in given.items() if not 0 <= fold < folds]
+    _refuse(f"is in none of the folds 0 to {folds - 1}", wrong, given)
+    of_chip = [given.get(name, given.get(of)) for name, of in zip(chips, scenes, strict=True)]
+    _refuse("has no fold", [n for n, f in zip(chips, of_chip, strict=True) if f is None], chips)
+    empty = sorted(set(range(folds)) - set(of_chip))
+    if empty:
+        raise ValueError(f"fold {empty[0]} has no chip, as there are {folds} folds")
+    return np.array(of_chip, dtype=np.int64)
+
+
+def _number(groups: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.int64]]:
+    """Return the groups in an order that does not depend on the chips', and each chip's index."""
+    names = sorted(set(groups), key=str)
+    number = {name: index for index, name in enumerate(names)}
+    return names, np.array([number[group] for group in groups], dtype=np.int64)
+
+
+def _refuse(what: str, names: Sequence[str], of: Collection[str]) -> None:
+    if names:
+        raise ValueError(f"{names[0]} {what} ({len(names)} of {len(of)} such)")

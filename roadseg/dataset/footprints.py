@@ -1,0 +1,165 @@
+"""Footprints: where chips lie on the ground, which of them overlap, and which lie far apart."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from roadseg.raster.grid import DEGREES, transformer
+
+Corners = NDArray[np.float64]
+Pairs = NDArray[np.int64]
+
+OVERLAP_SHARE = 0.01
+_EARTH_KM = 6371.0
+
+
+def overlapping_pairs(
+    corners_m: Corners, zones: Sequence[int], *, share: float = OVERLAP_SHARE
+) -> Pairs:
+    """Find footprints that show the same ground.
+
+    Those of one zone are compared in its metres, those of different zones in degrees. Tiles
+    whose edges touch, or overlap by rounding, share too little to be found. The time grows with
+    the number of footprints and of pairs found.
+
+    Args:
+        corners_m: shape (n, 4, 2), x and y of the corners in order around each footprint, in
+            the metric CRS of its zone.
+        zones: EPSG number of each footprint's metric CRS.
+        share: two overlap if they share more than this of the smaller one's area.
+
+    Returns:
+        Shape (m, 2), the smaller index first, sorted.
+    """
+    corners, number = np.asarray(corners_m).reshape(-1, 4, 2), np.asarray(zones, dtype=np.int64)
+    found = [np.empty((0, 2), dtype=np.int64)]
+    for zone in np.unique(number):
+        here = np.flatnonzero(number == zone)
+        found.append(here[_overlapping(corners[here], _candidates(corners[here], share), share)])
+    if len(found) > 2:  # noqa: PLR2004 - the empty one and one zone
+        degrees = unbroken(corners_degrees(corners, number))
+        pairs = _candidates(degrees, share)
+        across = number[pairs[:, 0]] != number[pairs[:, 1]]
+        found.append(_overlapping(degrees, pairs[across], share))
+    return _distinct(np.concatenate(found), nodes=len(corners))
+
+
+def corners_degrees(corners_m: Corners, zones: Sequence[int] | NDArray[np.int64]) -> Corners:
+    """Convert footprints to longitude and latitude.
+
+    Args:
+        corners_m: shape (n, 4, 2), x and y in the metric CRS of each footprint's zone.
+        zones: EPSG number of each footprint's metric CRS.
+
+    Returns:
+        The same shape; longitudes run on beyond 180 in a footprint that crosses that meridian.
+    """
+    number = np.asarray(zones)
+    degrees = np.empty_like(corners_m)
+    for zone in np.unique(number):
+        here = number == zone
+        x, y = corners_m[here].reshape(-1, 2).T
+        lon_lat = transformer(CRS.from_epsg(int(zone)), DEGREES).transform(x, y)
+        degrees[here] = np.column_stack(lon_lat).reshape(-1, 4, 2)
+    first = degrees[:, :1, 0]
+    degrees[..., 0] = first + (degrees[..., 0] - first + 180) % 360 - 180
+    return degrees
+
+
+def unbroken(degrees: Corners) -> Corners:
+    """Turn longitudes by whole circles so that no neighbours lie on two sides of a seam.
+
+    The seam is put where the longest stretch without a footprint is.
+
+    Args:
+        degrees: shape (n, 4, 2), longitude and latitude.
+    """
+    if len(degrees) == 0:
+        return degrees
+    west = degrees[..., 0].min(axis=1)
+    around = np.sort(west % 360)
+    gaps = np.diff(around, append=around[0] + 360)
+    seam = around[gaps.argmax()] + gaps.max() / 2
+    turned = degrees.copy()
+    turned[..., 0] -= 360 * np.floor((west - seam) / 360)[:, None]
+    return turned
+
+
+def local_km(degrees: Corners) -> Corners:
+    """Lay footprints on a plane around their middle, for a picture: km to the east and north.
+
+    Args:
+        degrees: shape (n, 4, 2), longitude and latitude, not broken by a seam (`unbroken`).
+    """
+    middle = degrees.reshape(-1, 2).mean(axis=0)
+    per_degree = np.deg2rad(_EARTH_KM) * np.array([np.cos(np.deg2rad(middle[1])), 1.0])
+    return np.asarray((degrees - middle) * per_degree)
+
+
+def areas_apart(degrees: Corners, *, gap_km: float) -> NDArray[np.int64]:
+    """Number the areas that lie far apart from each other.
+
+    Args:
+        degrees: shape (n, 4, 2), longitude and latitude.
+        gap_km: footprints whose middles are nearer than this are in one area, in steps; those
+            of two areas are further apart.
+
+    Returns:
+        Area of each footprint, shape (n,), numbered from 0 by the first footprint of each.
+    """
+    lon, lat = np.deg2rad(degrees.mean(axis=1)).T
+    globe = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    cells, of_chip = np.unique(np.floor(globe * _EARTH_KM / gap_km), axis=0, return_inverse=True)
+    links = cKDTree(cells).query_pairs(1, p=np.inf, output_type="ndarray")
+    area = linked(links, nodes=len(cells))[of_chip.reshape(-1)]
+    _, first, number = np.unique(area, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number]
+
+
+def linked(pairs: Pairs, *, nodes: int) -> NDArray[np.int64]:
+    """Number the groups of nodes that are linked, directly or by way of others.
+
+    Args:
+        pairs: shape (m, 2), indices of nodes that belong together.
+        nodes: how many there are.
+
+    Returns:
+        Group of each node, shape (nodes,), from 0 in the order of the first node of each.
+    """
+    links = coo_array((np.ones(len(pairs), dtype=np.int8), tuple(pairs.T)), shape=(nodes, nodes))
+    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
+
+
+def _candidates(corners: Corners, share: float) -> Pairs:
+    """Return pairs among which are all that share more than `share` of the smaller footprint.
+
+    A footprint that is shrunk by that share of its area and still lies outside of another one
+    shares no more than that with it. So tiles that only touch are left out at once.
+    """
+    middle = corners.mean(axis=1, keepdims=True)
+    inner = _polygons(middle + (corners - middle) * np.sqrt(1 - share))
+    first, second = shapely.STRtree(_polygons(corners)).query(inner, predicate="intersects")
+    return _distinct(np.column_stack([first, second])[first != second], nodes=len(corners))
+
+
+def _distinct(pairs: Pairs, *, nodes: int) -> Pairs:
+    """Return each pair once, the smaller index first, sorted."""
+    numbers = np.unique(pairs.min(axis=1) * np.int64(nodes) + pairs.max(axis=1))
+    return np.column_stack(np.divmod(numbers, max(nodes, 1)))
+
+
+def _overlapping(corners: Corners, pairs: Pairs, share: float) -> Pairs:
+    first, second = (_polygons(corners[side]) for side in pairs.T)
+    smaller = np.minimum(shapely.area(first), shapely.area(second))
+    overlap = shapely.area(shapely.intersection(first, second)) > share * smaller
+    return np.asarray(pairs[overlap], dtype=np.int64)
+
+
+def _polygons(corners: Corners) -> NDArray[np.object_]:
+    return np.asarray(shapely.polygons(corners), dtype=object)

@@ -1,0 +1,57 @@
+"""Wedges: the black around a turned or cut image, where no value is declared to mean no data."""
+
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from roadseg.arrays import Bools
+
+_AROUND = 0.5  # share of a black area that lies around the image, if it is a wedge
+_BRIGHT = 0.25  # pixels beside a wedge are at least this share as bright as the image
+_BESIDE_PX = 2
+
+
+def wedge_share(bands: NDArray[Any], valid: Bools) -> float:
+    """Return how much of a scene is wedges: areas of 0 in every band around the image.
+
+    A wedge lies mostly outside the convex hull of all that is not 0, and ends where the image
+    begins, at pixels as bright as others. So shadows, dark water and dark images have none.
+
+    Args:
+        bands: shape (band, row, col).
+        valid: shape (row, col), false where a pixel is known to hold no data.
+
+    Returns:
+        From 0 to 1; 1 if all valid pixels are 0.
+    """
+    empty = valid & (bands == 0).all(axis=0)
+    if not empty.any() or empty.all():
+        return float(empty.any())
+    outside = _outside_hull(empty)
+    areas, _ = ndimage.label(empty)
+    wedges = empty & np.isin(areas, np.unique(areas[outside]))
+    is_around = outside.any() and outside.sum() >= _AROUND * wedges.sum()
+    return float(wedges.mean()) if is_around and _ends_bright(bands, wedges, valid) else 0.0
+
+
+def _outside_hull(empty: Bools) -> Bools:
+    """Return the empty pixels outside the convex hull of all others."""
+    rows = np.flatnonzero(~empty.all(axis=1))
+    first = (~empty[rows]).argmax(axis=1)
+    last = empty.shape[1] - (~empty[rows, ::-1]).argmax(axis=1)
+    corners = [(cols, rows + below) for cols in (first, last) for below in (0, 1)]
+    hull = shapely.MultiPoint(np.concatenate([np.column_stack(c) for c in corners])).convex_hull
+    outside = empty.copy()
+    rows, cols = np.nonzero(empty)
+    outside[rows, cols] = ~shapely.contains_xy(hull, cols + 0.5, rows + 0.5)
+    return outside
+
+
+def _ends_bright(bands: NDArray[Any], wedges: Bools, valid: Bools) -> bool:
+    beside = ndimage.binary_dilation(wedges, iterations=_BESIDE_PX) & ~wedges & valid
+    shown = valid & ~wedges
+    brightest = bands.max(axis=0)
+    return bool(np.median(brightest[beside]) >= _BRIGHT * np.median(brightest[shown]))

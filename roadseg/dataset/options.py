@@ -1,0 +1,58 @@
+"""Options of the split into folds."""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Literal
+
+from pydantic import model_validator
+
+from roadseg.options import LARGEST_SEED, Section, Text, setting
+
+
+class SplitConfig(Section):
+    """How chips are dealt into folds."""
+
+    folds: int = setting(
+        5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
+    )
+    method: Literal["blocks", "random", "groups", "file"] = setting(
+        "blocks",
+        "-",
+        "What shares a fold: chips in one block of ground; nothing (random); scenes whose names "
+        "agree in `group`; or as `file` says.",
+    )
+    block_m: float = setting(
+        500.0, "metres", "Side of the square of ground whose chips share a fold.", ge=1, le=1e7
+    )
+    group: Text | None = setting(
+        None,
+        "regular expression",
+        "Searched in the names of scenes; the same match (or first group) makes one group.",
+        max_length=1000,
+    )
+    file: Path | None = setting(
+        None,
+        "path",
+        "CSV with the columns name (of a chip or scene) and fold, from 0; or a folds.json.",
+        strict=False,
+    )
+    seed: int = setting(0, "-", "Decides which block goes to which fold.", ge=0, le=LARGEST_SEED)
+
+    @model_validator(mode="after")
+    def _method_has_its_setting(self) -> "SplitConfig":
+        if self.method == "groups" and self.group is None:
+            raise ValueError("group: expected a regular expression, as the method groups needs it")
+        if self.method == "file" and self.file is None:
+            raise ValueError("file: expected a path, as the method file needs it")
+        return self
+
+    @model_validator(mode="after")
+    def _group_compiles(self) -> "SplitConfig":
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that a later Python may read it otherwise
+                re.compile(self.group or "")
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"group: expected a regular expression ({error})") from error
+        return self

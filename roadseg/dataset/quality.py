@@ -1,0 +1,277 @@
+"""The quality report of prepare: figures of all scenes, and examples with labels over images."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.arrays import Bytes
+from roadseg.dataset.chips import ChipRecord
+from roadseg.dataset.scene_records import SceneFound
+from roadseg.dataset.scenes import scene_facts
+from roadseg.dataset.shifts import Shift, directions, estimate_shift
+from roadseg.raster.images import read_window
+from roadseg.raster.options import ImageryConfig
+from roadseg.raster.sampling import spread
+from roadseg.raster.scaling import Scaling
+from roadseg.raster.windows import Window
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.speeds import SpeedBins
+from roadseg.system.text import count, counted
+
+EXAMPLES = 12  # scenes shown on the sheets, and measured for a shift
+_EXAMPLE_PX = 1300  # at most shown of a scene, each way
+
+
+@dataclass(frozen=True)
+class Example:
+    """A scene or a part of one, with its labels.
+
+    Attributes:
+        name: of the scene or chip.
+        image: shape (band, row, col); the first three bands are shown, or the first alone.
+        mask: shape (row, col), 0 background, else the speed bin, 255 not known.
+        pixel_m: ground size of a pixel as (along a row, along a column).
+        caption: lines of text below the name; three are shown, two if there is a shift.
+        shift: how far the labels are off; None if that was not asked for.
+    """
+
+    name: str
+    image: Bytes
+    mask: Bytes
+    pixel_m: tuple[float, float]
+    caption: tuple[str, ...] = ()
+    shift: Shift | None = None
+
+
+@dataclass(frozen=True)
+class PrepareSummary:
+    """What prepare found and made.
+
+    Attributes:
+        scenes: scenes prepared.
+        chips: cut from them, without those that hold no data.
+        bands: number of bands used.
+        dtypes: types of the pixels.
+        gsd_m: mean ground size of a pixel.
+        nodata_share: share of the pixels that hold no data.
+        road_share: share of the other pixels that are road.
+        pixel_share_by_speed_bin: the same for each speed bin.
+        road_km: length of the lines inside the scenes.
+        road_km_by_speed_bin: the same for each speed bin.
+        roads_by_speed_source: roads on the scenes by the key that gave their speed.
+        schemes: label files by what their attributes mean.
+        label_keys: attributes of the label files, with the number of files that have them.
+        labels: features in the label files.
+        dropped: labels left out, by reason.
+        repaired: labels whose broken polygons were repaired.
+        shift_m: metres right and down by which labels would have to move to lie on the images;
+            None if that cannot be told.
+        shifts_m: the same for each example in which it can be told.
+        failed: scenes that were skipped, and why.
+        sheets: pictures of labels over images.
+    """
+
+    scenes: int
+    chips: int
+    bands: int
+    dtypes: list[str]
+    gsd_m: float
+    nodata_share: float
+    road_share: float
+    pixel_share_by_speed_bin: dict[str, float]
+    road_km: float
+    road_km_by_speed_bin: dict[str, float]
+    roads_by_speed_source: dict[str, int]
+    schemes: dict[str, int]
+    label_keys: dict[str, int]
+    labels: int
+    dropped: dict[str, int]
+    repaired: int
+    shift_m: list[float] | None
+    shifts_m: dict[str, list[float]]
+    failed: dict[str, str]
+    sheets: list[str]
+
+    def __str__(self) -> str:
+        """Say it as a table."""
+        rows = {
+            "scenes": f"{self.scenes} of {self.bands} bands of {' and '.join(self.dtypes)}, "
+            f"{self.gsd_m:.2f} m, in {self.chips} chips; {self.nodata_share:.1%} no data",
+            "labels": self._labels_text(),
+            "roads": self._road_text(self.road_km, self.road_share),
+            **self._bin_rows(),
+            "speeds": counted(self.roads_by_speed_source, "by "),
+            "shift": shift_text(self.shift_m),
+            "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
+            **{f"skipped {name}": why for name, why in self.failed.items()},
+        }
+        width = max(len(name) for name in rows)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items() if text)
+
+    def _labels_text(self) -> str:
+        masks = self.schemes.get("mask", 0)
+        files = {scheme: n for scheme, n in self.schemes.items() if scheme != "mask"}
+        where = count(sum(files.values()), "file")
+        parts = {
+            f"{masks} raster masks": masks,
+            f"{self.labels} in {where}, read as {', '.join(files)}": files,
+            f"repaired: {self.repaired}": self.repaired,
+            f"left out: {counted(self.dropped)}": self.dropped,
+        }
+        return "; ".join(text for text, there in parts.items() if there)
+
+    def _bin_rows(self) -> dict[str, str]:
+        return {
+            f"  {name}": self._road_text(self.road_km_by_speed_bin[name], share)
+            for name, share in self.pixel_share_by_speed_bin.items()
+            if share
+        }
+
+    def _road_text(self, km: float, share: float) -> str:
+        """Say how long and how wide; only lines have a length."""
+        return (f"{km:.2f} km on " if self.road_km else "") + f"{share:.2%} of the pixels"
+
+
+@dataclass(frozen=True)
+class ExampleTask:
+    """A chip to show with its labels."""
+
+    chip: ChipRecord
+    image: Path
+    mask: Path
+    imagery: ImageryConfig
+    scaling: Scaling
+
+
+def choose_examples(scenes: Sequence[SceneFound]) -> list[ChipRecord]:
+    """Choose the chip with most road of scenes evenly spread over those that have roads."""
+    best = [
+        max(scene.chips, key=lambda chip: chip.road_share * chip.window.height * chip.window.width)
+        for scene in scenes
+        if scene.chips
+    ]
+    return spread([chip for chip in best if chip.road_share > 0], EXAMPLES)
+
+
+def make_example(task: ExampleTask) -> Example:
+    """Read a chip with its mask, and estimate how far they are apart.
+
+    Raises:
+        DataError: if the image cannot be read.
+    """
+    facts = scene_facts(task.image, task.imagery)
+    window = _around(task.chip.window, facts.grid.height, facts.grid.width)
+    bands, valid = read_window(facts, window)
+    image = np.where(valid, task.scaling.apply(bands), np.uint8(0))
+    mask = read_mask(task.mask, window)
+    shift = estimate_shift(image, mask, pixel_m=facts.grid.pixel_size_m)
+    return Example(
+        name=task.chip.scene,
+        image=image,
+        mask=mask,
+        pixel_m=facts.grid.pixel_size_m,
+        caption=(f"{_road_share(mask):.1%} road",),
+        shift=shift,
+    )
+
+
+def _road_share(mask: NDArray[np.uint8]) -> float:
+    known = mask[mask != IGNORE]
+    return float((known != BACKGROUND).mean()) if known.size else 0.0
+
+
+def _around(chip: Window, height: int, width: int) -> Window:
+    """Return the part of a scene to show, which is larger than a small chip."""
+    rows, cols = min(height, _EXAMPLE_PX), min(width, _EXAMPLE_PX)
+    row = chip.row + (chip.height - rows) // 2
+    col = chip.col + (chip.width - cols) // 2
+    return Window(min(max(row, 0), height - rows), min(max(col, 0), width - cols), rows, cols)
+
+
+def summarise(
+    scenes: Sequence[SceneFound],
+    labels: Mapping[str, Path],
+    *,
+    bins: SpeedBins,
+    failed: Mapping[str, str],
+    shift: Shift | None,
+    shifts: Mapping[str, Shift],
+    sheets: Sequence[Path],
+) -> PrepareSummary:
+    """Add up what was found in all scenes.
+
+    Args:
+        scenes: those that were prepared.
+        labels: label file of each scene by name.
+        bins: speed bins of the masks.
+        failed: why each of the other scenes was skipped.
+        shift: how far the labels of all examples are off.
+        shifts: how far those of each are off.
+        sheets: pictures made.
+    """
+    files = {labels[scene.name]: scene for scene in scenes}  # each label file once
+    pixels = _sum(scene.pixels for scene in scenes)
+    valid = pixels.total() - pixels[str(IGNORE)]
+    share = {b: pixels[str(b)] / max(valid, 1) for b in range(1, bins.count + 1)}
+    km = _sum(scene.road_km for scene in scenes)
+    names = dict(enumerate(bins.names, start=1))
+    return PrepareSummary(
+        scenes=len(scenes),
+        chips=sum(len(scene.chips) for scene in scenes),
+        bands=len(scenes[0].bands),
+        dtypes=sorted({scene.dtype for scene in scenes}),
+        gsd_m=round(float(np.mean([scene.gsd_m for scene in scenes])), 4),
+        nodata_share=round(pixels[str(IGNORE)] / max(pixels.total(), 1), 6),
+        road_share=round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6),
+        pixel_share_by_speed_bin={names[b]: round(found, 6) for b, found in share.items()},
+        road_km=round(km.total(), 3),
+        road_km_by_speed_bin={name: round(km[str(b)], 3) for b, name in names.items()},
+        roads_by_speed_source=dict(_sum(scene.speed_sources for scene in scenes)),
+        schemes=dict(Counter(scene.scheme for scene in files.values())),
+        label_keys=dict(Counter(key for scene in files.values() for key in scene.keys)),
+        labels=sum(scene.features for scene in files.values()),
+        dropped=_dropped(scenes, labels, files),
+        repaired=sum(scene.repaired for scene in files.values()),
+        shift_m=_metres(shift),
+        shifts_m={name: found for name, s in shifts.items() if (found := _metres(s))},
+        failed=dict(failed),
+        sheets=[str(path) for path in sheets],
+    )
+
+
+def shift_text(shift_m: Sequence[float] | None) -> str:
+    """Say how far labels are off."""
+    if shift_m is None:
+        return "cannot be told from these images"
+    off = math.hypot(*shift_m)
+    return f"labels lie {off:.1f} m off the images and would have to move {directions(*shift_m)}"
+
+
+def _dropped(
+    scenes: Sequence[SceneFound], labels: Mapping[str, Path], files: Mapping[Path, SceneFound]
+) -> dict[str, int]:
+    dropped = _sum(scene.dropped for scene in files.values())
+    touching: dict[Path, set[int]] = {}
+    for scene in scenes:
+        touching.setdefault(labels[scene.name], set()).update(scene.touching)
+    dropped["beyond the images"] = sum(
+        scene.roads - len(touching[path]) for path, scene in files.items()
+    )
+    return dict(+dropped)
+
+
+def _sum(counts: Iterable[Mapping[str, float]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for found in counts:
+        total.update(found)
+    return total
+
+
+def _metres(shift: Shift | None) -> list[float] | None:
+    return [round(shift.x_m, 2), round(shift.y_m, 2)] if shift and shift.is_sure else None

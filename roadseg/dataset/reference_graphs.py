@@ -1,0 +1,107 @@
+"""Scoring: what is held against predictions, and how far they agree with it; in any stage."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.dataset.scenes import read_labels
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import CERTAIN
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.labels.roads import Roads, roads_on
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.mask_labels import is_mask_file
+from roadseg.roads.masks.probabilities import read_probability
+from roadseg.roads.metrics.apls import apls
+from roadseg.roads.metrics.pixels import Counts, count_pixels
+from roadseg.roads.options import GraphConfig, LabelsConfig
+from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.roads.tracing.trace import Extraction, Pixels, find_graph
+
+
+@dataclass(frozen=True)
+class RouteScore:
+    """How alike the routes of labels and prediction are, and whether there are roads at all."""
+
+    apls: float
+    has_roads: bool
+
+
+def reference_graph(
+    labels: Path,
+    mask: Path,
+    grid: Grid,
+    *,
+    options: LabelsConfig,
+    tracing: GraphConfig,
+    gsd_m: float | None,
+) -> RoadGraph:
+    """Return the labelled roads of a scene as a graph with travel times.
+
+    Labels that are areas have no centreline: their mask is traced, as predictions are.
+
+    Args:
+        labels: label file of the scene.
+        mask: mask of the scene that was made of it.
+        grid: of the scene.
+        options: how the labels are read.
+        tracing: how a mask is traced.
+        gsd_m: ground size of the pixels of a mask without georeference.
+    """
+    if not is_mask_file(labels):
+        roads = read_labels(labels, options).roads
+        if not roads.has_areas:
+            on_scene, _ = roads_on(grid, roads)
+            return _of_lines(on_scene)
+    return traced_graph(read_probability(mask, gsd_m=gsd_m), tracing)
+
+
+def extraction_of(options: GraphConfig) -> Extraction:
+    """Return how the settings say that roads are found."""
+    return Extraction(**options.model_dump(exclude={"formats", "join_m"}))
+
+
+def traced_graph(pixels: Pixels, options: GraphConfig) -> RoadGraph:
+    """Return the graph of the roads in probabilities, as `roadseg graph` finds it."""
+    return find_graph(pixels, extraction_of(options))
+
+
+def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: float) -> Counts:
+    """Count the pixels on which labels and prediction agree that there is a road.
+
+    Args:
+        mask: of the labels, shape (row, col): 0 background, 255 ignored, else road.
+        road: probability of any road, same shape, 255 for certain.
+        threshold: a pixel is road where its probability, 0 to 1, is at least this.
+    """
+    labelled = (mask != BACKGROUND) & (mask != IGNORE)
+    return count_pixels(labelled, road >= threshold * CERTAIN, mask != IGNORE)
+
+
+def score_routes(
+    reference: RoadGraph, predicted: RoadGraph, *, spacing_m: float, snap_m: float
+) -> RouteScore:
+    """Score the routes of an area by length; see `core.graph_metrics.apls`."""
+    score = apls(reference, predicted, weight="length_m", spacing_m=spacing_m, snap_m=snap_m).score
+    return RouteScore(score, bool(len(reference.lines) or len(predicted.lines)))
+
+
+def mean_apls(scores: Iterable[float]) -> float:
+    """Return the mean over areas; 1 if there are none.
+
+    Give only those of areas with roads on either side: others are rightly empty, and would flatter
+    it.
+    """
+    routed = list(scores)
+    return math.fsum(routed) / len(routed) if routed else 1.0
+
+
+def _of_lines(roads: Roads) -> RoadGraph:
+    speed_kph = roads.speed_mph * KPH_PER_MPH
+    graph = graph_from_lines(roads.shapes, roads.crs, {"speed_kph": speed_kph})
+    return add_travel(graph, graph.attributes["speed_kph"])

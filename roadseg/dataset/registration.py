@@ -1,0 +1,302 @@
+"""Matching: score every small displacement of a mask of roads by what the image shows there."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from roadseg.arrays import Bools, Floats32
+from roadseg.raster.windows import Window
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+
+Lags = NDArray[np.floating]  # the last two axes are displacements by rows and by columns
+
+_WORK_M = 1.1  # ground size of the pixels that are compared, about
+_WORK_PX = 512  # side of the part of a scene that is looked at, in such pixels
+_CELLS = 16  # into which the side of that part is divided to find it
+_BANDS = 3
+_WIDER_M = (0.0, 1.5, 3.0, 5.0, 8.0, 12.0)  # by which roads may be wider than the mask, each side
+_RING_M = 5.0  # width of the roadside
+_TEXTURE_M = (3.0, 7.0)  # sides of the squares whose variance is a feature
+_NOISE = 10.0  # variance of bytes that is no texture
+_FLAT = 0.01  # a deviation of bytes, and of all made of them, that is as good as none
+_EDGE_M = 0.8  # blur of image edges, and of the outlines that they are compared with
+_NORMAL_M = 1.5  # blur of the distance to the mask, whose slope points across the road
+_CALM_M = 8.0  # side of the squares in which all edges are made equally strong
+_EDGE_POWER = 0.5  # below 1, so that a roof counts little more than a kerb
+_PULL = 0.5  # taken off the score at the limit of the reach
+
+
+@dataclass(frozen=True)
+class View:
+    """A scene and its mask at the pixel size at which they are compared.
+
+    Attributes:
+        bands: shape (band, row, col); the mean of the band where nothing is known.
+        away_m: shape (row, col), distance from the outline of the mask, negative inside.
+        known: shape (row, col), true where there is an image and a label.
+        asked: shape (row, col), those known that stay inside of the image however they are moved.
+        pixel_m: ground size of a pixel as (along a row, along a column).
+        reach_m: largest displacement.
+    """
+
+    bands: Floats32
+    away_m: Floats32
+    known: Bools
+    asked: Bools
+    pixel_m: tuple[float, float]
+    reach_m: float
+
+    @property
+    def reach_px(self) -> tuple[int, int]:
+        """Largest displacement as (rows, columns)."""
+        along_row, along_col = self.pixel_m
+        return math.ceil(self.reach_m / along_col), math.ceil(self.reach_m / along_row)
+
+    @property
+    def normal(self) -> tuple[Floats32, Floats32]:
+        """Direction across the roads, x and y, each of shape (row, col), of length 1 near them."""
+        away = _blur(self.away_m, self.pixel_m, _NORMAL_M)
+        x, y = (np.gradient(away, self.pixel_m[axis], axis=1 - axis) for axis in (0, 1))
+        return x, y
+
+
+def view_of(
+    image: NDArray[np.uint8],
+    mask: NDArray[np.uint8],
+    *,
+    pixel_m: tuple[float, float],
+    reach_m: float,
+) -> View:
+    """Thin an image and its mask for comparison; of a large scene take the part with most road.
+
+    Args:
+        image: shape (band, row, col).
+        mask: shape (row, col).
+        pixel_m: ground size of a pixel as (along a row, along a column).
+        reach_m: largest displacement that will be asked for.
+    """
+    thin = max(1, round(_WORK_M / pixel_m[1])), max(1, round(_WORK_M / pixel_m[0]))
+    row, col, rows, cols = densest_window(mask, (_WORK_PX * thin[0], _WORK_PX * thin[1]))
+    mask = mask[row : row + rows, col : col + cols]
+    bands = _thin(image[:_BANDS, row : row + rows, col : col + cols], thin)
+    known = _thin(mask == IGNORE, thin) == 0
+    for band in bands:
+        band[~known] = band[known].mean() if known.any() else 0
+    size_m = pixel_m[0] * thin[1], pixel_m[1] * thin[0]
+    road = _thin((mask != BACKGROUND) & (mask != IGNORE), thin) > 0.5  # noqa: PLR2004 - half
+    view = View(bands, _away(road, size_m), known, known.copy(), size_m, reach_m)
+    margin_row, margin_col = view.reach_px
+    view.asked[:margin_row] = view.asked[-margin_row:] = False
+    view.asked[:, :margin_col] = view.asked[:, -margin_col:] = False
+    return view
+
+
+def densest_window(mask: NDArray[np.uint8], side_px: tuple[int, int]) -> Window:
+    """Return the window of a mask that holds most road, to about a sixteenth of its side.
+
+    Args:
+        mask: shape (row, col), 0 background, 255 not known, road otherwise.
+        side_px: rows and columns of the window; it is smaller where the mask is.
+    """
+    height, width = (min(pair) for pair in zip(mask.shape, side_px, strict=True))
+    if (height, width) == mask.shape:
+        return Window(0, 0, height, width)
+    step = max(1, height // _CELLS), max(1, width // _CELLS)
+    cells = _thin((mask != BACKGROUND) & (mask != IGNORE), step)
+    size = height // step[0], width // step[1]
+    held = ndimage.uniform_filter(cells, size, mode="constant", origin=[-(n // 2) for n in size])
+    row, col = np.unravel_index(np.argmax(held), held.shape)
+    top = min(int(row) * step[0], mask.shape[0] - height)
+    return Window(top, min(int(col) * step[1], mask.shape[1] - width), height, width)
+
+
+def correlate(view: View, *, blocks: int) -> Iterator[tuple[Lags, Lags]]:
+    """Compare image and displaced mask in each of blocks x blocks parts that hold road.
+
+    Yields:
+        For each width of the roads and each displacement, how the features differ between road
+        and roadside, shape (width, feature, rows, cols), and how well image edges run along the
+        outlines, shape (width, rows, cols). Sums over blocks are those of the scene.
+    """
+    shown, asked = _shown(view), _asked(view)
+    height, width = view.asked.shape
+    rows, cols = view.reach_px
+    padded = np.pad(shown, ((0, 0), (rows, rows), (cols, cols)))
+    high, wide = -(-height // blocks), -(-width // blocks)
+    shape = (scipy.fft.next_fast_len(high + 2 * rows), scipy.fft.next_fast_len(wide + 2 * cols))
+    for top in range(0, height, high):
+        for left in range(0, width, wide):
+            part = asked[:, top : top + high, left : left + wide]
+            if part.any():
+                there = padded[:, top : top + high + 2 * rows, left : left + wide + 2 * cols]
+                yield _lags(there, part, shape, view.reach_px)
+
+
+def score(told: Lags, edges: Lags) -> Lags:
+    """Turn sums of what `correlate` yields into scores, shape (..., width, rows, cols).
+
+    Both kinds of evidence have mean 0 and deviation 1 over all widths and displacements.
+
+    Args:
+        told: shape (..., width, feature, rows, cols).
+        edges: shape (..., width, rows, cols).
+    """
+    return _standard(np.einsum("...krc,...krc->...rc", told, told)) + _standard(edges)
+
+
+def best_displacement(
+    scores: Lags, view: View, across: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Return the displacement of the highest score, x right and y down, metres.
+
+    Args:
+        scores: shape (width, rows, cols).
+        view: what they were found in.
+        across: if given, a unit vector: only displacements along it count.
+    """
+    rows, cols = view.reach_px
+    x = np.arange(-cols, cols + 1) * view.pixel_m[0]
+    y = np.arange(-rows, rows + 1)[:, np.newaxis] * view.pixel_m[1]
+    far = (x**2 + y**2) / view.reach_m**2
+    pulled = scores - _PULL * far
+    if across is not None:
+        pulled = pulled - ((across[0] * y - across[1] * x) / max(view.pixel_m)) ** 2
+    _, row, col = np.unravel_index(np.argmax(np.where(far <= 1, pulled, -np.inf)), pulled.shape)
+    width = int(np.argmax(pulled[:, row, col]))
+    step_x, step_y = _summit(pulled[width, row - 1 : row + 2, col - 1 : col + 2])
+    right = float(x[col]) + step_x * view.pixel_m[0]
+    down = float(y[row, 0]) + step_y * view.pixel_m[1]
+    if across is None:
+        return right, down
+    length = right * across[0] + down * across[1]
+    return length * across[0], length * across[1]
+
+
+def _thin(pixels: NDArray[np.uint8 | np.bool_], step: tuple[int, int]) -> Floats32:
+    """Return the means of blocks of pixels; what is left over at the end is dropped."""
+    rows, cols = (length // size for length, size in zip(pixels.shape[-2:], step, strict=True))
+    narrow = np.zeros((*pixels.shape[:-1], cols), dtype=np.float32)
+    for col in range(step[1]):
+        narrow += pixels[..., col : cols * step[1] : step[1]]
+    total = np.zeros((*pixels.shape[:-2], rows, cols), dtype=np.float32)
+    for row in range(step[0]):
+        total += narrow[..., row : rows * step[0] : step[0], :]
+    total /= step[0] * step[1]
+    return total
+
+
+def _away(road: Bools, pixel_m: tuple[float, float]) -> Floats32:
+    spacing = pixel_m[::-1]
+    outside = ndimage.distance_transform_edt(~road, sampling=spacing)
+    inside = ndimage.distance_transform_edt(road, sampling=spacing)
+    half = max(pixel_m) / 2  # distances are to the middle of the next pixel
+    return np.where(road, half - inside, outside - half).astype(np.float32)
+
+
+def _shown(view: View) -> Floats32:
+    """Return what the image shows: uncorrelated features, then edges by twice their direction."""
+    squares = view.bands**2
+    texture = [
+        (_box(squares, view.pixel_m, side) - _box(view.bands, view.pixel_m, side) ** 2)
+        .clip(0)
+        .mean(axis=0)
+        for side in _TEXTURE_M
+    ]
+    features = np.stack([*view.bands, *np.log(np.stack(texture) + _NOISE)])
+    features -= features[:, view.known].mean(axis=1)[:, np.newaxis, np.newaxis]
+    features *= view.known
+    features /= features.std(axis=(1, 2), keepdims=True) + _FLAT
+    covariance = np.einsum("krc,lrc->kl", features, features) / features[0].size
+    apart = np.linalg.inv(np.linalg.cholesky(covariance + 1e-3 * np.eye(len(features))))
+    features = np.einsum("kl,lrc->krc", apart.astype(np.float32), features)
+    edges = _edges(view)
+    return np.concatenate([features, [edges.real, edges.imag]]).astype(np.float32)
+
+
+def _edges(view: View) -> NDArray[np.complex64]:
+    """Return edges as complex numbers of twice their angle, so that both sides of a road agree."""
+    smooth = _blur(view.bands, view.pixel_m, _EDGE_M)
+    x, y = (np.gradient(smooth, view.pixel_m[i], axis=2 - i) for i in (0, 1))
+    doubled = ((x + 1j * y) ** 2).sum(axis=0)
+    strength = np.abs(doubled)
+    doubled *= np.where(strength > 0, strength, 1) ** (_EDGE_POWER / 2 - 1)
+    around = np.sqrt(_box(np.abs(doubled) ** 2, view.pixel_m, _CALM_M).clip(0))
+    settled = ndimage.binary_erosion(view.known, iterations=2, border_value=1)
+    edges: NDArray[np.complex64] = doubled / (around + 0.1 * around.mean() + _FLAT) * settled
+    return edges
+
+
+def _asked(view: View) -> Floats32:
+    """Return what is looked for: road less roadside for each width, then outlines, as `_shown`."""
+    pixel = max(view.pixel_m)
+    x, y = view.normal
+    doubled = (x + 1j * y) ** 2
+    sides, outlines = [], []
+    for wider in _WIDER_M:
+        road = ((wider - view.away_m) / pixel + 0.5).clip(0, 1)
+        both = ((wider + _RING_M - view.away_m) / pixel + 0.5).clip(0, 1)
+        inside, beside = road * view.asked, (both - road) * view.asked
+        sides.append(_unit(inside / max(inside.sum(), 1) - beside / max(beside.sum(), 1)))
+        near = np.exp(-0.5 * ((view.away_m - wider) / _EDGE_M) ** 2)
+        outlines.append(_unit(near * view.asked * doubled))
+    edges = np.stack(outlines)
+    return np.concatenate([np.stack(sides), edges.real, edges.imag]).astype(np.float32)
+
+
+def _lags(
+    shown: Floats32, asked: Floats32, shape: tuple[int, int], reach_px: tuple[int, int]
+) -> tuple[Lags, Lags]:
+    there, here = scipy.fft.rfft2(shown, shape), np.conj(scipy.fft.rfft2(asked, shape))
+    sides, x, y = np.split(here, 3)
+    told = sides[:, np.newaxis] * there[:-2]
+    edges = x * there[-2] + y * there[-1]
+    return _inverse(told, shape, reach_px), _inverse(edges, shape, reach_px)
+
+
+def _inverse(
+    spectrum: NDArray[np.complex64], shape: tuple[int, int], reach_px: tuple[int, int]
+) -> Lags:
+    """Return the first 2 reach + 1 rows and columns of the inverse of `rfft2`."""
+    rows, cols = (2 * reach + 1 for reach in reach_px)
+    down = scipy.fft.ifft(spectrum, axis=-2)[..., :rows, :]
+    return np.asarray(scipy.fft.irfft(down, shape[1], axis=-1)[..., :cols])
+
+
+def _summit(square: Lags) -> tuple[float, float]:
+    """Return the highest place of the parabola through 3 x 3 values, x and y from the middle."""
+    if square.shape != (3, 3):
+        return 0.0, 0.0
+    slope = np.array([square[1, 2] - square[1, 0], square[2, 1] - square[0, 1]]) / 2
+    twist = (square[2, 2] - square[2, 0] - square[0, 2] + square[0, 0]) / 4
+    bend_x = square[1, 2] - 2 * square[1, 1] + square[1, 0]
+    bend_y = square[2, 1] - 2 * square[1, 1] + square[0, 1]
+    bend = np.array([[bend_x, twist], [twist, bend_y]])
+    if bend_x >= 0 or np.linalg.det(bend) <= 0:
+        return 0.0, 0.0
+    x, y = np.clip(-np.linalg.solve(bend, slope), -1, 1)
+    return float(x), float(y)
+
+
+def _standard(values: Lags) -> Lags:
+    centred = values - values.mean(axis=(-3, -2, -1), keepdims=True)
+    return np.asarray(centred / (centred.std(axis=(-3, -2, -1), keepdims=True) + _FLAT))
+
+
+def _unit(values: NDArray[np.inexact]) -> NDArray[np.inexact]:
+    length = np.linalg.norm(values)
+    return values / length if length > 0 else values
+
+
+def _blur(pixels: Floats32, pixel_m: tuple[float, float], sigma_m: float) -> Floats32:
+    sigma = [0.0] * (pixels.ndim - 2) + [sigma_m / pixel_m[1], sigma_m / pixel_m[0]]
+    return ndimage.gaussian_filter(pixels, sigma, mode="nearest", truncate=3)
+
+
+def _box(pixels: Floats32, pixel_m: tuple[float, float], side_m: float) -> Floats32:
+    sides = [max(1, round(side_m / pixel_m[1])), max(1, round(side_m / pixel_m[0]))]
+    return ndimage.uniform_filter(pixels, [1] * (pixels.ndim - 2) + sides, mode="nearest")

@@ -1,1 +1,0 @@
-"""Every file format, written and read side by side."""

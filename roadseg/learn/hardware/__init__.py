@@ -1,0 +1,1 @@
+"""Devices, processors, launchers and processes."""

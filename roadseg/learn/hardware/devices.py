@@ -1,0 +1,414 @@
+"""Devices: where a network runs, how precisely, and what each device wants done differently."""
+
+import importlib
+import logging
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from roadseg.errors import ConfigError, DeviceError
+from roadseg.learn.hardware import cpu, gpus, ipex
+from roadseg.learn.hardware.gpus import set_math
+from roadseg.learn.options import ComputeConfig
+
+_log = logging.getLogger(__name__)
+_IMAGE_BATCH_DIMENSIONS = 4  # window, band, row, col: what channels_last means
+_Movable = TypeVar("_Movable", Tensor, nn.Module)
+_TYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that is there, and how to use it. One training step serves all of them.
+
+    Only the CPU was run on hardware; the others against recorded calls.
+
+    Attributes:
+        name: what the user calls it; what is done for it hangs on this.
+        type: what torch calls it: where tensors live.
+        amp_dtype: type of autocast, None for float32 throughout.
+        reason: what was picked and why, one line.
+        backend: "native", or "ipex" on a CPU.
+        channels_last: whether images lie in memory pixel by pixel, as training is faster there.
+        pin_memory: whether batches wait in page-locked memory for their way to the device.
+        dist_backend: what carries messages between processes.
+        compiler: backend of torch.compile, None where networks are not compiled.
+        compile_mode: what Inductor spends time on when it compiles.
+        lazy: whether the device collects operations until `mark` (an HPU in lazy mode).
+    """
+
+    name: str
+    type: str
+    amp_dtype: torch.dtype | None = None
+    reason: str = ""
+    backend: str = "native"
+    channels_last: bool = True
+    pin_memory: bool = False
+    dist_backend: str = "gloo"
+    compiler: str | None = None
+    compile_mode: str = "default"
+    lazy: bool = False
+
+    @property
+    def in_inference(self) -> "Device":
+        """The same device, with the memory format that inference likes on it."""
+        return replace(self, channels_last=self.channels_last or self.type == "cpu")
+
+    @property
+    def precision(self) -> str:
+        """The precision by its name: "fp32", "bf16" or "fp16"."""
+        return next(name for name, dtype in _TYPES.items() if dtype is self.amp_dtype)
+
+    def autocast(self) -> torch.autocast:
+        """Return the context for the forward pass; loss and gradients stay in float32."""
+        dtype = self.amp_dtype or torch.bfloat16
+        return torch.autocast(self.type, dtype=dtype, enabled=self.amp_dtype is not None)
+
+    def scaler(self) -> torch.amp.GradScaler:
+        """Return what scales the loss for fp16; for other precisions it passes all through."""
+        return torch.amp.GradScaler(self.type, enabled=self.amp_dtype is torch.float16)
+
+    def to(self, thing: _Movable) -> _Movable:
+        """Move a network or tensor to the device, 4-D tensors in the memory format it likes.
+
+        A network that IPEX has taken over is already laid out, and its weights may be packed.
+        """
+        moved = thing.to(self.type, non_blocking=self.pin_memory)
+        packed = self.backend == "ipex" and isinstance(moved, nn.Module)
+        other = isinstance(moved, Tensor) and moved.ndim != _IMAGE_BATCH_DIMENSIONS
+        if packed or other or not self.channels_last:
+            return moved
+        return moved.to(memory_format=torch.channels_last)
+
+    def mark(self) -> None:
+        """Have a lazy device compute what it has collected; call after backward and after step."""
+        if self.lazy:
+            importlib.import_module("habana_frameworks.torch.core").mark_step()
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all it was given."""
+        getattr(torch, self.type).synchronize()
+
+    def compile(self, network: nn.Module) -> nn.Module:
+        """Return the same network, compiled at its first call where the device compiles."""
+        if self.compiler == "inductor":
+            network.compile(backend=self.compiler, mode=self.compile_mode)
+        elif self.compiler is not None:
+            network.compile(backend=self.compiler)
+        return network
+
+    def for_training(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer
+    ) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """Give IPEX a model on this device and its optimizer, with all that they have loaded.
+
+        Compile, wrap for several processes and step what is returned.
+        """
+        if self.backend == "ipex":
+            return ipex.optimize_training(model, optimizer, dtype=self.amp_dtype)
+        return model, optimizer
+
+    def for_inference(self, model: nn.Module) -> nn.Module:
+        """Return what predicts as the model on this device does, faster; do not save it."""
+        if self.backend == "ipex":
+            return ipex.optimize_inference(model, dtype=self.amp_dtype)
+        if self.lazy:
+            graphs = importlib.import_module("habana_frameworks.torch.hpu")
+            wrapped: nn.Module = graphs.wrap_in_hpu_graph(model.eval())
+            return wrapped
+        return model
+
+
+_DEVICES = {
+    device.name: device
+    for device in (
+        Device("cuda", "cuda", pin_memory=True, dist_backend="nccl"),
+        Device("rocm", "cuda", pin_memory=True, dist_backend="nccl"),
+        Device("xpu", "xpu", pin_memory=True, dist_backend="xccl"),
+        Device("hpu", "hpu", channels_last=False, dist_backend="hccl"),
+        Device("mps", "mps", channels_last=False),
+        Device("cpu", "cpu"),
+    )
+}
+
+
+def pick_device(
+    name: str = "auto",
+    precision: str = "auto",
+    *,
+    backend: str = "native",
+    compiled: bool = False,
+    compile_mode: str = "default",
+) -> Device:
+    """Pick a device by name, or the fastest that is there.
+
+    Args:
+        name: "cpu", "cuda", "rocm", "xpu", "hpu", "mps", or "auto": the first of cuda, rocm, xpu,
+            hpu and mps that is there, else the CPU.
+        precision: "fp32", "bf16" or "fp16" (mixed precision), or "auto": bf16 where it is fast;
+            fp16 on a GPU without it.
+        backend: "native" or, on a CPU, "ipex".
+        compiled: whether networks are compiled.
+        compile_mode: what Inductor spends time on then: "default", "reduce-overhead" or
+            "max-autotune".
+
+    Raises:
+        ConfigError: if there is no such name, or the choices do not go together.
+        DeviceError: if the machine lacks the device, the precision, a package or a compiler.
+            Nothing is replaced silently; a precision that a CPU is slow at runs, with a warning.
+    """
+    _check_choice("device", name, ("auto", *_DEVICES))
+    _check_choice("precision", precision, ("auto", *_TYPES))
+    _check_choice("backend", backend, ("native", "ipex"))
+    if backend == "ipex":
+        _check_ipex(name, precision, compiled=compiled)
+        name = "cpu"
+    found, why = _find(name)
+    device = _DEVICES[found]
+    if found == "hpu":
+        device = replace(device, lazy=_hpu_is_lazy(), pin_memory=torch.accelerator.is_available())
+    if _trains_slower_channels_last(found):
+        device = replace(device, channels_last=False)
+    dtype, chosen = _choose_precision(found, precision)
+    compiler = _compiler(device, compile_mode) if compiled else None
+    mode = f" ({compile_mode})" if compile_mode != "default" else ""
+    extras = [f"backend {backend}"] * (backend != "native")
+    extras += [f"compiled by {compiler}{mode}"] * compiled
+    return replace(
+        device,
+        amp_dtype=dtype,
+        reason=", ".join([f"{found} ({why})", chosen, *extras]),
+        backend=backend,
+        compiler=compiler,
+        compile_mode=compile_mode,
+    )
+
+
+def missing(name: str) -> str:
+    """Say why a device cannot be used, with the driver or package that is missing.
+
+    Args:
+        name: as for `pick_device`, without "auto".
+
+    Returns:
+        One line; empty if the device can be used.
+    """
+    if name in ("cuda", "rocm"):
+        return _missing_gpu(name)
+    if name == "xpu":
+        return _missing_xpu()
+    if name == "hpu":
+        return _missing_hpu()
+    if name == "mps":
+        return _missing_mps()
+    return ""
+
+
+def _find(name: str) -> tuple[str, str]:
+    """Return the name of a device that is there, and why it is the one."""
+    if name == "cpu":
+        return name, "asked for"
+    if name != "auto":
+        if problem := missing(name):
+            raise DeviceError(f"device {name}: {problem}; choose auto or cpu, or mend it")
+        return name, f"{_model(name)}asked for"
+    problems = []
+    for candidate in _drivable():
+        problem = missing(candidate)
+        if not problem:
+            return candidate, f"{_model(candidate)}found"
+        problems.append(problem)
+    return "cpu", "; ".join(problems) or f"torch {torch.__version__} is built for nothing else"
+
+
+def _drivable() -> list[str]:
+    """Return the devices that the installed software is made for, the fastest first."""
+    made_for = {
+        "cuda": torch.version.cuda is not None,
+        "rocm": torch.version.hip is not None,
+        "xpu": torch.xpu._is_compiled(),  # noqa: SLF001
+        "hpu": find_spec("habana_frameworks") is not None,
+        "mps": torch.backends.mps.is_built(),
+    }
+    return [name for name, made in made_for.items() if made]
+
+
+def _model(name: str) -> str:
+    """Return the model of a device and a comma, where torch tells it."""
+    if name in ("cuda", "rocm"):
+        return f"{torch.cuda.get_device_name()}, "
+    return f"{torch.xpu.get_device_name()}, " if name == "xpu" else ""
+
+
+def _missing_gpu(name: str) -> str:
+    built = {"cuda": torch.version.cuda, "rocm": torch.version.hip}
+    titles = {"cuda": "CUDA", "rocm": "ROCm"}
+    other = "cuda" if name == "rocm" else "rocm"
+    if built[name] is None:
+        hint = f" but for {titles[other]} (device {other})" if built[other] is not None else ""
+        return f"torch {torch.__version__} is not built for {titles[name]}{hint}"
+    if not torch.cuda.is_available():
+        return f"torch {torch.__version__} finds no {titles[name]} device or driver"
+    return ""
+
+
+def _missing_xpu() -> str:
+    if not torch.xpu._is_compiled():  # noqa: SLF001
+        return (
+            f"torch {torch.__version__} is not built for XPU; "
+            "install it from https://download.pytorch.org/whl/xpu"
+        )
+    if not torch.xpu.is_available():
+        return f"torch {torch.__version__} finds no Intel GPU or Level Zero driver"
+    return ""
+
+
+def _missing_hpu() -> str:
+    try:
+        importlib.import_module("habana_frameworks.torch.core")  # adds the device to torch
+        is_available = importlib.import_module("habana_frameworks.torch.hpu").is_available()
+    except ModuleNotFoundError as error:
+        return f"there is no package {error.name}, which comes with Intel Gaudi's own PyTorch"
+    except (ImportError, OSError, RuntimeError, AssertionError) as error:
+        return f"habana_frameworks cannot be loaded ({' '.join(str(error).split())})"
+    return "" if is_available else "habana_frameworks finds no Gaudi device or driver"
+
+
+def _missing_mps() -> str:
+    if not torch.backends.mps.is_built():
+        return f"torch {torch.__version__} is not built for MPS, which only macOS has"
+    if not torch.backends.mps.is_available():
+        return "macOS finds no GPU that MPS can use"
+    return ""
+
+
+def _hpu_is_lazy() -> bool:
+    """Ask Gaudi's bridge for its mode: PT_HPU_LAZY_MODE, of which each release has its default."""
+    return bool(importlib.import_module("habana_frameworks.torch.utils.internal").is_lazy())
+
+
+def _trains_slower_channels_last(name: str) -> bool:
+    if name == "rocm":
+        return not gpus.is_instinct(gpus.amd_architecture())
+    return name == "cpu" and cpu.trains_slower_channels_last()
+
+
+def _choose_precision(name: str, precision: str) -> tuple[torch.dtype | None, str]:
+    """Return the type of autocast, and its name with why it is that one."""
+    if precision == "auto":
+        chosen, why = _fast_precision(name)
+        return _TYPES[chosen], f"{chosen} ({why})"
+    if precision != "fp32":
+        _check_precision(name, precision)
+    return _TYPES[precision], f"{precision} (asked for)"
+
+
+def _fast_precision(name: str) -> tuple[str, str]:
+    if name == "cpu":
+        if cpu.is_fast_at_bf16():
+            return "bf16", "fast on this CPU"
+        return "fp32", "this CPU has neither AMX nor AVX512_BF16"
+    if name == "mps":
+        return "fp32", "mixed precision was never measured there"
+    if name == "rocm" and not gpus.is_instinct(found := gpus.amd_architecture()):
+        return "fp16", f"{found} is no MI200 or later"
+    if _has_bf16(name):
+        return "bf16", "native there"
+    return "fp16", "no native bf16 there"
+
+
+def _check_precision(name: str, precision: str) -> None:
+    """Refuse a mixed precision that a device lacks; warn of one that a CPU is slow at."""
+    if precision == "bf16" and not _has_bf16(name):
+        raise DeviceError(f"precision bf16: {name} here does not have it; choose auto or fp32")
+    if precision == "fp16" and name == "hpu":
+        raise DeviceError("precision fp16: hpu has no loss scaling; choose bf16 or fp32")
+    if name != "cpu":
+        return
+    fast = cpu.is_fast_at_bf16 if precision == "bf16" else cpu.is_fast_at_fp16
+    if not fast():
+        _log.warning(
+            "precision %s: emulated here, a convolution takes %.1f times as long as in fp32; "
+            "precision auto or fp32 is faster",
+            *(precision, cpu.slowness(_TYPES[precision] or torch.float32)),
+        )
+
+
+def _has_bf16(name: str) -> bool:
+    """Whether a device computes in bfloat16 without emulating it; a CPU may."""
+    if name in ("cuda", "rocm"):
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if name == "xpu":
+        return bool(torch.xpu.is_bf16_supported(including_emulation=False))
+    if name == "mps":
+        return bool(torch.backends.mps.is_macos_or_newer(14, 0))
+    return True
+
+
+def _compiler(device: Device, mode: str) -> str:
+    """Return the backend of torch.compile for a device that has all it takes."""
+    if device.name == "mps":
+        raise ConfigError("compile: there is no compiler for mps; leave it out")
+    if device.lazy:
+        raise ConfigError("compile: an hpu in lazy mode has none; set PT_HPU_LAZY_MODE=0")
+    if device.name == "hpu":
+        if mode != "default":
+            raise ConfigError(f"compile_mode {mode}: the compiler of hpu has default only")
+        return "hpu_backend"
+    if problem := _missing_compiler(device.name):
+        raise DeviceError(f"compile: {problem}; install it, or leave compile out")
+    return "inductor"
+
+
+def _missing_compiler(name: str) -> str:
+    """Say what torch.compile lacks; empty if nothing: C++ for a CPU, Triton and C for a GPU."""
+    if name == "cpu":
+        default = {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
+        commands = [os.environ.get("CXX", default)]
+    else:
+        commands = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang", "cc"]
+    if not any(shutil.which(shlex.split(command)[0]) for command in commands):
+        return f"there is no compiler {' or '.join(commands)}"
+    return "there is no package triton" if name != "cpu" and find_spec("triton") is None else ""
+
+
+def _check_ipex(name: str, precision: str, *, compiled: bool) -> None:
+    if name not in ("auto", "cpu"):
+        raise ConfigError(f"backend ipex is for device cpu, not {name}; choose backend native")
+    if compiled:
+        raise ConfigError("backend ipex cannot be compiled; leave compile out or choose native")
+    if precision == "fp16":
+        raise ConfigError("backend ipex trains in fp32 or bf16, not fp16")
+    ipex.load()
+
+
+def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{what}: expected one of {', '.join(choices)}, got {value!r}")
+
+
+def chosen_device(compute: ComputeConfig) -> Device:
+    """Pick the device of a config, make it compute as asked, and say in one line what and why.
+
+    Raises:
+        ConfigError: if its settings do not go together.
+        DeviceError: if the machine lacks what they ask for.
+    """
+    device = pick_device(
+        compute.device,
+        compute.precision,
+        backend=compute.backend,
+        compiled=compute.compile,
+        compile_mode=compute.compile_mode,
+    )
+    if device.type == "cuda":
+        set_math(tf32=compute.tf32, benchmark=compute.cudnn_benchmark)
+    _log.info(device.reason)
+    return device

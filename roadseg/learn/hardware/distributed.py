@@ -1,0 +1,324 @@
+"""Parallel training: processes that share one training, their sums, and their averages."""
+
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from roadseg.errors import ConfigError, DeviceError, RoadsegError
+from roadseg.learn.hardware.devices import Device
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+JOINING = timedelta(minutes=10)  # processes wait so long until all have started
+PATIENCE = timedelta(minutes=30)  # and so long, by default, for one that writes or is stopped
+_HCCL = "habana_frameworks.torch.distributed.hccl"
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """One of the processes that train a network together; all methods but `first` are collective.
+
+    Collective: every process calls them, in the same order. In a single process, which
+    `Parallel()` is, they return what they are given and torch.distributed stays unused.
+
+    Attributes:
+        rank: number of this process, from 0.
+        size: number of processes.
+        local_rank: number of this process on its machine.
+        local_size: number of processes on this machine.
+        control: group for what is not on the device: flags, waiting, sums of CPU tensors.
+        patience: how long one waits for the others.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    control: "dist.ProcessGroup | None" = field(default=None, repr=False, compare=False)
+    patience: timedelta = PATIENCE
+
+    @property
+    def first(self) -> bool:
+        """Whether this process is the one that writes the files of the run."""
+        return self.rank == 0
+
+    def wrap(
+        self,
+        network: nn.Module,
+        *,
+        device: Device,
+        bucket_mb: float,
+        gradient_as_bucket_view: bool,
+    ) -> nn.Module:
+        """Return the network with gradients that are averaged over the processes.
+
+        All begin with the weights and buffers of the first one; its buffers are also copied at
+        every forward pass that follows an exchange of gradients. Which weights are frozen must be
+        decided before. Measure and save with `unwrapped(network)`, because a forward pass of the
+        wrapped one communicates.
+
+        Args:
+            network: on its device.
+            device: where the network is.
+            bucket_mb: gradients are exchanged in pieces of this size.
+            gradient_as_bucket_view: keep gradients in these pieces, which saves a copy.
+        """
+        if self.size == 1:
+            return network
+        return DistributedDataParallel(
+            network,
+            device_ids=[torch.cuda.current_device()] if device.type == "cuda" else None,
+            bucket_cap_mb=bucket_mb,
+            gradient_as_bucket_view=gradient_as_bucket_view,
+        )
+
+    def accumulating(self, network: nn.Module, *, last: bool) -> AbstractContextManager[None]:
+        """Return the context of one forward and backward pass.
+
+        Args:
+            network: as `wrap` returned it, or compiled from that.
+            last: exchange the gradients; otherwise they only add up in this process, because
+                more passes follow before the step, or because the step is local.
+        """
+        if self.size == 1 or last:
+            return nullcontext()
+        wrapped = cast("DistributedDataParallel", network)
+        return wrapped.no_sync()
+
+    def sum(self, tensor: Tensor, *, group: "dist.ProcessGroup | None" = None) -> Tensor:
+        """Return the total over the processes of a group, None for all, without gradient."""
+        if self.size == 1:
+            return tensor.detach()
+        total = tensor.detach().clone()
+        dist.all_reduce(total, group=group or self._group(total))
+        return total
+
+    def sum_with_gradient(
+        self, tensor: Tensor, *, group: "dist.ProcessGroup | None" = None
+    ) -> Tensor:
+        """Return the total over a group, None for all, for a loss that is computed from it.
+
+        Its gradient is multiplied by the number of processes: as those that share a step average
+        their gradients, what remains is the gradient of the total, as if one process had seen all
+        batches.
+        """
+        if self.size == 1:
+            return tensor
+        total: Tensor = _Total.apply(tensor, self, group)
+        return total
+
+    def average(
+        self, tensors: Iterable[Tensor], *, group: "dist.ProcessGroup | None" = None
+    ) -> None:
+        """Replace floating tensors by their mean over the processes of a group, None for all.
+
+        Values are copied back, so that tensors keep their strides (channels_last) and may be
+        views. All processes of the group end with the same bits.
+        """
+        by_type: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+        for tensor in tensors if self.size > 1 else ():
+            by_type.setdefault((tensor.dtype, tensor.device), []).append(tensor.detach())
+        for alike in by_type.values():
+            flat = torch.cat([tensor.reshape(-1) for tensor in alike])
+            members = group or self._group(flat)
+            dist.all_reduce(flat, group=members)
+            flat /= dist.get_world_size(members)
+            parts = torch.split(flat, [tensor.numel() for tensor in alike])
+            for tensor, part in zip(alike, parts, strict=True):
+                tensor.copy_(part.view(tensor.shape))
+
+    def any(self, flag: bool) -> bool:  # noqa: FBT001 - like the builtin
+        """Return whether the flag is set in any process; the device is not waited for."""
+        if self.size == 1:
+            return flag
+        flags = torch.tensor(int(flag))
+        dist.all_reduce(flags, op=dist.ReduceOp.MAX, group=self.control)
+        return bool(flags)
+
+    def wait(self) -> None:
+        """Wait until all processes are here; the device is not waited for."""
+        if self.size > 1:
+            dist.barrier(group=self.control)
+
+    def _group(self, tensor: Tensor) -> "dist.ProcessGroup | None":
+        return self.control if tensor.device.type == "cpu" else None
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch's
+        tensor: Tensor,
+        parallel: Parallel,
+        group: "dist.ProcessGroup | None",
+    ) -> Tensor:
+        ctx.size = parallel.size if group is None else dist.get_world_size(group)
+        return parallel.sum(tensor, group=group)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401 - torch's
+        return gradients[0] * ctx.size, None, None
+
+
+def unwrapped(network: nn.Module) -> nn.Module:
+    """Return the network under what `Parallel.wrap` and torch.compile put around it."""
+    while True:
+        inner = getattr(network, "_orig_mod", None)
+        if isinstance(network, DistributedDataParallel):
+            inner = network.module
+        if inner is None:
+            return network
+        network = inner
+
+
+def freeze_unused(network: nn.Module, images: Tensor) -> None:
+    """Freeze the weights that the output does not depend on; some encoders bring such along.
+
+    They get no gradient, for which the exchange of gradients would wait in vain. Belongs before
+    `Parallel.wrap`.
+
+    Args:
+        network: not wrapped; only `requires_grad` of its weights changes.
+        images: an input of the network, whatever its values.
+    """
+    training = network.training
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
+    total = network.eval()(images).sum()
+    for weight, slope in zip(
+        weights, torch.autograd.grad(total, weights, allow_unused=True), strict=True
+    ):
+        weight.requires_grad_(slope is not None)
+    network.train(training)
+
+
+@contextmanager
+def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Parallel]:
+    """Join the processes that torchrun has started, as its environment says, and leave them.
+
+    Without such an environment, or with a single process in it, nothing is joined. On an
+    accelerator each process takes the one that its local rank numbers. When an error flies the
+    group is left as it is, because taking it down would wait for the others; torchrun ends them
+    as soon as this process has ended. Only gloo has been run; nccl, xccl and hccl are torch's and
+    Intel's documented calls, never run on hardware.
+
+    Args:
+        device: where each of them computes.
+        patience: how long one waits for the others, once all have joined.
+
+    Raises:
+        ConfigError: if the environment is incomplete or contradicts itself.
+        DeviceError: if torch lacks the device's way to communicate, or there are fewer devices
+            than processes.
+        RoadsegError: if the others cannot be reached, or one of them ends or does not answer.
+    """
+    place = _place(os.environ)
+    if place.size == 1:
+        yield place
+        return
+    _check_backend(device)
+    index = _take_device(device, place)
+    try:
+        store, rank, size = next(dist.rendezvous("env://", timeout=JOINING))  # type: ignore[attr-defined]
+    except dist.DistError as error:
+        raise RoadsegError(_unreachable(place, error)) from error
+    group: dict[str, Any] = {"store": store, "rank": rank, "world_size": size}
+    try:
+        dist.init_process_group(device.dist_backend, timeout=patience, device_id=index, **group)
+        control = None
+        if device.dist_backend != "gloo":
+            control = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=patience))
+        yield replace(place, control=control, patience=patience)
+    except RuntimeError as error:
+        if lost := _lost(error, size, patience):
+            raise RoadsegError(lost) from error
+        raise
+    dist.destroy_process_group()
+
+
+def _place(environment: Mapping[str, str]) -> Parallel:
+    """Return which process of how many this is, by torchrun's variables."""
+    if "RANK" not in environment and "WORLD_SIZE" not in environment:
+        return Parallel()
+    missing = [name for name in _VARIABLES if not environment.get(name)]
+    if missing:
+        raise ConfigError(
+            f"{', '.join(missing)}: not set, while RANK or WORLD_SIZE is; start the processes "
+            "with torchrun, which sets all, or unset these to train in one process"
+        )
+    rank, size, local_rank, local_size = (_number(environment, name) for name in _VARIABLES[:4])
+    if not (rank < size and local_rank < local_size <= size):
+        raise ConfigError(
+            f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE: expected ranks below sizes, got "
+            f"{rank} of {size} and {local_rank} of {local_size}; start the processes with torchrun"
+        )
+    return Parallel(rank, size, local_rank, local_size)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    text = environment[name]
+    if not text.isdecimal():
+        raise ConfigError(f"{name}: expected a number, got {text!r}; let torchrun set it")
+    return int(text)
+
+
+def _check_backend(device: Device) -> None:
+    backend = device.dist_backend
+    if backend == "hccl":
+        try:
+            importlib.import_module(_HCCL)  # registers the backend
+        except ImportError as error:
+            raise DeviceError(
+                f"device hpu: {_HCCL} cannot be imported ({error}); install Intel Gaudi's "
+                "PyTorch, or train in one process"
+            ) from error
+    if not (dist.is_available() and dist.is_backend_available(backend)):
+        raise DeviceError(
+            f"device {device.name}: torch {torch.__version__} is built without {backend}, with "
+            "which its processes would communicate; install a build that has it, or train in one "
+            "process"
+        )
+
+
+def _take_device(device: Device, place: Parallel) -> torch.device | None:
+    """Take the accelerator of the local rank; return it where the group is better told of it."""
+    if device.type not in {"cuda", "xpu"}:  # Gaudi's import has taken LOCAL_RANK's
+        return None
+    count = torch.accelerator.device_count()
+    if place.local_size > count:
+        raise DeviceError(
+            f"device {device.name}: {place.local_size} processes on this machine, expected at "
+            f"most {count}, the number of devices that torch finds; lower --nproc-per-node"
+        )
+    torch.accelerator.set_device_index(place.local_rank)
+    return torch.device("cuda", place.local_rank) if device.type == "cuda" else None
+
+
+def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
+    """Say what became of the others if that is what an error is about, else nothing."""
+    told = str(error)
+    if not (isinstance(error, dist.DistError) or "gloo" in told):
+        return ""
+    if "imed out" in told or "imeout" in told:
+        minutes = patience.total_seconds() / 60
+        return (
+            f"one of {size} processes has not answered for {minutes:g} minutes "
+            "(compute.wait_minutes): it is stopped, or its machine is; the same command continues"
+        )
+    return f"one of {size} processes that train together has ended; the same command continues"
+
+
+def _unreachable(place: Parallel, error: Exception) -> str:
+    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    said = next(iter(str(error).splitlines()), type(error).__name__)
+    return (
+        f"process {place.rank} of {place.size} cannot join the others at {address}; expected "
+        f"MASTER_ADDR and MASTER_PORT of a machine that all reach ({said})"
+    )

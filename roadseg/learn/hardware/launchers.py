@@ -1,0 +1,345 @@
+"""Launchers: start the command again on chosen cores, with chosen libraries, once or several times.
+
+`pin` replaces this process. The others are programs of PyTorch and IPEX that start the command in
+a process of its own, and lose how it ended; so this process stays, passes signals on to it, and
+ends as it did. Nothing here imports torch: what is chosen here has to be chosen before.
+"""
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from roadseg.errors import ConfigError, DeviceError
+from roadseg.learn.hardware.processes import watch
+from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
+
+_log = logging.getLogger(__name__)
+LAUNCHERS = ("none", "pin", "run_cpu", "ipexrun", "torchrun")
+_GUARD = "ROADSEG_LAUNCHED"  # the process was started by a launcher and starts no other
+_CPUS = "ROADSEG_CPUS"  # those that the processes of this machine share
+_SILENT = (sys.executable, "-m", "roadseg.learn.hardware.silence")
+_END = "--"  # of a launcher's options: it would take ours that begin as its own do for these
+INSTALL = {
+    "tcmalloc": "apt install libtcmalloc-minimal4, or conda install -c conda-forge gperftools",
+    "jemalloc": "apt install libjemalloc2, or conda install -c conda-forge jemalloc",
+    "iomp5": "pip install intel-openmp, or conda install intel-openmp",
+}
+_SETTINGS = {
+    # threads bound one by one leave processes that they start, as of data loaders, one core
+    "iomp5": {"KMP_AFFINITY": "none", "KMP_BLOCKTIME": "1"},
+    # what a step frees, the next one needs: never give it back, or every page is cleared again
+    "jemalloc": {
+        "MALLOC_CONF": "background_thread:true,metadata_thp:auto,"
+        "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+    },
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the command should be started; None is not asked for.
+
+    Attributes:
+        launcher: one of LAUNCHERS; by default "torchrun" if `processes` is given, else "pin".
+        ncores: physical cores to use; by default all that are there.
+        nodes: NUMA nodes to use; by default all.
+        allocator: "tcmalloc", "jemalloc", "default" (glibc) or "auto": tcmalloc where it is found.
+        omp: OpenMP library: "intel", "gnu", or "auto": what torch brings.
+        processes: processes of torchrun.
+    """
+
+    launcher: str | None = None
+    ncores: int | None = None
+    nodes: tuple[int, ...] = ()
+    allocator: str | None = None
+    omp: str | None = None
+    processes: int | None = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is run: words, variables that are set for them, CPUs that they are bound to first."""
+
+    launcher: str
+    words: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    cpus: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        """Write it as a line for a shell."""
+        bind = ["taskset", "-c", format_cpus(self.cpus)] if self.cpus else []
+        variables = [f"{name}={value}" for name, value in self.variables.items()]
+        return shlex.join([*bind, "env", *variables, *self.words])
+
+
+def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> None:
+    """Start `roadseg` with these arguments as wished, and end as it ends; never return then.
+
+    Return if nothing is wished, if this process was started by a launcher, or, without `start`,
+    once it is clear that it could be started.
+
+    Raises:
+        ConfigError: if the wish contradicts itself, or asks for more than the machine has.
+        DeviceError: if a launcher cannot run here.
+    """
+    launcher = _launcher(wish)
+    if launcher == "none" or _GUARD in os.environ or "LOCAL_RANK" in os.environ:
+        return
+    machine = read_machine()
+    command = plan(wish, machine, arguments, environment=os.environ)
+    _check_runs_here(launcher)
+    if not start:
+        return
+    if machine.unbound and (wish.nodes or len(machine.nodes) > 1):
+        _log.info("memory is not bound to NUMA nodes: %s", machine.unbound)
+    _log.info("launching: %s", command)
+    bind(command.cpus)
+    if launcher == "pin":
+        _replace_this_process(command)
+    sys.exit(watch(command.words, command.variables))
+
+
+def settle() -> None:
+    """Bind a process of torchrun to its share of the cores that `launch` chose."""
+    cpus = parse_cpus(os.environ.get(_CPUS, ""))
+    if cpus and "LOCAL_RANK" in os.environ:
+        rank, processes = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+        bind(share_of_cpus(cpus, rank, processes))
+
+
+def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
+    """Return the cores for each of so many processes, node after node; none if there are fewer."""
+    cores = _choose_cores(Launch(), machine)
+    return [share_of_cpus(cores, number, processes) for number in range(processes)]
+
+
+def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, ...]:
+    """Return the part of the CPUs for one of so many processes; those left over stay idle."""
+    size = len(cpus) // processes
+    return tuple(cpus[rank * size : (rank + 1) * size])
+
+
+def plan(
+    wish: Launch, machine: Machine, arguments: Sequence[str], *, environment: Mapping[str, str]
+) -> Command:
+    """Say what has to be run for a wish, without doing it.
+
+    Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
+    bound to the same nodes if there are several, or some were asked for, and numactl can do it;
+    otherwise it comes to lie where it is first written, which is on the same nodes as a rule.
+
+    Raises:
+        ConfigError: if the wish contradicts itself, or asks for more than the machine has.
+    """
+    launcher = _launcher(wish)
+    cpus = _choose_cores(wish, machine)
+    processes = _processes(wish, cpus)
+    variables = {
+        _GUARD: "1",
+        "OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", str(len(cpus) // processes)),
+        **_library_variables(wish, machine, environment),
+    }
+    words = (sys.executable, "-m", "roadseg", *arguments)
+    bound = _bound_nodes(wish, machine, cpus)
+    if launcher == "run_cpu":
+        return Command(launcher, (*_run_cpu(cpus, bound), *words), variables)
+    if launcher == "ipexrun":
+        variables["OMP_PROC_BIND"] = environment.get("OMP_PROC_BIND", "false")
+        return Command(launcher, _ipexrun(cpus, bound, words, variables), variables)
+    if launcher == "torchrun":
+        variables[_CPUS] = ",".join(map(str, cpus))
+        return Command(launcher, (*_torchrun(processes), *words[2:]), variables, cpus)
+    if bound:
+        numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
+        return Command(launcher, (*numactl, *words), variables)
+    return Command(launcher, words, variables, cpus)
+
+
+def _launcher(wish: Launch) -> str:
+    """Return the launcher that is asked for, or that the other options imply."""
+    asked = wish != Launch(wish.launcher)
+    implied = "pin" if wish.processes is None else "torchrun"
+    launcher = wish.launcher or (implied if asked else "none")
+    if launcher not in LAUNCHERS:
+        raise ConfigError(f"--launcher: expected one of {', '.join(LAUNCHERS)}, got {launcher!r}")
+    if launcher == "none" and asked:
+        raise ConfigError(
+            "--launcher none starts nothing, so that --ncores, --nodes, --allocator, --omp and "
+            "--processes have no effect; leave them out, or choose --launcher pin"
+        )
+    if launcher == "torchrun" and wish.processes is None:
+        raise ConfigError("--launcher torchrun: expected how many processes; give --processes N")
+    if launcher != "torchrun" and wish.processes is not None:
+        raise ConfigError(
+            f"--launcher {launcher} starts one process, got --processes {wish.processes}; choose "
+            "--launcher torchrun, or leave --processes out"
+        )
+    return launcher
+
+
+def _choose_cores(wish: Launch, machine: Machine) -> tuple[int, ...]:
+    """Return one CPU of each core to use, node after node."""
+    missing = sorted(set(wish.nodes) - set(machine.nodes))
+    if missing:
+        raise ConfigError(
+            f"--nodes {format_cpus(missing)}: this process may use no core of it; it has the NUMA "
+            f"nodes {format_cpus(machine.nodes)}"
+        )
+    nodes = wish.nodes or tuple(machine.nodes)
+    cores = [cpu for node in nodes for cpu in machine.nodes[node] if cpu in machine.cores]
+    usable = min(len(cores), machine.usable_cores)
+    ncores = usable if wish.ncores is None else wish.ncores
+    if not 1 <= ncores <= usable:
+        raise ConfigError(
+            f"--ncores {ncores}: this process may use {_said_cores(usable, cores, wish, machine)}; "
+            f"choose 1 to {usable}, or leave it out to use all"
+        )
+    return tuple(cores[:ncores])
+
+
+def _said_cores(usable: int, cores: Sequence[int], wish: Launch, machine: Machine) -> str:
+    """Say how many cores there are and what limits them."""
+    nodes = f" of NUMA nodes {format_cpus(wish.nodes)}" if wish.nodes else ""
+    quota = f", CPU quota {machine.quota:g}" if usable < len(cores) else ""
+    noun = "core" if usable == 1 else "cores"
+    return f"{usable} physical {noun}{nodes} (CPUs {format_cpus(cores)}{quota})"
+
+
+def _processes(wish: Launch, cpus: Sequence[int]) -> int:
+    processes = 1 if wish.processes is None else wish.processes
+    if not 1 <= processes <= len(cpus):
+        raise ConfigError(
+            f"--processes {processes}: expected 1 to {len(cpus)}, one for each core at most; "
+            "choose fewer, or more cores"
+        )
+    return processes
+
+
+def _library_variables(
+    wish: Launch, machine: Machine, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables for the allocator and for OpenMP, where they have to be set."""
+    preset = environment.get("LD_PRELOAD", "")
+    preload = _with_openmp(wish, machine, _with_allocator(wish, machine, _entries(preset)))
+    variables = {"LD_PRELOAD": ":".join(preload)} if preload or preset else {}
+    for library, settings in _SETTINGS.items():
+        if _loaded(preload, library):
+            variables |= {name: environment.get(name, value) for name, value in settings.items()}
+    return variables
+
+
+def _entries(preload: str) -> list[str]:
+    return preload.replace(":", " ").split()
+
+
+def _loaded(preload: Sequence[str], *libraries: str) -> list[str]:
+    """Return what LD_PRELOAD holds of some libraries, in any version."""
+    return [entry for entry in preload if any(f"lib{n}" in Path(entry).name for n in libraries)]
+
+
+def _with_allocator(wish: Launch, machine: Machine, preload: Sequence[str]) -> list[str]:
+    choice = _checked("--allocator", wish.allocator, ("auto", "tcmalloc", "jemalloc", "default"))
+    preset = _loaded(preload, "tcmalloc", "jemalloc")
+    if choice == "auto" and (preset or "tcmalloc" not in machine.libraries):
+        return list(preload)
+    rest = [entry for entry in preload if entry not in preset]
+    if choice == "default":
+        return rest
+    return [_library("--allocator", "tcmalloc" if choice == "auto" else choice, machine), *rest]
+
+
+def _with_openmp(wish: Launch, machine: Machine, preload: Sequence[str]) -> list[str]:
+    choice = _checked("--omp", wish.omp, ("auto", "intel", "gnu"))
+    if choice == "auto":
+        return list(preload)
+    preset = _loaded(preload, "iomp5")
+    rest = [entry for entry in preload if entry not in preset]
+    return rest if choice == "gnu" else [*rest, _library("--omp", "iomp5", machine)]
+
+
+def _checked(option: str, value: str | None, choices: Sequence[str]) -> str:
+    if value is not None and value not in choices:
+        raise ConfigError(f"{option}: expected one of {', '.join(choices)}, got {value!r}")
+    return value or choices[0]
+
+
+def _library(option: str, name: str, machine: Machine) -> str:
+    if name not in machine.libraries:
+        raise ConfigError(f"{option}: lib{name} is not found; install it ({INSTALL[name]})")
+    return str(machine.libraries[name])
+
+
+def _bound_nodes(wish: Launch, machine: Machine, cpus: Sequence[int]) -> tuple[int, ...]:
+    """Return the nodes to bind memory to, none if that is needless or impossible."""
+    if machine.unbound or not (wish.nodes or len(machine.nodes) > 1):
+        return ()
+    return tuple(node for node, of_node in machine.nodes.items() if set(of_node) & set(cpus))
+
+
+def _run_cpu(cpus: Sequence[int], bound: Sequence[int]) -> tuple[str, ...]:
+    """Return the words of PyTorch's launcher before those of the program.
+
+    The number of cores takes all words up to the next option, so it must not come last. It gets
+    the cores that we have counted and the libraries that we have found: it knows neither affinity
+    nor quota, and no library with a version in its name. `-m` works for files only.
+    """
+    words = [*_SILENT, "torch.backends.xeon.run_cpu"]
+    words += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
+    words += ["--core-list", ",".join(map(str, cpus)), "--use-default-allocator", "--disable-iomp"]
+    return (*words, *([] if bound else ["--disable-numactl"]), "--no-python", _END)
+
+
+def _ipexrun(
+    cpus: Sequence[int], bound: Sequence[int], words: Sequence[str], variables: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the words for IPEX's launcher, which hands those of the program to a shell.
+
+    "default" keeps the libraries that we preload, except Intel's OpenMP, which it takes out.
+    """
+    omp = "intel" if _loaded(_entries(variables.get("LD_PRELOAD", "")), "iomp5") else "default"
+    launcher = [*_SILENT, "intel_extension_for_pytorch.launcher", "cpu"]
+    launcher += ["--ncores-per-instance", str(len(cpus)), "--ninstances", "1"]
+    launcher += ["--cores-list", ",".join(map(str, cpus)), "--memory-allocator", "default"]
+    launcher += ["--omp-runtime", omp, "--multi-task-manager", "numactl" if bound else "taskset"]
+    return (*launcher, "--no-python", _END, *map(shlex.quote, words))
+
+
+def _torchrun(processes: int) -> tuple[str, ...]:
+    words = (*_SILENT, "torch.distributed.run", "--standalone")
+    return (*words, "--nproc-per-node", str(processes), "-m", _END)
+
+
+def _check_runs_here(launcher: str) -> None:
+    if launcher != "torchrun" and not hasattr(os, "sched_setaffinity"):
+        raise DeviceError(
+            f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; leave out "
+            "--launcher, --ncores, --nodes, --allocator and --omp"
+        )
+    if launcher == "ipexrun" and (problem := _ipex_mismatch()):
+        raise DeviceError(
+            f"--launcher ipexrun: {problem}; pip install 'roadseg[ipex]', or choose --launcher pin"
+        )
+
+
+def _ipex_mismatch() -> str:
+    from roadseg.learn.hardware.ipex import mismatch  # noqa: PLC0415 - imports torch
+
+    return mismatch()
+
+
+def bind(cpus: Sequence[int]) -> None:
+    """Bind this process to CPUs, if there are any and the system can: macOS cannot."""
+    if cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cpus)
+
+
+def _replace_this_process(command: Command) -> NoReturn:
+    """Become the command: its exit code and signals are then ours."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execvpe(command.words[0], command.words, {**os.environ, **command.variables})  # noqa: S606

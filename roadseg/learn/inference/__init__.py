@@ -1,0 +1,1 @@
+"""Inference: sliding windows, the engines that run networks, and jobs."""

@@ -1,0 +1,167 @@
+"""Fitness: whether a scene is what a network was trained on, and how it is to be read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from roadseg.errors import CheckpointError, ConfigError, DataError
+from roadseg.raster.gdal import open_raster
+from roadseg.raster.georeference import crs_setting
+from roadseg.raster.images import RasterFacts, read_facts
+from roadseg.raster.options import ImageryConfig
+from roadseg.raster.scaling import Scaling
+from roadseg.system.text import one_line
+
+GSD_TOLERANCE = 0.2  # of the ground size of a pixel; what is just so far off still fits
+
+Bands = tuple[int | str, ...]
+
+
+def scene_to_predict(
+    image: Path,
+    trained: Mapping[str, Any],
+    scaling: Scaling,
+    *,
+    imagery: ImageryConfig,
+    gsd: Literal["strict", "auto"],
+) -> RasterFacts:
+    """Read what a scene is, and how it is to be read so that a network can predict it.
+
+    Bands, ground size and value without data are those of the training; the settings add what
+    the training images did not need, and `imagery.bands` chooses other bands of the scene.
+
+    Args:
+        image: the raster.
+        trained: facts of the checkpoint, see `require_fit`; also bands, and resample_m and
+            nodata, which may be None.
+        scaling: which types of pixels the network knows.
+        imagery: settings of the scene.
+        gsd: what to do about pixels of another ground size, see `require_fit`.
+
+    Raises:
+        CheckpointError: if the pixels are not what the network was trained on.
+        ConfigError: if `imagery.bands` names more or fewer bands than the network has.
+        DataError: if the raster cannot be used, or lacks a band.
+    """
+    bands = _bands(trained, imagery.bands)
+    _require_bands(image, bands)
+    read = partial(
+        read_facts,
+        image,
+        crs=crs_setting(imagery.crs, "imagery.crs"),
+        bands=bands,
+        nodata=imagery.nodata if trained["nodata"] is None else trained["nodata"],
+    )
+    scene = read(gsd_m=trained["resample_m"] or imagery.gsd_m)
+    if scene.grid.is_local and imagery.gsd_m:  # then it is the size that its pixels have
+        scene = read(gsd_m=imagery.gsd_m)
+    if imagery.bands is None:
+        _require_names(scene, trained.get("band_names", ()))
+    return require_fit(scene, trained, scaling, gsd=gsd)
+
+
+def require_fit(
+    scene: RasterFacts,
+    trained: Mapping[str, Any],
+    scaling: Scaling,
+    *,
+    gsd: Literal["strict", "auto"],
+) -> RasterFacts:
+    """Refuse pixels that a network has never seen the like of.
+
+    Args:
+        scene: what it is.
+        trained: facts of the checkpoint: gsd_m, the median ground size of the pixels of the
+            training, metres, and gsd_range_m, the least and the largest, if it is there.
+        scaling: which types of pixels the network knows.
+        gsd: pixels that are more than 20 % smaller or larger than those of the training are
+            refused ("strict"), or resampled to gsd_m when they are read ("auto").
+
+    Returns:
+        The scene, with another grid if it is to be resampled.
+
+    Raises:
+        CheckpointError: if the type or the ground size of its pixels does not fit.
+    """
+    _require_type(scene, scaling)
+    trained_m = float(trained["gsd_m"])
+    least_m, most_m = trained.get("gsd_range_m", (trained_m, trained_m))
+    found_m = sum(scene.grid.pixel_size_m) / 2
+    if (1 - GSD_TOLERANCE) * least_m <= found_m <= (1 + GSD_TOLERANCE) * most_m:
+        return scene
+    differ = f"pixels of {found_m:.3g} m, but the checkpoint was trained on {trained_m:.3g} m"
+    if scene.grid.is_local:
+        raise CheckpointError(
+            f"{scene.path}: {differ}; correct imagery.gsd_m, or resize the image "
+            "(gdal_translate -outsize), as without georeference it is not resampled"
+        )
+    if gsd == "strict":
+        raise CheckpointError(
+            f"{scene.path}: {differ}; resample as it is read with --gsd auto (predict.gsd), or "
+            "choose the size with imagery.gsd_m"
+        )
+    return _resampled(scene, trained_m)
+
+
+def _bands(trained: Mapping[str, Any], chosen: Bands | None) -> Bands:
+    """Return the bands of the scene that take the places of the bands of the training."""
+    bands = chosen or tuple(trained["bands"])
+    count = len(trained["bands"])
+    if len(bands) != count:
+        raise ConfigError(
+            f"imagery.bands: {len(bands)} bands, expected {count}, as many as the checkpoint was "
+            f"trained on ({_listed(trained['bands'])})"
+        )
+    return bands
+
+
+def _require_bands(image: Path, bands: Bands) -> None:
+    with open_raster(image) as source:
+        names = [(name or "").strip().lower() for name in source.descriptions]
+    if problems := [problem for band in bands if (problem := _problem(band, names))]:
+        raise DataError(
+            f"{image}: has {problems[0]}, as the checkpoint was trained on bands "
+            f"{_listed(bands)}; choose those that take their places with imagery.bands"
+        )
+
+
+def _problem(band: int | str, names: Sequence[str]) -> str | None:
+    """Say why a band cannot be had from a raster whose bands have these names, in lower case."""
+    if isinstance(band, int):
+        is_there = 1 <= band <= len(names)
+        return None if is_there else f"bands 1 to {len(names)}, expected a band {band} as well"
+    found = names.count(band.strip().lower())
+    if found == 1:
+        return None
+    return f"{found or 'no'} bands with the description {band!r} ({_listed(names)}), expected one"
+
+
+def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
+    """Refuse bands in another order, where image and checkpoint both say what they are."""
+    found = [name.strip().lower() for name in scene.names]
+    expected = [name.strip().lower() for name in trained]
+    if all(found) and all(expected) and expected and found != expected:
+        raise CheckpointError(
+            f"{scene.path}: bands {_listed(scene.bands)} are {_listed(scene.names)}, but the "
+            f"checkpoint was trained on {_listed(trained)}; name the bands that take their "
+            "places, in this order, with imagery.bands"
+        )
+
+
+def _require_type(scene: RasterFacts, scaling: Scaling) -> None:
+    if scene.dtype not in scaling.ranges:
+        raise CheckpointError(
+            f"{scene.path}: pixels of {scene.dtype}, but the checkpoint was trained on "
+            f"{' and '.join(scaling.ranges)} (imagery.images); convert the image or train on its "
+            "like"
+        )
+
+
+def _resampled(scene: RasterFacts, gsd_m: float) -> RasterFacts:
+    crs = scene.grid.crs
+    return read_facts(scene.path, crs=crs, bands=scene.bands, gsd_m=gsd_m, nodata=scene.nodata)
+
+
+def _listed(values: Iterable[int | str]) -> str:
+    return ", ".join(one_line(value) or "without a name" for value in values)

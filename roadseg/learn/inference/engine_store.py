@@ -1,0 +1,252 @@
+"""Artefacts: engines made beforehand, and what is known of them; in the folder of a checkpoint."""
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from roadseg.errors import CheckpointError, DataError
+from roadseg.learn.hardware import cpu
+from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.system.machine import read_machine
+from roadseg.system.records import read_json, versions, write_json
+from roadseg.system.schemas import TOLERANT, Digest, check
+
+# Engines that are made beforehand, the usually fastest first, and the packages that decide what
+# they compute: with other versions of these they have to be made anew.
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "openvino": ("openvino",),
+    "int8": ("torch", "torchao"),
+    "onnx": ("onnxruntime",),
+}
+_MAKING = {
+    "openvino": "roadseg quantize --engine openvino",
+    "int8": "roadseg quantize --engine int8",
+    "onnx": "roadseg export {folder} --format onnx",
+}
+FILES: Mapping[str, tuple[str, ...]] = {  # of each engine; what it computes lies in these alone
+    "openvino": ("model.bin", "model.xml"),
+    "int8": ("activations.json",),
+    "onnx": ("model.onnx",),
+}
+_FACTS = "facts.json"
+_MOST_PX = 2**14
+_MOST_WINDOWS = 2**16
+
+
+def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
+    if type(gate.get("passed")) is not bool:
+        raise ValueError(f"expected passed, true or false, got {gate!r:.60}")
+    return gate
+
+
+_Gate = Annotated[Mapping[str, Any], AfterValidator(_has_verdict)]
+_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows a second
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """What is known of an engine that was made beforehand; `facts.json` beside its files.
+
+    Attributes:
+        engine: its name.
+        checkpoint: digest of the checkpoint that it was made from.
+        files: digests of its own files, by their names; none of one that an earlier version made.
+        window_px: side of the windows that it takes.
+        batch_size: windows that it takes at once.
+        cpu: on which its speed was measured.
+        versions: of the packages that it was made with.
+        gate: "passed", and the figures and limits by which it did or did not.
+        windows_per_s: its speed; None if it was not measured.
+        eager_windows_per_s: that of the eager engine, measured in turns with it, in the precision
+            that the CPU is fast at.
+        opening_s: seconds that it took to open.
+    """
+
+    __pydantic_config__ = TOLERANT
+
+    engine: str
+    checkpoint: Digest
+    window_px: Annotated[int, Field(ge=32, le=_MOST_PX, multiple_of=32)]
+    batch_size: Annotated[int, Field(ge=1, le=_MOST_WINDOWS)]
+    cpu: str
+    versions: Mapping[str, str | None]
+    gate: _Gate
+    files: Mapping[str, Digest] = field(default_factory=dict)
+    windows_per_s: _Rate | None = None
+    eager_windows_per_s: _Rate | None = None
+    opening_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times as fast as eager it is; None if that was not measured on this CPU."""
+        if self.windows_per_s and self.eager_windows_per_s and self.cpu == _cpu():
+            return self.windows_per_s / self.eager_windows_per_s
+        return None
+
+    def pays(self, windows: int) -> bool:
+        """Whether so many windows are done sooner with it than with eager, opening included."""
+        if not (self.speedup and self.windows_per_s and self.eager_windows_per_s):
+            return True
+        return self.opening_s + windows / self.windows_per_s < windows / self.eager_windows_per_s
+
+
+def engine_folder(folder: Path, name: str) -> Path:
+    """Return where an engine that is made beforehand lies in a checkpoint folder."""
+    return folder / "engines" / name
+
+
+def write_facts(
+    folder: Path,
+    name: str,
+    *,
+    window_px: int,
+    batch_size: int,
+    gate: Mapping[str, Any],
+    windows_per_s: float | None = None,
+    eager_windows_per_s: float | None = None,
+    opening_s: float = 0.0,
+) -> EngineFacts:
+    """Write the facts of an engine that has just been made from a checkpoint folder.
+
+    They are written last: without them the engine counts as not there. See `EngineFacts`.
+
+    Raises:
+        OutputError: if they cannot be written.
+    """
+    facts = EngineFacts(
+        engine=name,
+        checkpoint=_digest(folder),
+        window_px=window_px,
+        batch_size=batch_size,
+        cpu=_cpu(),
+        versions=versions() | _package_versions(name),
+        gate=gate,
+        files=_digests(folder, name),
+        windows_per_s=windows_per_s,
+        eager_windows_per_s=eager_windows_per_s,
+        opening_s=opening_s,
+    )
+    write_json(engine_folder(folder, name) / _FACTS, asdict(facts))
+    return facts
+
+
+def remove_facts(folder: Path, name: str) -> None:
+    """Let an engine count as not there, before its files change."""
+    (engine_folder(folder, name) / _FACTS).unlink(missing_ok=True)
+
+
+def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int) -> str:
+    """Say why an engine is not to be used; empty if it is.
+
+    Args:
+        facts: of the engine.
+        folder: of the checkpoint that it is to be used for.
+        window_px: side of the windows that it is to be used for.
+        batch_size: how many of them at once.
+    """
+    if problem := unusable(facts, folder):
+        return problem
+    if (facts.batch_size, facts.window_px) != (batch_size, window_px):
+        return (
+            f"made for {facts.batch_size} windows of {facts.window_px} px at once, not for "
+            f"{batch_size} of {window_px} px"
+        )
+    return ""
+
+
+def unusable(facts: EngineFacts, folder: Path) -> str:
+    """Say why an engine is not to be used, whatever the windows; empty if it may be.
+
+    Its files are the ones that were made, to the last bit: what else they might compute, or that
+    they never end, is not found out by running them.
+    """
+    if facts.checkpoint != _digest(folder):
+        return "made from another checkpoint"
+    if not facts.files:
+        return "made by an earlier version, which kept no digests of its files"
+    if changed := sorted(facts.files.items() - _digests(folder, facts.engine).items()):
+        return f"{changed[0][0]} is not the file that was made"
+    if not facts.gate["passed"]:
+        return "found inaccurate when it was made"
+    for package, found in _package_versions(facts.engine).items():
+        if facts.versions.get(package) != found:
+            return f"made with {package} {facts.versions.get(package)}, not {found}"
+    return ""
+
+
+def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
+    """Read the facts of an engine of a checkpoint folder; None if it was not made.
+
+    Raises:
+        CheckpointError: if they are not what `write_facts` writes.
+    """
+    path = engine_folder(folder, name) / _FACTS
+    if not path.is_file():
+        return None
+    try:
+        facts = check(read_json(path), EngineFacts)
+    except ValueError as error:
+        told = error.__cause__ if isinstance(error, DataError) else error
+        raise CheckpointError(
+            f"{path}: not the facts of an engine ({told}); run `{making(folder, name)}` again"
+        ) from error
+    files = sorted(facts.files)
+    if facts.engine != name or files not in ([], sorted(FILES[name])):
+        raise CheckpointError(
+            f"{path}: found the facts of engine {facts.engine!r:.60} and files {files!r:.100}, "
+            f"expected {name} and {', '.join(FILES[name])}; run `{making(folder, name)}` again"
+        )
+    return facts
+
+
+def _digest(folder: Path) -> str:
+    """Return the digest of the weights that a checkpoint folder holds."""
+    path = checkpoint_path(folder, "best")
+    facts = path.stat()
+    return _digest_of(path, facts.st_mtime_ns, facts.st_size)
+
+
+def _digests(folder: Path, name: str) -> dict[str, str]:
+    """Return the digests of those files of an engine that are there."""
+    paths = [engine_folder(folder, name) / file for file in FILES[name]]
+    states = {path: path.stat() for path in paths if path.is_file()}
+    return {
+        path.name: _digest_of(path, state.st_mtime_ns, state.st_size)
+        for path, state in states.items()
+    }
+
+
+@functools.lru_cache
+def _digest_of(path: Path, _changed: int, _size: int) -> str:
+    """Return the digest of a file, reading it again only after it has changed."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@functools.cache
+def _cpu() -> str:
+    """Return the CPU by its model and by what it computes fast."""
+    fast = [name for name, has_it in cpu.features().items() if has_it]
+    return f"{read_machine().model} ({', '.join(fast)})"
+
+
+def making(folder: Path, name: str) -> str:
+    """Return the command that makes an engine of a checkpoint folder."""
+    return _MAKING[name].format(folder=folder)
+
+
+def _package_versions(name: str) -> dict[str, str | None]:
+    return {package: _version(package) for package in PACKAGES[name]}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,350 @@
+"""Prediction jobs: what of some scenes is missing, and all of it predicted, wherever it runs."""
+
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadseg.errors import DataError, RoadsegError
+from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.inference.compatibility import scene_to_predict
+from roadseg.learn.inference.engine_store import PACKAGES, read_engine_facts, unusable
+from roadseg.learn.inference.estimates import predict_memory_mb
+from roadseg.learn.inference.sliding_window import (
+    count_windows,
+    seconds_per_window,
+    share_cores,
+)
+from roadseg.learn.inference.tasks import (
+    SceneToPredict,
+    Task,
+    Trained,
+    opened,
+    predict_task,
+    read_alike,
+    weights_of,
+)
+from roadseg.learn.network.checkpoint_facts import Facts
+from roadseg.learn.options import ComputeConfig, PredictConfig
+from roadseg.raster.options import ImageryConfig
+from roadseg.raster.scaling import Scaling
+from roadseg.raster.strips import require_room
+from roadseg.raster.windows import fitting_batch
+from roadseg.roads.masks.mask_files import read_key
+from roadseg.roads.masks.thresholding import write_road_mask
+from roadseg.roads.speeds import SpeedBins
+from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
+from roadseg.system.parallel import Outcome, each
+from roadseg.system.plans import Files, files
+from roadseg.system.progress import Progress, counted
+from roadseg.system.records import key_of
+from roadseg.system.text import about_memory, about_time, count
+
+logger = logging.getLogger(__name__)
+
+_STRIPS_OF_A_TASK = 2  # each task reads and predicts some rows of windows above it once more
+_ROOM = 1.4  # times the strips: overviews take a third, the file as a rule a tenth
+_TURNS = 8  # and flips of a window
+_REHEARSED = 400  # windows from which it is worth trying how long one takes
+_WEIGHT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a prediction takes: files, megapixels to predict, and memory if there are any."""
+
+    reads: list[Files]
+    writes: list[Path]
+    megapixels: float
+    memory_mb: float | None
+
+
+class PredictionJob:
+    """Scenes to predict with some checkpoints, into a folder.
+
+    Attributes:
+        folder: for the results.
+        folders: of the checkpoints.
+        failed: scenes that were skipped, and why.
+    """
+
+    def __init__(
+        self,
+        checkpoints: tuple[Path, ...],
+        folder: Path,
+        *,
+        imagery: ImageryConfig,
+        predict: PredictConfig,
+        compute: ComputeConfig,
+        threshold: float,
+    ) -> None:
+        """Name what predicts, and where to.
+
+        Args:
+            checkpoints: folders of the networks, whose probabilities are averaged.
+            folder: for the results.
+            imagery: how scenes are read.
+            predict: how they are predicted.
+            compute: where.
+            threshold: probability from which a pixel of a mask is road.
+
+        Raises:
+            CheckpointError: if a checkpoint cannot be read, or they cannot predict together.
+        """
+        self._imagery, self._compute, self._threshold = imagery, compute, threshold
+        self._options = predict
+        self.folder = folder
+        self.folders = tuple(path.absolute() for path in checkpoints)
+        self.failed: dict[str, str] = {}
+        self._trained_alike = read_alike(self.folders)
+
+    @property
+    def fold(self) -> int | None:
+        """The fold that the only checkpoint held out."""
+        return self._trained_alike[0].get("fold") if len(self.folders) == 1 else None
+
+    def run(self, images: dict[str, Path], *, force: bool) -> list[SceneToPredict]:
+        """Predict all of them that are not there yet; return those that are there now.
+
+        Raises:
+            DataError: if none is.
+        """
+        scenes, waiting = self._scenes(images, force=force)
+        for scene in waiting:
+            if force:
+                scene.strips.remove()
+            require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+        self._predict(waiting, windows=list(map(self._windows, scenes)))
+        done = [scene for scene in scenes if scene.name not in self.failed]
+        for scene in done:
+            self._mask(scene)
+        if self.failed and not done:
+            first = next(iter(self.failed.values()))
+            raise DataError(f"all {len(images)} scenes failed, the first: {first}")
+        return done
+
+    def need(self, images: dict[str, Path], *, force: bool) -> Need:
+        """Say what predicting them takes, and raise what would stop it before it begins."""
+        scenes, waiting = self._scenes(images, force=force)
+        for scene in waiting:
+            require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+        if waiting and self._is_here(len(waiting)):
+            chosen_device(self._compute)
+        pixels = sum(scene.facts.grid.height * scene.facts.grid.width for scene in waiting)
+        batch_size = self._batch_size(list(map(self._windows, scenes)))
+        return Need(
+            reads=[
+                files("images", [images[scene.name] for scene in waiting]),
+                files("checkpoints", map(weights_of, self.folders)),
+            ],
+            writes=[scene.path for scene in waiting],
+            megapixels=pixels / 1e6,
+            memory_mb=max((self._memory_mb(scene, batch_size) for scene in waiting), default=None),
+        )
+
+    def _scenes(
+        self, images: dict[str, Path], *, force: bool
+    ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
+        """Return those that the networks can predict, and those of them that are not there."""
+        scenes = list(self._fitting(images, self._trained_alike))
+        return scenes, [s for s in scenes if force or read_key(s.path) != s.key]
+
+    def _is_here(self, pieces: int) -> bool:
+        """Say whether so many pieces of work are done in this process."""
+        compute = self._compute
+        return compute.scheduler is None and min(compute.workers, pieces) <= 1
+
+    def _fitting(
+        self, images: dict[str, Path], trained: Sequence[Facts]
+    ) -> Iterator[SceneToPredict]:
+        """Give the scenes that the networks can predict."""
+        options = self._options
+        scaling = Scaling.from_json(trained[0]["scaling"])
+        bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
+        held = fingerprints(images.values())
+        weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
+        looked_at = counted(images.items(), "look at", total=len(images), unit="scenes")
+        for name, image in looked_at:
+            try:
+                facts = scene_to_predict(
+                    image.absolute(),
+                    trained[0],
+                    scaling,
+                    imagery=self._imagery,
+                    gsd=options.gsd,
+                )
+            except RoadsegError as error:
+                self._fail(name, error)
+                continue
+            settings = options.model_dump(mode="json", exclude={"scenes", "mask"}) | {
+                "bands": facts.bands,
+                "nodata": facts.nodata,
+                "size": (facts.grid.height, facts.grid.width),
+            }
+            key = key_of(settings, {"image": held[image], "weights": weights})
+            path = self.folder.absolute() / f"{name}.tif"
+            yield SceneToPredict(name, facts, path, key, bins, _tags(image, trained))
+
+    def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
+        """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
+        compute = self._compute
+        pieces = list(_pieces(scenes, shared=compute.scheduler is not None or compute.workers > 1))
+        here = self._is_here(len(pieces))
+        trained = self._trained(windows)
+        tasks = [Task(*piece, trained) for piece in pieces]
+        if tasks:
+            self._announce(tasks, here=here)
+        left = Counter(task.scene.name for task in tasks)
+        total = sum(task.km2 for task in tasks)
+        with Progress("predict", total=total, unit="km2") as progress:
+            work = partial(predict_task, told=progress.add) if here else predict_task
+            for outcome in each(work, tasks, **compute.where, begin=share_cores):
+                task = tasks[outcome.index]
+                left[task.scene.name] -= 1
+                if not here:
+                    progress.add(task.km2)
+                self._end(task, outcome, is_last=not left[task.scene.name])
+        opened.cache_clear()
+
+    def _trained(self, windows: Sequence[int]) -> Trained:
+        return Trained(
+            folders=self.folders,
+            stamps=tuple(stamp(weights_of(folder)) for folder in self.folders),
+            options=self._options,
+            compute=self._compute,
+            batch_size=self._batch_size(windows),
+            windows=sum(windows) * (_TURNS if self._options.tta else 1),
+        )
+
+    def _batch_size(self, windows: Sequence[int]) -> int:
+        """Return how many windows are predicted at once: fewer than wanted where scenes are small.
+
+        Engines that were made beforehand, and can be used, take as many as they were made for.
+        """
+        options = self._options
+        made = {
+            facts.batch_size
+            for folder in self.folders
+            for name in ((options.engine,) if options.engine != "auto" else PACKAGES)
+            if (facts := read_engine_facts(folder, name)) and not unusable(facts, folder)
+        }
+        if not made:
+            return fitting_batch(windows, most=options.batch_size)
+        return made.pop() if len(made) == 1 else options.batch_size
+
+    def _windows(self, scene: SceneToPredict) -> int:
+        options, grid = self._options, scene.facts.grid
+        sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
+        return count_windows(grid.height, grid.width, **sides)
+
+    def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
+        """Say before the start what is to be done, what memory it takes, and here how long."""
+        trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
+        megapixels, km2 = sum(t.pixels for t in tasks) / 1e6, sum(t.km2 for t in tasks)
+        needed = (self._memory_mb(scene, trained.batch_size) for scene in scenes.values())
+        memory = about_memory(max(needed))
+        parts = [
+            f"{count(len(scenes), 'scene')}, {megapixels:.1f} megapixels, {km2:.3f} km2",
+            memory if here else f"{memory} in each process",
+        ]
+        if here and megapixels:
+            engine = opened(trained).engine
+            parts.append(engine.reason)
+            windows = sum(self._windows(scene) * _missing(scene) for scene in scenes.values())
+            if windows >= _REHEARSED:
+                seconds = seconds_per_window(engine, bands=len(tasks[0].scene.facts.bands))
+                parts.append(about_time(seconds * windows))
+        logger.info("to predict: %s", "; ".join(parts))
+
+    def _memory_mb(self, scene: SceneToPredict, batch_size: int) -> float:
+        facts, options = scene.facts, self._options
+        weights = sum(weights_of(folder).stat().st_size for folder in self.folders)
+        return predict_memory_mb(
+            width=facts.grid.width,
+            bands=len(facts.bands),
+            band_bytes=np.dtype(facts.dtype).itemsize,
+            classes=len(scene.bins.band_names),
+            window_px=options.window_px,
+            overlap_px=options.overlap_px,
+            batch_size=batch_size,
+            parameters=weights // _WEIGHT_BYTES,
+        )
+
+    def _end(self, task: Task, outcome: Outcome[None], *, is_last: bool) -> None:
+        """Finish a scene of which several tasks made the strips, or note why it failed."""
+        try:
+            if outcome.error is not None:
+                raise outcome.error
+            if is_last and not task.is_all and task.scene.name not in self.failed:
+                task.scene.write([])
+        except RoadsegError as error:
+            self._fail(task.scene.name, error)
+
+    def _fail(self, name: str, error: RoadsegError) -> None:
+        if self._compute.on_error == "stop":
+            raise error
+        logger.warning("skipped %s: %s", name, error)
+        self.failed.setdefault(name, str(error))
+
+    def masks_of(self, names: Iterable[str]) -> list[Path]:
+        """Return the masks that belong to scenes, if they are wanted."""
+        return [self.folder / "road_masks" / f"{name}.tif" for name in names]
+
+    def _mask(self, scene: SceneToPredict) -> None:
+        """Write the mask of a scene, if it is wanted and not there."""
+        if self._options.mask:
+            threshold = self._threshold
+            key = key_of({"threshold": threshold}, {"probability": scene.key})
+            (path,) = self.masks_of([scene.name])
+            if read_key(path) != key:
+                write_road_mask(scene.path, path, threshold=threshold, key=key)
+
+
+def _missing(scene: SceneToPredict) -> float:
+    """Return the share of a scene that is not in strips yet."""
+    return sum(map(len, scene.strips.missing)) / scene.facts.grid.height
+
+
+def _pieces(
+    scenes: Iterable[SceneToPredict], *, shared: bool
+) -> Iterator[tuple[SceneToPredict, tuple[range, ...], bool]]:
+    """Cut what is missing of scenes into the work of several processes, or of one.
+
+    Yields:
+        A scene, rows of it, and whether these are all that are missing.
+    """
+    for scene in scenes:
+        missing = scene.strips.missing
+        size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
+        for first in range(0, max(len(missing), 1), size):
+            yield scene, tuple(_joined(missing[first : first + size])), len(missing) <= size
+
+
+def _joined(strips: Sequence[range]) -> Iterator[range]:
+    """Join the rows of strips that follow each other."""
+    start: int | None = None
+    for strip, following in itertools.zip_longest(strips, strips[1:]):
+        start = strip.start if start is None else start
+        if following is None or following.start != strip.stop:
+            yield range(start, strip.stop)
+            start = None
+
+
+def _tags(image: Path, trained: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
+    """Return the provenance that a raster of probabilities keeps."""
+
+    def listed(values: Iterable[Any]) -> str:
+        return ",".join(map(str, values))
+
+    return (
+        ("ROADSEG_SOURCE", image.name),
+        ("ROADSEG_FOLD", listed(facts.get("fold") for facts in trained)),
+        ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
+        ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),
+    )

@@ -1,0 +1,121 @@
+"""ONNX: a network as a file that many programs run, written by PyTorch, run by ONNX Runtime."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from roadseg.errors import CheckpointError, RoadsegError
+from roadseg.learn.inference.programs import (
+    INPUT,
+    OUTPUT,
+    Network,
+    WindowShape,
+    require_signature,
+    signature,
+    trace,
+)
+
+_FILE = "model.onnx"
+_INSTALL = "run `pip install 'roadseg[onnx]'`"
+_TYPES = {"tensor(uint8)": "uint8", "tensor(float)": "float32"}
+_ERRORS = (
+    "InvalidProtobuf",
+    "InvalidGraph",
+    "Fail",
+    "InvalidArgument",
+    "NotImplemented",
+    "NoModel",
+)
+_ERRORS_ONLY = 3  # as ONNX Runtime counts severities
+
+
+def available() -> str | None:
+    """Return None if ONNX Runtime is installed, else how to install it."""
+    return None if find_spec("onnxruntime") else f"there is no package onnxruntime; {_INSTALL}"
+
+
+def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> None:
+    """Write a network as model.onnx, weights included.
+
+    Args:
+        network: from scaled uint8 windows to probabilities, on the CPU, in evaluation mode.
+        folder: where the file goes; it exists.
+        window_shape: of the windows that the file takes.
+
+    Raises:
+        RoadsegError: if a package is missing, or the network has a part that ONNX lacks.
+        OSError: if the file cannot be written (a full disk).
+    """
+    _load("onnxscript")
+    program = trace(network, window_shape=window_shape)
+    try:
+        model = torch.onnx.export(
+            program,
+            dynamo=True,
+            external_data=False,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            verbose=False,
+        )
+    except torch.onnx.OnnxExporterError as error:
+        raise RoadsegError(
+            f"this network cannot be written as ONNX: {_reason(error)}; choose another format"
+        ) from error
+    model.save(folder / _FILE, external_data=False)  # type: ignore[union-attr]
+
+
+def open(  # noqa: A001 - onnx.open
+    folder: Path, *, expected: str | None = None, threads: int | None = None
+) -> Network:
+    """Open what `build` has written, to be run by ONNX Runtime on the CPU.
+
+    Args:
+        folder: that holds model.onnx.
+        expected: what it has to take and give, see `programs.signature_of`; None is anything.
+        threads: to compute with; None takes as many as PyTorch does. A number keeps ONNX Runtime
+            from binding each thread to a core, which several processes would then share.
+
+    Raises:
+        CheckpointError: if the file is missing, damaged, or takes or gives something else.
+        RoadsegError: if ONNX Runtime is missing.
+    """
+    runtime = _load("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.log_severity_level = _ERRORS_ONLY
+    path, native = folder / _FILE, runtime.capi.onnxruntime_pybind11_state
+    if not path.is_file():
+        raise CheckpointError(f"{path} does not exist; export it again")
+    try:
+        session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except tuple(getattr(native, name) for name in _ERRORS) as error:
+        raise CheckpointError(
+            f"{path}: damaged, or not an ONNX file that ONNX Runtime runs; export it again"
+        ) from error
+    tensors = [*session.get_inputs(), *session.get_outputs()]
+    found = [(each.name, _TYPES.get(each.type, each.type), each.shape) for each in tensors]
+    require_signature(path, signature(*found), expected)
+
+    def run(windows: Tensor) -> Tensor:
+        (probabilities,) = session.run([OUTPUT], {INPUT: windows.numpy()})
+        return torch.from_numpy(probabilities)
+
+    return run
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of what an error was raised from in the end."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _load(package: str) -> ModuleType:
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise RoadsegError(f"ONNX needs the package {package} ({error}); {_INSTALL}") from error

@@ -1,0 +1,117 @@
+"""Programs: a network as one graph with its weights, as torch.export follows it.
+
+Other formats are made from it; saved, it is a format of its own, for PyTorch without roadseg.
+"""
+
+import copy
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from roadseg.errors import CheckpointError, RoadsegError
+from roadseg.system.text import one_line
+
+# From scaled uint8 windows (window, band, row, col) on the CPU to probabilities 0..1, float32
+# (window, class, row, col), on any device.
+Network = Callable[[Tensor], Tensor]
+# The shape of such windows; None where any number of them can be given at once.
+WindowShape = tuple[int | None, int, int, int]
+
+INPUT = "windows"  # what other programs give, by name
+OUTPUT = "probabilities"  # and what they get
+
+_FILE = "model.pt2"
+_TYPES = "uint8", "float32"  # of windows and probabilities
+_SEVERAL = 2  # torch.export takes an example of 1 to mean always 1
+
+
+def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
+    """Follow a network from windows to probabilities; return all it computes as one graph.
+
+    Args:
+        network: on the CPU, in evaluation mode; it stays as it is. How its weights lie in memory
+            is left behind: `torch.export.save` does not keep channels_last.
+        window_shape: of the windows that the graph takes.
+
+    Raises:
+        RoadsegError: if it cannot be followed; some networks only for a number of windows that
+            is fixed.
+    """
+    count, *sides = window_shape
+    plain = copy.deepcopy(network).to(memory_format=torch.contiguous_format)
+    example = torch.zeros(count or _SEVERAL, *sides, dtype=torch.uint8)
+    shapes = ({0: Dim.DYNAMIC},) if count is None else None
+    try:
+        with torch.no_grad():
+            program = torch.export.export(plain, (example,), dynamic_shapes=shapes)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise RoadsegError(_problem(window_shape, error)) from error
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # which names files of this machine
+    return program
+
+
+def signature_of(window_shape: WindowShape, classes: int) -> str:
+    """Say what a file of a network takes and gives: names, types and shapes, for `signature`."""
+    shape = tuple(window_shape)
+    given = shape[0], classes, *shape[2:]
+    return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], given))
+
+
+def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
+    """Say what tensors are, by their names, types and shapes, in one line."""
+    return one_line(" -> ".join(f"{name} {kind} {[*shape]}" for name, kind, shape in tensors))
+
+
+def require_signature(path: Path, found: str, wanted: str | None) -> None:
+    """Refuse a file of a network that takes or gives something else.
+
+    Args:
+        path: of the file.
+        found: what it takes and gives.
+        wanted: what it should; None is anything.
+
+    Raises:
+        CheckpointError: if that differs.
+    """
+    if wanted not in (None, found):
+        raise CheckpointError(
+            f"{path}: takes and gives {found:.200}, expected {wanted}; make it again"
+        )
+
+
+def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> None:
+    """Write a network as model.pt2, which `torch.export.load` reads.
+
+    Raises:
+        RoadsegError: if it cannot be followed.
+        OSError: if the file cannot be written (a full disk).
+    """
+    buffer = io.BytesIO()  # because on a full disk PyTorch's own writer ends the process
+    torch.export.save(trace(network, window_shape=window_shape), buffer)
+    (folder / _FILE).write_bytes(buffer.getbuffer())
+
+
+def open(folder: Path) -> Network:  # noqa: A001 - as the other formats have it
+    """Open what `build` has written.
+
+    `torch.export.load` may unpickle: open only what was written here.
+    """
+    network: Network = torch.export.load(folder / _FILE).module()
+    return network
+
+
+def _problem(window_shape: WindowShape, error: Exception) -> str:
+    count, bands, rows, cols = window_shape
+    number = "any number of" if count is None else count
+    advice = "give a batch size" if count is None else "choose another architecture or encoder"
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (
+        f"this network cannot be exported for {number} windows of {bands} bands, {rows} x {cols} "
+        f"px: {first}; {advice}"
+    )

@@ -1,0 +1,143 @@
+"""Quantisation: a checkpoint's network made an INT8 engine, calibrated on windows of chips."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roadseg.errors import OutputError
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.inference import int8, openvino
+from roadseg.learn.inference.bench import Rate, rates
+from roadseg.learn.inference.compilers import compiler_of
+from roadseg.learn.inference.engine_store import engine_folder, remove_facts
+from roadseg.learn.inference.engines import (
+    Engine,
+    ProbabilityNetwork,
+    open_engine,
+    open_made,
+)
+from roadseg.learn.inference.programs import Network
+from roadseg.learn.network.checkpoints import Checkpoint
+from roadseg.learn.training.samples import Chip, ValidationWindows
+
+_ROUNDS = 5  # of a batch, to measure the speeds
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """An INT8 engine, just made and not yet judged, beside the float32 network.
+
+    Attributes:
+        engine: INT8.
+        exact: float32, eager, on the CPU as well.
+        opening_s: seconds that it took to open the INT8 engine.
+        rate: windows a second: "roadseg" of the INT8 engine, in turns with "bare", eager.
+        eager: how eager computed there: "fp32", or "bf16" on a CPU that is fast at it.
+    """
+
+    engine: Engine
+    exact: Engine
+    opening_s: float
+    rate: Rate
+    eager: str
+
+
+def quantise(
+    checkpoint: Checkpoint,
+    folder: Path,
+    chips: Sequence[Chip],
+    *,
+    name: str,
+    window_px: int,
+    batch_size: int,
+    windows: int,
+    seed: int = 0,
+) -> Quantised:
+    """Make an INT8 engine in the folder of a checkpoint. It has no facts yet: it is not ready.
+
+    Args:
+        checkpoint: the network.
+        folder: its folder.
+        chips: of its training, to calibrate on.
+        name: "int8" or "openvino".
+        window_px: side of the windows that the engine takes, a multiple of 32.
+        batch_size: windows at once.
+        windows: windows to calibrate on, fewer if the chips have no more.
+        seed: decides which ones.
+
+    Raises:
+        ConfigError: if the network cannot work on such windows.
+        DeviceError: if a package or the compiler is missing.
+        RoadsegError: if the network cannot be quantised.
+        OutputError: if the engine cannot be written.
+    """
+    cpu = pick_device("cpu", "fp32")
+    size = {"window_px": window_px, "batch_size": batch_size}
+    exact = open_engine(checkpoint, folder, name="eager", device=cpu, **size, windows=1)
+    if name == "int8":
+        compiler_of(cpu)  # or stop here, before the work
+    calibration = calibration_windows(chips, **size, windows=windows, seed=seed)
+    shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
+    _build(checkpoint, folder, name, shape, calibration)
+    begun = time.perf_counter()
+    run = open_made(checkpoint, folder, name, device=cpu, window_shape=shape)
+    opening_s = time.perf_counter() - begun
+    engine = Engine(name, f"engine {name} (just made)", batch_size, window_px, run)
+    fast = pick_device("cpu", "auto")
+    eager = open_engine(checkpoint, folder, name="eager", device=fast, **size, windows=1)
+    turns = {"roadseg": _once(run, calibration[0]), "bare": _once(eager.run, calibration[0])}
+    rate = rates(turns, windows=batch_size, rounds=_ROUNDS, device=cpu)
+    return Quantised(engine, exact, opening_s, rate, fast.precision)
+
+
+def calibration_windows(
+    chips: Sequence[Chip], *, window_px: int, batch_size: int, windows: int, seed: int
+) -> list[Tensor]:
+    """Draw windows of chips, unchanged, from all over them, with roads or without.
+
+    Args:
+        chips: at least one.
+        window_px: side of the windows.
+        batch_size: windows of a batch.
+        windows: how many to draw, fewer if the chips have no more.
+        seed: decides which ones.
+
+    Returns:
+        Batches, uint8 (window, band, row, col); the last one is filled up with the first windows.
+    """
+    cover = ValidationWindows(chips, window_px=window_px)
+    drawn = np.random.default_rng(seed).permutation(len(cover))[:windows]
+    filled = np.resize(drawn, (-(-len(drawn) // batch_size), batch_size))
+    return [torch.stack([cover[number][0] for number in batch]) for batch in filled.tolist()]
+
+
+def _build(
+    checkpoint: Checkpoint,
+    folder: Path,
+    name: str,
+    window_shape: tuple[int, int, int, int],
+    calibration: Sequence[Tensor],
+) -> None:
+    network = ProbabilityNetwork(checkpoint.model, checkpoint.scaling).eval()
+    where = engine_folder(folder, name)
+    build = int8.build if name == "int8" else openvino.build
+    try:
+        remove_facts(folder, name)
+        where.mkdir(parents=True, exist_ok=True)
+        build(network, where, window_shape=window_shape, calibration=calibration)
+    except OutputError:
+        raise
+    except OSError as error:
+        raise OutputError(f"{where}: cannot be written: {error.strerror or error}") from error
+
+
+def _once(run: Network, windows: Tensor) -> Callable[[], None]:
+    def work() -> None:
+        run(windows)
+
+    return work

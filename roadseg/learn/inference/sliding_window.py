@@ -1,0 +1,351 @@
+"""Inference: an engine over a scene, window by window, in the memory of the rows still open."""
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from roadseg.arrays import Bools, Bytes
+from roadseg.errors import RoadsegError
+from roadseg.learn.hardware.launchers import bind, shares_of_cores
+from roadseg.learn.inference.engines import Engine
+from roadseg.raster.windows import (
+    CERTAIN,
+    Rows,
+    Window,
+    blend_weights,
+    spread_starts,
+)
+from roadseg.system.machine import read_machine
+
+Reader = Callable[[Window], tuple[Bytes, Bools]]
+
+_READERS = 4  # threads that read windows, at most: one for every four that compute
+_MOST_MEAN = 1.001  # of probabilities, as sums are rounded
+_BATCHES_AHEAD = 2  # read, and waiting for the network
+
+
+class _Item(NamedTuple):
+    """A window: the numbers of its row and column of windows, its pixels, which hold data."""
+
+    row: int
+    col: int
+    image: Bytes
+    known: Bools
+
+
+class _Part(NamedTuple):
+    """Finished pixels: first row and column, values (row, col, class), which hold data.
+
+    And whether all that the network has given so far are probabilities, known to the device.
+    """
+
+    row: int
+    col: int
+    values: Tensor
+    known: Bools
+    sound: Tensor | None = None
+
+
+def predict_rows(
+    engine: Engine,
+    reader: Reader,
+    *,
+    classes: int,
+    height: int,
+    width: int,
+    overlap_px: int,
+    rows: range | None = None,
+) -> Iterator[Rows]:
+    """Predict the probabilities of a scene, and give out its rows from top to bottom.
+
+    As `predict_parts`, but in whole rows, as float32 0..1: for scenes that fit into memory.
+    """
+    scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
+    parts = itertools.chain.from_iterable(_predict(engine, reader, scene, torch.clone))
+    for start, group in itertools.groupby(parts, key=lambda part: part.row):
+        _, _, values, known, _ = zip(*map(_sound, group), strict=True)
+        joined = torch.cat(values, dim=1).permute(2, 0, 1).cpu().numpy()
+        yield Rows(start, joined, np.concatenate(known, axis=1))
+
+
+def predict_parts(
+    engine: Engine,
+    reader: Reader,
+    *,
+    classes: int,
+    height: int,
+    width: int,
+    overlap_px: int,
+    rows: range | None = None,
+) -> Generator[Rows, None, None]:
+    """Predict the probabilities of a scene of any size, and give out what is finished at once.
+
+    Windows are read ahead in threads; those without a valid pixel are not shown to the network.
+    Only the rows that two rows of windows share are held in memory. What is given out does not
+    depend on `rows`, bit for bit, as long as the engine treats each window of a batch alike.
+
+    Args:
+        engine: takes batches of one size; the last one is filled up by repeating a window.
+        reader: reads a window in whole, also where it reaches beyond the scene, from any
+            thread: scaled bands, uint8 (band, row, col), and which pixels hold data, (row, col).
+        classes: number of probabilities that the engine gives for each pixel.
+        height: rows of the scene.
+        width: columns of the scene.
+        overlap_px: overlap of neighbouring windows, at least.
+        rows: rows of the scene to give out; None is all of them.
+
+    Yields:
+        From left to right and top to bottom: probabilities, uint8 with 255 for certain, 0 where
+        there is no data, and which pixels hold data.
+    """
+    scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
+    launched: list[_Part] = []
+    with closing(_predict(engine, reader, scene, _as_bytes)) as batches:
+        for parts in batches:
+            yield from map(_fetched, launched)  # while the device is at work on the next
+            launched = parts
+    yield from map(_fetched, launched)
+
+
+def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -> int:
+    """Return how many windows a scene is predicted in."""
+    sides = (
+        spread_starts(length, window_px=window_px, overlap_px=overlap_px)
+        for length in (height, width)
+    )
+    rows, cols = map(len, sides)
+    return rows * cols
+
+
+def seconds_per_window(engine: Engine, *, bands: int) -> float:
+    """Return about how long an engine takes for a window, by a batch of nothing after another."""
+    batch = torch.zeros(engine.batch_size, bands, *[engine.window_px] * 2, dtype=torch.uint8)
+    engine.run(batch).cpu()
+    begun = time.perf_counter()
+    engine.run(batch).cpu()
+    return (time.perf_counter() - begun) / engine.batch_size
+
+
+def share_cores(number: int, processes: int) -> None:
+    """Let this process, by its number from 0, compute on its share of the cores.
+
+    It is bound to them, node after node, so that its memory comes to lie on their NUMA nodes.
+    """
+    torch.set_num_threads(max(1, torch.get_num_threads() // processes))
+    bind(shares_of_cores(read_machine(), processes)[number])
+
+
+class _Side:
+    """The windows along one side of a scene."""
+
+    def __init__(self, length: int, window_px: int, overlap_px: int) -> None:
+        self.starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px)
+        self.weights = torch.from_numpy(blend_weights(self.starts, window_px=window_px))
+        ends = [*self.starts[1:], length]
+        self.finished = [end - start for start, end in zip(self.starts, ends, strict=True)]
+
+
+class _Scene:
+    """Weighted sums of the pixels of a scene that later windows may still touch.
+
+    Each row of windows is summed on its own, from left to right, and added to the rows above it.
+    So no pixel depends on where the first row of windows lay.
+    """
+
+    def __init__(
+        self,
+        window_px: int,
+        overlap_px: int,
+        *,
+        classes: int,
+        size: tuple[int, int],
+        rows: range | None,
+    ) -> None:
+        self._rows, self._cols = (_Side(length, window_px, overlap_px) for length in size)
+        self._wanted = rows or range(size[0])
+        self._classes = classes
+        self._window_px = window_px
+        self._depth = window_px - min(self._rows.finished[:-1], default=window_px)
+        self._below: Tensor | None = None  # of the rows of windows so far, (row, col, class)
+        self._right: Tensor | None = None  # of the windows of this row so far, alike
+        self._summed: Tensor | None = None  # of the window in hand, alike
+        self._across: Tensor  # weights of the columns of each window, (window, col, class)
+        self._down: Tensor  # and of its rows, (window, row, 1, 1)
+
+    def windows(self) -> Iterator[tuple[int, int, Window]]:
+        """Give the windows that touch the rows wanted, with their numbers of row and column."""
+        size = self._window_px
+        for row, top in enumerate(self._rows.starts):
+            if top < self._wanted.stop and top + size > self._wanted.start:
+                for col, left in enumerate(self._cols.starts):
+                    yield row, col, Window(top, left, size, size)
+
+    @torch.inference_mode()
+    def add(self, item: _Item, values: Tensor | None, finish: Callable[[Tensor], Tensor]) -> _Part:
+        """Add the probabilities of a window, (class, row, col), None where it has no data.
+
+        Returns:
+            What no later window changes, of the rows wanted, made of a tensor that is used again
+            and may be changed.
+        """
+        top, left = self._rows.starts[item.row], self._cols.starts[item.col]
+        height, width = self._rows.finished[item.row], self._cols.finished[item.col]
+        first = max(top, self._wanted.start)
+        kept = slice(first - top, max(min(top + height, self._wanted.stop), first) - top)
+        known = item.known[kept, :width]
+        if values is None:
+            self._skip(left, width)
+            return _Part(first, left, finish(torch.zeros(*known.shape, self._classes)), known)
+        summed = self._sum_up(item, values)[:, :width]
+        if self._depth:
+            self._carry(summed, left, height)
+        found = summed[kept]
+        if not known.all():
+            held = torch.from_numpy(known).to(found.device, non_blocking=True)
+            found = found * held[..., None]
+        return _Part(first, left, finish(found), known)
+
+    def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
+        """Weigh a window, and add what the windows to its left have for its columns."""
+        if self._summed is None:
+            shape = (self._window_px, self._window_px, self._classes)
+            self._summed = torch.empty(shape, device=values.device)
+            # one side after the other: a weight for each class keeps pixels in one run, twice as
+            # fast; and on the device at once, as it would stop to take them with every window
+            across = self._cols.weights[..., None].repeat(1, 1, self._classes)
+            self._across = across.to(values.device)
+            self._down = self._rows.weights[..., None, None].to(values.device)
+        torch.mul(values.permute(1, 2, 0), self._across[item.col], out=self._summed)
+        self._summed *= self._down[item.row]
+        if self._right is not None:
+            self._summed[:, : self._right.shape[1]] += self._right
+        self._right = None
+        if item.col + 1 < len(self._cols.starts):
+            self._right = self._summed[:, self._cols.finished[item.col] :].clone()
+        return self._summed
+
+    def _carry(self, summed: Tensor, left: int, height: int) -> None:
+        """Add what the rows of windows above have, and keep what the next one may change."""
+        if self._below is None:
+            size = (self._depth, sum(self._cols.finished), self._classes)
+            self._below = torch.zeros(size, device=summed.device)
+        below = self._below[:, left : left + summed.shape[1]]
+        summed[: self._depth] += below
+        shared = min(self._window_px - height, self._depth)
+        below[:shared] = summed[height : height + shared]
+        below[shared:] = 0
+
+    def _skip(self, left: int, width: int) -> None:
+        """Forget what others have for the pixels of a window: they hold no data."""
+        self._right = None
+        if self._below is not None:
+            self._below[:, left : left + width] = 0
+
+
+def _predict(
+    engine: Engine, reader: Reader, scene: _Scene, finish: Callable[[Tensor], Tensor]
+) -> Generator[list[_Part], None, None]:
+    """Predict windows in their order, and give out after every batch what is finished."""
+    sound: Tensor | None = None
+    with closing(_read_ahead(reader, scene, engine.batch_size)) as items:
+        for batch in _batches(items, engine.batch_size):
+            values = _run(engine, [item.image for item in batch if item.known.any()])
+            if isinstance(values, Tensor):
+                sound = _are_probabilities(values, before=sound)
+            found = iter(values)
+            parts = [
+                scene.add(item, next(found) if item.known.any() else None, finish) for item in batch
+            ]
+            yield [part._replace(sound=sound) for part in parts if part.known.size]
+
+
+def _run(engine: Engine, images: list[Bytes]) -> Tensor | tuple[()]:
+    if not images:
+        return ()
+    filled = images + images[-1:] * (engine.batch_size - len(images))
+    return engine.run(torch.from_numpy(np.stack(filled)))
+
+
+@torch.inference_mode()
+def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
+    """Say whether values are numbers, from 0 to 1 in the mean, as were those before.
+
+    In a tensor, so that nobody waits for the device. A sum reads them once, however they lie in
+    memory; to find the least and the largest takes 18 times as long where classes lie side by side.
+    """
+    total = values.sum()
+    now = (total >= 0) & (total <= _MOST_MEAN * values.numel())
+    return now if before is None else now & before
+
+
+def _sound(part: _Part) -> _Part:
+    """Return a part, unless it is made of what are no probabilities.
+
+    Raises:
+        RoadsegError: if the network gave others.
+    """
+    if part.sound is not None and not bool(part.sound):
+        raise RoadsegError(
+            "the network gave values that are no probabilities (no numbers, or not from 0 to 1); "
+            "choose engine eager and compute.precision fp32, or train again if it still does"
+        )
+    return part
+
+
+def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
+    """Put windows together of which so many hold data; those at the start that hold none alone."""
+    batch: list[_Item] = []
+    filled = 0
+    for item in items:
+        batch.append(item)
+        filled += bool(item.known.any())
+        if filled in (0, size):
+            yield batch
+            batch, filled = [], 0
+    if batch:
+        yield batch
+
+
+def _read_ahead(reader: Reader, scene: _Scene, size: int) -> Generator[_Item, None, None]:
+    """Read windows in threads, neighbours in the same one, and give them out in their order."""
+
+    def read(windows: tuple[tuple[int, int, Window], ...]) -> list[_Item]:
+        return [_Item(row, col, *reader(window)) for row, col, window in windows]
+
+    threads = max(1, min(_READERS, torch.get_num_threads() // 4))
+    waiting: deque[Future[list[_Item]]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="reader")
+    try:
+        for windows in _chunks(scene.windows(), size):
+            waiting.append(pool.submit(read, windows))
+            if len(waiting) >= _BATCHES_AHEAD + threads:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _chunks(
+    windows: Iterator[tuple[int, int, Window]], size: int
+) -> Iterator[tuple[tuple[int, int, Window], ...]]:
+    while chunk := tuple(itertools.islice(windows, size)):
+        yield chunk
+
+
+@torch.inference_mode()
+def _as_bytes(values: Tensor) -> Tensor:
+    return values.mul_(CERTAIN).round_().to(torch.uint8)
+
+
+def _fetched(part: _Part) -> Rows:
+    _sound(part)
+    return Rows(part.row, part.values.permute(2, 0, 1).cpu().numpy(), part.known, part.col)

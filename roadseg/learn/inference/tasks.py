@@ -1,0 +1,245 @@
+"""One prediction: rows of a scene to probabilities, by networks that a process opens once."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.errors import CheckpointError, OutputError, RoadsegError
+from roadseg.learn.hardware.cpu import keep_freed_memory
+from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.inference.engines import Engine, averaged, open_engine, turned
+from roadseg.learn.inference.sliding_window import predict_parts
+from roadseg.learn.network.checkpoint_facts import Facts
+from roadseg.learn.network.checkpoints import (
+    checkpoint_path,
+    load_checkpoint,
+    read_facts,
+)
+from roadseg.learn.options import ComputeConfig, PredictConfig
+from roadseg.raster.images import OpenScene, RasterFacts
+from roadseg.raster.scaling import Scaling
+from roadseg.raster.strips import Strips
+from roadseg.raster.windows import Rows, Window, mirrored
+from roadseg.roads.masks.probabilities import probability_strips, write_probability
+from roadseg.roads.speeds import SpeedBins
+
+Told = Callable[[float], object]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Networks that predict together, by their folders.
+
+    Attributes:
+        folders: of the checkpoints.
+        stamps: what says that they have not changed.
+        options: how they predict.
+        compute: where.
+        batch_size: windows at once.
+        windows: of all scenes, done or not, so that every process and a command that goes on
+            choose the same engine.
+    """
+
+    folders: tuple[Path, ...]
+    stamps: tuple[str, ...]
+    options: PredictConfig
+    compute: ComputeConfig
+    batch_size: int
+    windows: int
+
+
+@dataclass(frozen=True)
+class SceneToPredict:
+    """A scene, and the raster to make of it.
+
+    Attributes:
+        name: of the scene.
+        facts: how it is read.
+        path: of the raster.
+        key: digest of all that the raster is made from.
+        bins: speed bins that its bands stand for.
+        tags: provenance, as keys with their values.
+    """
+
+    name: str
+    facts: RasterFacts
+    path: Path
+    key: str
+    bins: SpeedBins
+    tags: tuple[tuple[str, str], ...]
+
+    @property
+    def strips(self) -> Strips:
+        """What is there of the raster while it is made."""
+        return probability_strips(self.path, self.facts.grid, bins=self.bins, key=self.key)
+
+    @property
+    def pixel_km2(self) -> float:
+        """Ground that a pixel covers."""
+        width_m, height_m = self.facts.grid.pixel_size_m
+        return width_m * height_m / 1e6
+
+    def write_strips(self, rows: Iterable[Rows]) -> None:
+        """Write strips, and leave the raster to whoever writes the last one."""
+        try:
+            self.strips.write(rows)
+        except OSError as error:
+            if isinstance(error, RoadsegError):
+                raise
+            told = error.strerror or error
+            raise OutputError(f"{self.path}: cannot be written: {told}") from error
+
+    def write(self, rows: Iterable[Rows]) -> None:
+        """Write the raster, of which these rows are missing."""
+        write_probability(
+            self.path,
+            rows,
+            self.facts.grid,
+            bins=self.bins,
+            key=self.key,
+            tags=dict(self.tags),
+        )
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows of a scene to predict.
+
+    Attributes:
+        scene: to predict.
+        rows: of whole strips that are missing.
+        is_all: whether these are all that are missing, so that the raster can be finished.
+        trained: what predicts.
+    """
+
+    scene: SceneToPredict
+    rows: tuple[range, ...]
+    is_all: bool
+    trained: Trained
+
+    @property
+    def pixels(self) -> int:
+        """Pixels to predict."""
+        return sum(map(len, self.rows)) * self.scene.facts.grid.width
+
+    @property
+    def km2(self) -> float:
+        """Ground to predict."""
+        return self.pixels * self.scene.pixel_km2
+
+
+@dataclass(frozen=True)
+class OpenNetwork:
+    """What predicts: opened once in a process."""
+
+    engine: Engine
+    scaling: Scaling
+
+
+@lru_cache(maxsize=1)
+def opened(trained: Trained) -> OpenNetwork:
+    """Open networks to predict with, the same ones as before if they were the last.
+
+    Raises:
+        CheckpointError: if one cannot be read, or its engine is not ready.
+        DeviceError: if the machine lacks what they need.
+    """
+    keep_freed_memory()
+    device, options = chosen_device(trained.compute), trained.options
+    checkpoints = [load_checkpoint(folder) for folder in trained.folders]
+    engines = [
+        open_engine(
+            checkpoint,
+            folder,
+            name=options.engine,
+            device=device,
+            window_px=options.window_px,
+            batch_size=trained.batch_size,
+            windows=trained.windows,
+        )
+        for checkpoint, folder in zip(checkpoints, trained.folders, strict=True)
+    ]
+    engine = averaged(engines)
+    return OpenNetwork(turned(engine) if options.tta else engine, checkpoints[0].scaling)
+
+
+def predict_task(task: Task, *, told: Told = lambda _: None) -> None:
+    """Predict the rows of a task, and write the raster if they are all that is missing.
+
+    Args:
+        task: what to do.
+        told: called with the square kilometres of every part that is done.
+
+    Raises:
+        DataError: if the scene cannot be read.
+        OutputError: if the raster cannot be written.
+    """
+    scene, options = task.scene, task.trained.options
+    with OpenScene(scene.facts, rows=options.window_px) as source:
+        parts = itertools.chain.from_iterable(
+            _parts(task, source, rows, told) for rows in task.rows
+        )
+        if task.is_all:
+            scene.write(parts)
+        else:
+            scene.write_strips(parts)
+
+
+def _parts(task: Task, source: OpenScene, rows: range, told: Told) -> Iterator[Rows]:
+    network, scene = opened(task.trained), task.scene
+    parts = predict_parts(
+        network.engine,
+        partial(_read, source, scene.facts, network.scaling),
+        classes=len(scene.bins.band_names),
+        height=scene.facts.grid.height,
+        width=scene.facts.grid.width,
+        overlap_px=task.trained.options.overlap_px,
+        rows=rows,
+    )
+    with closing(parts):
+        for part in parts:
+            yield part
+            told(part.known.size * scene.pixel_km2)
+
+
+def _read(
+    source: OpenScene, facts: RasterFacts, scaling: Scaling, window: Window
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Read a window in whole; beyond the scene's edge its pixels are mirrored and not valid."""
+    row, col, height, width = window
+    rows, cols = min(height, facts.grid.height - row), min(width, facts.grid.width - col)
+    bands, valid = source.read(Window(row, col, rows, cols))
+    return mirrored(scaling.apply(bands), valid, height=height, width=width)
+
+
+def read_alike(folders: Sequence[Path]) -> list[Facts]:
+    """Read the facts of checkpoints that are to predict together.
+
+    Raises:
+        CheckpointError: if one cannot be read, or they cannot predict together.
+    """
+    facts = [read_facts(folder, "best") for folder in folders]
+    for folder, other in zip(folders, facts, strict=True):
+        for name in ("bands", "resample_m", "nodata", "bin_edges", "bin_unit"):
+            if other[name] != facts[0][name]:
+                raise CheckpointError(
+                    f"{folder}: trained with {name} {other[name]}, but {folders[0]} with "
+                    f"{facts[0][name]}; average only checkpoints of one run"
+                )
+        if other["scaling"]["ranges"] != facts[0]["scaling"]["ranges"]:
+            raise CheckpointError(
+                f"{folder}: scales pixels in another way than {folders[0]}; average only "
+                "checkpoints of one run"
+            )
+    return facts
+
+
+def weights_of(folder: Path) -> Path:
+    """Return the file that a checkpoint folder predicts with."""
+    return checkpoint_path(folder, "best")

@@ -1,0 +1,1 @@
+"""Networks, their pretrained weights, losses and checkpoints."""

@@ -1,0 +1,183 @@
+"""Checkpoint facts: what a file of weights says of its network; read by a schema, without torch."""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from safetensors import SafetensorError, safe_open
+
+from roadseg.errors import CheckpointError
+from roadseg.raster.scaling import Scaling
+from roadseg.roads.speeds import BinUnit, SpeedBins
+from roadseg.system.records import parse_json
+from roadseg.system.schemas import TOLERANT, Band, Count, Metres, check
+from roadseg.system.text import one_line
+
+FORMAT = 3
+METADATA = "roadseg"  # key under which the facts stand in the file
+
+Facts = dict[str, Any]
+
+_LAST = "last"  # name of the file that a training goes on from
+_ADVICE = "take the file as `roadseg train` wrote it, or train again"
+
+_Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
+_Text = Annotated[str, Field(max_length=1000)]
+_Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # goes into the tags of rasters
+_Measured = Annotated[float, Field(allow_inf_nan=True)]
+_Versions = dict[str, _Version]
+
+
+class _Known(BaseModel):
+    """What every checkpoint says, as far as somebody relies on it."""
+
+    model_config = TOLERANT
+
+    architecture: _Name
+    encoder: _Name
+    in_channels: Annotated[int, Field(ge=1, le=2**16)]
+    classes: Annotated[int, Field(ge=1, le=255)]
+    bands: Annotated[tuple[Band | _Text, ...], Field(min_length=1)]
+    band_names: tuple[_Text, ...] = ()
+    scaling: Scaling
+    gsd_m: Metres
+    gsd_range_m: tuple[Metres, Metres] = (0, math.inf)  # not said yet by early ones
+    resample_m: Metres | None
+    nodata: Annotated[float, Field(ge=-1e308, le=1e308)] | None
+    bin_edges: tuple[float, ...]
+    bin_unit: BinUnit
+    epoch: Count
+    fold: Count | None = None
+    versions: _Versions
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        """Refuse facts that contradict each other."""
+        count, bins = self.in_channels, SpeedBins(self.bin_edges, self.bin_unit)
+        least_m, most_m = self.gsd_range_m
+        found = {"bands": len(self.bands), "scaling": len(self.scaling.mean)}
+        found |= {"band_names": len(self.band_names) or count}
+        for key, number in found.items():
+            if number != count:
+                raise ValueError(f"{key}: expected {count}, as in_channels says, got {number}")
+        if self.classes != bins.count + 1:
+            raise ValueError(
+                f"classes: expected {bins.count + 1}, for {bins.count} speed bins and any road, "
+                f"got {self.classes}"
+            )
+        if not self.scaling.ranges:
+            raise ValueError("scaling.ranges: expected a type of pixels, got none")
+        if not least_m <= self.gsd_m <= most_m:
+            raise ValueError(
+                f"gsd_range_m: expected it around {self.gsd_m:g}, as gsd_m says, got {least_m:g} "
+                f"to {most_m:g}"
+            )
+        if not {"roadseg", "torch"} <= self.versions.keys():
+            raise ValueError(f"versions: expected roadseg and torch, got {self.versions!r:.60}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_each_band_once(self) -> Self:
+        """Refuse a band that is there twice with another scaling or name: one of them is wrong."""
+        known: dict[str, object] = {}
+        names = self.band_names or [""] * len(self.bands)
+        scaling = self.scaling
+        columns = zip(names, scaling.mean, scaling.std, *scaling.ranges.values(), strict=True)
+        for band, told in zip(self.bands, columns, strict=True):
+            if known.setdefault(str(band).strip().lower(), told) != told:
+                raise ValueError(
+                    f"bands: expected each once, or with one scaling and name, got {band!r:.60} "
+                    "with two"
+                )
+        return self
+
+
+class _Best(_Known):
+    """What the checkpoint of the best epoch says besides."""
+
+    score: dict[str, _Measured]
+
+
+class _Row(BaseModel):
+    """An epoch, as in metrics.csv; other columns are numbers as well."""
+
+    model_config = TOLERANT | ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, _Measured]
+
+    epoch: Count
+    train_loss: _Measured
+    val_loss: _Measured
+    val_iou: _Measured
+    val_f1: _Measured
+    seconds: Annotated[float, Field(ge=0, le=1e12)]
+
+
+class _OptimizerState(BaseModel):
+    model_config = TOLERANT
+
+    values: dict[str, _Measured | None]
+
+
+class _Last(_Known):
+    """What a training needs besides, to go on."""
+
+    best_by: str = "loss"
+    history: tuple[_Row, ...]
+    step: Count
+    seconds: Annotated[float, Field(ge=0, le=1e12)]
+    optimizer_state: _OptimizerState
+    scaler_state: dict[str, _Measured]
+
+    @model_validator(mode="after")
+    def _counts(self) -> Self:
+        if [row.epoch for row in self.history] != list(range(1, self.epoch + 1)):
+            raise ValueError(f"history: expected epochs 1 to {self.epoch}, as many as epoch says")
+        columns = [row.model_dump().keys() for row in self.history]
+        needed = {f"val_{self.best_by}"}
+        if any(each != columns[0] or not needed <= each for each in columns):
+            raise ValueError(f"history: expected columns alike, {min(needed)} among them")
+        return self
+
+
+def read_facts(path: Path) -> Facts:
+    """Read the facts of a checkpoint without its tensors.
+
+    Keys that nobody relies on are kept as they are, whatever they are: a newer version may have
+    added them. One that means something else by a key writes another format.
+
+    Args:
+        path: best.safetensors or last.safetensors of a training.
+
+    Raises:
+        CheckpointError: if it is missing, damaged, not written by roadseg, or says what no
+            network can be.
+    """
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path} does not exist; run `roadseg train` first, or name another folder"
+        )
+    try:
+        with safe_open(path, "numpy") as file:
+            facts = parse_json((file.metadata() or {}).get(METADATA, "{}"))
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        raise CheckpointError(
+            f"{path}: damaged or not a safetensors file ({one_line(error):.200}); train again or "
+            "restore it"
+        ) from error
+    return _checked(path, facts)
+
+
+def _checked(path: Path, facts: Any) -> Facts:  # noqa: ANN401 - whatever a file holds
+    """Return facts that keep to their schema."""
+    found = facts.get("format") if isinstance(facts, dict) else None
+    if not isinstance(facts, dict) or type(found) is not int or found != FORMAT:
+        told = "no facts of roadseg" if found is None else f"format {found!r:.60}"
+        raise CheckpointError(
+            f"{path}: found {told}, expected format {FORMAT}; use a file of `roadseg train`"
+        )
+    try:
+        check(facts, _Last if path.stem == _LAST else _Best)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}; {_ADVICE}") from error
+    return facts

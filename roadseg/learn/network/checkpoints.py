@@ -1,0 +1,210 @@
+"""Checkpoints: weights with the facts needed to use them, in one safetensors file. No pickle."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.network.checkpoint_facts import FORMAT, METADATA, Facts
+from roadseg.learn.network.checkpoint_facts import read_facts as read_facts_of
+from roadseg.learn.network.models import build_model, knows_encoder
+from roadseg.raster.scaling import Scaling
+from roadseg.roads.speeds import SpeedBins
+from roadseg.system.files import whole
+from roadseg.system.records import write_json
+from roadseg.system.text import first, one_line
+
+MODEL = "model."  # begins the names of the weights
+
+_LARGEST = 1e18  # of a weight: float32 holds its square, and sums of some of these
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained network, ready to predict on the CPU, and what is known about it.
+
+    Attributes:
+        model: from normalised windows to logits, in evaluation mode.
+        facts: architecture, encoder, in_channels, classes, bin_edges, bin_unit, scaling, epoch,
+            score, and what the caller of `train` adds: bands, gsd_m, resample_m, nodata, ...
+    """
+
+    model: nn.Module
+    facts: Facts
+
+    @property
+    def scaling(self) -> Scaling:
+        """How bands become the bytes that this network knows."""
+        return Scaling.from_json(self.facts["scaling"])
+
+    @property
+    def bins(self) -> SpeedBins:
+        """Speed bins that its first logits stand for; one more logit is any road."""
+        return SpeedBins(tuple(self.facts["bin_edges"]), self.facts["bin_unit"])
+
+
+def checkpoint_path(folder: Path, which: str) -> Path:
+    """Return the file of a checkpoint, "best" or "last"."""
+    return folder / f"{which}.safetensors"
+
+
+def save_checkpoint(
+    folder: Path, which: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]
+) -> None:
+    """Write a checkpoint so that a reader finds the old one or the new one, never a half.
+
+    The facts also go to `<which>.json`, for people; nothing reads them from there.
+
+    Args:
+        folder: folder of the checkpoint.
+        which: "best" or "last".
+        tensors: by name, the weights under "model."; copies on the CPU are written.
+        facts: JSON values.
+
+    Raises:
+        OutputError: if it cannot be written (a full disk).
+    """
+    facts = {"format": FORMAT, **facts}
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_json(folder / f"{which}.json", facts)
+    with whole(checkpoint_path(folder, which)) as partial:
+        try:
+            save_file(on_cpu, partial, metadata={METADATA: json.dumps(facts)})
+        except SafetensorError as error:
+            raise OSError(str(error)) from error  # which `whole` reports with the final name
+
+
+def write_facts_beside(folder: Path, which: str) -> None:
+    """Write `<which>.json` again, from the file of the weights, if it is missing.
+
+    Raises:
+        CheckpointError: if that cannot be read.
+        OutputError: if it cannot be written.
+    """
+    path = folder / f"{which}.json"
+    if not path.exists():
+        write_json(path, read_facts(folder, which))
+
+
+def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Put a prefix before the names of tensors."""
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:
+    """Load a checkpoint; its folder alone is enough, and nothing else is read or fetched.
+
+    Raises:
+        CheckpointError: if it is missing, damaged, not written by roadseg, or its facts and its
+            weights do not fit together.
+    """
+    facts = read_facts(folder, which)
+    model = _build(checkpoint_path(folder, which), facts)
+    load_weights(folder, which, model)
+    return Checkpoint(model.eval(), facts)
+
+
+def read_facts(folder: Path, which: str) -> Facts:
+    """Read the facts of a checkpoint without its tensors.
+
+    Raises:
+        CheckpointError: see `roadseg.learn.network.checkpoint_facts.read_facts`.
+    """
+    return read_facts_of(checkpoint_path(folder, which))
+
+
+def load_weights(folder: Path, which: str, model: nn.Module) -> None:
+    """Load the weights of a checkpoint into a network.
+
+    Raises:
+        CheckpointError: if they are not all there, there are others, or one is not what the
+            network needs.
+    """
+    found = read_tensors(folder, which, "" if which == "best" else MODEL)
+    wanted = model.state_dict()
+    if which == "best":
+        wanted = named(MODEL, wanted)
+    if problem := misfit(found, wanted):
+        path = checkpoint_path(folder, which)
+        raise CheckpointError(
+            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
+        )
+    model.load_state_dict({name.removeprefix(MODEL): value for name, value in found.items()})
+
+
+def misfit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+    """Say why tensors cannot take the place of others, the first reason; empty if they can.
+
+    Args:
+        found: by name, of a file.
+        wanted: by name, as a network has them.
+    """
+    if odd := sorted(found.keys() ^ wanted.keys()):
+        told = "found" if odd[0] in found else "found no"
+        return one_line(f"{told} {first([f'{name:.100}' for name in odd], 1)}")
+    for name, value in wanted.items():
+        if problem := _fault(found[name], value):
+            return f"{name}: {problem}"
+    return ""
+
+
+def is_sound(tensor: Tensor) -> bool:
+    """Say whether all values are numbers, none beyond what float32 can still square."""
+    if not tensor.numel():
+        return True
+    least, most = (float(value) for value in tensor.detach().aminmax())
+    return least >= -_LARGEST and most <= _LARGEST
+
+
+def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor]:
+    """Read the tensors whose names begin with a prefix, without it.
+
+    Raises:
+        CheckpointError: if they cannot be read.
+    """
+    path = checkpoint_path(folder, which)
+    try:
+        with safe_open(path, "pt") as file:
+            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+    except (SafetensorError, OSError, ValueError, LookupError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: its tensors cannot be read ({one_line(error):.200}); train again or "
+            "restore it"
+        ) from error
+
+
+def _build(path: Path, facts: Facts) -> nn.Module:
+    """Build the network that facts speak of, new."""
+    if not knows_encoder(facts["encoder"]):
+        raise CheckpointError(
+            f"{path}: encoder: expected one that is installed here, got {facts['encoder']!r}; take "
+            "the file as `roadseg train` wrote it, or install the version of timm that has it"
+        )
+    try:
+        return build_model(
+            architecture=facts["architecture"],
+            encoder=facts["encoder"],
+            encoder_weights=None,
+            in_channels=facts["in_channels"],
+            classes=facts["classes"],
+        )
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{path}: its network cannot be built ({error}); take the file as `roadseg train` "
+            "wrote it, or train again"
+        ) from error
+
+
+def _fault(found: Tensor, wanted: Tensor) -> str:
+    if found.shape != wanted.shape:
+        return f"shape {tuple(found.shape)} instead of {tuple(wanted.shape)}"
+    if found.dtype != wanted.dtype:
+        return f"{found.dtype} instead of {wanted.dtype}".replace("torch.", "")
+    return "" if is_sound(found) else "values that are no numbers, or beyond all limits"

@@ -1,0 +1,273 @@
+"""Losses: weighted terms over speed bins and any road, blind where the mask says ignore.
+
+Every term is a ratio of sums over valid pixels. `loss_sums` takes the sums of a batch, which may
+be added to those of other batches and processes; `loss_of` makes the loss of them.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from roadseg.errors import ConfigError
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+
+_EPSILON = 1e-5  # keeps the ratios of an empty batch defined
+_SURELY_RIGHT = -1e4  # logit of the wrong answer at an ignored pixel: nothing is wrong there
+_THINNINGS = 10  # of a soft skeleton, which roads of up to 21 px need
+_TUBE_PX = 2  # added on either side of a skeleton that is to be found
+
+
+@dataclass(frozen=True)
+class LossWeights:
+    """Weight of each term of the loss; a term of weight 0 is not computed.
+
+    Attributes:
+        focal: of the focal loss of all channels, gamma 2, mean over pixels.
+        dice: of 1 - soft dice, all channels together.
+        bce: of the binary cross-entropy of all channels, mean over pixels.
+        cldice: of 1 - soft clDice of any road.
+        skeleton_recall: of 1 - recall of the skeletons of any road.
+    """
+
+    focal: float = 0.75
+    dice: float = 0.25
+    bce: float = 0.0
+    cldice: float = 0.0
+    skeleton_recall: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check that something is left to learn from.
+
+        Raises:
+            ConfigError: if a weight is negative or no number, or all of them are 0.
+        """
+        weights = astuple(self)
+        if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
+            raise ConfigError(
+                f"the weights of the loss are {self}, expected numbers from 0, one of them above "
+                "0; raise train.loss.focal or another one"
+            )
+
+    @property
+    def needs_skeletons(self) -> bool:
+        """Whether a term compares with the skeletons of the roads."""
+        return self.cldice > 0 or self.skeleton_recall > 0
+
+
+def loss_sums(
+    logits: Tensor, masks: Tensor, skeletons: Tensor | None = None, *, weights: LossWeights
+) -> Tensor:
+    """Return the sums over valid pixels that the loss is made of.
+
+    Args:
+        logits: shape (n, bins + 1, row, col), any float type; the last channel is any road.
+        masks: uint8, shape (n, row, col): 0 background, 1..bins speed bin, 255 ignore.
+        skeletons: uint8, shape (n, row, col): 1 on the skeletons of the roads, else 0; only read
+            if `weights.needs_skeletons`.
+        weights: which terms there are; how many sums are returned depends on them alone.
+
+    Returns:
+        Shape (k,), float32; float64 if the logits are.
+
+    Raises:
+        ValueError: if skeletons are needed and missing.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    with torch.autocast(logits.device.type, enabled=False):
+        sums = _point_sums(logits, masks, weights)
+        if weights.needs_skeletons:
+            if skeletons is None:
+                raise ValueError(f"{weights} needs skeletons, got none")
+            sums += _skeleton_sums(logits[:, -1], masks, skeletons, weights)
+        return torch.stack(sums)
+
+
+def loss_of(sums: Tensor, *, weights: LossWeights) -> Tensor:
+    """Return the loss, a differentiable scalar; its terms are 0 where no pixel was valid.
+
+    Args:
+        sums: of `loss_sums` with the same weights, or several of them added up.
+        weights: of the terms.
+    """
+    each = iter(sums.unbind())
+    loss = sums.new_zeros(())
+    for weight in (weights.focal, weights.bce):
+        if weight:
+            loss = loss + weight * next(each) / next(each).clamp(min=1)
+    if weights.dice:
+        loss = loss + weights.dice * (1 - _ratio(2 * next(each), next(each)))
+    if weights.cldice:
+        precision, recall = (_ratio(next(each), next(each)) for _ in range(2))
+        loss = loss + weights.cldice * (1 - 2 * precision * recall / (precision + recall))
+    if weights.skeleton_recall:
+        loss = loss + weights.skeleton_recall * (1 - _ratio(next(each), next(each)))
+    return loss
+
+
+def soft_skeleton(probability: Tensor, ignored: Tensor) -> Tensor:
+    """Return what is left of a probability that is thinned step by step: the ridges of its roads.
+
+    Source: Shit et al., clDice, 2021, algorithm 1; pixels beyond the border and ignored ones
+    neither wear a road down nor make it grow.
+
+    Args:
+        probability: shape (1, n, row, col), 0..1.
+        ignored: bool, of the same shape.
+
+    Returns:
+        As `probability`; 0 where ignored.
+    """
+    thinned, ridges = probability, torch.zeros_like(probability)
+    for step in range(_THINNINGS + 1):
+        eroded = -_highest(-thinned.masked_fill(ignored, 1), 1)
+        opened = _highest(eroded.masked_fill(ignored, 0), 1)
+        ridge = functional.relu(thinned - opened)
+        ridges = ridge if step == 0 else ridges + (1 - ridges) * ridge
+        thinned = eroded
+    return ridges.masked_fill(ignored, 0)
+
+
+def _point_sums(logits: Tensor, masks: Tensor, weights: LossWeights) -> list[Tensor]:
+    """Return the sums of the terms that look at each pixel by itself."""
+    if not (weights.focal or weights.bce or weights.dice):
+        return []
+    focal, entropy, predicted, shared = _PointSums.apply(logits, masks, weights).unbind()
+    valid = (masks != IGNORE).sum().to(logits.dtype)
+    sums = [focal, valid] if weights.focal else []
+    sums += [entropy, valid] if weights.bce else []
+    sums += [shared, predicted + 2 * _is_road(masks).sum()] if weights.dice else []
+    return sums
+
+
+def _skeleton_sums(
+    logits: Tensor, masks: Tensor, skeletons: Tensor, weights: LossWeights
+) -> list[Tensor]:
+    """Return the sums of the terms that compare any road, shape (n, row, col), with skeletons.
+
+    Source: Shit et al., clDice, 2021; Kirchhoff et al., Skeleton Recall Loss, 2024.
+    """
+    planes = (logits.sigmoid(), _is_road(masks).to(logits.dtype), skeletons.to(logits.dtype))
+    probability, road, skeleton = (_as_channels(plane) for plane in planes)
+    ignored = _as_channels(masks == IGNORE)
+    probability, skeleton = probability.masked_fill(ignored, 0), skeleton * road
+    sums = []
+    if weights.cldice:
+        ridges = soft_skeleton(probability, ignored)
+        sums += [(ridges * road).sum(), ridges.sum()]
+        sums += [(probability * skeleton).sum(), skeleton.sum()]
+    if weights.skeleton_recall:
+        tube = _highest(skeleton, _TUBE_PX) * road
+        sums += [(probability * tube).sum(), tube.sum()]
+    return sums
+
+
+def _as_channels(planes: Tensor) -> Tensor:
+    """Return planes, shape (n, row, col), as the channels of one image, (1, n, row, col).
+
+    The order in memory makes pooling on a CPU three times faster.
+    """
+    on_cpu = planes.device.type == "cpu"
+    order = torch.channels_last if on_cpu else torch.contiguous_format
+    return planes.unsqueeze(0).contiguous(memory_format=order)
+
+
+class _PointSums(torch.autograd.Function):
+    """Sums over pixels and channels: focal loss, entropy, probability, probability on roads.
+
+    The first two are divided by the number of channels. The gradient is written by hand, from
+    the logits alone: autograd would keep seven planes of their size, and the time goes into
+    memory, not into arithmetic.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, masks: Tensor, weights: LossWeights) -> Tensor:  # noqa: ANN401
+        ctx.save_for_backward(logits, masks)
+        ctx.weights = weights
+        return torch.stack([_sums_of(*piece, weights) for piece in _pieces(logits, masks)]).sum(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        logits, masks = ctx.saved_tensors
+        parts = [_gradient_of(*piece, slopes, ctx.weights) for piece in _pieces(logits, masks)]
+        return torch.cat(parts), None, None
+
+
+def _pieces(logits: Tensor, masks: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Cut a batch into windows, which a CPU can hold in its cache; other devices take it whole."""
+    size = 1 if logits.device.type == "cpu" else len(logits)
+    return zip(torch.split(logits, size), torch.split(masks, size), strict=True)
+
+
+def _sums_of(logits: Tensor, masks: Tensor, weights: LossWeights) -> Tensor:
+    """Return the sums of `_PointSums`; those that no term needs are 0."""
+    sign, wrong = _wrong_answers(logits, masks)
+    focal = entropy = predicted = shared = wrong.new_zeros(())
+    surprise = functional.softplus(wrong) if weights.focal or weights.bce else wrong
+    if weights.bce:
+        entropy = surprise.sum() / logits.shape[1]
+    wrongness = wrong.sigmoid()
+    if weights.focal:
+        focal = surprise.mul_(wrongness).mul_(wrongness).sum() / logits.shape[1]
+    if weights.dice:
+        wanted = 2 * _is_road(masks).sum()
+        beside, balance = wrongness.sum(), sign.mul_(wrongness).sum()
+        predicted, shared = wanted + balance, wanted - (beside - balance) / 2
+    return torch.stack([focal, entropy, predicted, shared])
+
+
+def _gradient_of(logits: Tensor, masks: Tensor, slopes: Tensor, weights: LossWeights) -> Tensor:
+    """Return the gradient of the sums of `_PointSums`, each times its slope.
+
+    With w the probability of the wrong answer and e = -log(1 - w), the derivatives by the logit
+    of the wrong answer are w (1 - w), w for e, and w^2 (w + 2 e (1 - w)) for the focal e w^2.
+    """
+    focal, entropy, predicted, shared = slopes.unbind()
+    sign, wrong = _wrong_answers(logits, masks)
+    wrongness = wrong.sigmoid()
+    rightness = 1 - wrongness
+    if weights.focal:
+        surprise = functional.softplus(wrong)
+        slope = torch.addcmul(wrongness, rightness, surprise, value=2, out=surprise)
+        slope.mul_(wrongness).mul_(focal / logits.shape[1])
+    else:
+        slope = torch.zeros_like(wrong)
+    if weights.bce:
+        slope.add_(entropy / logits.shape[1])
+    slope.mul_(sign)
+    if weights.dice:
+        slope.addcmul_(rightness, sign.mul_(-shared / 2).add_(predicted + shared / 2))
+    return slope.mul_(wrongness)
+
+
+def _wrong_answers(logits: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+    """Return -1 where a channel should say yes, else 1; and the logits of the wrong answers.
+
+    Returns:
+        Two tensors of the shape of `logits`; ignored pixels are background that is surely right.
+    """
+    numbers = torch.arange(1, logits.shape[1], device=logits.device)
+    table = logits.new_ones(IGNORE + 1, logits.shape[1])
+    table[numbers, numbers - 1] = table[numbers, -1] = -1
+    sign = functional.embedding(masks.int(), table).permute(0, 3, 1, 2)
+    wrong = logits * sign
+    return sign, wrong.masked_fill_((masks == IGNORE).unsqueeze(1), _SURELY_RIGHT)
+
+
+def _is_road(masks: Tensor) -> Tensor:
+    return (masks != BACKGROUND) & (masks != IGNORE)
+
+
+def _ratio(part: Tensor, whole: Tensor) -> Tensor:
+    return (part + _EPSILON) / (whole + _EPSILON)
+
+
+def _highest(plane: Tensor, reach_px: int) -> Tensor:
+    """Return the highest value within a square around each pixel."""
+    return functional.max_pool2d(plane, 2 * reach_px + 1, stride=1, padding=reach_px)

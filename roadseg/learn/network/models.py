@@ -1,0 +1,182 @@
+"""Models: networks by name, and the way from bytes to their input."""
+
+import copy
+import difflib
+import functools
+import logging
+import math
+from typing import cast
+
+import segmentation_models_pytorch as smp
+import timm
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from roadseg.errors import ConfigError, RoadsegError
+from roadseg.raster.scaling import Scaling
+
+_log = logging.getLogger(__name__)
+
+_PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
+_LISTED = 100  # names in an error
+WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
+_ENCODERS = smp.encoders.encoders
+_TIMM = "tu-"  # begins the names of encoders that timm has
+_UNBUILDABLE = (  # errors of libraries whose parts do not go together
+    *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
+    *(AttributeError, AssertionError),
+)
+_ANY_SIZE = {  # options of timm for encoders that otherwise take windows of one size only
+    "tu-vit_": {"dynamic_img_size": True},
+    "tu-deit": {"dynamic_img_size": True},
+    "tu-swin": {"strict_img_size": False},
+}
+
+
+def build_model(
+    *,
+    architecture: str = "unet",
+    encoder: str = "resnet34",
+    encoder_weights: str | None,
+    in_channels: int,
+    classes: int,
+) -> nn.Module:
+    """Build a network from float windows (window, band, row, col) to logits of the same size.
+
+    The bias of its last layer is that of a rare class, so that training does not begin by
+    unlearning roads everywhere. Source: Lin et al., Focal Loss for Dense Object Detection, 2017.
+
+    Args:
+        architecture: name in segmentation-models, such as "unet".
+        encoder: name in segmentation-models, such as "resnet34", or "tu-" and a name in timm.
+        encoder_weights: name of pretrained encoder weights, downloaded at first use; None
+            draws weights from torch's generator. timm has one set for each name, and any name
+            of weights takes it.
+        in_channels: bands; pretrained weights are spread over other numbers than 3.
+        classes: logits for each pixel: one for each speed bin, the last for any road.
+
+    Raises:
+        ConfigError: if a name is unknown, or the parts do not go together.
+        RoadsegError: if the pretrained weights cannot be had.
+    """
+    _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
+    from_timm = encoder.startswith(_TIMM)  # has its own list, and its own sets of weights
+    if not knows_encoder(encoder):
+        _check_name("encoder", encoder, _timm_encoders() if from_timm else list(_ENCODERS))
+    if encoder_weights:
+        _log.info("%s weights of %s: the first use downloads them", encoder_weights, encoder)
+    weights = True if from_timm and encoder_weights else encoder_weights
+    options = next((o for name, o in _ANY_SIZE.items() if encoder.startswith(name)), {})
+    try:
+        model: nn.Module = smp.create_model(
+            architecture, encoder, weights, in_channels, classes, **options
+        )
+    except (OSError, SafetensorError) as error:
+        raise RoadsegError(
+            f"the {encoder_weights} weights of encoder {encoder} are not here and cannot be "
+            "downloaded; set train.encoder_weights to null or to a local file, or run once where "
+            f"huggingface.co can be reached ({_first_line(error)})"
+        ) from error
+    except _UNBUILDABLE as error:
+        parts = f"{architecture} with encoder {encoder}, {encoder_weights or 'new'} weights, "
+        raise ConfigError(
+            f"{parts}{in_channels} bands cannot be built: {_first_line(error)}"
+        ) from error
+    nn.init.constant_(cast("Tensor", last_layer(model).bias), _logit(_PRIOR))
+    return model
+
+
+def knows_encoder(name: str) -> bool:
+    """Say whether an encoder is installed here, by its whole name.
+
+    Others are refused before a library sees them: timm would take `tu-hf-hub:...` for a download
+    and `tu-local-dir:...` for a folder to read.
+    """
+    if not name.startswith(_TIMM):
+        return name in _ENCODERS
+    plain = name.removeprefix(_TIMM)
+    # models that go by an older name are not listed; what follows a dot is a set of weights
+    return name in _timm_encoders() or ("." not in plain and timm.is_model(plain))
+
+
+def last_layer(model: nn.Module) -> nn.Conv2d:
+    """Return the layer of a network of `build_model` that gives the logits."""
+    head = cast("nn.Module", model.segmentation_head)
+    return [layer for layer in head.modules() if isinstance(layer, nn.Conv2d)][-1]
+
+
+def check_window(window_px: int) -> None:
+    """Check the side of a window.
+
+    Raises:
+        ConfigError: if the networks cannot halve it five times.
+    """
+    if window_px < WINDOW_MULTIPLE or window_px % WINDOW_MULTIPLE:
+        raise ConfigError(f"window_px: expected a multiple of {WINDOW_MULTIPLE}, got {window_px}")
+
+
+def check_batch(model: nn.Module, *, in_channels: int, window_px: int, batch_size: int) -> None:
+    """Check that a network takes batches of a shape in its present mode, training or evaluation.
+
+    Only shapes are followed, on torch's meta device: nothing is computed, and the network stays
+    as it is.
+
+    Raises:
+        ConfigError: if it does not: some encoders take windows of one size only, some decoders
+            large ones only, and batch norm cannot train on a single value.
+    """
+    trial = copy.deepcopy(model).to("meta")
+    try:
+        with torch.no_grad():
+            trial(torch.empty(batch_size, in_channels, window_px, window_px, device="meta"))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        mode = "train on" if model.training else "predict"
+        raise ConfigError(
+            f"window_px, batch_size: this network cannot {mode} {batch_size} windows of "
+            f"{window_px} pixels: {_first_line(error)}; change these, or architecture and encoder"
+        ) from error
+
+
+class Normalise(nn.Module):
+    """Turn scaled bands (window, band, row, col), uint8, into the float32 input of a network.
+
+    It runs on the device, so that windows travel there as bytes.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, scaling: Scaling) -> None:
+        """Take mean and standard deviation of each band from the scaling."""
+        super().__init__()
+        for name, values in (("mean", scaling.mean), ("std", scaling.std)):
+            self.register_buffer(name, torch.tensor(values).view(1, -1, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Subtract the mean and divide by the standard deviation."""
+        return (images.float() - self.mean) / self.std
+
+
+def _logit(probability: float) -> float:
+    return math.log(probability / (1 - probability))
+
+
+@functools.cache
+def _timm_encoders() -> list[str]:
+    """Return the names of timm's models, and with them of each set of weights."""
+    plain, with_weights = timm.list_models(), timm.list_models(include_tags=True)
+    return [f"{_TIMM}{name}" for name in dict.fromkeys([*plain, *with_weights])]
+
+
+def _check_name(key: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        some = [*known[:_LISTED], *(["..."] if len(known) > _LISTED else [])]
+        hint = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(some)}"
+        raise ConfigError(f"train.{key}: {name!r:.100} is unknown; {hint}")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error.args[0] if isinstance(error, KeyError) else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,330 @@
+"""Pretrained weights: what a new network takes over from a file or from another run."""
+
+import itertools
+import pickle
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.network.checkpoint_facts import Facts
+from roadseg.learn.network.checkpoints import (
+    MODEL,
+    is_sound,
+    misfit,
+    read_facts,
+    read_tensors,
+)
+from roadseg.learn.network.models import build_model, last_layer
+from roadseg.roads.speeds import SpeedBins
+from roadseg.system.files import with_home
+from roadseg.system.text import first, one_line
+
+_SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
+_IN_FOLDER = ("best.safetensors", "model.safetensors", "pytorch_model.bin")
+_NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights
+_RGB = 3
+_COUNTER = "num_batches_tracked"  # of batch norm: old files have none, and nothing reads it
+_HEADS = ("fc", "head", "classifier")  # of networks that classify images
+_SHOWN = 3  # names in an error
+
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a network took over from another run.
+
+    Attributes:
+        tensors: weights and buffers.
+        logits: how many of the logits of its last layer.
+        classes: of how many; the others are new.
+    """
+
+    tensors: int
+    logits: int
+    classes: int
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        all_of_it = f"took over {self.tensors} tensors"
+        if self.logits == self.classes:
+            return all_of_it
+        return (
+            f"{all_of_it}, of the last layer only the logit of any road: the speed bins are "
+            f"others, and their {self.classes - self.logits} logits begin anew"
+        )
+
+
+def names_file(encoder_weights: str) -> bool:
+    """Say whether encoder weights are a file or folder: with a slash, or the suffix of a file."""
+    return "/" in encoder_weights or encoder_weights.endswith(_SUFFIXES)
+
+
+def build_pretrained(
+    *,
+    architecture: str,
+    encoder: str,
+    encoder_weights: str | None,
+    in_channels: int,
+    classes: int,
+) -> nn.Module:
+    """Build a network as `build_model` does, with encoder weights also from a local file.
+
+    Args:
+        architecture: name in segmentation-models.
+        encoder: name in segmentation-models.
+        encoder_weights: a name, None, or a file or folder (see `names_file`, `load_encoder`).
+        in_channels: bands.
+        classes: logits for each pixel.
+
+    Raises:
+        ConfigError: if a name is unknown, or the parts do not go together.
+        CheckpointError: if the file cannot be used, or does not hold this encoder.
+        RoadsegError: if the pretrained weights cannot be downloaded.
+    """
+    local = encoder_weights is not None and names_file(encoder_weights)
+    model = build_model(
+        architecture=architecture,
+        encoder=encoder,
+        encoder_weights=None if local else encoder_weights,
+        in_channels=in_channels,
+        classes=classes,
+    )
+    if local:
+        path = with_home(cast("str", encoder_weights))
+        load_encoder(cast("nn.Module", model.encoder), path, name=encoder)
+    return model
+
+
+def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
+    """Load the weights of an encoder from a file; all of them must be there, and no other block.
+
+    The file is one of torchvision or timm (.pth, .bin or .safetensors), a checkpoint of roadseg,
+    or the weights of a whole segmentation model. Its names may have any common beginning
+    ("module.", "backbone."); heads for classification are left aside. Weights for three bands
+    are spread over any other number: band i takes those of colour i modulo 3, and all are scaled
+    by 3 / bands; a single band takes their sum.
+
+    Source: the spreading is that of segmentation-models (patch_first_conv).
+
+    Args:
+        encoder: of a network of segmentation-models; changed in place.
+        path: the file, or a folder that holds best.safetensors, model.safetensors or
+            pytorch_model.bin.
+        name: of the encoder, for errors.
+
+    Raises:
+        CheckpointError: if the file is missing, damaged, holds more than tensors, or does not
+            hold this encoder.
+    """
+    file = _file_in(path)
+    plain = _plain_names(encoder)
+    wanted = {key: value for key, value in encoder.state_dict().items() if key in plain}
+    found = _under_best_prefix(_read_weights(file), set(plain.values()))
+    fitting = {
+        key: _spread(found[plain[key]], value)
+        for key, value in wanted.items()
+        if plain[key] in found
+    }
+    if reason := _lacking(wanted, fitting) or _surplus(set(plain.values()), set(found)):
+        raise CheckpointError(
+            f"{file}: expected the {len(wanted)} tensors of encoder {name}, {reason}; name a "
+            "file of this encoder, or set train.encoder to the one that it holds"
+        )
+    if unsound := [key for key, value in fitting.items() if not is_sound(value)]:
+        raise CheckpointError(
+            f"{file}: {unsound[0]} holds values that are no numbers, or beyond all limits; "
+            "name another file"
+        )
+    with torch.no_grad():
+        for key, value in fitting.items():
+            wanted[key].copy_(value)
+
+
+def init_from(
+    model: nn.Module,
+    path: Path,
+    *,
+    architecture: str,
+    encoder: str,
+    in_channels: int,
+    bins: SpeedBins,
+) -> Taken:
+    """Begin with the weights of another run.
+
+    Where its speed bins are others, only the last logit, any road, is taken; those of the bins
+    stay new.
+
+    Args:
+        model: a new network; changed in place.
+        path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
+        architecture: of the model.
+        encoder: of the model.
+        in_channels: of the model.
+        bins: that the model will learn.
+
+    Raises:
+        ConfigError: if the other run has another architecture, encoder or number of bands.
+        CheckpointError: if there is no checkpoint of roadseg, or it is damaged.
+    """
+    folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
+    facts = read_facts(folder, which)
+    _check_agrees(facts, path, architecture=architecture, encoder=encoder, in_channels=in_channels)
+    saved = read_tensors(folder, which, MODEL)
+    same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
+    classes = bins.count + 1
+    problem = misfit(saved, _saved_as(model, facts["classes"]))
+    if problem:
+        raise CheckpointError(
+            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
+        )
+    model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
+    return Taken(len(saved), classes if same_bins else 1, classes)
+
+
+def _saved_as(model: nn.Module, classes: int) -> Tensors:
+    """Return tensors such as those of a model, but for the number of its logits."""
+    own = {id(value) for value in last_layer(model).parameters()}
+    return {
+        name: value.new_empty((classes, *value.shape[1:])) if id(value) in own else value
+        for name, value in model.state_dict(keep_vars=True).items()
+    }
+
+
+def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
+    """Return the last layer of a model with the saved weights of its last logit."""
+    own = {id(value) for value in last_layer(model).parameters()}
+    mixed = {
+        name: value.detach().clone() for name, value in model.named_parameters() if id(value) in own
+    }
+    for name, value in mixed.items():
+        value[-1] = saved[name][-1]
+    return mixed
+
+
+def _check_agrees(facts: Facts, path: Path, **wanted: str | int) -> None:
+    for key, value in wanted.items():
+        if facts[key] != value:
+            hint = (
+                "choose as many with imagery.bands, or name it in train.encoder_weights, which "
+                "spreads the weights of three bands over others"
+                if key == "in_channels"
+                else f"set train.{key} to that, or name another run"
+            )
+            found = f"{key} {facts[key]}, expected {value}"
+            raise ConfigError(f"train.init: {path} has {found}; {hint}")
+
+
+def _file_in(path: Path) -> Path:
+    """Return the file of weights that a path is, or holds."""
+    files = [path / name for name in _IN_FOLDER] if path.is_dir() else [path]
+    for file in files:
+        if file.is_file():
+            return file
+    expected = f"holds none of {', '.join(_IN_FOLDER)}" if path.is_dir() else "does not exist"
+    raise CheckpointError(
+        f"train.encoder_weights: {path} {expected}; name a .pth or .safetensors file, or a "
+        "checkpoint folder of roadseg"
+    )
+
+
+def _read_weights(file: Path) -> dict[str, Tensor]:
+    """Read the tensors of a file by name, without running code from it."""
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError) as error:
+        first = one_line(error)[:120]
+        raise CheckpointError(
+            f"{file}: damaged, or more than tensors ({first}); save the weights alone, as "
+            "safetensors or with torch.save(model.state_dict(), ...)"
+        ) from error
+    return _tensors_in(content)
+
+
+def _tensors_in(content: Any) -> dict[str, Tensor]:  # noqa: ANN401 - whatever a file holds
+    """Return the weights in what was saved: itself, or what stands under a usual name."""
+    if not isinstance(content, Mapping):
+        return {}
+    for name in _NESTED:
+        if isinstance(content.get(name), Mapping):
+            return _tensors_in(content[name])
+    return {key: value for key, value in content.items() if isinstance(value, Tensor)}
+
+
+def _plain_names(encoder: nn.Module) -> dict[str, str]:
+    """Return, for each tensor that an encoder needs, its name in files, without a beginning."""
+    parts = {key: key.split(".") for key in encoder.state_dict()}
+    levels = zip(*parts.values(), strict=False)
+    shared = sum(1 for _ in itertools.takewhile(lambda level: len(set(level)) == 1, levels))
+    return {
+        key: _plain(".".join(names[shared:]))
+        for key, names in parts.items()
+        if names[-1] != _COUNTER and names[shared] not in _HEADS
+    }
+
+
+def _plain(key: str) -> str:
+    """Write a name without underscores: timm has `stages_0` in encoders, `stages.0` in files."""
+    return key.replace("_", ".")
+
+
+def _under_best_prefix(tensors: Tensors, wanted: set[str]) -> dict[str, Tensor]:
+    """Return the tensors under that beginning where most of the wanted names stand."""
+    plain = {_plain(key): value for key, value in tensors.items()}
+    matches: Counter[str] = Counter()
+    for key in plain:
+        starts = [0, *(dot.end() for dot in re.finditer(r"\.", key))]
+        matches.update(key[:start] for start in starts if key[start:] in wanted)
+    if not matches:
+        return {}
+    best = min(matches, key=lambda prefix: (-matches[prefix], len(prefix), prefix))
+    return {key[len(best) :]: value for key, value in plain.items() if key.startswith(best)}
+
+
+def _spread(found: Tensor, wanted: Tensor) -> Tensor:
+    """Spread weights for three bands over as many as are wanted; leave others as they are."""
+    of_colours = found.ndim > 1 and found.shape[1] == _RGB
+    if not of_colours or found.shape == wanted.shape or found.ndim != wanted.ndim:
+        return found
+    bands = wanted.shape[1]
+    if bands == 1:
+        return found.sum(dim=1, keepdim=True)
+    return found[:, [band % _RGB for band in range(bands)]] * (_RGB / bands)
+
+
+def _lacking(wanted: Tensors, fitting: Tensors) -> str:
+    """Say which weights are missing or have another shape, "" if none."""
+    reasons = [
+        f"{key} {tuple(fitting[key].shape)} instead of {tuple(value.shape)}"
+        if key in fitting
+        else f"no {key}"
+        for key, value in wanted.items()
+        if key not in fitting or fitting[key].shape != value.shape
+    ]
+    return f"found {first(reasons, _SHOWN)}" if reasons else ""
+
+
+def _surplus(wanted: set[str], found: set[str]) -> str:
+    """Say which blocks a deeper encoder has in the same lists, "" if none."""
+    lists = {_list_of(key) for key in wanted} - {""}
+    more = sorted(
+        key for key in found - wanted if key.endswith("weight") and _list_of(key) in lists
+    )
+    return f"found {len(more)} weights of more blocks, first {more[0]}" if more else ""
+
+
+def _list_of(key: str) -> str:
+    """Return what stands before the last number in a name: `layer1` of `layer1.0.conv1.weight`."""
+    found = re.match(r"(.*)\.\d+\.", key)
+    return found[1] if found else ""

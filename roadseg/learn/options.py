@@ -1,0 +1,292 @@
+"""The settings of training: network, loss, optimizer, schedule, and processes together."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from roadseg.options import LARGEST_SEED, Section, Text, setting
+
+_Count = Annotated[int, Field(ge=0, le=10**9)]
+
+
+class LossConfig(Section):
+    """Weights of the terms of the loss; 0 leaves a term out."""
+
+    focal: float = setting(
+        0.75, "weight", "Focal loss: every pixel, the hard ones most.", ge=0, le=1e6
+    )
+    dice: float = setting(
+        0.25, "weight", "Soft dice loss: the overlap with the roads.", ge=0, le=1e6
+    )
+    bce: float = setting(0.0, "weight", "Binary cross entropy: every pixel alike.", ge=0, le=1e6)
+    cldice: float = setting(
+        0.0,
+        "weight",
+        "clDice: centrelines of one side on the roads of the other; slow.",
+        ge=0,
+        le=1e6,
+    )
+    skeleton_recall: float = setting(
+        0.0,
+        "weight",
+        "Skeleton recall: centrelines that are found; breaks fewer roads.",
+        ge=0,
+        le=1e6,
+    )
+
+    @model_validator(mode="after")
+    def _some_term(self) -> "LossConfig":
+        if not any(self.model_dump().values()):
+            raise ValueError("loss: expected a weight above 0 for one term at least")
+        return self
+
+
+class DistributedConfig(Section):
+    """How processes that train together (torchrun) share what they learn."""
+
+    bucket_mb: float = setting(
+        25.0, "MB", "Gradients are averaged in pieces of this size.", ge=0.001, le=1e6
+    )
+    gradient_as_bucket_view: bool = setting(
+        default=True, unit="-", description="Keep gradients in these pieces, which saves a copy."
+    )
+    hierarchy: dict[_Count, _Count] | None = setting(
+        None,
+        "steps: processes",
+        "Average weights instead of gradients: after every so many steps, among so many "
+        "processes, such as {4: 8, 16: 64}; the last number is all of them. A group under 1, as "
+        "in {1: 8, 16: 64}, averages gradients. null averages those of all at every step.",
+        max_length=100,
+    )
+    warmup_steps: int = setting(
+        0, "steps", "Steps with averaged gradients before the hierarchy sets in.", ge=0, le=10**9
+    )
+
+
+class TrainConfig(Section):
+    """The network and its training."""
+
+    architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
+    encoder: Text = setting("resnet34", "-", "Encoder, by its segmentation-models name.")
+    encoder_weights: Text | None = setting(
+        None,
+        "name or path",
+        '"imagenet" downloads pretrained weights once (better); a file of torchvision, timm or '
+        "roadseg is read; null trains from scratch.",
+    )
+    init: Path | None = setting(
+        None,
+        "path",
+        "Checkpoint folder of another run, whose weights this training starts from.",
+        strict=False,
+    )
+    window_px: int = setting(
+        512,
+        "pixels",
+        "Side of the random windows; a multiple of 32.",
+        ge=32,
+        multiple_of=32,
+        le=16_384,
+    )
+    windows_per_chip: int = setting(
+        8, "windows", "Windows drawn from each chip an epoch.", ge=1, le=10**6
+    )
+    road_share: float = setting(
+        0.75, "share", "Share of the windows that are placed on a road.", ge=0, le=1
+    )
+    augment: tuple[Literal["turns", "warp", "colour"], ...] = setting(
+        ("turns", "warp", "colour"),
+        "-",
+        "Random changes of the windows: turns and flips; rotation and scale; light and hue.",
+        max_length=100,
+        fail_fast=True,
+    )
+    batch_size: int = setting(8, "windows", "Windows at once, in each process.", ge=1, le=65_536)
+    accumulate: int = setting(
+        1,
+        "batches",
+        "Batches, one after the other, of whose losses one training step follows the mean.",
+        ge=1,
+        le=65_536,
+    )
+    epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1, le=10**6)
+    patience: int = setting(
+        8, "epochs", "Stop when no epoch has been better by `best_by` for so long.", ge=1, le=10**6
+    )
+    best_by: Literal["loss", "cldice"] = setting(
+        "loss",
+        "-",
+        "The best epoch, whose weights are kept: of the lowest validation loss, or of the highest "
+        "clDice, for roads that connect; it takes time to thin the roads of all windows.",
+    )
+    optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
+    learning_rate: float = setting(3e-4, "-", "Highest learning rate.", gt=0, le=1000)
+    weight_decay: float = setting(0.0, "-", "Weight decay of the optimizer.", ge=0, le=1000)
+    momentum: float = setting(0.9, "-", "Momentum of sgd.", ge=0, lt=1)
+    schedule: Literal["step", "cosine"] = setting(
+        "step", "-", "Learning rate: drops after milestones, or falls as a cosine to the end."
+    )
+    warmup_steps: int = setting(
+        0, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
+    )
+    lr_milestones: tuple[_Count, ...] = setting(
+        (20, 25),
+        "epochs",
+        "step: epochs after which the learning rate drops.",
+        max_length=1000,
+        fail_fast=True,
+    )
+    lr_gamma: float = setting(0.2, "factor", "step: the learning rate drops by this.", gt=0, le=1)
+    clip_norm: float = setting(1.0, "norm", "Largest norm of the gradient.", gt=0, le=1e9)
+    loss: LossConfig = LossConfig()
+    ema: float | None = setting(
+        None,
+        "decay",
+        "Validate and keep a moving average of the weights with this decay, such as 0.999.",
+        gt=0,
+        lt=1,
+    )
+    tensorboard: bool = setting(
+        default=False,
+        unit="-",
+        description="Write scalars and pictures for TensorBoard (roadseg[tensorboard]).",
+    )
+    seed: int = setting(
+        0, "-", "Decides first weights, windows and augmentation.", ge=0, le=LARGEST_SEED
+    )
+    distributed: DistributedConfig = DistributedConfig()
+
+
+class PredictConfig(Section):
+    """Inference."""
+
+    scenes: Literal["validation", "all"] = setting(
+        "validation", "-", "Scenes of the run to predict: those with validation chips, or all."
+    )
+    window_px: int = setting(
+        512, "pixels", "Side of the windows; a multiple of 32.", ge=64, multiple_of=32, le=16_384
+    )
+    overlap_px: int = setting(
+        128, "pixels", "Overlap of neighbouring windows, blended smoothly.", ge=0, le=8192
+    )
+    batch_size: int = setting(
+        4,
+        "windows",
+        "Windows predicted at once, at most; fewer where scenes are small.",
+        ge=1,
+        le=65_536,
+    )
+    engine: Literal["auto", "eager", "inductor", "int8", "openvino", "onnx"] = setting(
+        "auto",
+        "-",
+        "What runs the network; auto takes the fastest that is ready and was found accurate.",
+    )
+    tta: bool = setting(
+        default=False,
+        unit="-",
+        description="Average over the eight turns and flips; 8 times slower.",
+    )
+    gsd: Literal["strict", "auto"] = setting(
+        "strict",
+        "-",
+        "Pixels more than 20 % off the size that the network was trained on: strict refuses them, "
+        "auto resamples them as they are read.",
+    )
+    mask: bool = setting(default=False, unit="-", description="Also write road_masks/<scene>.tif.")
+
+    @model_validator(mode="after")
+    def _overlap_fits(self) -> "PredictConfig":
+        if self.overlap_px > self.window_px // 2:
+            raise ValueError(
+                f"overlap_px: expected at most half of window_px ({self.window_px // 2})"
+            )
+        return self
+
+
+class QuantizeConfig(Section):
+    """Quantisation to INT8, and how accurate it has to be."""
+
+    windows: int = setting(
+        64, "windows", "Windows of training chips to calibrate on.", ge=1, le=1_000_000
+    )
+    min_mask_iou: float = setting(
+        0.97, "IoU", "Least IoU of its masks with those of the network itself.", ge=0, le=1
+    )
+    max_f1_loss: float = setting(
+        0.005, "F1", "Most that the pixel F1 on the fold held out may fall.", ge=0, le=1
+    )
+    max_apls_loss: float = setting(
+        0.02, "APLS", "Most that the APLS on the fold held out may fall.", ge=0, le=1
+    )
+
+
+class ComputeConfig(Section):
+    """Where the work is done; no stage is repeated when this changes."""
+
+    device: Literal["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"] = setting(
+        "auto", "-", "Where networks run."
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
+        "auto", "-", "bf16, fp16: mixed precision; auto takes it where the device is fast at it."
+    )
+    backend: Literal["native", "ipex"] = setting(
+        "native", "-", "On CPUs: PyTorch alone, or Intel's archived extension (roadseg[ipex])."
+    )
+    compile: bool = setting(
+        default=False, unit="-", description="Compile the network first; pays in long runs."
+    )
+    compile_mode: Literal["default", "reduce-overhead", "max-autotune"] = setting(
+        "default",
+        "-",
+        "With compile: reduce-overhead replays CUDA graphs, max-autotune tries more kernels.",
+    )
+    tf32: bool = setting(
+        default=True,
+        unit="-",
+        description="On GPUs that have it: fp32 with products rounded to TF32.",
+    )
+    cudnn_benchmark: bool = setting(
+        default=False,
+        unit="-",
+        description="On GPUs: try the algorithms for a new size of windows and take the fastest.",
+    )
+    save_minutes: float = setting(
+        5.0,
+        "minutes",
+        "An epoch under way is kept so often, to go on from after a crash.",
+        ge=0,
+        le=1e6,
+    )
+    wait_minutes: float = setting(
+        30.0,
+        "minutes",
+        "Processes that train together end if one does not answer so long.",
+        gt=0,
+        le=10_000,
+    )
+    workers: int = setting(
+        1,
+        "processes",
+        "Processes that prepare or predict scenes, or read ahead in training.",
+        ge=0,
+        le=1024,
+    )
+    scheduler: Text | None = setting(
+        None, "address", "Dask scheduler, such as tcp://host:8786, for preparing and predicting."
+    )
+    scheduler_timeout_s: float = setting(
+        60.0,
+        "seconds",
+        "How long a scheduler may take to answer, and be without workers.",
+        gt=0,
+        le=100_000,
+    )
+    on_error: Literal["stop", "skip"] = setting(
+        "stop", "-", "What to do about a scene that cannot be used: stop, or skip and list it."
+    )
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Return where work on many items is done, as the options of `cluster.each`."""
+        return self.model_dump(include={"workers", "scheduler", "scheduler_timeout_s"})

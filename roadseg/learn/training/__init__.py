@@ -1,0 +1,1 @@
+"""Training: samples, augmentation, the learner and its epochs."""

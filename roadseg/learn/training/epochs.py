@@ -1,0 +1,267 @@
+"""Epochs: steps, validation, and what is kept, over and over until the training ends."""
+
+import itertools
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from roadseg.errors import RoadsegError
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.hardware.interrupts import Stop
+from roadseg.learn.network.checkpoint_facts import Facts
+from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
+from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
+from roadseg.learn.training.learner import Batch, Learner
+from roadseg.learn.training.loaders import TrainingBatches
+from roadseg.learn.training.optimizers import learning_rate
+from roadseg.learn.training.profiles import Stepped
+from roadseg.learn.training.recipe import Recipe
+from roadseg.learn.training.tensorboard import Board
+from roadseg.learn.training.validation import Scores, validate
+from roadseg.system.progress import counted
+from roadseg.system.records import versions
+
+_log = logging.getLogger(__name__)
+_LOOK_EVERY = 20  # steps between looks at the loss, each of which waits for the device
+_SECONDS_A_MINUTE = 60
+
+LOSS = "progress.loss"  # tensor in `last`: sum of the losses of the epoch under way
+
+
+class _AskedToStopError(Exception):
+    """This process or a partner was asked to stop; all stand between two steps."""
+
+
+@dataclass
+class Progress:
+    """How far a training has come.
+
+    Attributes:
+        history: a row for each finished epoch.
+        loss: sum of the losses of the epoch under way, on the device.
+        step: its steps so far.
+        seconds: time that it took so far, before this process went on with it.
+    """
+
+    history: list[Row]
+    loss: Tensor
+    step: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Epochs:
+    """A training under way.
+
+    Attributes:
+        learner: what learns.
+        batches: what it learns from.
+        covers: batches to validate on.
+        folder: where the first process keeps what comes of it.
+        recipe: what decides about the weights.
+        settings: facts to keep in checkpoints.
+        progress: how far it has come.
+        parallel: the processes that train together.
+        save_minutes: minutes between two writings of `last` inside an epoch.
+        board: where scalars and pictures go.
+        stop: whether a signal has come.
+        stepped: is called after every step.
+        after_epoch: is called by the first process with the rows of all epochs, after each.
+    """
+
+    learner: Learner
+    batches: TrainingBatches
+    covers: DataLoader[Any]
+    folder: Path
+    recipe: Recipe
+    settings: Facts
+    progress: Progress
+    parallel: Parallel
+    save_minutes: float
+    board: Board
+    stop: Stop
+    stepped: Stepped = lambda: None
+    after_epoch: Callable[[list[Row]], None] = lambda _: None
+    _saved: float = field(default_factory=time.monotonic)
+    _begun: float = field(default_factory=time.monotonic)
+
+    def run(self) -> list[Row]:
+        """Train until the last epoch, or until asked to stop; then keep `last` and leave."""
+        history = self.progress.history
+        begun = len(history)
+        left = takewhile(lambda _: not has_ended(history, self.recipe), itertools.count(begun + 1))
+        total = self.recipe.epochs
+        try:
+            for number in counted(left, "train", total=total, unit="epochs", done=begun):
+                self._epoch(number)
+        except _AskedToStopError:
+            self._save_last()
+            _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
+            self.stop.leave()
+        except RuntimeError:
+            if self.stop.requested:  # a compiler or a partner that got the signal too has failed
+                self.stop.leave()
+            raise
+        return history
+
+    def _epoch(self, number: int) -> None:
+        """Finish the epoch under way, and keep what came of it."""
+        progress, before = self.progress, self.progress.step
+        self._begun = time.monotonic()
+        self._steps(number)
+        trained_s = time.monotonic() - self._begun
+        losses = float(self.parallel.sum(progress.loss)) / self.parallel.size
+        scores = self._validate(number)
+        row = {
+            "epoch": number,
+            "train_loss": _finite(losses) / progress.step,
+            **scores.columns(),
+            "learning_rate": self._rate(number * self.batches.steps),
+            "seconds": round(self._seconds(), 3),
+            "windows_per_s": round(self._windows(progress.step - before) / trained_s, 3),
+        }
+        progress.history.append(row)
+        progress.step, progress.seconds = 0, 0.0
+        progress.loss.zero_()
+        self._keep(row, scores)
+        self.parallel.wait()
+
+    def _steps(self, epoch: int) -> None:
+        """Take those steps of an epoch that are still to be taken."""
+        progress = self.progress
+        steps = self.batches.epoch(epoch, after=progress.step)
+        total, name = self.batches.steps, f"epoch {epoch}"
+        for batches in counted(steps, name, total=total, unit="steps", done=progress.step):
+            number = (epoch - 1) * self.batches.steps + progress.step + 1
+            seed_step(self.recipe.seed, number, self.parallel.rank)
+            progress.loss += self.learner.step(batches, number=number, rate=self._rate(number))
+            progress.step += 1
+            self.stepped()
+            if progress.step % _LOOK_EVERY == 0:
+                self._look(number)
+            if ended := progress.step == total:
+                self.learner.average_replicas()  # before it is kept: one process speaks for all
+            if ended or self.learner.replicas_agree(number):
+                self._heed_signals()
+                self._save_if_due()
+
+    def _validate(self, epoch: int) -> Scores:
+        shown = False
+
+        def seen(batch: Batch, logits: Tensor) -> None:
+            nonlocal shown
+            self._heed_signals()
+            if not shown:
+                images, masks, *_ = batch
+                step = epoch * self.batches.steps
+                self.board.pictures(step, images, masks, logits[:, -1].sigmoid())
+                shown = True
+
+        scores = validate(
+            self.learner,
+            counted(self.covers, "validate", total=len(self.covers), unit="batches"),
+            weights=self.recipe.loss,
+            centrelines=self.recipe.best_by == "cldice",
+            parallel=self.parallel,
+            seen=seen,
+        )
+        _finite(scores.loss)
+        return scores
+
+    def _keep(self, row: Row, scores: Scores) -> None:
+        """Keep a finished epoch. `last` is last: once it is there, all is."""
+        if not self.parallel.first:
+            return
+        history, folder = self.progress.history, self.folder
+        best = best_row(history, self.recipe.best_by)
+        write_metrics(folder / "metrics.csv", history)
+        self.after_epoch(history)
+        if best is row:
+            weights = named(MODEL, self.learner.kept.state_dict())
+            save_checkpoint(folder, "best", weights, self._facts() | {"score": scores.columns()})
+        self._save_last()
+        self.board.scalars(len(history) * self.batches.steps, row)
+        _log.info(
+            "epoch %d of %d: training loss %.4f, validation loss %.4f, IoU %.3f, %.1f windows/s",
+            *(len(history), self.recipe.epochs, row["train_loss"], row["val_loss"]),
+            *(row["val_iou"], row["windows_per_s"]),
+        )
+        if len(history) == 1 and scores.is_almost_blind:
+            _log.warning(
+                "after the first epoch hardly any road is found (recall %.3f): if that stays so, "
+                "raise train.loss.dice or train.learning_rate, use encoder_weights or init, and "
+                "look at the sheets in quality/, whether the labels lie on the roads",
+                scores.roads.recall,
+            )
+
+    def _save_last(self) -> None:
+        """Write all that the next step needs."""
+        if not self.parallel.first:
+            return
+        progress = self.progress
+        tensors, values = self.learner.state()
+        facts = self._facts() | {
+            "history": progress.history,
+            "step": progress.step,
+            "seconds": self._seconds() if progress.step else 0.0,
+        }
+        save_checkpoint(self.folder, "last", tensors | {LOSS: progress.loss}, facts | values)
+        self._saved = time.monotonic()
+
+    def _save_if_due(self) -> None:
+        if time.monotonic() - self._saved >= self.save_minutes * _SECONDS_A_MINUTE:
+            self._save_last()
+
+    def _heed_signals(self) -> None:
+        if self.parallel.any(self.stop.requested):
+            raise _AskedToStopError
+
+    def _look(self, number: int) -> None:
+        mean = _finite(float(self.progress.loss)) / self.progress.step
+        self.board.scalars(number, {"step_loss": mean, "learning_rate": self._rate(number)})
+
+    def _rate(self, number: int) -> float:
+        """Learning rate of a step, counted from 1 over the whole training."""
+        recipe = self.recipe
+        return learning_rate(
+            number - 1,
+            steps_per_epoch=self.batches.steps,
+            epochs=recipe.epochs,
+            peak=recipe.learning_rate,
+            schedule=recipe.schedule,
+            warmup_steps=recipe.warmup_steps,
+            milestones=recipe.lr_milestones,
+            gamma=recipe.lr_gamma,
+        )
+
+    def _facts(self) -> Facts:
+        return {**self.settings, "epoch": len(self.progress.history), "versions": versions()}
+
+    def _seconds(self) -> float:
+        return self.progress.seconds + time.monotonic() - self._begun
+
+    def _windows(self, steps: int) -> int:
+        return steps * self.batches.windows_per_step
+
+
+def seed_step(seed: int, number: int, rank: int) -> None:
+    """Seed torch's generators (dropout) for one step; step 0 draws the first weights."""
+    torch.manual_seed(int(np.random.SeedSequence((seed, number, rank)).generate_state(1)[0]))
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise RoadsegError(
+            "the loss is no longer a number; lower train.learning_rate or use precision fp32"
+        )
+    return value

@@ -1,0 +1,77 @@
+"""History: the epochs of a training, which one was best, and whether it has ended."""
+
+import csv
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from roadseg.errors import ConfigError
+from roadseg.learn.network.checkpoint_facts import Facts
+from roadseg.learn.network.checkpoints import checkpoint_path, read_facts
+from roadseg.learn.training.recipe import BestBy, Recipe
+from roadseg.system.files import whole
+from roadseg.system.fingerprints import GONE
+
+_log = logging.getLogger(__name__)
+_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see Recipe.first_weights
+
+Row = dict[str, float]  # one epoch, as in metrics.csv
+
+
+def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
+    """Return the facts of the training that a folder holds, None if it holds none.
+
+    A training of some epochs whose best weights are missing counts as none.
+
+    Raises:
+        ConfigError: if that training had other settings; it says which.
+    """
+    path = checkpoint_path(folder, "last")
+    if not path.exists():
+        return None
+    facts = read_facts(folder, "last")
+    wanted = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
+    changed = [
+        f"{key} {facts.get(key)} (now {value})"
+        for key, value in wanted.items()
+        if facts.get(key) != value and value != GONE
+    ]
+    if changed:
+        raise ConfigError(
+            f"{path}: this training began with {', '.join(changed)}; restore that to go on with "
+            "it, or train anew with --force"
+        )
+    best = checkpoint_path(folder, "best")
+    if facts["history"] and not best.is_file():
+        _log.warning("%s is missing, so this training starts again", best)
+        return None
+    return facts
+
+
+def best_row(history: list[Row], best_by: BestBy) -> Row:
+    """Return the epoch with the lowest validation loss or the highest clDice, the first of equals.
+
+    clDice is cheap and asks whether roads connect. APLS is not offered: windows cut the routes that
+    it is about, and the graphs of an untrained network are slow to trace.
+    """
+    if best_by == "loss":
+        return min(history, key=lambda row: row["val_loss"])
+    return max(history, key=lambda row: row["val_cldice"])
+
+
+def has_ended(history: list[Row], recipe: Recipe) -> bool:
+    """Say whether all epochs are done, or `patience` of them have passed since the best."""
+    if not history:
+        return False
+    passed = len(history) - best_row(history, recipe.best_by)["epoch"]
+    return len(history) >= recipe.epochs or passed >= recipe.patience
+
+
+def write_metrics(path: Path, history: list[Row]) -> None:
+    """Write the epochs as a table, one line each."""
+    with whole(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(history[0]))
+        writer.writeheader()
+        writer.writerows(history)

@@ -1,0 +1,91 @@
+"""Profiles: where the time of some training steps goes, as traces that a browser shows."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch.profiler import ProfilerActivity, profile, schedule
+
+from roadseg.learn.hardware.devices import Device
+from roadseg.system.files import whole
+
+_log = logging.getLogger(__name__)
+_WARMUP = (1, 2)  # steps that are not looked at, and those that are looked at and thrown away
+_TOLD = 6  # operators in the summary
+_SILENT = "99"  # a level of torch's tracer above that of its errors, such as of no GPU to trace
+
+Stepped = Callable[[], None]
+
+
+@contextmanager
+def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator[Stepped]:
+    """Write a trace of the first steps that are taken in the block, after a few to warm up.
+
+    The trace is `rank-<rank>.json.gz`, for chrome://tracing or ui.perfetto.dev, and one line of
+    the log says what took most time. Neither changes what is computed. A block that ends before
+    all steps are taken leaves a trace of those that were, or says that there was none.
+
+    Args:
+        folder: where the trace is written.
+        steps: that are traced; 0 for none.
+        device: where the network runs.
+        rank: of this process.
+
+    Yields:
+        What to call after every step.
+
+    Raises:
+        OutputError: if the trace cannot be written.
+    """
+    if not steps:
+        yield lambda: None
+        return
+    os.environ.setdefault("KINETO_LOG_LEVEL", _SILENT)
+    path = folder / f"rank-{rank}.json.gz"
+    written = []
+
+    def write(profiler: profile) -> None:
+        with whole(path) as partial:
+            profiler.export_chrome_trace(str(partial))
+        written.append(path)
+        _log.info("%s: %s", path, summary_of(profiler))
+
+    wait, warmup = _WARMUP
+    with profile(
+        activities=_activities(device),
+        schedule=schedule(wait=wait, warmup=warmup, active=steps, repeat=1),
+        on_trace_ready=write,
+        acc_events=True,
+    ) as profiler:
+        yield profiler.step
+    if not written:
+        _log.warning(
+            "no step was profiled: the training ended within the %d steps that warm up",
+            wait + warmup,
+        )
+
+
+def summary_of(profiler: profile) -> str:
+    """Say in a line which operators took the most time of their own, in percent of all time.
+
+    Time on an accelerator counts where there is any, else that of the processor. What is named
+    ProfilerStep is neither: Python, and waiting for windows.
+    """
+    events = profiler.key_averages()
+    on_device = any(event.self_device_time_total for event in events)
+    time_us: Counter[str] = Counter()
+    for event in events:
+        took = event.self_device_time_total if on_device else event.self_cpu_time_total
+        time_us[event.key.removeprefix("aten::").partition("#")[0]] += took
+    total_us = max(time_us.total(), 1)
+    shares = [f"{name} {us / total_us:.0%}" for name, us in time_us.most_common(_TOLD)]
+    where = "on the device" if on_device else "of the processor"
+    return f"{total_us / 1e6:.2f} s {where}: {', '.join(shares)}"
+
+
+def _activities(device: Device) -> list[ProfilerActivity]:
+    other = getattr(ProfilerActivity, device.type.upper(), None)
+    return [ProfilerActivity.CPU, *([other] if other and device.type != "cpu" else [])]

@@ -1,0 +1,283 @@
+"""Chips as training data: random augmented windows to learn from, a fixed cover to validate on."""
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset, Sampler
+
+from roadseg.arrays import Bytes
+from roadseg.errors import DataError
+from roadseg.learn.training.augment import Augmenter
+from roadseg.learn.training.recipe import KINDS, Kind
+from roadseg.raster.images import RasterFacts, read_window
+from roadseg.raster.scaling import Scaling
+from roadseg.raster.windows import Window, cover
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.tracing.skeletons import skeletonise
+
+_CELL_PX = 32  # side of the squares of a chip that may or may not hold a road
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A window of a scene, with its mask.
+
+    Attributes:
+        scene: the raster, its bands to use, and the grid that mask and window count in.
+        mask: uint8 raster of the whole scene: 0 background, else the speed bin, 255 ignore.
+        window: row, col, height and width of the chip in the scene.
+        scaling: how the bands become uint8.
+    """
+
+    scene: RasterFacts
+    mask: Path
+    window: Window
+    scaling: Scaling
+
+
+class TrainingWindows(Dataset[tuple[Tensor, ...]]):
+    """Random windows of chips, augmented: image uint8 (band, row, col), mask uint8 (row, col).
+
+    With `skeletons` a third plane says with 1 where the skeletons of the roads of the mask lie.
+
+    Epoch e, counted from 1, has the indices e * len(self) onwards. A window depends on seed and
+    index alone, so that an epoch which was interrupted repeats exactly, in any process.
+
+    Most of a scene is not road. So most windows are placed on one: on a square of 32 pixels of
+    the chip, each that holds a road as likely as the others, anywhere around it. Chips smaller
+    than a window are filled up with 0 and ignore.
+    """
+
+    def __init__(
+        self,
+        chips: Sequence[Chip],
+        *,
+        window_px: int,
+        windows_per_chip: int,
+        road_share: float,
+        seed: int,
+        augment: Collection[Kind] = KINDS,
+        skeletons: bool = False,
+    ) -> None:
+        """Get ready to draw windows.
+
+        Args:
+            chips: at least one; all have the same bands.
+            window_px: side of the windows.
+            windows_per_chip: windows drawn from each chip an epoch.
+            road_share: share of the windows that are placed on a road, 0..1; the others may
+                lie anywhere.
+            seed: decides all that is random.
+            augment: kinds of changes, see `Augmenter`.
+            skeletons: whether skeletons are needed as well.
+        """
+        self._chips = list(chips)
+        self._window_px = window_px
+        self._per_chip = windows_per_chip
+        self._road_share = road_share
+        self._seed = seed
+        self._skeletons = skeletons
+        self._augment = Augmenter(len(self._chips[0].scene.bands), augment)
+        self._road_cells: dict[int, NDArray[np.int64]] = {}  # by chip, as they are needed
+
+    def __len__(self) -> int:
+        """Windows of one epoch."""
+        return len(self._chips) * self._per_chip
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        """Draw, read and augment a window."""
+        number = index % len(self) // self._per_chip
+        rng = np.random.default_rng([self._seed, index])
+        image, mask = _read(self._chips[number], self._draw(number, rng), self._window_px)
+        image, mask = self._augment(image, mask, seed=int(rng.integers(2**32)))
+        return _tensors(image, mask, skeletons=self._skeletons)
+
+    def _draw(self, number: int, rng: np.random.Generator) -> Window:
+        row, col, height, width = self._chips[number].window
+        rows, cols = min(height, self._window_px), min(width, self._window_px)
+        lowest, highest = np.zeros(2, dtype=np.int64), np.array([height - rows, width - cols])
+        cells = self._cells(number)
+        if rng.random() < self._road_share and len(cells):
+            start = cells[rng.integers(len(cells))] * _CELL_PX
+            stop = np.minimum(start + _CELL_PX, (height, width))
+            lowest, highest = np.maximum(stop - (rows, cols), 0), np.minimum(start, highest)
+        down, right = rng.integers(lowest, highest + 1).tolist()
+        return Window(row + down, col + right, rows, cols)
+
+    def _cells(self, number: int) -> NDArray[np.int64]:
+        if number not in self._road_cells:
+            chip = self._chips[number]
+            self._road_cells[number] = _road_cells(read_mask(chip.mask, chip.window))
+        return self._road_cells[number]
+
+
+class ValidationWindows(Dataset[tuple[Tensor, ...]]):
+    """Windows that cover each chip, unchanged, in a fixed order; each pixel counts once.
+
+    The last windows end at the edge of the chip. What they share with the windows before is
+    ignored in their masks, and so is what lies beyond a chip smaller than a window. Index -1 is
+    an empty window, all of it ignored, which fills up the last batch.
+    """
+
+    def __init__(self, chips: Sequence[Chip], *, window_px: int, skeletons: bool = False) -> None:
+        """Cover the chips with windows; see `TrainingWindows` for skeletons."""
+        self._window_px = window_px
+        self._skeletons = skeletons
+        self._bands = len(chips[0].scene.bands)
+        self._windows = [
+            (chip, window)
+            for chip in chips
+            for window in cover(*chip.window[2:], window_px=window_px, overlap_px=0)
+        ]
+
+    def __len__(self) -> int:
+        """Windows of all chips."""
+        return len(self._windows)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        """Read a window; -1 is the empty one."""
+        image, mask = self._empty() if index == -1 else self._read(*self._windows[index])
+        return _tensors(image, mask, skeletons=self._skeletons)
+
+    def _empty(self) -> tuple[Bytes, Bytes]:
+        shape = (self._window_px, self._window_px)
+        return np.zeros((self._bands, *shape), np.uint8), np.full(shape, IGNORE, np.uint8)
+
+    def _read(self, chip: Chip, window: Window) -> tuple[Bytes, Bytes]:
+        row, col, height, width = chip.window
+        rows, cols = min(height, self._window_px), min(width, self._window_px)
+        area = Window(row + window.row, col + window.col, rows, cols)
+        image, mask = _read(chip, area, self._window_px)
+        mask[: -window.row % self._window_px] = IGNORE
+        mask[:, : -window.col % self._window_px] = IGNORE
+        return image, mask
+
+
+class EpochBatches(Sampler[list[int]]):
+    """The batches of one epoch of `TrainingWindows`, in an order that seed and epoch decide.
+
+    Several processes that train together are dealt the windows that one process with their
+    batches put together would see, step by step. Windows that do not fill a batch of all
+    processes are left out.
+
+    Attributes:
+        epoch: which epoch to go through, from 1.
+        start_batch: first batch of it, from 0; those before have been seen already.
+    """
+
+    def __init__(
+        self, windows: int, *, seed: int, batch_size: int, rank: int = 0, ranks: int = 1
+    ) -> None:
+        """Shuffle so many windows.
+
+        Args:
+            windows: of an epoch, all processes together.
+            seed: decides the order.
+            batch_size: windows of a batch of this process.
+            rank: number of this process, from 0.
+            ranks: processes that train together.
+        """
+        self.epoch = 1
+        self.start_batch = 0
+        self._windows = windows
+        self._seed = seed
+        self._deal = _Deal(batch_size, rank, ranks)
+
+    def __len__(self) -> int:
+        """Batches of an epoch from `start_batch` on."""
+        return max(self._windows // self._deal.windows - self.start_batch, 0)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Go through the epoch from `start_batch` on."""
+        order = np.random.default_rng([self._seed, self.epoch]).permutation(self._windows)
+        indices = (self.epoch * self._windows + order).tolist()
+        for batch in range(self.start_batch, self.start_batch + len(self)):
+            yield self._deal.part(indices, batch)
+
+
+class ValidationBatches(Sampler[list[int]]):
+    """The batches of `ValidationWindows`: equally many, of one size, for each process.
+
+    What is missing at the end is filled up with -1, which stands for an empty window.
+    """
+
+    def __init__(self, windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1) -> None:
+        """Deal so many windows; see `EpochBatches`."""
+        self._deal = _Deal(batch_size, rank, ranks)
+        self._batches = math.ceil(windows / self._deal.windows)
+        self._windows = windows
+
+    def __len__(self) -> int:
+        """Batches of this process."""
+        return self._batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Go through the windows in their order."""
+        missing = self._batches * self._deal.windows - self._windows
+        indices = [*range(self._windows), *[-1] * missing]
+        for batch in range(self._batches):
+            yield self._deal.part(indices, batch)
+
+
+class _Deal(NamedTuple):
+    """How consecutive windows are dealt to processes."""
+
+    batch_size: int
+    rank: int
+    ranks: int
+
+    @property
+    def windows(self) -> int:
+        """Windows of a batch of all processes."""
+        return self.batch_size * self.ranks
+
+    def part(self, indices: list[int], batch: int) -> list[int]:
+        """Return what this process gets of a batch, counted from 0, of all processes."""
+        start = batch * self.windows + self.rank * self.batch_size
+        return indices[start : start + self.batch_size]
+
+
+def _read(chip: Chip, area: Window, window_px: int) -> tuple[Bytes, Bytes]:
+    """Read and scale a window, filled up to its size; where it holds no data the mask ignores."""
+    values, valid = read_window(chip.scene, area)
+    try:
+        image = chip.scaling.apply(values)
+    except ValueError as error:
+        raise DataError(f"{chip.scene.path}: {error}; run `roadseg prepare` again") from error
+    mask = read_mask(chip.mask, area)
+    if not valid.all():
+        image, mask = np.where(valid, image, np.uint8(0)), np.where(valid, mask, np.uint8(IGNORE))
+    return _fill(image, window_px, 0), _fill(mask, window_px, IGNORE)
+
+
+def _fill(array: Bytes, window_px: int, value: int) -> Bytes:
+    """Fill the last two axes up to the size of a window, at their end."""
+    missing = [(0, 0)] * (array.ndim - 2) + [(0, window_px - n) for n in array.shape[-2:]]
+    return np.pad(array, missing, constant_values=value) if np.any(missing) else array
+
+
+def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...]:
+    planes = [image, mask]
+    if skeletons:
+        planes.append(skeletonise(_is_road(mask)).astype(np.uint8))
+    return tuple(torch.from_numpy(plane) for plane in planes)
+
+
+def _road_cells(mask: Bytes) -> NDArray[np.int64]:
+    """Return row and col of the cells of a mask that hold a road, counted in cells."""
+    rows, cols = (np.arange(0, length, _CELL_PX) for length in mask.shape)
+    by_rows = np.logical_or.reduceat(_is_road(mask), rows, axis=0)
+    return np.argwhere(np.logical_or.reduceat(by_rows, cols, axis=1))
+
+
+def _is_road(mask: Bytes) -> NDArray[np.bool_]:
+    is_road: NDArray[np.bool_] = (mask != BACKGROUND) & (mask != IGNORE)
+    return is_road

@@ -1,0 +1,112 @@
+"""Validation: loss, IoU, F1 and perhaps clDice of a network on the windows held out."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass
+
+import torch
+from torch import Tensor
+
+from roadseg.errors import DataError
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.losses import LossWeights, loss_of
+from roadseg.learn.training.learner import Batch, Learner
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines
+
+_ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a network is blind
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What validation found.
+
+    Attributes:
+        loss: over all valid pixels together.
+        roads: valid pixels of any road that are right, wrong and missed at probability 0.5.
+        centrelines: those of the skeletons, likewise; None if they were not asked for.
+    """
+
+    loss: float
+    roads: Counts
+    centrelines: CentrelineCounts | None = None
+
+    def columns(self) -> dict[str, float]:
+        """Return what goes into the table of epochs."""
+        found = {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
+        return found | ({"val_cldice": self.centrelines.cldice} if self.centrelines else {})
+
+    @property
+    def is_almost_blind(self) -> bool:
+        """Whether there are roads, but hardly any was predicted."""
+        found = self.roads.true_positive
+        predicted, reference = found + self.roads.false_positive, found + self.roads.false_negative
+        return predicted < _ALMOST_NONE * reference
+
+
+def validate(
+    learner: Learner,
+    batches: Iterable[Batch],
+    *,
+    weights: LossWeights,
+    centrelines: bool,
+    parallel: Parallel,
+    seen: Callable[[Batch, Tensor], None],
+) -> Scores:
+    """Measure the model that a learner keeps over all valid pixels, of all processes together.
+
+    Args:
+        learner: whose model is measured.
+        batches: all of one size; pixels of empty windows are ignored in the masks.
+        weights: of the terms of the loss.
+        centrelines: whether to thin the roads of every window, on the CPU, and count that too.
+        parallel: processes that share the windows.
+        seen: called with every batch and its logits.
+
+    Raises:
+        DataError: if no pixel is valid.
+    """
+    sums, counts = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+    lines = torch.zeros(4, dtype=torch.int64)
+    for batch in batches:
+        logits, found = learner.judge(batch)
+        sums = sums.to(found.device) + found
+        counts = counts.to(found.device) + count(logits, batch[1].to(found.device))
+        if centrelines:
+            lines += count_lines(logits, batch[1])
+        seen(batch, logits)
+    valid, *roads = parallel.sum(counts).tolist()
+    if valid == 0:
+        raise DataError(
+            "the validation chips hold no pixel with data; split the chips in another way"
+        )
+    loss = float(loss_of(parallel.sum(sums), weights=weights))
+    pixels = Counts(*(int(number) for number in roads))
+    if not centrelines:
+        return Scores(loss, pixels)
+    return Scores(loss, pixels, CentrelineCounts(*parallel.sum(lines.to(sums.device)).tolist()))
+
+
+def count(logits: Tensor, masks: Tensor) -> Tensor:
+    """Count valid pixels, and true positives, false positives and false negatives among them."""
+    valid = masks != IGNORE
+    reference = valid & (masks != BACKGROUND)
+    predicted = valid & (logits[:, -1] > 0)
+    found = reference & predicted
+    return torch.stack([m.sum() for m in (valid, found, predicted & ~found, reference & ~found)])
+
+
+def count_lines(logits: Tensor, masks: Tensor) -> Tensor:
+    """Count centreline pixels: of the prediction, of these on labelled road, and the other way.
+
+    Each window is thinned by itself: roads end at its border. Pixels that are not valid count for
+    nothing.
+
+    Returns:
+        Shape (4,), the fields of `CentrelineCounts`.
+    """
+    labels, found = masks.cpu().numpy(), (logits[:, -1] > 0).cpu().numpy()
+    windows = [
+        astuple(count_centrelines((mask != BACKGROUND) & (mask != IGNORE), road, mask != IGNORE))
+        for mask, road in zip(labels, found, strict=True)
+    ]
+    return torch.tensor(windows).sum(dim=0)

@@ -1,0 +1,1 @@
+"""Rasters: grids, windows, scaling, and images read and written by strips."""

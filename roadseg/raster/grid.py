@@ -1,0 +1,204 @@
+"""Grid: where the pixels of a raster lie on the ground; the only place where x/y meets row/col."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import shapely
+from affine import Affine
+from numpy.typing import NDArray
+from pyproj import CRS, Geod, Transformer
+
+from roadseg.arrays import Lines
+
+Points = NDArray[np.float64]
+XY = tuple[float, float]
+
+DEGREES = CRS.from_epsg(4326)
+LOCAL_CRS = CRS.from_wkt(  # written as GeoTIFF keeps it, so that it comes back equal
+    'LOCAL_CS["roadseg local metres",UNIT["metre",1],AXIS["Easting",EAST],AXIS["Northing",NORTH]]'
+)  # of scenes without a place on earth
+_WGS84 = Geod(ellps="WGS84")
+_UTM_LIMITS = (-80.0, 84.0)  # degrees of latitude that UTM covers
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Coordinate system, affine transform and shape of a raster.
+
+    Pixel coordinates are (row, col); the centre of the first pixel is (0.5, 0.5), so that a
+    position does not depend on which corner a reader thinks of. Map coordinates are (x, y).
+
+    A scene without georeference has a grid in `LOCAL_CRS`: metres, but no place on earth. All
+    but degrees works for it, and what is metric is the same as what is on the map.
+
+    Attributes:
+        crs: coordinate system of the transform.
+        transform: from (col, row) to (x, y), rasterio's convention.
+        height: rows.
+        width: columns.
+    """
+
+    crs: CRS
+    transform: Affine
+    height: int
+    width: int
+
+    def to_map(self, rows_cols: Points) -> Points:
+        """Convert pixel positions, shape (n, 2) as row, col, to x, y in the raster's CRS."""
+        rows, cols = np.asarray(rows_cols, dtype=np.float64).reshape(-1, 2).T
+        return _apply(self.transform, cols, rows)
+
+    def to_pixel(self, xy: Points) -> Points:
+        """Convert x, y in the raster's CRS, shape (n, 2), to positions as row, col."""
+        x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
+        return _apply(~self.transform, x, y)[:, ::-1]
+
+    def to_metric(self, rows_cols: Points) -> Points:
+        """Convert pixel positions, row, col, to x, y in metres (`metric_crs`)."""
+        return _convert(self.crs, self.metric_crs, self.to_map(rows_cols))
+
+    def from_metric(self, xy_m: Points) -> Points:
+        """Convert x, y in metres (`metric_crs`) to pixel positions, row, col."""
+        return self.to_pixel(_convert(self.metric_crs, self.crs, xy_m))
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the raster has no place on earth, see `LOCAL_CRS`."""
+        return self.crs == LOCAL_CRS
+
+    @cached_property
+    def centre_degrees(self) -> tuple[float, float]:
+        """Longitude and latitude of the middle of the raster.
+
+        Raises:
+            ValueError: if there is no such place on earth.
+        """
+        if self.is_local:
+            raise ValueError("a grid without georeference has no place on earth")
+        middle = self.to_map(np.array([[self.height / 2, self.width / 2]]))
+        lon, lat = transformer(self.crs, DEGREES).transform(*middle[0])
+        if not (abs(lon) <= 360 and abs(lat) <= 90):  # noqa: PLR2004 - degrees
+            raise ValueError(f"its centre lies at lon {lon:g}, lat {lat:g}: not on earth")
+        return float(lon), float(lat)
+
+    @cached_property
+    def metric_epsg(self) -> int:
+        """EPSG number of `metric_crs`: UTM zone of the centre, UPS near a pole; 0 if local."""
+        return 0 if self.is_local else utm_epsg(*self.centre_degrees)
+
+    @cached_property
+    def metric_crs(self) -> CRS:
+        """Local metric CRS, see `metric_epsg`."""
+        return LOCAL_CRS if self.is_local else _epsg(self.metric_epsg)
+
+    @cached_property
+    def pixel_size_m(self) -> tuple[float, float]:
+        """Ground size of the middle pixel as (along a row, along a column), metres.
+
+        Geodesic, or that of the transform where the grid is local.
+        """
+        if self.is_local:
+            a, b, _, d, e, _ = self.transform[:6]
+            return float(np.hypot(a, d)), float(np.hypot(b, e))
+        row, col = self.height / 2, self.width / 2
+        corners = self.to_map(np.array([[row, col], [row, col + 1], [row + 1, col]]))
+        lon, lat = transformer(self.crs, DEGREES).transform(corners[:, 0], corners[:, 1])
+        _, _, along_row = _WGS84.inv(lon[0], lat[0], lon[1], lat[1])
+        _, _, along_col = _WGS84.inv(lon[0], lat[0], lon[2], lat[2])
+        return float(along_row), float(along_col)
+
+    @cached_property
+    def footprint(self) -> shapely.Polygon:
+        """Outline of the raster in its own CRS."""
+        return shapely.Polygon(self.to_map(self.corners))
+
+    @cached_property
+    def footprint_m(self) -> shapely.Polygon:
+        """Outline of the raster in `metric_crs`."""
+        return shapely.Polygon(self.to_metric(self.corners))
+
+    @property
+    def corners_m(self) -> tuple[XY, XY, XY, XY]:
+        """The four corners of the footprint in `metric_crs`, from the first pixel along its row."""
+        corners_m = self.to_metric(self.corners)
+        first, second, third, last = ((float(x), float(y)) for x, y in corners_m)
+        return first, second, third, last
+
+    def resampled(self, gsd_m: float) -> "Grid":
+        """Return a grid over the same ground whose pixels are about `gsd_m` metres each way."""
+        size_x, size_y = self.pixel_size_m
+        width = max(1, round(self.width * size_x / gsd_m))
+        height = max(1, round(self.height * size_y / gsd_m))
+        a, b, c, d, e, f = self.transform[:6]
+        x, y = self.width / width, self.height / height
+        return Grid(self.crs, Affine(a * x, b * y, c, d * x, e * y, f), height, width)
+
+    def crop(self, row: int, col: int, height: int, width: int) -> "Grid":
+        """Return the grid of a window of this raster."""
+        a, b, c, d, e, f = self.transform[:6]
+        shifted = Affine(a, b, a * col + b * row + c, d, e, d * col + e * row + f)
+        return Grid(self.crs, shifted, height, width)
+
+    @property
+    def corners(self) -> Points:
+        """The four corners as row, col, shape (4, 2), from the first pixel along its row."""
+        h, w = self.height, self.width
+        return np.array([[0, 0], [0, w], [h, w], [h, 0]], dtype=np.float64)
+
+
+def transformer(source: CRS, target: CRS) -> Transformer:
+    """Return the conversion between two CRSs, always x before y; kept, as it is slow to make."""
+    return _transformer(source.srs, target.srs)  # texts are compared faster than CRSs
+
+
+@lru_cache(maxsize=256)
+def _transformer(source: str, target: str) -> Transformer:
+    return Transformer.from_crs(source, target, always_xy=True)
+
+
+@lru_cache(maxsize=128)
+def _epsg(number: int) -> CRS:
+    return CRS.from_epsg(number)
+
+
+def utm_epsg(lon: float, lat: float) -> int:
+    """Return the EPSG number of the UTM zone of a place, or of UPS near the poles.
+
+    Args:
+        lon: degrees east.
+        lat: degrees north.
+    """
+    if lat >= _UTM_LIMITS[1]:
+        return 32661
+    if lat < _UTM_LIMITS[0]:
+        return 32761
+    zone = int((lon + 180) % 360 // 6) + 1
+    return (32600 if lat >= 0 else 32700) + zone
+
+
+def _apply(transform: Affine, x: Points, y: Points) -> Points:
+    a, b, c, d, e, f = transform[:6]
+    return np.column_stack([a * x + b * y + c, d * x + e * y + f])
+
+
+def _convert(source: CRS, target: CRS, xy: Points) -> Points:
+    if source == target:
+        return xy
+    x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
+    return np.column_stack(transformer(source, target).transform(x, y))
+
+
+def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
+    """Convert shapely geometries from one CRS to another, vertex by vertex.
+
+    A vertex that has no place in the other CRS becomes infinite.
+    """
+    if source == target or len(geometries) == 0:
+        return geometries
+    convert = transformer(source, target)
+
+    def move(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.column_stack(convert.transform(xy[:, 0], xy[:, 1]))
+
+    return np.asarray(shapely.transform(geometries, move), dtype=object)

@@ -1,0 +1,187 @@
+"""Scaling: bands of any type to uint8 with one scaling for the whole dataset."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.system.records import write_json
+from roadseg.system.schemas import read_strict
+
+Range = tuple[float, float]
+
+LEAST_STD = 1e-3  # of bytes; that of a fitted scaling is 1 at least
+_BYTE = 255
+_WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
+_LIMITS = {  # of the values of each type; float32 still holds the difference of any two
+    **{name: (float(np.iinfo(name).min), float(np.iinfo(name).max)) for name in _WHOLE},
+    **dict.fromkeys(("float16", "float32", "float64"), (-1e38, 1e38)),
+}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Linear map of each band to 0..255, and the statistics of the result.
+
+    A dataset may hold scenes of several pixel types; each type has its own map, all have the
+    same statistics.
+
+    Attributes:
+        ranges: by pixel type (numpy's name), for each band the values that become 0 and 255.
+        mean: mean of the scaled values, one per band, 0..255.
+        std: standard deviation of the scaled values, one per band, from `LEAST_STD` to 255.
+
+    Raises:
+        ValueError: if a number is out of its range, a range does not rise, or they are not of one
+            number of bands.
+    """
+
+    ranges: Mapping[str, tuple[Range, ...]]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        bands = len(self.mean)
+        counts = {len(self.std), *map(len, self.ranges.values())}
+        if bands < 1 or counts - {bands}:
+            parts = {"mean": self.mean, "std": self.std, **self.ranges}
+            told = ", ".join(f"{len(values)} in {name:.20}" for name, values in parts.items())
+            raise ValueError(f"expected as many bands everywhere, got {told}")
+        if not all(0 <= value <= _BYTE for value in self.mean):
+            raise ValueError(f"mean: expected numbers from 0 to 255, got {self.mean!r:.60}")
+        if not all(LEAST_STD <= value <= _BYTE for value in self.std):
+            raise ValueError(
+                f"std: expected numbers from {LEAST_STD:g} to 255, got {self.std!r:.60}"
+            )
+        for name, found in self.ranges.items():
+            _check_ranges(name, found)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
+        """Make a scaling of what `dataclasses.asdict` and a JSON file made of it."""
+        return cls(
+            ranges={
+                name: tuple((float(low), float(high)) for low, high in bands)
+                for name, bands in values["ranges"].items()
+            },
+            mean=tuple(values["mean"]),
+            std=tuple(values["std"]),
+        )
+
+    def apply(self, bands: NDArray[Any]) -> NDArray[np.uint8]:
+        """Scale an array of shape (band, row, col) to uint8, rounding and clipping at both ends.
+
+        Raises:
+            ValueError: if the dataset had no pixels of this type, or another number of bands.
+        """
+        limits = self.ranges.get(bands.dtype.name)
+        if limits is None or len(limits) != len(bands):
+            known = ", ".join(f"{len(found)} of {name}" for name, found in self.ranges.items())
+            raise ValueError(f"got {len(bands)} bands of {bands.dtype.name}, expected {known}")
+        return _scale(bands, limits)
+
+
+def fit_scaling(
+    samples: Sequence[NDArray[Any]], *, percentiles: tuple[float, float] = (2.0, 98.0)
+) -> Scaling:
+    """Find the scaling of a dataset from pixels sampled over all of its scenes.
+
+    Args:
+        samples: for each scene an array of shape (band, pixel), valid pixels only; NaN is left
+            out. Scenes of one type are pooled.
+        percentiles: lower and upper percentile that become 0 and 255; uint8 is kept as it is.
+
+    Raises:
+        ValueError: if there is no sample, or a band holds no finite one.
+    """
+    if sum(pixels.shape[1] for pixels in samples) == 0:
+        raise ValueError("no scene holds a valid pixel")
+    by_type: dict[str, list[NDArray[Any]]] = {}
+    for pixels in samples:
+        by_type.setdefault(pixels.dtype.name, []).append(pixels)
+    pooled = {name: np.concatenate(found, axis=1) for name, found in by_type.items()}
+    ranges = {
+        name: tuple(_range(band, percentiles) for band in pixels) for name, pixels in pooled.items()
+    }
+    scaled = [_scale(pixels, ranges[name]) for name, pixels in pooled.items()]
+    bands = np.concatenate(scaled, axis=1)
+    finite = np.concatenate([np.isfinite(pixels) for pixels in pooled.values()], axis=1)
+    return Scaling(
+        ranges=ranges,
+        mean=tuple(bands.mean(axis=1, where=finite).tolist()),
+        std=tuple(np.maximum(bands.std(axis=1, where=finite), 1.0).tolist()),
+    )
+
+
+def filled_share(pixels: NDArray[Any], scaling: Scaling) -> float:
+    """Return how much of 0..255 some pixels fill once they are scaled.
+
+    Args:
+        pixels: shape (band, pixel), of a type that the scaling knows.
+        scaling: of the dataset.
+
+    Returns:
+        What lies between the 2nd and the 98th percentile, 0..1, as the mean over the bands.
+    """
+    low, high = np.percentile(_scale(pixels, scaling.ranges[pixels.dtype.name]), (2, 98), axis=1)
+    return float((high - low).mean() / 255)
+
+
+def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
+    """Refuse ranges that pixels of a type cannot be scaled by, in float32 as they are.
+
+    Raises:
+        ValueError: if there is no such type, or a range does not rise or lies outside of it.
+    """
+    if name not in _LIMITS:
+        raise ValueError(f"ranges: expected types of pixels such as uint16, got {name!r:.60}")
+    least, most = _LIMITS[name]
+    for low, high in ranges:
+        inside = least <= low <= most and least <= high <= most + 1  # of one value alone
+        if not (inside and np.float32(high) - np.float32(low) > 0):
+            raise ValueError(
+                f"ranges.{name}: expected two numbers that rise, from {least:g} to {most:g}, got "
+                f"{low!r:.30} and {high!r:.30}"
+            )
+
+
+def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:
+    if band.dtype == np.uint8:
+        return 0.0, 255.0
+    finite = band[np.isfinite(band)]
+    if finite.size == 0:
+        raise ValueError("a band holds no valid pixel")
+    low, high = np.percentile(finite, percentiles).tolist()
+    return low, high if high > low else low + 1.0
+
+
+def _scale(bands: NDArray[Any], limits: Sequence[Range]) -> NDArray[np.uint8]:
+    if bands.dtype == np.uint8 and set(limits) == {(0.0, 255.0)}:
+        return bands
+    scaled = np.empty(bands.shape, dtype=np.uint8)
+    for band, target, (low, high) in zip(bands, scaled, limits, strict=True):
+        values = band.astype(np.float32)  # one band in one place: it stays in the cache
+        values -= np.float32(low)
+        values *= np.float32(255) / (np.float32(high) - np.float32(low))
+        if band.dtype.kind == "f":
+            np.nan_to_num(values, copy=False)
+        target[...] = np.clip(np.rint(values, out=values), 0, 255, out=values)
+    return scaled
+
+
+def write_scaling(path: Path, scaling: Scaling) -> None:
+    """Write a scaling."""
+    write_json(path, asdict(scaling))
+
+
+def read_scaling(path: Path) -> Scaling:
+    """Read a scaling.
+
+    Raises:
+        DataError: if the file is not what `write_scaling` writes.
+    """
+    return read_strict(path, Scaling, advice="run `roadseg prepare --force`")

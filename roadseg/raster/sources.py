@@ -1,0 +1,256 @@
+"""Find the scenes and label files that a config names, on disk, in archives and on the network."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.names import match_names
+from roadseg.system.files import MASK_SUFFIXES, ROAD_SUFFIXES, is_virtual, with_home
+
+Suffixes = tuple[str, ...]
+
+IMAGE_SUFFIXES = (
+    *(".tif", ".tiff", ".gtiff", ".vrt", ".jp2", ".j2k", ".jpg", ".jpeg", ".png", ".webp"),
+    *(".img", ".pix", ".ntf", ".nitf", ".bil", ".bip", ".bsq", ".asc", ".kea"),
+)
+_SIDECARS = (".xml", ".ovr", ".msk", ".aux", ".prj", ".rrd", ".hdr", ".tfw", ".jgw", ".pgw", ".wld")
+_IMAGES = (IMAGE_SUFFIXES,)
+_LABELS = (  # of what a folder holds the first kind counts; other data is often kept as .json
+    tuple(suffix for suffix in ROAD_SUFFIXES if suffix != ".json"),
+    (".json",),
+    MASK_SUFFIXES,
+)
+_LIST = ".txt"
+_PACKED = (".gz", ".zip", ".pbf")
+_NETWORKS = {"s3": "vsis3", "gs": "vsigs", "az": "vsiaz", "oss": "vsioss", "swift": "vsiswift"}
+_ARCHIVES = ("/vsizip/", "/vsitar/", "/vsi7z/", "/vsirar/")
+_ARCHIVE = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz|7z|rar))(/.*)?", re.IGNORECASE)
+
+
+def find_images(patterns: Iterable[str]) -> dict[str, Path]:
+    """Find scenes and give each a name: its file name, or with its folder's where two are alike.
+
+    Args:
+        patterns: files, folders, globs, addresses such as `s3://bucket/a.tif`, GDAL paths such
+            as `/vsizip//data/x.zip/a.tif`, or lists of such: `list.txt`, or `@` before a file
+            of any other name, with one to a line, relative to the list, and comments after #.
+
+    Raises:
+        DataError: if a pattern finds nothing, a list cannot be read, or two scenes would have
+            one name.
+    """
+    return name_images(image_paths(patterns))
+
+
+def image_paths(patterns: Iterable[str]) -> list[Path]:
+    """Find images, as `find_images`, without a name for each.
+
+    Raises:
+        DataError: if a pattern finds nothing, or a list cannot be read.
+    """
+    each = [one for pattern in patterns for one in _unlisted(pattern)]
+    return _find(each, _IMAGES, what="images", setting="imagery.images")
+
+
+def name_images(paths: Collection[Path]) -> dict[str, Path]:
+    """Name images by their files, those whose files have one name by their folders as well.
+
+    Raises:
+        DataError: if two would still have one name.
+    """
+    times = Counter(stem(path) for path in paths)
+    named: dict[str, Path] = {}
+    for path in paths:
+        name = stem(path)
+        if times[name] > 1:
+            name = f"{path.parent.name.strip('{}')}_{name}"
+        if named.setdefault(name, path) != path:
+            raise DataError(f"{named[name]} and {path} would have the same name; rename one")
+    return named
+
+
+def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str, Path]:
+    """Find the label file of every scene: a single file serves all, several go by their names.
+
+    Of a folder, vector files are taken, or raster masks where it holds no vector file; what
+    `images` names is no label.
+
+    Raises:
+        DataError: if a pattern finds nothing, or a scene has no label file or two alike.
+    """
+    what = {"what": "label files", "setting": "labels.roads"}
+    paths = _find(patterns, _LABELS, without=set(images.values()), **what)
+    if len(paths) == 1:
+        return dict.fromkeys(images, paths[0])
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        if by_name.setdefault(stem(path), path) != path:
+            raise DataError(
+                f"{by_name[stem(path)]} and {path} have the same name; rename or name only one"
+            )
+    try:
+        matched = match_names([stem(path) for path in images.values()], by_name)
+    except ValueError as error:
+        raise DataError(f"labels.roads: image {error}") from error
+    missing = [path for path in images.values() if matched[stem(path)] is None]
+    if missing:
+        raise DataError(
+            f"{missing[0]}: none of the {len(paths)} label files has a name that fits "
+            f"({len(missing)} such images); a label file names its scene by the same number parts"
+        )
+    return {name: by_name[str(matched[stem(path)])] for name, path in images.items()}
+
+
+def file_name(path: Path) -> str:
+    """Return the name of a file; of a GDAL path that of the innermost one, as a person writes it.
+
+    The query of an address is no part of it.
+    """
+    return unquote(unquote(path.name).partition("?")[0]) if is_virtual(path) else path.name
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its suffixes: `city` for `city.osm.pbf`."""
+    file = Path(file_name(path))
+    if file.suffix.lower() in _PACKED and Path(file.stem).suffix.lower() in ROAD_SUFFIXES:
+        file = Path(file.stem)
+    return file.stem
+
+
+def source_path(text: str) -> Path:
+    """Return the path of a file, an address or a GDAL path in a form that survives `Path`.
+
+    A Path makes one slash of two, so `/vsizip//data/x.zip/a.tif` becomes
+    `/vsizip/{/data/x.zip}/a.tif`, and an address becomes `/vsicurl?url=` with what would suffer
+    percent-encoded. GDAL understands these forms as well.
+
+    Source: the forms are those of "GDAL Virtual File Systems" in GDAL's documentation.
+
+    Raises:
+        DataError: if it is an address of an unknown kind.
+    """
+    if text.startswith("/vsi"):
+        return Path(_survive(text))
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return with_home(text)
+    if scheme.lower() in {"http", "https", "ftp"}:
+        return Path(f"/vsicurl?url={_encoded(text)}")
+    if scheme.lower() == "file":
+        return Path("/" + rest.lstrip("/"))
+    if scheme.lower() not in _NETWORKS:
+        raise DataError(
+            f"{text}: addresses of this kind are not known, expected one that starts with https, "
+            f"{', '.join(_NETWORKS)}, or a GDAL path such as /vsizip//data/x.zip/a.tif"
+        )
+    return Path(_survive(f"/{_NETWORKS[scheme.lower()]}/{rest}"))
+
+
+def _survive(text: str) -> str:
+    """Rewrite a GDAL path so that no two slashes follow each other."""
+    handler = next((start for start in _ARCHIVES if text.startswith(start)), None)
+    if handler and (found := _archive(text.removeprefix(handler))):
+        archive, inner = found
+        return f"{handler}{{{source_path(archive).absolute()}}}{inner}"
+    if text.startswith(("/vsicurl/", "/vsicurl_streaming/")):
+        return f"/vsicurl?url={_encoded(text.split('/', 2)[2])}"
+    if text.startswith("/vsicurl?"):
+        return text.replace("//", "%2F%2F")
+    return f"/vsicached?file={_encoded(text)}" if "//" in text else text
+
+
+def _archive(text: str) -> tuple[str, str] | None:
+    """Split `/data/x.zip/a.tif` or `{/data/x.zip}/a.tif` into the archive and what is in it."""
+    if text.startswith("{"):
+        archive, _, inner = text[1:].rpartition("}")
+        return (archive, inner) if archive else None
+    found = _ARCHIVE.fullmatch(text)
+    return (found[1], found[2] or "") if found else None
+
+
+def _encoded(address: str) -> str:
+    place, mark, query = address.partition("?")
+    return quote(place).replace("//", "%2F%2F") + quote(mark + query, safe="")
+
+
+def _unlisted(pattern: str) -> list[str]:
+    """Return what a list of paths names; any other pattern as it is."""
+    path = source_path(pattern.removeprefix("@"))
+    is_list = path.suffix.lower() == _LIST and path.is_file()
+    if is_virtual(path) or not (is_list or pattern.startswith("@")):
+        return [pattern]
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path}: not a readable list of images ({error}); write a path a line"
+        ) from error
+    entries = [text for line in lines if (text := line.strip()) and not text.startswith("#")]
+    if not entries:
+        raise DataError(f"{path}: the list names no images, expected one path a line")
+    return [
+        text if text.startswith(("/", "~")) or "://" in text else str(path.parent / text)
+        for text in entries
+    ]
+
+
+def _find(
+    patterns: Iterable[str],
+    ranks: tuple[Suffixes, ...],
+    *,
+    what: str,
+    setting: str,
+    without: Collection[Path] = (),
+) -> list[Path]:
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        here = _expand(pattern, lambda paths: _first_kind(paths, ranks, without))
+        if not here and without and _expand(pattern, lambda paths: _first_kind(paths, ranks, ())):
+            raise DataError(
+                f"{pattern}: all {what} found there are images already; name images and {what} "
+                "apart, as with 'folder/*_image.png' and 'folder/*_mask.png'"
+            )
+        if not here:
+            known = ", ".join(suffix for rank in ranks for suffix in rank)
+            raise DataError(
+                f"{pattern}: no {what} found there ({known}; subfolders are searched by a glob "
+                f"only, such as 'folder/**/*{ranks[0][0]}'); see {setting}"
+            )
+        found |= dict.fromkeys(here)
+    if not found:
+        raise ConfigError(
+            f"{setting} is empty, expected at least one path; `roadseg init` fills it in"
+        )
+    return list(found)
+
+
+def _expand(pattern: str, choose: Callable[[list[Path]], list[Path]]) -> list[Path]:
+    path = source_path(pattern)
+    if is_virtual(path) or path.is_file() or path.suffix.lower() == ".gdb":
+        return [path] if is_virtual(path) or path.exists() else []
+    if path.is_dir():
+        return choose([p for p in path.iterdir() if _shown(p)])
+    wild = next((i for i, part in enumerate(path.parts) if set(part) & set("*?[")), None)
+    base = Path(*path.parts[:wild])
+    if wild is None or not base.is_dir():
+        return []
+    found = [p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and _shown(p)]
+    others = [p for p in found if not p.name.lower().endswith(_SIDECARS)]
+    return choose(found) or sorted(others)
+
+
+def _first_kind(
+    paths: list[Path], ranks: tuple[Suffixes, ...], without: Collection[Path]
+) -> list[Path]:
+    left = sorted(path for path in paths if path not in without)
+    for suffixes in ranks:
+        if found := [path for path in left if path.name.lower().endswith(suffixes)]:
+            return found
+    return []
+
+
+def _shown(path: Path) -> bool:
+    return not path.name.startswith(".")

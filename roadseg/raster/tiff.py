@@ -1,0 +1,141 @@
+"""TIFF: whether a file holds all the bytes that its directories name."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.system.files import write_error
+
+_OFFSETS, _SIZES = (273, 324), (279, 325)  # tags: where strips and tiles begin, and their bytes
+_VALUE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
+_VALUE_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}  # by the number of a type
+_UNSIGNED = {3: "u2", 4: "u4", 16: "u8"}
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a TIFF writes numbers: `<` or `>`, and the types of a count, an offset and an entry."""
+
+    order: str
+    count: str
+    offset: str
+
+    @property
+    def entry(self) -> np.dtype[Any]:
+        kinds = [("tag", "u2"), ("kind", "u2"), ("count", self.offset), ("value", self.offset)]
+        return np.dtype([(name, self.order + kind) for name, kind in kinds])
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a file that a directory names; a block is a strip or tile of pixels."""
+
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+    is_block: bool
+
+
+def missing_bytes(path: Path) -> int:
+    """Return how many bytes a TIFF lacks at its end; 0 for a whole one and for other formats.
+
+    Only what is needed to read pixels counts: directories, strips and tiles, those of masks and
+    overviews included. A strip or tile that was left out (a sparse file) is not missing.
+
+    Source: TIFF Revision 6.0 (Adobe, 1992), section 2, and the design of BigTIFF (libtiff).
+    """
+    size = path.stat().st_size
+    try:
+        ends = [_end(piece) for piece in _pieces(path) if piece.is_block]
+    except EOFError as error:
+        return max(1, int(error.args[0]) - size)
+    return max(0, *ends, size) - size
+
+
+def require_written(path: Path) -> None:
+    """Check that a TIFF that was just written and closed is whole, to its last tag and tile.
+
+    GDAL writes most of a file while it closes it, and then says nothing of a full disk.
+
+    Raises:
+        OSError: if anything is missing, or lies over something else.
+    """
+    try:
+        pieces = list(_pieces(path))
+    except EOFError:
+        pieces = []
+    blocks = [np.stack([piece.start, piece.size]) for piece in pieces if piece.is_block]
+    starts, sizes = np.concatenate(blocks, axis=1) if blocks else np.zeros((2, 1), dtype=np.int64)
+    order = np.argsort(starts)
+    overlaps = starts[order][1:] < (starts + sizes)[order][:-1]  # written after one that failed
+    end = max((_end(piece) for piece in pieces), default=0)
+    if not sizes.all() or overlaps.any() or end > path.stat().st_size:
+        raise write_error(path, "only a part of it could be written")
+
+
+def _end(piece: _Piece) -> int:
+    return int((piece.start + piece.size).max(initial=0))
+
+
+def _pieces(path: Path) -> Iterator[_Piece]:
+    """Go through all that the directories of a TIFF name; nothing for another format.
+
+    Raises:
+        EOFError: with the byte where a directory should end, if the file ends before.
+    """
+    with path.open("rb") as file:
+        layout = _layout(file.read(4))
+        if layout is None:
+            return
+        place = _read(file, np.dtype(layout.offset).itemsize, layout.order + layout.offset, 1)
+        seen = {0}
+        while (start := int(place[0])) not in seen:
+            seen.add(start)
+            (count,) = _read(file, start, layout.order + layout.count, 1)
+            entries = _read(file, file.tell(), layout.entry, int(count))
+            place = _read(file, file.tell(), layout.order + layout.offset, 1)
+            yield from _named(file, layout, entries)
+
+
+def _layout(header: bytes) -> _Layout | None:
+    kinds = {b"*\0": ("u2", "u4"), b"+\0": ("u8", "u8")}
+    order, version = header[:2], header[2:]
+    if order == b"MM":
+        version = version[::-1]
+    if order not in {b"II", b"MM"} or version not in kinds:
+        return None
+    return _Layout("<" if order == b"II" else ">", *kinds[version])
+
+
+def _named(file: BinaryIO, layout: _Layout, entries: NDArray[Any]) -> Iterator[_Piece]:
+    """Give the values that lie outside of a directory, and its strips or tiles."""
+    found = {}
+    for entry in entries:
+        tag, kind, count = int(entry["tag"]), int(entry["kind"]), int(entry["count"])
+        size = _VALUE_BYTES.get(kind, 0) * count
+        is_inside = size <= entry["value"].nbytes
+        if not is_inside:
+            yield _Piece(np.array([int(entry["value"])]), np.array([size]), is_block=False)
+        if tag in _OFFSETS + _SIZES and kind in _UNSIGNED:
+            dtype = np.dtype(layout.order + _UNSIGNED[kind])
+            found[tag] = (
+                np.frombuffer(entry["value"].tobytes(), dtype, count)
+                if is_inside
+                else _read(file, int(entry["value"]), dtype, count)
+            )
+    for offsets, sizes in zip(_OFFSETS, _SIZES, strict=True):
+        if offsets in found and sizes in found and len(found[offsets]) == len(found[sizes]):
+            starts, lengths = found[offsets].astype(np.int64), found[sizes].astype(np.int64)
+            yield _Piece(starts, np.where(starts > 0, lengths, 0), is_block=True)
+
+
+def _read(file: BinaryIO, start: int, dtype: Any, count: int) -> NDArray[Any]:  # noqa: ANN401
+    end = start + np.dtype(dtype).itemsize * count
+    if end > os.fstat(file.fileno()).st_size:
+        raise EOFError(end)
+    file.seek(start)
+    return np.frombuffer(file.read(end - start), dtype, count)

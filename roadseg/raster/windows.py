@@ -1,0 +1,179 @@
+"""Windows: cut a scene into chips, cover it with overlapping windows, weigh them for a blend."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.arrays import Bools, Bytes, Floats32
+
+CERTAIN = 255  # a probability of 1, kept as a byte
+
+
+class Window(NamedTuple):
+    """Pixel rectangle of a scene."""
+
+    row: int
+    col: int
+    height: int
+    width: int
+
+
+class Rows(NamedTuple):
+    """Finished rows of a scene, or the part of them that is finished.
+
+    Attributes:
+        start: first row.
+        values: probabilities of the pixels, shape (class, rows, cols): float32 0..1, or uint8
+            with 255 for certain; 0 where nothing is known.
+        known: shape (rows, cols), true where the scene holds data.
+        col: first column.
+    """
+
+    start: int
+    values: NDArray[Any]
+    known: Bools
+    col: int = 0
+
+
+def cover(height: int, width: int, *, window_px: int, overlap_px: int) -> list[Window]:
+    """Cover a scene with square windows, row by row; the last ones end at the scene's edge.
+
+    Neighbours overlap by `overlap_px`, the last two by more where the scene demands it. A scene
+    smaller than the window still gets a whole window, which then reaches beyond the edge.
+
+    Raises:
+        ValueError: if the scene is empty or the overlap is not from 0 to window_px - 1.
+    """
+    _check(min(height, width), window_px, overlap_px)
+    rows, cols = (_starts(length, window_px, overlap_px) for length in (height, width))
+    return [Window(r, c, window_px, window_px) for r, c in itertools.product(rows, cols)]
+
+
+def cut_chips(height: int, width: int, *, chip_px: int) -> list[Window]:
+    """Cut a scene into chips of nearly equal size, none larger than `chip_px`, without overlap.
+
+    Returns:
+        The chips row by row; together they are the whole scene.
+    """
+    return [
+        Window(row, col, rows, cols)
+        for row, rows in _cut(height, chip_px)
+        for col, cols in _cut(width, chip_px)
+    ]
+
+
+def cut_blocks(
+    height: int, width: int, *, block_px: int, width_px: int | None = None
+) -> list[Window]:
+    """Cut a scene into squares of `block_px`, row by row; the last ones are what is left.
+
+    With `width_px`, that is how wide they are.
+    """
+    width_px = width_px or block_px
+    return [
+        Window(row, col, min(block_px, height - row), min(width_px, width - col))
+        for row in range(0, height, block_px)
+        for col in range(0, width, width_px)
+    ]
+
+
+def mirrored(bands: Bytes, valid: Bools, *, height: int, width: int) -> tuple[Bytes, Bools]:
+    """Fill up the part of a window that lies in a scene: pixels beyond mirror it, and hold no data.
+
+    Args:
+        bands: shape (band, row, col), the upper left part.
+        valid: shape (row, col), which of its pixels hold data.
+        height: rows of the whole window.
+        width: columns of it.
+    """
+    rows, cols = valid.shape
+    if (rows, cols) == (height, width):
+        return bands, valid
+    beyond = ((0, height - rows), (0, width - cols))
+    return np.pad(bands, ((0, 0), *beyond), mode="symmetric"), np.pad(valid, beyond)
+
+
+def shared_window(first: Window, second: Window) -> Window:
+    """Return the pixels that two windows share; height or width is below 1 if there are none."""
+    row, col = max(first.row, second.row), max(first.col, second.col)
+    height = min(first.row + first.height, second.row + second.height) - row
+    width = min(first.col + first.width, second.col + second.width) - col
+    return Window(row, col, height, width)
+
+
+def spread_starts(length: int, *, window_px: int, overlap_px: int) -> list[int]:
+    """Return where windows along one side of a scene start: evenly, from edge to edge.
+
+    There are as many as in `cover`, but all overlap alike, by `overlap_px` or a little more: no
+    pixel is predicted more often than another, and no two windows share nearly all they show.
+
+    Raises:
+        ValueError: as for `cover`.
+    """
+    _check(length, window_px, overlap_px)
+    last = max(length - window_px, 0)
+    gaps = math.ceil(last / (window_px - overlap_px))
+    return [0, *(number * last // gaps for number in range(1, gaps + 1))]
+
+
+def fitting_batch(windows: Iterable[int], *, most: int) -> int:
+    """Return how many windows to predict at once, so that few places of the batches stay empty.
+
+    A batch is taken to cost one window more than it holds, whatever runs the network.
+
+    Args:
+        windows: of each scene; a batch holds those of one.
+        most: the largest batch, taken where others would not be clearly better.
+    """
+    counts = Counter(windows)
+
+    def cost(size: int) -> int:
+        batches = sum(scenes * math.ceil(each / size) for each, scenes in counts.items())
+        return batches * (size + 1)
+
+    return min(range(most, 0, -1), key=cost)
+
+
+def blend_weights(starts: Sequence[int], *, window_px: int) -> Floats32:
+    """Return the weights with which windows along one side of a scene are blended.
+
+    Hann windows sampled at pixel centres, divided by their sum at every pixel: a window counts
+    most in its middle and little at its edge, where a network sees half of its surroundings. Of
+    two sides, the weight of a pixel is the product.
+
+    Args:
+        starts: first pixel of each window, rising; together they cover the side.
+        window_px: length of a window.
+
+    Returns:
+        Shape (window, pixel of the window); the weights of each pixel of the scene add up to 1.
+    """
+    places = np.asarray(starts)[:, np.newaxis] + np.arange(window_px)
+    hann = np.sin(np.pi * (np.arange(window_px) + 0.5) / window_px) ** 2
+    sums = np.zeros(starts[-1] + window_px)
+    for start in starts:
+        sums[start : start + window_px] += hann
+    return (hann / sums[places]).astype(np.float32)
+
+
+def _check(length: int, window_px: int, overlap_px: int) -> None:
+    if length < 1:
+        raise ValueError(f"a side of {length} pixels has no window")
+    if not 0 <= overlap_px < window_px:
+        raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
+
+
+def _starts(length: int, window_px: int, overlap_px: int) -> list[int]:
+    last = max(length - window_px, 0)
+    return [*range(0, last, window_px - overlap_px), last]
+
+
+def _cut(length: int, chip_px: int) -> list[tuple[int, int]]:
+    pieces = math.ceil(length / chip_px)
+    edges = [round(i * length / pieces) for i in range(pieces + 1)]
+    return [(start, stop - start) for start, stop in itertools.pairwise(edges)]

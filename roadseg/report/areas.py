@@ -1,0 +1,152 @@
+"""ReportMap: the ground that a report shows, in metres, and how it goes from there to degrees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Floats
+from roadseg.dataset.footprints import areas_apart
+from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
+
+Box = tuple[float, float, float, float]  # west, south, east, north
+
+_GAP_KM = 20.0  # between areas that have a map each
+_DEGREE = 5  # of the polynomials: over 100 km they are a micrometre off
+_POINTS = 12  # each way, to which they are fitted
+_MARGIN_M = 2000.0  # around the scenes, where the cursor may be
+
+
+@dataclass(frozen=True)
+class Area:
+    """Scenes that are shown on one map.
+
+    Attributes:
+        crs: metric CRS of the map.
+        scenes: rows of the scenes.
+        outlines: of these scenes, in this CRS.
+    """
+
+    crs: CRS
+    scenes: tuple[int, ...]
+    outlines: NDArray[np.object_]
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """Place from which coordinates count, whole metres south-west of all scenes."""
+        west, south, _, _ = shapely.total_bounds(self.outlines)
+        return float(np.floor(west)), float(np.floor(south))
+
+    @property
+    def box(self) -> Box:
+        """Bounds of all scenes, from the origin on."""
+        return relative(shapely.total_bounds(self.outlines), self.origin)
+
+    @property
+    def km2(self) -> float:
+        """Ground that the scenes show; what two of them show counts once."""
+        return float(shapely.union_all(self.outlines).area) / 1e6
+
+
+def map_areas(grids: Sequence[Grid]) -> list[Area]:
+    """Put scenes that are less than 20 km apart on one map.
+
+    Scenes without a place on earth have a map each.
+
+    Args:
+        grids: of the scenes.
+
+    Returns:
+        The areas; their CRS is the metric one of their first scene.
+    """
+    placed = [row for row, grid in enumerate(grids) if not grid.is_local]
+    areas = [_area(grids, [row]) for row, grid in enumerate(grids) if grid.is_local]
+    if placed:
+        corners = np.array([_corners(grids[row]) for row in placed])
+        numbers = areas_apart(corners, gap_km=_GAP_KM)
+        groups = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
+        areas = [_area(grids, [placed[i] for i in group]) for group in groups] + areas
+    return areas
+
+
+def relative(bounds: Sequence[float] | Floats, origin: tuple[float, float]) -> Box:
+    """Return bounds as they are from an origin on, in centimetres at most."""
+    west, south, east, north = (round(float(v), 2) for v in np.subtract(bounds, (*origin, *origin)))
+    return west, south, east, north
+
+
+def describe_area(area: Area) -> dict[str, Any]:
+    """Return an area as the page knows it.
+
+    `to_degrees` and `from_degrees` convert x, y to longitude, latitude and back; both are None
+    where there is no place on earth.
+    """
+    told: dict[str, Any] = {
+        "crs": area.crs.name,
+        "box": area.box,
+        "origin": area.origin,
+        "to_degrees": None,
+        "from_degrees": None,
+    }
+    if area.crs.is_projected:
+        xy = _spread(area)
+        degrees = np.column_stack(transformer(area.crs, DEGREES).transform(*(xy + area.origin).T))
+        told |= {"to_degrees": fit(xy, degrees), "from_degrees": fit(degrees, xy)}
+    return told
+
+
+def fit(source: Floats, target: Floats) -> dict[str, Any]:
+    """Fit polynomials of two variables that convert positions.
+
+    Args:
+        source: positions, shape (n, 2).
+        target: what they are to become, shape (n, 2).
+
+    Returns:
+        Centre and scale of the source, and the centre and the coefficients of the target for the
+        terms u^i v^j in the order of `terms`.
+    """
+    centre, scale = source.mean(axis=0), np.ptp(source, axis=0) / 2
+    u, v = ((source - centre) / scale).T
+    matrix = np.column_stack([u**i * v**j for i, j in terms()])
+    middle = target.mean(axis=0)
+    found, *_ = np.linalg.lstsq(matrix, target - middle, rcond=None)
+    return {
+        "degree": _DEGREE,
+        "centre": centre.tolist(),
+        "scale": scale.tolist(),
+        "middle": middle.tolist(),
+        "terms": found.T.tolist(),
+    }
+
+
+def terms() -> list[tuple[int, int]]:
+    """Return the exponents of the terms of a polynomial: by the first, then by the second."""
+    return [(i, j) for i in range(_DEGREE + 1) for j in range(_DEGREE + 1 - i)]
+
+
+def _area(grids: Sequence[Grid], rows: Sequence[int]) -> Area:
+    crs = grids[rows[0]].metric_crs
+    outlines = np.array([grids[row].footprint for row in rows], dtype=object)
+    if not grids[rows[0]].is_local:
+        moved = [reproject(outlines[[i]], grids[row].crs, crs)[0] for i, row in enumerate(rows)]
+        outlines = np.array(moved, dtype=object)
+    return Area(crs, tuple(rows), outlines)
+
+
+def _corners(grid: Grid) -> Floats:
+    xy = shapely.get_coordinates(grid.footprint)[:4]
+    return np.column_stack(transformer(grid.crs, DEGREES).transform(*xy.T))
+
+
+def _spread(area: Area) -> Floats:
+    """Return points over an area, closer to each other at its rim."""
+    west, south, east, north = area.box
+    nodes = np.cos(np.pi * (np.arange(_POINTS) + 0.5) / _POINTS)
+    x = (west + east) / 2 + nodes * ((east - west) / 2 + _MARGIN_M)
+    y = (south + north) / 2 + nodes * ((north - south) / 2 + _MARGIN_M)
+    return np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)])

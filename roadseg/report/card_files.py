@@ -1,0 +1,102 @@
+"""Model cards: what a checkpoint is, for machines (a STAC item) and for people; written as one."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from roadseg.report.card_text import EVALUATION, card_text
+from roadseg.report.stac_mlm import CARD_JSON, CARD_TEXT, Weights
+from roadseg.system.files import whole
+from roadseg.system.records import read_json
+
+_MODEL = "model."  # begins the names of the weights in a checkpoint
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # are counted, not trained
+
+
+def read_weights(path: Path) -> Weights:
+    """Find out what there is to tell of a file of weights.
+
+    Args:
+        path: safetensors file of a checkpoint.
+    """
+    found = path.stat()
+    written = datetime.fromtimestamp(int(found.st_mtime), UTC)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Weights(
+        name=path.name,
+        size=found.st_size,
+        sha256=digest,
+        parameters=_count_parameters(path),
+        written=written.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def write_card(folder: Path, item: Mapping[str, Any]) -> None:
+    """Write both forms of a card into the folder of a checkpoint, where they have changed.
+
+    Metrics that were added for the same weights stay.
+
+    Raises:
+        OutputError: if they cannot be written.
+    """
+    earlier = _read(folder)
+    properties = dict(item["properties"])
+    if earlier and earlier["assets"] == item["assets"] and EVALUATION in earlier["properties"]:
+        properties[EVALUATION] = earlier["properties"][EVALUATION]
+    _write(folder, {**item, "properties": properties})
+
+
+def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path) -> None:
+    """Add what was measured on scenes held out to the card of a checkpoint.
+
+    Nothing is written where there is no card, or the weights are newer than the predictions that
+    were measured.
+
+    Args:
+        folder: of the checkpoint.
+        metrics: JSON values by name.
+        predicted: record of the predictions.
+
+    Raises:
+        OutputError: if it cannot be written.
+    """
+    item = _read(folder)
+    if item is None:
+        return
+    weights = folder / Path(item["assets"]["weights"]["href"]).name
+    if weights.is_file() and weights.stat().st_mtime <= predicted.stat().st_mtime:
+        properties = {**item["properties"], EVALUATION: dict(metrics)}
+        _write(folder, {**item, "properties": properties})
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    path = folder / CARD_JSON
+    return dict(read_json(path)) if path.exists() else None
+
+
+def _write(folder: Path, item: Mapping[str, Any]) -> None:
+    for name, text in (
+        (CARD_JSON, json.dumps(item, indent=2) + "\n"),
+        (CARD_TEXT, card_text(item)),
+    ):
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            with whole(path) as partial:
+                partial.write_text(text, encoding="utf-8")
+
+
+def _count_parameters(path: Path) -> int:
+    """Count the trained numbers in a checkpoint by their shapes alone."""
+    with safe_open(path, "numpy") as file:
+        return sum(
+            math.prod(file.get_slice(name).get_shape())
+            for name in file.keys()  # noqa: SIM118 - it is no mapping
+            if name.startswith(_MODEL) and not name.endswith(_STATISTICS)
+        )

@@ -1,0 +1,118 @@
+"""The model card of a checkpoint, gathered from a run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+
+from roadseg.config import Config
+from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, read_chips
+from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.footprints import Corners, corners_degrees
+from roadseg.dataset.scene_records import SceneFound, read_found
+from roadseg.learn.network.checkpoints import checkpoint_path, read_facts
+from roadseg.report.card_files import read_weights, write_card
+from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
+from roadseg.report.stac_mlm import mlm_item
+from roadseg.system.workspace import Workspace
+
+_NAMES = 5  # of files; the others are counted
+
+
+def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs: int) -> None:
+    """Write the card of the network that was trained with a fold held out, if there is one.
+
+    Args:
+        config: all settings.
+        workspace: run folder.
+        fold: held out.
+        epochs: that were trained.
+
+    Raises:
+        OutputError: if it cannot be written.
+    """
+    folder = workspace.checkpoint(fold)
+    path = checkpoint_path(folder, "best")
+    if not path.is_file():
+        return
+    facts, listed = read_facts(folder, "best"), read_chips(workspace.chips)
+    folds = read_folds(workspace.folds, listed.chips)
+    training = [chip for chip in listed.chips if folds[chip.name] != fold]
+    records = _scene_records(workspace, listed.scenes)
+    told = {
+        TRAINING: {
+            "fold": fold,
+            "chips": len(training),
+            "area_km2": _area_km2(training),
+            "road_km": _road_km(training, records),
+            "epochs": epochs,
+            "best_epoch": facts["epoch"],
+            "command": f"roadseg train --fold {fold}",
+        },
+        VALIDATION: {
+            "chips": len(listed.chips) - len(training),
+            **{name.removeprefix("val_"): value for name, value in facts["score"].items()},
+        },
+        IMAGES: {
+            "files": _files(scene.image for scene in listed.scenes),
+            "licence": config.imagery.licence,
+            "gsd_range_m": facts.get("gsd_range_m", [facts["gsd_m"]] * 2),
+            "nodata": facts["nodata"],
+        },
+        LABELS: {
+            "files": _files(scene.labels for scene in listed.scenes),
+            "licence": config.labels.licence,
+            "schemes": sorted({record.scheme for record in records.values()}),
+        },
+    }
+    settings = {name: facts[name] for name in type(config.train).model_fields if name in facts}
+    item = mlm_item(
+        facts, read_weights(path), degrees=_degrees(training), settings=settings, told=told
+    )
+    write_card(folder, item)
+
+
+def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, SceneFound]:
+    """Return what prepare found in each scene, as far as it is on record."""
+    found = {scene.name: read_found(workspace.scene_record(scene.name)) for scene in scenes}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _files(paths: Iterable[Path]) -> dict[str, Any]:
+    names = sorted({path.name for path in paths})
+    return {"count": len(names), "names": names[:_NAMES]}
+
+
+def _degrees(chips: Sequence[ChipRecord]) -> Corners:
+    """Return the corners of the chips that have a place on earth."""
+    placed = [chip for chip in chips if chip.zone != NO_ZONE]
+    corners = np.array([chip.corners_m for chip in placed], dtype=np.float64).reshape(-1, 4, 2)
+    return corners_degrees(corners, [chip.zone for chip in placed])
+
+
+def _area_km2(chips: Sequence[ChipRecord]) -> float:
+    """Return the ground under chips; what several show counts once, where they have a place."""
+    zones = {chip.zone for chip in chips} - {NO_ZONE}
+    areas = [shapely.Polygon(chip.corners_m).area for chip in chips if chip.zone == NO_ZONE]
+    for zone in zones:
+        here = [shapely.Polygon(chip.corners_m) for chip in chips if chip.zone == zone]
+        areas.append(shapely.union_all(here).area)
+    return round(sum(areas) / 1e6, 4)
+
+
+def _road_km(chips: Sequence[ChipRecord], records: Mapping[str, SceneFound]) -> float | None:
+    """Return the labelled road on chips, a part of that of its scene by their pixels of road.
+
+    None if it is not known of some scene, as raster labels have no lines.
+    """
+    total = 0.0
+    for chip in chips:
+        record = records.get(chip.scene)
+        if record is None or not record.road_km:
+            return None
+        pixels = sum(n for value, n in record.pixels.items() if value not in {"0", "255"})
+        share = chip.road_share * chip.window.height * chip.window.width / max(pixels, 1)
+        total += share * sum(record.road_km.values())
+    return round(total, 3)

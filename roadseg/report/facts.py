@@ -1,0 +1,85 @@
+"""ReportFacts: what the records and tables of a run say, as a report tells it."""
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from roadseg.errors import DataError
+from roadseg.learn.network.checkpoint_facts import read_facts
+from roadseg.system.records import read_json
+from roadseg.system.stage_records import Record, read_record
+
+_CHECKPOINT = (  # what is told of a checkpoint, in this order
+    *("architecture", "encoder", "encoder_weights", "fold", "epoch", "bands", "band_names"),
+    *("gsd_m", "resample_m", "window_px", "batch_size", "optimizer", "learning_rate", "schedule"),
+    *("loss", "augment", "bin_edges", "bin_unit", "precision", "backend", "score", "scaling"),
+)
+
+
+def read_records(paths: Iterable[Path]) -> dict[str, Record]:
+    """Return the records of stages that reached their end, by stage; others are left out.
+
+    Raises:
+        DataError: if a file is no record.
+    """
+    found = {path.stem: read_record(path) for path in paths}
+    return {name: record for name, record in found.items() if record and record.is_done}
+
+
+def read_scores(path: Path) -> dict[str, Any] | None:
+    """Return the table of metrics of chips: its columns, and a row each; None if there is none.
+
+    Raises:
+        DataError: if it is no such table.
+    """
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *rows = list(csv.reader(file)) or [[]]
+    if header[:1] != ["chip"] or any(len(row) != len(header) for row in rows):
+        raise DataError(f"{path}: not a table of metrics; run `roadseg evaluate --force`")
+    values = [[row[0], *(_number(cell) for cell in row[1:])] for row in rows]
+    return {"columns": header, "rows": values}
+
+
+def read_training(folder: Path) -> dict[str, Any] | None:
+    """Return the curves of a checkpoint folder and its facts; None if no epoch is finished.
+
+    Raises:
+        CheckpointError: if the checkpoint is not what training writes.
+    """
+    curves, weights = folder / "metrics.csv", folder / "best.safetensors"
+    if not (curves.is_file() and weights.is_file()):
+        return None
+    with curves.open(encoding="utf-8", newline="") as file:
+        rows = [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+    known = read_facts(weights)
+    return {
+        "name": folder.name,
+        "epochs": rows,
+        "best_epoch": known.get("epoch"),
+        "facts": {name: known[name] for name in _CHECKPOINT if name in known},
+    }
+
+
+def quality_of(record: Record | None) -> dict[str, Any] | None:
+    """Return what prepare found in images and labels; None if it has not run."""
+    if record is None or record.summary is None:
+        return None
+    return {name: value for name, value in record.summary.items() if name != "sheets"}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: expected a JSON object; delete it and run its stage again")
+    return found
+
+
+def _number(cell: str | None) -> float | None:
+    try:
+        value = float(cell or "")
+    except ValueError:
+        return None
+    return value if abs(value) < float("inf") else None

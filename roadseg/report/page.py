@@ -1,0 +1,77 @@
+"""ReportPage: one HTML file of a template, its style and scripts, and what it is to show."""
+
+import base64
+import hashlib
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from roadseg.system.files import whole
+
+_SCRIPTS = (  # in the order in which they need each other
+    *("elements.js", "lines.js", "routing.js", "colours.js", "viewport.js", "drawing.js"),
+    *("map.js", "tools.js", "panel.js", "scenes.js", "curves.js", "tables.js", "report.js"),
+)
+_POLICY = (
+    "default-src 'none'; img-src data:; style-src '{style}'; script-src '{script}'; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def build_page(title: str, shown: dict[str, Any]) -> str:
+    """Return a page that needs no other file and may load none.
+
+    Its Content-Security-Policy allows the one script and the one style that it has, by their
+    digests, and pictures that are part of it.
+
+    Args:
+        title: of the page.
+        shown: all that it shows, as JSON. Texts of it become text, whatever is in them.
+    """
+    style = f"\n{_page_file('report.css')}\n"
+    script = "\n".join(["", '"use strict";', "{", *map(_page_file, _SCRIPTS), "}", ""])
+    policy = _POLICY.format(style=_digest(style), script=_digest(script))
+    parts = {
+        "@title@": html.escape(title),
+        "@policy@": policy,
+        "@style@": style,
+        "@script@": script,
+        "@data@": as_data(shown),
+    }
+    page = _page_file("report.html")
+    for place, part in parts.items():
+        before, after = page.split(place)
+        page = before + part + after
+    return page
+
+
+def as_data(value: dict[str, Any]) -> str:
+    """Return JSON that can stand in a script element: nothing in it ends that, or begins another.
+
+    Raises:
+        ValueError: if a number is not finite.
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def write_page(path: Path, page: str) -> int:
+    """Write a page; return how many bytes it has.
+
+    Raises:
+        OutputError: if it cannot be written.
+    """
+    content = page.encode()
+    with whole(path) as partial:
+        partial.write_bytes(content)
+    return len(content)
+
+
+def _page_file(name: str) -> str:
+    return files("roadseg").joinpath("report", "assets", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,243 @@
+"""ReportPictures: images and probabilities of scenes, laid flat and small enough for a page."""
+
+import base64
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio.crs
+from affine import Affine
+from matplotlib import colormaps
+from numpy.typing import NDArray
+from PIL import Image
+from pyproj import CRS
+from rasterio.enums import Resampling
+from rasterio.warp import reproject
+
+from roadseg.arrays import Bytes
+from roadseg.raster.gdal import open_raster
+from roadseg.raster.grid import Grid
+from roadseg.raster.grid import reproject as move_shapes
+from roadseg.raster.images import RasterFacts, read_preview
+from roadseg.raster.scaling import Scaling
+from roadseg.raster.windows import CERTAIN
+from roadseg.roads.masks.probabilities import ProbabilityFile
+
+_RGB = 3
+_QUALITY = 74  # of WebP
+_LEAST_PX = 48  # shorter pictures show nothing
+_TRIES = 6
+_LEVELS = 16  # of probability
+_MASK_COLOUR = (0, 209, 224)
+_PERCENTILES = (2.0, 98.0)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Pixels whose rows run from west to east on a map.
+
+    Attributes:
+        pixels: shape (band, row, col); the last band is 255 where there is data.
+        bounds: west, south, east and north in metres.
+    """
+
+    pixels: Bytes
+    bounds: tuple[float, float, float, float]
+
+
+def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px: int) -> Flat:
+    """Read the first three bands of a scene, or its first, for a map.
+
+    Args:
+        facts: the scene.
+        scaling: of the bands to bytes; None, and pixels that it does not know, are stretched by
+            what is seen.
+        crs: metric CRS of the map.
+        side_px: most rows and columns.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    pixels, valid = read_preview(facts, side=side_px)
+    shown = _as_bytes(pixels, valid, scaling)
+    shown = shown[:_RGB] if len(shown) >= _RGB else shown[[0, 0, 0]]
+    return _laid_flat(np.concatenate([shown, _opaque(valid)]), facts.grid, crs)
+
+
+def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> Flat:
+    """Read the probability of any road for a map, 255 for certain.
+
+    Args:
+        file: probabilities or a mask.
+        crs: metric CRS of the map.
+        side_px: most rows and columns.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    shape = _thinned((file.grid.height, file.grid.width), side_px)
+    with open_raster(file.path) as source:
+        way = Resampling.nearest if file.is_mask else Resampling.average
+        band = source.read(source.count, out_shape=shape, resampling=way)
+        valid = source.dataset_mask(out_shape=shape) > 0
+    if file.is_mask:
+        band = np.where(valid & (band > 0), CERTAIN, 0)
+    elif band.dtype.kind == "f":
+        band = np.clip(np.rint(np.nan_to_num(band) * CERTAIN), 0, CERTAIN)
+    road = np.minimum(band, CERTAIN).astype(np.uint8)[np.newaxis]
+    return _laid_flat(np.concatenate([road, _opaque(valid)]), file.grid, crs)
+
+
+def photo_uri(flat: Flat, *, most_bytes: int) -> str | None:
+    """Return a picture as a `data:` address of WebP; None if it would be too small to be seen."""
+    is_whole = bool((flat.pixels[-1] == CERTAIN).all())
+    bands = flat.pixels[:-1] if is_whole else flat.pixels
+    picture = Image.fromarray(np.ascontiguousarray(np.moveaxis(bands, 0, -1)))
+
+    def encode(shown: Image.Image) -> bytes:
+        return _saved(shown, "WEBP", quality=_QUALITY, method=2)
+
+    return _fitted(picture, encode, "image/webp", most_bytes)
+
+
+def probability_uri(flat: Flat, *, most_bytes: int) -> str | None:
+    """Return probabilities as a `data:` address of PNG: colours that are clear where there is none.
+
+    They have sixteen levels. None if it would be too small to be seen.
+    """
+    road = _where_valid(flat)
+    ramp = colormaps["cividis"](np.linspace(0.1, 1, _LEVELS))[:, :_RGB]
+    colours = np.rint(ramp * 255).astype(np.uint8).ravel().tobytes()
+    alpha = bytes(round(235 * math.sqrt(level / (_LEVELS - 1))) for level in range(_LEVELS))
+
+    def encode(shown: Image.Image) -> bytes:
+        levels = np.asarray(shown, dtype=np.uint16) * (_LEVELS - 1)
+        return _palette((levels + CERTAIN // 2) // CERTAIN, colours, alpha, bits=4)
+
+    return _fitted(Image.fromarray(road), encode, "image/png", most_bytes)
+
+
+def mask_uri(flat: Flat, *, threshold: float, most_bytes: int) -> str | None:
+    """Return which pixels are road as a `data:` address of PNG; None if it would be too small."""
+    colours, alpha = bytes((0, 0, 0, *_MASK_COLOUR)), bytes((0, 170))
+
+    def encode(shown: Image.Image) -> bytes:
+        return _palette(np.asarray(shown) >= threshold * CERTAIN, colours, alpha, bits=1)
+
+    return _fitted(Image.fromarray(_where_valid(flat)), encode, "image/png", most_bytes)
+
+
+def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
+    """Return a picture file, reduced, as a `data:` address of WebP.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with Image.open(path) as file:
+        picture = file.convert("RGB")
+    picture.thumbnail((side_px, side_px))
+
+    def encode(shown: Image.Image) -> bytes:
+        return _saved(shown, "WEBP", quality=_QUALITY, method=4)
+
+    return _fitted(picture, encode, "image/webp", most_bytes)
+
+
+def _as_bytes(pixels: NDArray[Any], valid: NDArray[np.bool_], scaling: Scaling | None) -> Bytes:
+    if scaling is not None and len(scaling.ranges.get(pixels.dtype.name, ())) == len(pixels):
+        return scaling.apply(pixels)
+    if pixels.dtype == np.uint8:
+        return np.asarray(pixels, dtype=np.uint8)
+    known = pixels[:, valid] if valid.any() else np.zeros((len(pixels), 1))
+    low, high = np.percentile(known, _PERCENTILES, axis=1)[..., np.newaxis, np.newaxis]
+    scaled = (pixels - low) / np.maximum(high - low, 1e-12) * CERTAIN
+    return np.asarray(np.clip(np.nan_to_num(scaled), 0, CERTAIN), dtype=np.uint8)
+
+
+def _opaque(valid: NDArray[np.bool_]) -> Bytes:
+    return np.where(valid, np.uint8(CERTAIN), np.uint8(0))[np.newaxis]
+
+
+def _where_valid(flat: Flat) -> Bytes:
+    road, valid = flat.pixels
+    return np.where(valid > 0, road, np.uint8(0))
+
+
+def _thinned(shape: tuple[int, int], side_px: int) -> tuple[int, int]:
+    by = max(1.0, max(shape) / side_px)
+    return max(1, round(shape[0] / by)), max(1, round(shape[1] / by))
+
+
+def _laid_flat(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
+    """Warp thinned pixels of a scene to a map, unless they lie as they should."""
+    height, width = pixels.shape[1:]
+    transform = _transform(grid, height, width)
+    is_flat = transform.b == transform.d == 0 and transform.a > 0 > transform.e
+    if is_flat and (grid.crs == crs or grid.is_local):
+        return Flat(pixels, _bounds(height, width, transform))
+    wkt = (each.to_wkt() for each in (grid.crs, crs))
+    source_crs, target_crs = map(rasterio.crs.CRS.from_wkt, wkt)
+    target, rows, columns = _target(grid, crs, pixels=height * width)
+    flat = np.zeros((len(pixels), rows, columns), dtype=np.uint8)
+    places = {"src_transform": transform, "src_crs": source_crs}
+    places |= {"dst_transform": target, "dst_crs": target_crs}
+    reproject(pixels[:-1], flat[:-1], resampling=Resampling.bilinear, **places)
+    reproject(pixels[-1], flat[-1], resampling=Resampling.nearest, **places)
+    return Flat(flat, _bounds(rows, columns, target))
+
+
+def _transform(grid: Grid, height: int, width: int) -> Affine:
+    """Return the transform of a grid that is thinned to so many rows and columns."""
+    a, b, c, d, e, f = grid.transform[:6]
+    x, y = grid.width / width, grid.height / height
+    return Affine(a * x, b * y, c, d * x, e * y, f)
+
+
+def _target(grid: Grid, crs: CRS, *, pixels: int) -> tuple[Affine, int, int]:
+    """Return transform, rows and columns of a map around a scene, its pixels as many on it."""
+    outline = np.array([grid.footprint], dtype=object)
+    (moved,) = move_shapes(outline, grid.crs, crs)
+    west, south, east, north = moved.bounds
+    size_m = math.sqrt(moved.area / pixels)
+    rows, columns = (max(1, math.ceil(side / size_m)) for side in (north - south, east - west))
+    return Affine(size_m, 0, west, 0, -size_m, north), rows, columns
+
+
+def _bounds(height: int, width: int, transform: Affine) -> tuple[float, float, float, float]:
+    a, _, west, _, e, north = transform[:6]
+    return west, north + e * height, west + a * width, north
+
+
+def _fitted(
+    picture: Image.Image, encode: Callable[[Image.Image], bytes], kind: str, most_bytes: int
+) -> str | None:
+    """Encode a picture, smaller and smaller until its address is short enough."""
+    most = max(most_bytes - 64, 0) * 3 // 4  # of bytes, which base64 makes four thirds of
+    shown = picture
+    for _ in range(_TRIES):
+        found = encode(shown)
+        if len(found) <= most:
+            return f"data:{kind};base64,{base64.b64encode(found).decode()}"
+        by = min(0.8, 0.95 * math.sqrt(most / len(found)))
+        size = (round(shown.width * by), round(shown.height * by))
+        if max(size) < _LEAST_PX:
+            return None
+        shown = picture.resize((max(size[0], 1), max(size[1], 1)), Image.Resampling.BOX)
+    return None
+
+
+def _palette(indices: NDArray[Any], colours: bytes, alpha: bytes, *, bits: int) -> bytes:
+    picture = Image.fromarray(indices.astype(np.uint8), mode=None).convert("L")
+    paletted = Image.frombytes("P", picture.size, picture.tobytes())
+    paletted.putpalette(colours)
+    return _saved(paletted, "PNG", bits=bits, transparency=alpha, compress_level=7)
+
+
+def _saved(picture: Image.Image, kind: str, **options: Any) -> bytes:  # noqa: ANN401 - Pillow's
+    file = io.BytesIO()
+    picture.save(file, kind, **options)
+    return file.getvalue()

@@ -1,0 +1,1 @@
+"""Plots: maps, charts and sheets, drawn with matplotlib."""

@@ -1,0 +1,92 @@
+"""Pictures: labels, probabilities and the graph found, side by side over the scene."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from roadseg.raster.grid import Grid
+from roadseg.report.plots.colours import speed_colours
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
+from roadseg.system.files import whole
+
+_SIDE_PX = 1000  # of a panel
+_DPI = 100
+_RGB = 3
+
+
+def draw_comparison(
+    path: Path,
+    image: NDArray[np.uint8],
+    probability: Probability,
+    reference: RoadGraph,
+    predicted: RoadGraph,
+) -> None:
+    """Write a PNG of three panels: labels, probability of road, roads found.
+
+    Roads have one colour for each speed bin of the probability, or of the default bins where it
+    knows none.
+
+    Args:
+        path: file to write.
+        image: the scene or a thinned copy, shape (band, row, col); its first three bands are
+            shown, or the first alone.
+        probability: of the scene.
+        reference: roads of the labels in the metric CRS of the scene, with `speed_kph`.
+        predicted: roads found, alike.
+    """
+    grid, bins = probability.grid, probability.speed_bins or DEFAULT_BINS
+    figure = Figure(figsize=(3.17 * _SIDE_PX / _DPI, 1.06 * _SIDE_PX / _DPI), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    left, middle, right = figure.subplots(1, 3)
+    shown = np.moveaxis(image[:_RGB] if len(image) >= _RGB else image[[0, 0, 0]], 0, -1)
+    extent = (0, grid.width, grid.height, 0)
+    for axis, graph, name in ((left, reference, "labels"), (right, predicted, "found")):
+        axis.imshow(shown, extent=extent)
+        _add_roads(axis, grid, graph, bins)
+        axis.set_title(f"{name}: {graph.length_m.sum() / 1000:.2f} km", fontsize=18)
+    thin = max(1, max(probability.road.shape) // _SIDE_PX)
+    middle.imshow(probability.road[::thin, ::thin], cmap="magma", vmin=0, vmax=255, extent=extent)
+    middle.set_title("probability of road", fontsize=18)
+    for axis in (left, middle, right):
+        axis.set_axis_off()
+    _add_key(figure, bins)
+    figure.subplots_adjust(left=0.003, right=0.955, top=0.945, bottom=0.005, wspace=0.01)
+    with whole(path) as partial:
+        figure.savefig(partial)
+
+
+def _speed_colours(bins: SpeedBins) -> tuple[ListedColormap, BoundaryNorm]:
+    """Return a colour for each number of a speed bin."""
+    limits = np.arange(bins.count + 1) + 0.5
+    colours = ListedColormap(np.array(speed_colours(bins.count)) / 255)
+    return colours, BoundaryNorm(limits, bins.count)
+
+
+def _add_roads(axis: Any, grid: Grid, graph: RoadGraph, bins: SpeedBins) -> None:  # noqa: ANN401 - matplotlib's
+    colours, norm = _speed_colours(bins)
+    paths = [grid.from_metric(shapely.get_coordinates(line))[:, ::-1] for line in graph.lines]
+    axis.add_collection(LineCollection(paths, linewidths=6, colors="black", capstyle="round"))
+    drawn = LineCollection(paths, linewidths=4, cmap=colours, norm=norm, capstyle="round")
+    drawn.set_array(bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH))
+    axis.add_collection(drawn)
+    axis.set_xlim(0, grid.width)
+    axis.set_ylim(grid.height, 0)
+
+
+def _add_key(figure: Figure, bins: SpeedBins) -> None:
+    colours, norm = _speed_colours(bins)
+    place = figure.add_axes((0.965, 0.1, 0.008, 0.8))
+    between = np.arange(1, bins.count) + 0.5
+    key = figure.colorbar(ScalarMappable(norm, colours), cax=place, ticks=between)
+    key.set_ticklabels([f"{edge:g}" for edge in bins.edges])
+    key.set_label(f"speed, {bins.unit}", fontsize=14)

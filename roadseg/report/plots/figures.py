@@ -1,0 +1,62 @@
+"""Figures for print: their size, and how they are written."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from roadseg.system.files import whole
+
+TALLEST = 1.25  # of a figure, in widths of the paper
+TEXT_PT, SMALL_PT = 8, 7
+INK, PAPER = "#1A1A1A", "white"
+
+_SETTINGS: Any = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "roadseg"}
+_UNDATED: dict[str, dict[str, None]] = {
+    ".png": {},
+    ".pdf": {"CreationDate": None},
+    ".svg": {"Date": None},
+}
+SUFFIXES = tuple(_UNDATED)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Size of a figure.
+
+    Attributes:
+        width_in: its width, inches.
+        dpi: dots an inch.
+    """
+
+    width_in: float = 7.0
+    dpi: int = 300
+
+    @property
+    def pixels(self) -> int:
+        """Longest side in dots: no more pixels of an image are of use."""
+        return round(self.width_in * self.dpi * TALLEST)
+
+
+def new_figure(paper: Paper, height_in: float) -> Figure:
+    """Return an empty figure of the width of the paper."""
+    figure = Figure(figsize=(paper.width_in, height_in), dpi=paper.dpi)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the suffix; its text stays text, and it bears no date.
+
+    Args:
+        figure: what to write.
+        path: file that ends in one of `SUFFIXES`.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    with whole(path) as partial, mpl.rc_context(_SETTINGS):
+        figure.savefig(partial, metadata=_UNDATED[path.suffix.lower()])

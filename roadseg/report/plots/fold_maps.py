@@ -1,0 +1,259 @@
+"""Map of the folds: the footprints of all chips, coloured by fold, as a picture."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from roadseg.arrays import Ints
+from roadseg.dataset.chips import NO_ZONE, ChipRecord
+from roadseg.dataset.fold_files import road_by_fold
+from roadseg.dataset.footprints import (
+    Corners,
+    areas_apart,
+    corners_degrees,
+    local_km,
+    unbroken,
+)
+from roadseg.system.files import whole
+
+Rgb = tuple[int, int, int]
+
+_ROOM_PX = (1260, 1100)  # width and height for the panels
+_LEGEND_PX, _ROW_PX = 320, 36
+_TITLE_PX = 330  # a panel that is narrower has so much room for its title
+_TOP_PX, _LEFT_PX, _BOTTOM_PX, _EDGE_PX = 60, 85, 60, 25  # around the ground of a panel
+_FINER = 2  # drawn so many times larger, then reduced, for smooth edges
+_LEAST_PX = 8  # side of the smallest square
+_OUTLINED_PX, _NUMBERED_PX = 7, 26  # side from which a chip has an outline, the number of its fold
+_TICKS = 6
+_GAP_KM = 50.0  # ground without chips beyond which another panel begins
+_PANELS = 9  # more areas than this are drawn as one
+_INK, _GROUND, _WHITE = (40, 40, 40), (232, 232, 232), (255, 255, 255)
+# Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
+_COLOURS: tuple[Rgb, ...] = (
+    (0, 114, 178),
+    (230, 159, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (86, 180, 233),
+    (213, 94, 0),
+    (240, 228, 66),
+    (80, 80, 80),
+)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Chips drawn on one piece of ground: which, and their corners in km east and north."""
+
+    title: str
+    chips: Ints
+    corners_km: Corners
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where the ground of a panel lies in the picture, in pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+    west_km: float
+    south_km: float
+    px_per_km: float
+
+    def pixels(self, corners_km: Corners) -> Corners:
+        """Convert km to pixels from the upper left corner of the frame."""
+        x = (corners_km[..., 0] - self.west_km) * self.px_per_km
+        y = self.height - (corners_km[..., 1] - self.south_km) * self.px_per_km
+        return np.asarray(np.stack([x, y], axis=-1))
+
+
+def draw_folds(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
+    """Write a PNG: every chip on its ground in the colour of its fold, and what each fold holds.
+
+    North is up. Areas that lie far apart have a panel each. Scenes without georeference lie side
+    by side in a panel of their own. Chips too small to be seen are drawn larger.
+
+    Args:
+        path: file to write.
+        chips: all chips, at least one.
+        folds: fold of each chip.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    panels = list(_panels(chips))
+    frames = list(_frames(panels))
+    right = max(frame.left + max(frame.width, _TITLE_PX) for frame in frames) + 2 * _EDGE_PX
+    bottom = max(frame.top + frame.height for frame in frames) + _BOTTOM_PX
+    legend = _legend(chips, folds)
+    canvas = Image.new("RGB", (right + legend.width, max(bottom, legend.height)), _WHITE)
+    canvas.paste(legend, (right, 0))
+    for panel, frame in zip(panels, frames, strict=True):
+        _draw_panel(canvas, panel, frame, folds[panel.chips])
+    with whole(path) as partial:
+        canvas.save(partial, format="PNG")
+
+
+def _panels(chips: Sequence[ChipRecord]) -> Iterator[_Panel]:
+    corners = np.array([chip.corners_m for chip in chips])
+    zones = np.array([chip.zone for chip in chips])
+    placed, loose = np.flatnonzero(zones != NO_ZONE), np.flatnonzero(zones == NO_ZONE)
+    if len(placed):
+        degrees = corners_degrees(corners[placed], zones[placed])
+        areas = areas_apart(degrees, gap_km=_GAP_KM)
+        if areas.max() >= _PANELS:
+            areas[:] = 0
+        for area in range(areas.max() + 1):
+            here = unbroken(degrees[areas == area])
+            yield _Panel(_place(here), placed[areas == area], local_km(here))
+    if len(loose):
+        scenes = [chips[index].scene for index in loose.tolist()]
+        yield _Panel("no georeference", loose, _in_rows(corners[loose], scenes))
+
+
+def _place(degrees: Corners) -> str:
+    """Say where the middle is: `36.12° N, 115.17° W`."""
+    lon, lat = degrees.reshape(-1, 2).mean(axis=0)
+    lon = (lon + 180) % 360 - 180
+    return f"{abs(lat):.2f}° {'S' if lat < 0 else 'N'}, {abs(lon):.2f}° {'W' if lon < 0 else 'E'}"
+
+
+def _in_rows(corners_m: Corners, scenes: list[str]) -> Corners:
+    """Lay scenes, each in metres of its own, side by side in about as many rows as columns."""
+    names, of_chip = np.unique(scenes, return_inverse=True)
+    low, high = np.full((len(names), 2), np.inf), np.full((len(names), 2), -np.inf)
+    np.minimum.at(low, of_chip, corners_m.min(axis=1))
+    np.maximum.at(high, of_chip, corners_m.max(axis=1))
+    columns = math.ceil(math.sqrt(len(names)))
+    row, column = np.divmod(np.arange(len(names)), columns)
+    start = np.column_stack([column, -row]) * 1.1 * (high - low).max(axis=0)
+    return np.asarray((corners_m + (start - low)[of_chip][:, None]) / 1000)
+
+
+def _frames(panels: Sequence[_Panel]) -> Iterator[_Frame]:
+    """Lay the panels out in rows and columns, each as large as its part of the room allows."""
+    columns = math.ceil(math.sqrt(len(panels)))
+    width, height = _ROOM_PX[0] // columns, _ROOM_PX[1] // math.ceil(len(panels) / columns)
+    room = np.array([width - _LEFT_PX - _EDGE_PX, height - _TOP_PX - _BOTTOM_PX])
+    for number, panel in enumerate(panels):
+        row, column = divmod(number, columns)
+        low, high = panel.corners_km.min(axis=(0, 1)), panel.corners_km.max(axis=(0, 1))
+        scale = float(((room - 2 * _LEAST_PX) / np.maximum(high - low, 1e-3)).min())
+        size = np.ceil((high - low) * scale).astype(int) + 2 * _LEAST_PX
+        yield _Frame(
+            left=column * width + _LEFT_PX,
+            top=row * height + _TOP_PX,
+            width=int(size[0]),
+            height=int(size[1]),
+            west_km=float(low[0] - _LEAST_PX / scale),
+            south_km=float(low[1] - _LEAST_PX / scale),
+            px_per_km=scale,
+        )
+
+
+def _draw_panel(canvas: Image.Image, panel: _Panel, frame: _Frame, folds: Ints) -> None:
+    ground = Image.new("RGB", (frame.width * _FINER, frame.height * _FINER), _GROUND)
+    _draw_chips(ImageDraw.Draw(ground), frame.pixels(panel.corners_km) * _FINER, folds)
+    canvas.paste(ground.reduce(_FINER), (frame.left, frame.top))
+    pen = ImageDraw.Draw(canvas)
+    title = f"{panel.title}: {len(folds)} chip{'s' * (len(folds) > 1)}"
+    pen.text((frame.left, frame.top - 10), title, _INK, _font(22), anchor="ls")
+    _draw_axes(pen, frame)
+
+
+def _draw_chips(pen: ImageDraw.ImageDraw, corners: Corners, folds: Ints) -> None:
+    """Draw squares below the chips that are too small to be seen, then the chips."""
+    middles, sides = corners.mean(axis=1), np.ptp(corners, axis=1).max(axis=1)
+    colours = [_colour(fold) for fold in folds.tolist()]
+    reach = _LEAST_PX * _FINER / 2
+    for chip in np.flatnonzero(sides < 2 * reach).tolist():
+        x, y = middles[chip].tolist()
+        pen.rectangle((x - reach, y - reach, x + reach, y + reach), colours[chip])
+    outlined = np.where(sides < _OUTLINED_PX * _FINER, 0, _FINER / np.maximum(sides, 1))
+    inner = corners + (middles[:, None] - corners) * outlined[:, None, None]
+    for chip in range(len(corners)):
+        if outlined[chip]:
+            pen.polygon(corners[chip].ravel().tolist(), _WHITE)
+        pen.polygon(inner[chip].ravel().tolist(), colours[chip])
+    for chip in np.flatnonzero(sides >= _NUMBERED_PX * _FINER).tolist():
+        x, y = middles[chip].tolist()
+        font = _font(min(40 * _FINER, int(sides[chip] * 0.5)))
+        pen.text((x, y), str(folds[chip]), _ink_on(colours[chip]), font, anchor="mm")
+
+
+def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
+    font = _font(18)
+    bottom, right = frame.top + frame.height, frame.left + frame.width
+    pen.rectangle((frame.left, frame.top, right, bottom), outline=_INK)
+    step = _tick_step(max(frame.width, frame.height) / frame.px_per_km)
+    for number in range(int(max(frame.width, frame.height) / frame.px_per_km / step) + 1):
+        offset, name = number * step * frame.px_per_km, f"{number * step:g}"
+        if offset <= frame.width:
+            x = frame.left + offset
+            pen.line((x, bottom, x, bottom + 6), _INK)
+            pen.text((x, bottom + 10), name, _INK, font, anchor="mt")
+        if offset <= frame.height:
+            y = bottom - offset
+            pen.line((frame.left - 6, y, frame.left, y), _INK)
+            pen.text((frame.left - 10, y), name, _INK, font, anchor="rm")
+    pen.text((right, bottom + 30), "km", _INK, font, anchor="rt")
+
+
+def _tick_step(length: float) -> float:
+    """Return the least of 1, 2, 5 times a power of ten that divides a length into few parts."""
+    power = 10.0 ** math.floor(math.log10(length / _TICKS))
+    return next(power * digit for digit in (1, 2, 5, 10) if length / (power * digit) <= _TICKS)
+
+
+def _legend(chips: Sequence[ChipRecord], folds: Ints) -> Image.Image:
+    sizes, shares = np.bincount(folds), road_by_fold(chips, folds)
+    room = (_ROOM_PX[1] - _TOP_PX - _BOTTOM_PX) // _ROW_PX
+    shown = len(sizes) if len(sizes) <= room else room - 1
+    legend = Image.new("RGB", (_LEGEND_PX, _TOP_PX + (shown + 2) * _ROW_PX), _WHITE)
+    pen = ImageDraw.Draw(legend)
+    _draw_row(pen, _TOP_PX - 22, ("fold", "chips", "road"))
+    for fold in range(shown):
+        y = _TOP_PX + fold * _ROW_PX + _ROW_PX // 2
+        pen.rectangle((0, y - 13, 26, y + 13), _colour(fold))
+        _draw_row(pen, y, (str(fold), str(sizes[fold]), f"{shares[fold]:.1%}"))
+    if shown < len(sizes):
+        y = _TOP_PX + shown * _ROW_PX + _ROW_PX // 2
+        pen.text((40, y), f"and {len(sizes) - shown} more", _INK, _font(22), anchor="lm")
+    _draw_north(pen, _LEGEND_PX - 25, 20)
+    return legend
+
+
+def _draw_row(pen: ImageDraw.ImageDraw, y: int, cells: tuple[str, str, str]) -> None:
+    for text, x, anchor in zip(cells, (40, 160, 250), ("lm", "rm", "rm"), strict=True):
+        pen.text((x, y), text, _INK, _font(22), anchor=anchor)
+
+
+def _draw_north(pen: ImageDraw.ImageDraw, x: int, y: int) -> None:
+    pen.polygon([(x, y), (x - 9, y + 24), (x, y + 18), (x + 9, y + 24)], _INK)
+    pen.text((x, y + 28), "N", _INK, _font(18), anchor="mt")
+
+
+@lru_cache(maxsize=64)
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size)
+
+
+def _colour(fold: int) -> Rgb:
+    """Return the colour of a fold: the eight, then the same ones dark, pale, and so on."""
+    turn, index = divmod(fold, len(_COLOURS))
+    factor, added = ((1.0, 0), (0.5, 0), (0.5, 127))[turn % 3]
+    red, green, blue = (int(value * factor) + added for value in _COLOURS[index])
+    return red, green, blue
+
+
+def _ink_on(colour: Rgb) -> Rgb:
+    red, green, blue = colour
+    return _INK if 0.3 * red + 0.6 * green + 0.1 * blue > 128 else _WHITE  # noqa: PLR2004 - half

@@ -1,0 +1,327 @@
+"""Maps for print: a scene, its road graph, and what is right and wrong of it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path as MapPath
+from matplotlib.patheffects import withStroke
+
+from roadseg.arrays import Bools, Bytes, Floats
+from roadseg.raster.grid import Grid
+from roadseg.report.plots.colours import BLUE, ORANGE, YELLOW, speed_colours
+from roadseg.report.plots.figures import (
+    INK,
+    PAPER,
+    SMALL_PT,
+    TALLEST,
+    TEXT_PT,
+    Paper,
+    new_figure,
+    save_figure,
+)
+from roadseg.report.plots.map_marks import add_marks, extent_in
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
+
+Colour = str | tuple[float, float, float]
+
+_EDGE_IN, _GAP_IN, _TITLE_IN, _ROW_IN = 0.04, 0.08, 0.22, 0.17  # beside, between, above, key
+_ENTRY_IN = 1.35  # width of an entry of the key
+_ROAD_M, _ROAD_PT = 6.0, (0.8, 2.2)  # width of a road on the ground; on paper at least, at most
+_PT_PER_IN = 72
+_PALE = (0.45, 138.0)  # a greyed image: factor of its brightness, and what is added
+_DASHES = (0, (1.6, 1.0))
+_VEIL = 0.6  # over what was trained on
+_RIM = withStroke(linewidth=2.6, foreground=INK)
+_ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What lies under the roads of a map.
+
+    Attributes:
+        name: of the scene.
+        grid: of the scene, in its full resolution.
+        image: of the scene, thinned or not, shape (row, col, 3); None if there is none.
+        held_out: what of it was held out from training, x and y in columns and rows of the grid;
+            None if that is all, or not known.
+    """
+
+    name: str
+    grid: Grid
+    image: Bytes | None = None
+    held_out: shapely.Geometry | None = None
+
+    @property
+    def width_m(self) -> float:
+        """Length of a row on the ground."""
+        return self.grid.width * self.grid.pixel_size_m[0]
+
+    @property
+    def height_m(self) -> float:
+        """Length of a column on the ground."""
+        return self.grid.height * self.grid.pixel_size_m[1]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Roads of one place, told apart by whether both sides have them.
+
+    Attributes:
+        predicted: all that is predicted.
+        missed: what of the labels is not predicted.
+        false: what of the prediction is not in the labels.
+        tolerance_m: distance up to which roads are the same.
+    """
+
+    predicted: RoadGraph
+    missed: RoadGraph
+    false: RoadGraph
+    tolerance_m: float
+
+
+def draw_scene(
+    path: Path, ground: Ground, labels: RoadGraph | None, *, bins: SpeedBins, paper: Paper
+) -> None:
+    """Draw a scene as it is, and beside it with its labels, coloured by speed.
+
+    Args:
+        path: file to write, .png, .pdf or .svg.
+        ground: the scene.
+        labels: in the metric CRS of the scene, with `speed_kph`; None if there are none.
+        bins: speeds that have one colour.
+        paper: size of the picture.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    known = [] if labels is None else [labels]
+    key = [handle for graph in known for handle in _speed_key(graph, bins)]
+    with _sheet(path, ground, paper, panels=1 + len(known), key=key) as panels:
+        _add_title(panels[0], ground.name)
+        for panel in panels:
+            _add_image(panel, ground, greyed=False)
+        for graph, panel in zip(known, panels[1:], strict=True):
+            _add_speeds(panel, ground, graph, bins)
+            _add_title(panel, f"labels, {_km(graph)}")
+        _add_marks(panels[0], ground)
+
+
+def draw_graph(
+    path: Path, ground: Ground, graph: RoadGraph, *, bins: SpeedBins, paper: Paper
+) -> None:
+    """Draw a graph over the greyed scene, coloured by speed, what was inferred dashed.
+
+    Args:
+        path: file to write, .png, .pdf or .svg.
+        ground: the scene.
+        graph: in its metric CRS, with `speed_kph`, and `inferred` where that is known.
+        bins: speeds that have one colour.
+        paper: size of the picture.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    is_inferred = _inferred(graph)
+    key = _speed_key(graph, bins)
+    if is_inferred.any():
+        key.append(_line(INK, f"inferred, {_km(graph, is_inferred)}", linestyle=_DASHES))
+    with _sheet(path, ground, paper, panels=1, key=key + _training_key(ground)) as (panel,):
+        _add_image(panel, ground, greyed=True)
+        _pale_training(panel, ground)
+        _add_speeds(panel, ground, graph, bins)
+        _add_title(panel, f"{ground.name}: {_km(graph)} of road")
+        _add_marks(panel, ground)
+
+
+def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> None:
+    """Draw over the greyed scene what was found, what was missed, and what is false.
+
+    Args:
+        path: file to write, .png, .pdf or .svg.
+        ground: the scene.
+        errors: in its metric CRS.
+        paper: size of the picture.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    found_km = (errors.predicted.length_m.sum() - errors.false.length_m.sum()) / 1000
+    key = [
+        _line(BLUE, f"found, {found_km:.2f} km"),
+        _line(ORANGE, f"missed, {_km(errors.missed)}"),
+        _line(YELLOW, f"false, {_km(errors.false)}", path_effects=[_RIM]),
+    ]
+    with _sheet(path, ground, paper, panels=1, key=key + _training_key(ground)) as (panel,):
+        _add_image(panel, ground, greyed=True)
+        _pale_training(panel, ground)
+        width = _road_pt(panel, ground)
+        for graph, colour, times in (
+            (errors.predicted, BLUE, 1.0),
+            (errors.missed, ORANGE, 1.3),
+            (errors.false, YELLOW, 1.3),
+        ):
+            lines = _on_grid(ground, graph)
+            if colour == YELLOW:
+                _add_lines(panel, lines, linewidths=times * width + 0.8, colors=INK)
+            _add_lines(panel, lines, linewidths=times * width, colors=colour)
+        _add_title(
+            panel, f"{ground.name}: labels and prediction, the same within {errors.tolerance_m:g} m"
+        )
+        _add_marks(panel, ground)
+
+
+@contextmanager
+def _sheet(
+    path: Path, ground: Ground, paper: Paper, *, panels: int, key: Sequence[Line2D]
+) -> Iterator[list[Axes]]:
+    """Give panels of the shape of the ground above a key; write them when the block ends well."""
+    columns = max(1, int(paper.width_in / _ENTRY_IN))
+    key_in = math.ceil(len(key) / columns) * _ROW_IN + 0.05
+    aspect = ground.height_m / ground.width_m
+    gaps_in = (panels - 1) * _GAP_IN
+    room_in = (paper.width_in - 2 * _EDGE_IN - gaps_in) / panels
+    width_in = min(room_in, paper.width_in * TALLEST / aspect)
+    figure = new_figure(paper, key_in + width_in * aspect + _TITLE_IN)
+    left_in = (paper.width_in - panels * width_in - gaps_in) / 2
+    places_in = [
+        (left_in + number * (width_in + _GAP_IN), key_in, width_in, width_in * aspect)
+        for number in range(panels)
+    ]
+    figure.legend(
+        handles=list(key),
+        loc="lower center",
+        ncols=min(columns, max(len(key), 1)),
+        fontsize=SMALL_PT,
+        frameon=False,
+        borderaxespad=0.1,
+        borderpad=0.1,
+        labelspacing=0.3,
+    )
+    yield [_add_panel(figure, place_in, ground.grid) for place_in in places_in]
+    save_figure(figure, path)
+
+
+def _add_panel(figure: Figure, place_in: tuple[float, float, float, float], grid: Grid) -> Axes:
+    """Add a panel in which a place is a column and a row of the grid."""
+    left, bottom, width, height = place_in
+    whole_in = figure.get_size_inches()
+    place = (left / whole_in[0], bottom / whole_in[1], width / whole_in[0], height / whole_in[1])
+    panel = figure.add_axes(place)
+    panel.set(xlim=(0, grid.width), ylim=(grid.height, 0), xticks=[], yticks=[])
+    return panel
+
+
+def _add_image(panel: Axes, ground: Ground, *, greyed: bool) -> None:
+    if ground.image is None:
+        return
+    shown = ground.image
+    if greyed:
+        factor, more = _PALE
+        grey = (ground.image.mean(axis=-1, dtype=np.float32) * factor + more).astype(np.uint8)
+        shown = np.repeat(grey[..., np.newaxis], 3, axis=-1)
+    extent = (0, ground.grid.width, ground.grid.height, 0)
+    panel.imshow(shown, extent=extent, aspect="auto", interpolation="bilinear")
+
+
+def _add_speeds(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) -> None:
+    """Draw roads in the colours of their speeds, with a thin dark rim."""
+    width, is_inferred = _road_pt(panel, ground), _inferred(graph)
+    colours = np.array(speed_colours(bins.count)) / 255
+    lines, shades = _on_grid(ground, graph), colours[_bins_of(graph, bins) - 1]
+    known = np.flatnonzero(~is_inferred).tolist()
+    guessed = np.flatnonzero(is_inferred).tolist()
+    drawn = [lines[row] for row in known]
+    _add_lines(panel, drawn, linewidths=width + 0.9, colors=INK)
+    _add_lines(panel, drawn, linewidths=width, colors=shades[known])
+    dashed = [lines[row] for row in guessed]
+    _add_lines(panel, dashed, linewidths=width + 1.1, colors=INK)
+    _add_lines(panel, dashed, linewidths=width + 0.3, colors=PAPER)
+    _add_lines(panel, dashed, linewidths=width, colors=shades[guessed], linestyles=_DASHES)
+
+
+def _add_lines(panel: Axes, lines: list[Floats], **style: Any) -> None:  # noqa: ANN401 - matplotlib's
+    if lines:
+        end = "butt" if "linestyles" in style else "round"
+        panel.add_collection(LineCollection(lines, capstyle=end, **style), autolim=False)
+
+
+def _pale_training(panel: Axes, ground: Ground) -> None:
+    """Make pale what was trained on, where the scene was not held out as a whole."""
+    if ground.held_out is None:
+        return
+    scene = shapely.box(0, 0, ground.grid.width, ground.grid.height)
+    trained = shapely.orient_polygons(shapely.difference(scene, ground.held_out))
+    rings = [shapely.get_coordinates(ring) for ring in shapely.get_rings(trained)]
+    area = MapPath.make_compound_path(*map(MapPath, rings))
+    panel.add_patch(PathPatch(area, facecolor=PAPER, alpha=_VEIL, linewidth=0))
+    _add_lines(panel, rings, linewidths=0.8, colors=INK)
+
+
+def _add_title(panel: Axes, text: str) -> None:
+    panel.set_title(text, fontsize=TEXT_PT, loc="left", pad=3)
+
+
+def _add_marks(panel: Axes, ground: Ground) -> None:
+    """Draw scale bar and north arrow, where the scene has a place on earth."""
+    if not ground.grid.is_local:
+        add_marks(panel, ground.grid)
+
+
+def _speed_key(graph: RoadGraph, bins: SpeedBins) -> list[Line2D]:
+    """Return a line of the key for each speed bin that there is."""
+    colours = np.array(speed_colours(bins.count)) / 255
+    return [
+        _line((*colours[number - 1].tolist(),), bins.names[number - 1], path_effects=[_RIM])
+        for number in np.unique(_bins_of(graph, bins)).tolist()
+    ]
+
+
+def _training_key(ground: Ground) -> list[Line2D]:
+    if ground.held_out is None:
+        return []
+    frame = {"marker": "s", "markersize": 7, "markerfacecolor": PAPER, "markeredgewidth": 0.8}
+    return [_line(INK, "trained on", linestyle="none", **frame)]
+
+
+def _line(colour: Colour, label: str, **style: Any) -> Line2D:  # noqa: ANN401 - matplotlib's
+    return Line2D([], [], color=colour, label=label, **{"linewidth": 1.8, **style})
+
+
+def _km(graph: RoadGraph, part: Bools | slice = _ALL) -> str:
+    return f"{graph.length_m[part].sum() / 1000:.2f} km"
+
+
+def _inferred(graph: RoadGraph) -> Bools:
+    """Tell which edges were inferred; none where the graph does not say so."""
+    return np.asarray(graph.attributes.get("inferred", np.zeros(len(graph.lines))), dtype=np.bool_)
+
+
+def _bins_of(graph: RoadGraph, bins: SpeedBins) -> Bytes:
+    return bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH)
+
+
+def _on_grid(ground: Ground, graph: RoadGraph) -> list[Floats]:
+    """Return lines in columns and rows of the grid."""
+    xy, line = shapely.get_coordinates(graph.lines, return_index=True)
+    starts = np.flatnonzero(np.diff(line)) + 1
+    found = np.split(ground.grid.from_metric(xy)[:, ::-1], starts)
+    return found if len(graph.lines) else []
+
+
+def _road_pt(panel: Axes, ground: Ground) -> float:
+    """Return how wide a road is on paper, in points."""
+    left_in, _, right_in, _ = extent_in(panel)
+    return float(np.clip(_ROAD_M * (right_in - left_in) * _PT_PER_IN / ground.width_m, *_ROAD_PT))

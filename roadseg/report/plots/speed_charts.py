@@ -1,0 +1,71 @@
+"""Speed charts: how many kilometres of road there are of each speed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.report.plots.colours import AMBER, BLUE
+from roadseg.report.plots.figures import (
+    INK,
+    SMALL_PT,
+    TEXT_PT,
+    Paper,
+    new_figure,
+    save_figure,
+)
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
+
+_HEIGHT = 0.42  # of a chart, in its widths
+_EDGE = {"edgecolor": INK, "linewidth": 0.6}
+_STYLES: Any = ({"color": AMBER, "hatch": "////", **_EDGE}, {"color": BLUE, **_EDGE})
+_ROOM = 0.8  # of the place of a bin, for its bars
+
+
+def draw_speeds(
+    path: Path, graphs: Mapping[str, RoadGraph], *, title: str, bins: SpeedBins, paper: Paper
+) -> None:
+    """Draw the kilometres of road in each speed bin as bars, one or two networks side by side.
+
+    Args:
+        path: file to write, .png, .pdf or .svg.
+        graphs: one network or two by name, with `speed_kph`.
+        title: what they are of.
+        bins: the speed bins.
+        paper: size of the figure.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    figure = new_figure(paper, paper.width_in * _HEIGHT)
+    axis = figure.add_axes((0.075, 0.16, 0.915, 0.75))
+    width = _ROOM / len(graphs)
+    for number, (name, graph) in enumerate(graphs.items()):
+        km = road_km(graph, bins)
+        places = np.arange(bins.count) + (number - (len(graphs) - 1) / 2) * width
+        style = _STYLES[number - len(graphs)]
+        bars = axis.bar(places, km, width, label=f"{name}, {km.sum():.2f} km", **style)
+        axis.bar_label(bars, [f"{one:.2f}" if one else "" for one in km], fontsize=6, padding=1)
+    axis.set_xticks(range(bins.count), [_short(name) for name in bins.names])
+    axis.set_xlabel(f"speed, {bins.unit}", fontsize=TEXT_PT)
+    axis.set_ylabel("roads, km", fontsize=TEXT_PT)
+    axis.tick_params(labelsize=SMALL_PT, length=2)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(fontsize=SMALL_PT, frameon=False)
+    axis.set_title(title, fontsize=TEXT_PT, loc="left", pad=3)
+    save_figure(figure, path)
+
+
+def road_km(graph: RoadGraph, bins: SpeedBins) -> NDArray[np.float64]:
+    """Return the kilometres of road in each speed bin, shape (bins,)."""
+    numbers = bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH)
+    km = np.bincount(numbers, graph.length_m / 1000, minlength=bins.count + 1)
+    return np.asarray(km[1:], dtype=np.float64)
+
+
+def _short(name: str) -> str:
+    """Leave out the unit of a bin: `10 to 20`, `above 60`."""
+    return name.rpartition(" ")[0]

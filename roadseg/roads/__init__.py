@@ -1,0 +1,1 @@
+"""Roads: labels, masks, graphs, their metrics and their file formats."""

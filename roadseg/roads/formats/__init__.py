@@ -1,0 +1,1 @@
+"""Files of road graphs: each format is written and read side by side."""

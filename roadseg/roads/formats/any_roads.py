@@ -1,0 +1,398 @@
+"""DrawnRoads: one side of a comparison, from whatever file holds roads."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import shapely
+from pyproj import CRS
+
+from roadseg.arrays import Bools, Floats, Lines
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, reproject, transformer, utm_epsg
+from roadseg.roads.formats.pairing import GRAPHML, RoadSource, match
+from roadseg.roads.graph.road_graph import (
+    TRAVEL_TIME,
+    RoadGraph,
+    drawn_once,
+    graph_from_lines,
+)
+from roadseg.roads.graph.travel import travel_time_s
+from roadseg.roads.labels.roads import Roads, extent_degrees
+from roadseg.roads.labels.schemes import DEFAULT, OWN_SPEED, Scheme, stated_travel
+from roadseg.roads.metrics.compare import Side
+from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.system.files import is_virtual
+from roadseg.system.text import first
+
+if TYPE_CHECKING:
+    from roadseg.roads.masks.probabilities import Probability
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_SPEED_MPH = 25.0  # of roads of which nothing is said
+
+_EVERY_LINE = Scheme(default_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
+_GEOJSON, _GPKG = (".geojson", ".json"), ".gpkg"
+_APART_M = 0.01  # of the end of a line from its node
+_KPH_PER_MPS = 3.6
+_MOST_BYTES = 150_000_000  # of a GeoJSON file
+_FARTHEST_M = 1000.0  # between the boxes around roads of one place
+_MOST_VERTICES = 150_000  # of a line; places on it are found in a time that grows with their square
+_MANY_VERTICES = 100_000  # of a side, from which on they must not lie dense
+_DENSEST_M = 0.25  # the least mean distance of them
+_UM = 6  # decimals of a metre
+_MM = 3  # the same: vertices that agree to 1 mm are one
+
+Trace = Callable[["Probability"], RoadGraph]
+
+
+@dataclass(frozen=True)
+class DrawnRoads:
+    """Roads as a file has them.
+
+    Attributes:
+        source: where they were read.
+        graph: in the CRS of the file; one edge a line and no two joined, unless `is_joined`. Its
+            attributes `speed_kph` and `travel_time_s` are NaN where the file does not tell them;
+            a GeoPackage of ours has all of its attributes.
+        is_joined: whether the file itself, or what traced it, says which edges meet.
+        is_assumed: shape (m,), edges whose speed the file does not tell.
+        raster: the pixels that were traced; None for a file of lines.
+        valid: which of these pixels hold data, shape (row, col); None for a file of lines.
+    """
+
+    source: RoadSource
+    graph: RoadGraph
+    is_joined: bool
+    is_assumed: Bools
+    raster: "Probability | None" = None
+    valid: Bools | None = None
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Where the pixels of a WKT CSV, or of a raster without georeference, lie.
+
+    Attributes:
+        images: the images of the CSV by name; empty if there are none.
+        gsd_m: ground size of a pixel where there is no image, or one without georeference,
+            metres; None if not known.
+    """
+
+    images: Mapping[str, Path]
+    gsd_m: float | None = None
+
+
+def find_pixels(image: Path | None, gsd_m: float | None) -> Pixels:
+    """Find out where pixels lie.
+
+    Args:
+        image: an image or a folder of images; None if there is none.
+        gsd_m: ground size of a pixel, metres; None if not known.
+
+    Raises:
+        DataError: there is no image, or two have one name.
+    """
+    if image is None:
+        return Pixels({}, gsd_m)
+    from roadseg.raster.sources import find_images  # noqa: PLC0415 - rasterio is slow to import
+
+    return Pixels(find_images([str(image)]), gsd_m)
+
+
+def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
+    """Read the roads of a file, in its own CRS.
+
+    All lines count, whatever kind of road their attributes name. Travel times, or else speeds, are
+    those that the attributes state (`schemes.stated_travel`), whatever the format. A GeoPackage
+    whose layers nodes and edges fit each other is a graph; of others the lines count, and meet
+    where they share a vertex.
+
+    Args:
+        source: what to read.
+        pixels: where the pixels of a WKT CSV lie.
+        trace: makes a graph of a mask or of probabilities.
+
+    Raises:
+        DataError: it cannot be read, or holds no lines but other geometries.
+        ConfigError: it is in pixels, and their place or size is not given.
+    """
+    if source.table:
+        place = _place(source, pixels)
+        return _known(source, source.table.graph(source.image, place))
+    if source.path.suffix.lower() == GRAPHML:
+        from roadseg.roads.formats.graphml import read_graphml  # noqa: PLC0415 - networkx is slow to import
+
+        return _known(source, read_graphml(source.path))
+    if source.is_raster:
+        return _traced(source, pixels, trace)
+    return _read_gpkg(source) or _read_lines(source)
+
+
+def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
+    """Return the metric CRS for a comparison: UTM of the middle of the reference.
+
+    It depends on the place only, not on the CRS of a file. An empty reference leaves the choice to
+    the prediction; if both are empty it does not matter.
+
+    Raises:
+        DataError: one side has a place on earth and the other has none, or a coordinate is no
+            place on earth.
+    """
+    sides = [side for side in (reference, predicted) if side and len(side.graph.lines)]
+    local = [side.graph.crs.type_name == LOCAL_CRS.type_name for side in sides]
+    if all(local):
+        return LOCAL_CRS
+    if any(local):
+        here, there = (sides[0], sides[1]) if local[0] else (sides[1], sides[0])
+        raise DataError(
+            f"{here.source}: has no place on earth, but {there.source} is in "
+            f"{there.graph.crs.name}; expected both on one ground: name the image with --image, or "
+            "use files in a coordinate system"
+        )
+    lon, lat = _middle(sides[0])
+    return CRS.from_epsg(utm_epsg(lon, lat))
+
+
+def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
+    """Bring roads to a metric CRS, join lines at shared vertices, and add travel times.
+
+    Vertices that agree to 1 mm are one; else they stay as they are drawn, to 1 um. The roads as
+    drawn are not rounded at all.
+
+    Raises:
+        DataError: a coordinate has no place in the CRS, a speed is not above 0, or the lines
+            have far more vertices than roads need.
+    """
+    drawn = _moved(roads, crs)
+    _check_density(roads.source, drawn)
+    graph = _without_noise(drawn)
+    try:
+        graph = _with_times(graph if roads.is_joined else _joined(graph))
+    except ValueError as error:
+        raise DataError(f"{roads.source}: {error}") from error
+    return Side(graph, drawn, float(drawn.length_m[roads.is_assumed].sum()))
+
+
+def _place(source: RoadSource, pixels: Pixels) -> Grid | float:
+    """Return the grid of the image that lines are in the pixels of, or the size of its pixels."""
+    if not pixels.images and pixels.gsd_m is not None:
+        return pixels.gsd_m
+    if not pixels.images:
+        raise ConfigError(
+            f"{source.path}: its lines are in pixels; name the image, or a folder of images, with "
+            "--image, or give the metres of a pixel with --gsd"
+        )
+    from roadseg.raster.images import read_grid  # noqa: PLC0415 - rasterio is slow to import
+
+    names = list(pixels.images)
+    is_only = len(names) == 1 and source.table and len(source.table.images) == 1
+    name = names[0] if is_only else match([source.image], names)[source.image]
+    if name is None:
+        raise DataError(
+            f"{source}: none of the {len(names)} images has a name that fits ({first(names)})"
+        )
+    return read_grid(pixels.images[name], gsd_m=pixels.gsd_m)
+
+
+def check_nearness(reference: Side, predicted: Side, name: str) -> None:
+    """Refuse roads that cannot be of one place, and warn of those that may not be.
+
+    Places without a coordinate system, and sides without roads, are not looked at.
+
+    Raises:
+        DataError: the boxes around the roads of both sides are more than 1 km apart.
+    """
+    sides = reference.drawn, predicted.drawn
+    if sides[0].crs.type_name == LOCAL_CRS.type_name or not all(len(s.lines) for s in sides):
+        return
+    boxes = [shapely.box(*shapely.total_bounds(side.lines)) for side in sides]
+    apart = float(shapely.distance(*boxes))
+    here, there = (extent_degrees(side.lines, side.crs) for side in sides)
+    if apart > _FARTHEST_M:
+        raise DataError(
+            f"{name}: the places do not overlap, they are {apart / 1000:.1f} km apart: the "
+            f"reference is at {here}, the prediction at {there}; check the CRS or the names"
+        )
+    if apart > 0:
+        logger.warning("%s: roads of both sides are %.0f m apart; is it one place?", name, apart)
+
+
+def _known(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
+    """Take a graph with what its attributes state of speed and travel time."""
+    speed_kph, seconds = stated_travel(graph.attributes, len(graph.lines))
+    stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
+    graph = replace(graph, attributes={**graph.attributes, **stated})
+    return DrawnRoads(source, graph, is_joined=True, is_assumed=_is_silent(graph))
+
+
+def _is_silent(graph: RoadGraph) -> Bools:
+    """Tell which edges state neither speed nor travel time."""
+    stated = graph.attributes
+    return np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
+
+
+def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
+    """Read a graph as `roadseg graph` and osmnx write it; None if it is something else."""
+    if source.path.suffix.lower() != _GPKG:
+        return None
+    from roadseg.roads.formats.files import read_graph  # noqa: PLC0415 - geopandas is slow to import
+
+    with suppress(DataError):  # any other with lines will do
+        graph = drawn_once(read_graph(source.path))
+        if _fits(graph):
+            return _known(source, graph)
+    return None
+
+
+def _fits(graph: RoadGraph) -> bool:
+    """Say whether lines still end at their nodes, as those that were drawn anew may not."""
+    ends = shapely.get_coordinates(shapely.get_point(graph.lines[:, np.newaxis], [0, -1]))
+    apart = ends - graph.nodes[graph.ends.ravel()]
+    return bool(np.all(np.hypot(*apart.T) <= _APART_M))
+
+
+def _traced(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
+    from roadseg.raster.gdal import open_raster, valid_pixels  # noqa: PLC0415 - rasterio is slow
+    from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - to import
+
+    raster = read_probability(source.path, gsd_m=pixels.gsd_m)
+    with open_raster(source.path) as file:
+        valid = np.ones(file.shape, dtype=bool)
+        if file.nodata != 0:  # as nodata 0 is background: there is nothing else in such a file
+            valid = valid_pixels(file)
+    graph = trace(raster)
+    is_assumed = np.full(len(graph.lines), raster.speed_bins is None)
+    return DrawnRoads(source, graph, True, is_assumed, raster, valid)  # noqa: FBT003 - is_joined
+
+
+def _read_lines(source: RoadSource) -> DrawnRoads:
+    _check_size(source.path)
+    from roadseg.roads.labels.files import read_roads  # noqa: PLC0415 - pyogrio is slow to import
+
+    roads = read_roads(source.path, scheme=_EVERY_LINE).roads
+    areas = int(roads.is_area.sum())
+    if areas and areas == len(roads.shapes):
+        raise DataError(
+            f"{source}: holds polygons only ({areas}), expected lines: the centrelines of roads; "
+            "draw polygons as a mask raster to have them traced"
+        )
+    if areas:
+        logger.warning("%s: %d polygons are left out, only lines are scored", source, areas)
+    return _of_lines(source, roads.lines_only())
+
+
+def _check_size(path: Path) -> None:
+    if is_virtual(path) or path.suffix.lower() not in _GEOJSON or not path.is_file():
+        return
+    size = path.stat().st_size
+    if size > _MOST_BYTES:
+        raise DataError(
+            f"{path}: {size / 1e6:.0f} MB of GeoJSON, expected at most {_MOST_BYTES / 1e6:.0f} MB; "
+            f"convert it first: ogr2ogr {path.stem}.gpkg {path.name}"
+        )
+
+
+def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
+    ends = shapely.get_point(np.repeat(roads.shapes, 2), np.tile([0, -1], len(roads.shapes)))
+    speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
+    graph = RoadGraph(
+        roads.crs,
+        shapely.get_coordinates(ends),
+        np.arange(2 * len(roads.shapes)).reshape(-1, 2),
+        roads.shapes,
+        {OWN_SPEED: np.where(is_default, np.nan, speed_kph), TRAVEL_TIME: roads.travel_time_s},
+    )
+    return DrawnRoads(source, graph, is_joined=False, is_assumed=_is_silent(graph))
+
+
+def _middle(roads: DrawnRoads) -> tuple[float, float]:
+    """Return longitude and latitude of the middle of roads."""
+    lines = reproject(roads.graph.lines, roads.graph.crs, DEGREES)
+    west, south, east, north = shapely.total_bounds(lines)
+    if not (-360 <= west <= east <= 360 and -90 <= south <= north <= 90):  # noqa: PLR2004 - degrees
+        raise _not_on_earth(roads)
+    return float(west + east) / 2, float(south + north) / 2
+
+
+def _not_on_earth(roads: DrawnRoads) -> DataError:
+    is_local = roads.graph.crs.type_name == LOCAL_CRS.type_name
+    where = "" if is_local else f": {extent_degrees(roads.graph.lines, roads.graph.crs)}"
+    return DataError(
+        f"{roads.source}: not all of its roads are near one place on earth{where}; expected all "
+        f"coordinates in {roads.graph.crs.name}, the coordinate system that it names"
+    )
+
+
+def _moved(roads: DrawnRoads, crs: CRS) -> RoadGraph:
+    graph = roads.graph
+    lines, nodes = graph.lines, graph.nodes
+    is_elsewhere = graph.crs != crs and crs.type_name != LOCAL_CRS.type_name
+    if is_elsewhere and len(lines):
+        lines = reproject(lines, graph.crs, crs)
+        nodes = np.column_stack(transformer(graph.crs, crs).transform(*nodes.T))
+    if not (np.isfinite(shapely.get_coordinates(lines)).all() and np.isfinite(nodes).all()):
+        raise _not_on_earth(roads)
+    return replace(graph, crs=crs, nodes=nodes, lines=lines)
+
+
+def _check_density(source: RoadSource, graph: RoadGraph) -> None:
+    """Refuse vertices by the million in one road or one place: all would be compared with all."""
+    of_lines = shapely.get_num_coordinates(graph.lines)
+    if (most := int(of_lines.max(initial=0))) > _MOST_VERTICES:
+        raise DataError(
+            f"{source}: {most} vertices between two junctions, expected at most {_MOST_VERTICES}; "
+            "simplify the lines first, for example with ogr2ogr -simplify"
+        )
+    vertices = int(of_lines.sum())
+    length_m = float(graph.length_m.sum())
+    if vertices > _MANY_VERTICES and length_m < vertices * _DENSEST_M:
+        raise DataError(
+            f"{source}: {vertices} vertices on {length_m / 1000:.1f} km of road, expected one "
+            f"every {_DENSEST_M:g} m at most on average; simplify the lines first, for example "
+            "with ogr2ogr -simplify"
+        )
+
+
+def _without_noise(graph: RoadGraph) -> RoadGraph:
+    """Round to 1 um, so that a road of 200 m has no more control points after a conversion."""
+    lines = np.asarray(shapely.transform(graph.lines, lambda xy: np.round(xy, _UM)), dtype=object)
+    return replace(graph, nodes=np.round(graph.nodes, _UM), lines=lines)
+
+
+def _joined(drawn: RoadGraph) -> RoadGraph:
+    """Join lines at shared vertices, and undo the rounding that this goes with."""
+    graph = graph_from_lines(drawn.lines, drawn.crs, drawn.attributes)
+    exact = shapely.get_coordinates(drawn.lines)
+    rounded, first = np.unique(_keys(exact), return_index=True)
+
+    def restore(xy: Floats) -> Floats:
+        return np.asarray(exact[first[np.searchsorted(rounded, _keys(xy))]])
+
+    if len(graph.lines) == 0:
+        return graph
+    lines: Lines = np.asarray(shapely.transform(graph.lines, restore), dtype=object)
+    return replace(graph, nodes=restore(graph.nodes), lines=lines)
+
+
+def _keys(xy: Floats) -> "np.ndarray[tuple[int, ...], np.dtype[np.complex128]]":
+    x, y = np.round(xy, _MM).T + 0.0
+    return np.asarray(x + 1j * y)
+
+
+def _with_times(graph: RoadGraph) -> RoadGraph:
+    """Complete travel times by speeds, the usual one where none is stated, and speeds by times."""
+    nothing = np.full(len(graph.lines), np.nan)
+    speed_kph, seconds = (graph.attributes.get(key, nothing) for key in (OWN_SPEED, TRAVEL_TIME))
+    is_timed = seconds > 0
+    by_time = graph.length_m / np.where(is_timed, seconds, 1) * _KPH_PER_MPS
+    assumed = np.where(is_timed, by_time, DEFAULT_SPEED_MPH * KPH_PER_MPH)
+    speed_kph = np.where(np.isnan(speed_kph), assumed, speed_kph)
+    by_speed = travel_time_s(graph.length_m, speed_kph)
+    travel = {OWN_SPEED: speed_kph, TRAVEL_TIME: np.where(np.isnan(seconds), by_speed, seconds)}
+    return replace(graph, attributes={**graph.attributes, **travel})

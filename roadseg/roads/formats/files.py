@@ -1,0 +1,247 @@
+"""Graphs: GeoPackage (written and read), GeoJSON and GeoParquet; and every format at once."""
+
+import errno
+import importlib.util
+import os
+import sqlite3
+import warnings
+from collections.abc import Callable, Collection
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pyogrio
+import shapely
+from numpy.typing import NDArray
+from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid
+from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
+from roadseg.roads.formats.graphml import write_graphml
+from roadseg.roads.formats.osm_xml import write_osm
+from roadseg.roads.formats.spacenet_csv import write_submission
+from roadseg.roads.formats.tables import (
+    EDGE_COLUMNS,
+    attributes_of,
+    edge_table,
+    is_local,
+    node_table,
+)
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.labels.vectors import check_views
+from roadseg.system.files import whole, write_error
+from roadseg.system.text import one_line
+
+_POINT, _LINE = 0, 1  # shapely's type ids
+
+
+def write_graphs(
+    folder: Path,
+    name: str,
+    graph: RoadGraph,
+    *,
+    formats: Collection[str] = ("gpkg", "geojson", "graphml"),
+    grid: Grid | None = None,
+) -> None:
+    """Write a graph as `<name>.<format>` for each format.
+
+    Args:
+        folder: where to; it is made if it is missing.
+        name: of the scene.
+        graph: its roads.
+        formats: of "gpkg", "geojson", "graphml" (osmnx), "parquet", "osm" (JOSM) and "csv"
+            (SpaceNet).
+        grid: where the pixels of the scene lie, which "csv" needs.
+
+    Raises:
+        ConfigError: if a format cannot be written here, see `check_formats`, or is "csv" and there
+            is no grid.
+        DataError: if a format is "osm" and the graph has no place on earth.
+        OutputError: if a file cannot be written.
+    """
+    check_formats(formats)
+    for suffix in formats:
+        path = folder / f"{name}.{suffix}"
+        if suffix != _SUBMISSION:
+            _WRITERS[suffix](path, graph)
+        elif grid is not None:
+            write_submission(path, [(name, graph, grid)])
+        else:
+            raise ConfigError(
+                f"{path}: cannot be written: its lines are in pixels, and this graph is not of one "
+                "image; leave the format csv out"
+            )
+
+
+def check_formats(formats: Collection[str]) -> None:
+    """Refuse formats that cannot be written here, before there is anything to write.
+
+    Raises:
+        ConfigError: if a format is not known, or is "parquet" and pyarrow is not installed.
+    """
+    known = (*_WRITERS, _SUBMISSION)
+    unknown = [name for name in formats if name not in known]
+    if unknown:
+        raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
+    if "parquet" in formats and importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(
+            "the format parquet needs pyarrow, which is not installed; "
+            "pip install 'roadseg[parquet]', or leave parquet out"
+        )
+
+
+def write_gpkg(path: Path, graph: RoadGraph) -> None:
+    """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
+
+    Layer `nodes`: osmid (the row of the node), x and y in metres, street_count, maybe_bridge. Layer
+    `edges`: osmid, u and v (osmid of the first and last node of the line), key (0, 1, ... among the
+    edges of the same two nodes), length in metres, and the attributes, `travel_time_s` as
+    travel_time and `width_m` as width. Table `layer_styles` tells QGIS how to show them.
+
+    Raises:
+        ValueError: if an attribute has the name of one of these columns.
+        OutputError: if the file cannot be written.
+    """
+    edges = edge_table(graph)
+    styles = style_table(edges.columns)
+    more = {"driver": "GPKG", "append": True}
+    with whole(path) as partial:
+        _write(partial, node_table(graph), "Point", driver="GPKG", layer="nodes")
+        _write(partial, edges, "LineString", **more, layer="edges")
+        _write(partial, styles, None, **more, layer=STYLE_LAYER, FID="id")
+        _require_whole(_has_all(partial, styles=len(styles)))
+
+
+def read_graph(path: Path) -> RoadGraph:
+    """Read a graph that `write_gpkg` wrote: the same CRS, nodes, edges, lines and attributes.
+
+    Other programs may have written it again: u, v and osmid may be texts or floats by now, and x
+    and y those of another CRS, so that nodes are read from their points.
+
+    Raises:
+        DataError: if the file cannot be read, or does not hold such a graph.
+    """
+    nodes = _read(path, "nodes", ("osmid", "geometry"))
+    edges = _read(path, "edges", EDGE_COLUMNS)
+    osmid = pd.Index(_numbers(nodes["osmid"].to_numpy()))
+    if not osmid.is_unique:
+        raise DataError(f"{path}: layer nodes has two nodes of one osmid")
+    ends = osmid.get_indexer(pd.Index(_numbers(edges[["u", "v"]].to_numpy().ravel())))
+    if np.any(ends < 0) or osmid.hasnans:
+        raise DataError(f"{path}: layer edges names a node (u or v) that layer nodes does not have")
+    if np.any(shapely.get_type_id(edges.geometry.to_numpy(dtype=object)) != _LINE):
+        raise DataError(f"{path}: layer edges has a geometry that is no LineString")
+    points = nodes.geometry.to_numpy(dtype=object)
+    if np.any(shapely.get_type_id(points) != _POINT) or np.any(shapely.is_empty(points)):
+        raise DataError(f"{path}: layer nodes has a geometry that is no Point")
+    return RoadGraph(
+        crs=LOCAL_CRS if is_local(edges.crs) else edges.crs,
+        nodes=shapely.get_coordinates(points),
+        ends=ends.reshape(-1, 2).astype(np.int64),
+        lines=edges.geometry.to_numpy(dtype=object),
+        attributes=attributes_of(edges),
+    )
+
+
+def write_geojson(path: Path, graph: RoadGraph) -> None:
+    """Write the edges of a graph as GeoJSON in degrees, with the columns of `write_gpkg`.
+
+    Of a scene without georeference the coordinates are its metres as they are; the file cannot
+    say so, and a program that takes it for degrees will show it in the wrong place.
+
+    Source: RFC 7946: longitude first, WGS 84, no crs member, seven decimals.
+
+    Raises:
+        ValueError: if an attribute has the name of a column of the file.
+        OutputError: if the file cannot be written.
+    """
+    table = edge_table(graph)
+    options = {"driver": "GeoJSON", "layer": "edges"}
+    with whole(path) as partial:
+        if is_local(graph.crs):
+            _write(partial, table, "LineString", **options)
+        else:
+            _write(partial, table.to_crs(DEGREES), "LineString", **options, RFC7946="YES")
+        _require_whole(_tail(partial).endswith(b"]\n}"))
+
+
+def write_geoparquet(path: Path, graph: RoadGraph) -> None:
+    """Write the edges of a graph as GeoParquet 1.1 in its own CRS, columns as in `write_gpkg`.
+
+    It needs pyarrow, see `check_formats`.
+
+    Raises:
+        ValueError: if an attribute has the name of a column of the file.
+        OutputError: if the file cannot be written.
+    """
+    with whole(path) as partial:
+        edge_table(graph).to_parquet(partial, index=False, schema_version="1.1.0")
+
+
+_Write = Callable[[Path, RoadGraph], None]
+_WRITERS: dict[str, _Write] = {
+    "gpkg": write_gpkg,
+    "geojson": write_geojson,
+    "graphml": write_graphml,
+    "parquet": write_geoparquet,
+    "osm": write_osm,
+}
+_SUBMISSION = "csv"
+
+
+def _write(path: Path, table: pd.DataFrame, geometry_type: str | None, **options: Any) -> None:  # noqa: ANN401 - as pyogrio takes them
+    try:
+        with warnings.catch_warnings():  # of files cut short, which the error or the end tells
+            warnings.simplefilter("ignore", RuntimeWarning)
+            pyogrio.write_dataframe(table, path, geometry_type=geometry_type, **options)
+    except (DataSourceError, DataLayerError, FeatureError) as error:
+        raise write_error(path, str(error)) from error  # `whole` adds the final name
+
+
+def _has_all(path: Path, *, styles: int) -> bool:
+    """Say whether a GeoPackage has its spatial indices and its styles, which come last."""
+    with closing(sqlite3.connect(path)) as file:
+        names = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
+        if not names >= {"rtree_nodes_geom", "rtree_edges_geom", STYLE_LAYER}:
+            return False
+        ((found,),) = file.execute("SELECT count(*) FROM layer_styles")
+        return bool(found == styles)
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-8, os.SEEK_END)
+        return file.read().rstrip()
+
+
+def _require_whole(is_whole: bool) -> None:  # noqa: FBT001 - what was found of a file just closed
+    """Refuse a file whose end is missing: GDAL closes it without a word when the disk is full."""
+    if not is_whole:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _numbers(ids: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the numbers of nodes, NaN for what is none."""
+    return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
+
+
+def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
+    expected = "expected a graph that roadseg wrote as GeoPackage; run `roadseg graph`"
+    check_views(path, str(path))
+    try:
+        table = pyogrio.read_dataframe(path, layer=layer)
+    except (DataSourceError, DataLayerError, OverflowError, ValueError) as error:
+        reason = one_line(error)
+        raise DataError(
+            f"{path}: layer {layer} cannot be read ({reason:.200}); {expected}"
+        ) from error
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise DataError(f"{path}: layer {layer} has no column {missing[0]}; {expected}")
+    if table.crs is None or not (table.crs.is_projected or is_local(table.crs)):
+        raise DataError(f"{path}: layer {layer} is not in a metric CRS ({table.crs}); {expected}")
+    return table

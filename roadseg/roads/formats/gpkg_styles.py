@@ -1,0 +1,163 @@
+"""GpkgStyles: how QGIS shows the layers of a road graph, kept inside the GeoPackage."""
+
+import itertools
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from xml.etree import ElementTree as ET
+
+import pandas as pd
+
+from roadseg.roads.masks.mask_files import Colour, bin_colours
+
+STYLE_LAYER = "layer_styles"  # the name that QGIS looks for
+
+_GEOMETRY = "geom"  # GDAL's name for the column of a GeoPackage
+_DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
+_VERSION = "3.28.0"  # of QGIS, from which on these properties are read
+_LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # each default speed bin has a class of its own
+_GREY: Colour = (110, 110, 110)
+_DARK: Colour = (35, 35, 35)
+_ORANGE: Colour = (230, 159, 0)  # of Okabe and Ito's palette
+_DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
+_EXPRESSION = 3  # QGIS's number for a property that is an expression
+
+
+def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
+    """Return the table `layer_styles` for layers `nodes` and `edges`, both styles as default.
+
+    Edges have the colours of speed bins in a mask, from slow (blue) to fast (red) by ColorBrewer's
+    RdYlBu, which colour-blind people can tell apart, over a dark line; links across gaps
+    (`inferred` 1) are dashed. Nodes are small, those that may be bridges orange triangles.
+
+    Source: the table that QGIS writes with "save style in database".
+
+    Args:
+        edge_columns: columns of layer edges; without `speed_kph` all edges have one colour, without
+            `inferred` none is dashed.
+    """
+    styles = {"nodes": _nodes(), "edges": _edges(edge_columns)}
+    rows = [
+        {
+            "f_table_catalog": "",
+            "f_table_schema": "",
+            "f_table_name": layer,
+            "f_geometry_column": _GEOMETRY,
+            "styleName": f"roadseg {layer}",
+            "styleQML": _qml(renderer),
+            "styleSLD": "",
+            "useAsDefault": True,
+            "description": "written by roadseg",
+            "owner": "",
+            "ui": "",
+            "update_time": datetime.now(tz=UTC),
+        }
+        for layer, renderer in styles.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _qml(renderer: ET.Element) -> str:
+    root = ET.Element("qgis", version=_VERSION, styleCategories="Symbology")
+    root.append(renderer)
+    ET.indent(root, " ")
+    return _DOCTYPE + ET.tostring(root, encoding="unicode")
+
+
+def _edges(columns: Collection[str]) -> ET.Element:
+    is_dashed = "inferred" in columns
+    if "speed_kph" not in columns:
+        return _renderer("singleSymbol", [_line(_GREY, is_dashed=is_dashed)])
+    classes = list(itertools.pairwise(_LIMITS_KPH))
+    symbols = [_line(colour, is_dashed=is_dashed) for colour in bin_colours(len(classes))]
+    renderer = _renderer(
+        "graduatedSymbol", symbols, attr="speed_kph", graduatedMethod="GraduatedColor"
+    )
+    ranges = ET.SubElement(renderer, "ranges")
+    for number, (low, high) in enumerate(classes):
+        limits = {"lower": str(low), "upper": str(high), "label": _label(low, high)}
+        ET.SubElement(ranges, "range", limits, symbol=str(number), render="true")
+    return renderer
+
+
+def _nodes() -> ET.Element:
+    kinds = (
+        ("0", "node", _marker("circle", _DARK, size_mm=0.8)),
+        ("1", "maybe a bridge, not a crossing", _marker("triangle", _ORANGE, size_mm=3.0)),
+    )
+    renderer = _renderer("categorizedSymbol", [mark for *_, mark in kinds], attr="maybe_bridge")
+    categories = ET.SubElement(renderer, "categories")
+    for number, (value, label, _) in enumerate(kinds):
+        said = {"value": value, "type": "long", "label": label}
+        ET.SubElement(categories, "category", said, symbol=str(number), render="true")
+    return renderer
+
+
+def _label(low: int, high: int) -> str:
+    return f"above {low} km/h" if high == _LIMITS_KPH[-1] else f"{low} to {high} km/h"
+
+
+def _renderer(kind: str, symbols: list[ET.Element], **facts: str) -> ET.Element:
+    """Return a renderer whose symbols are numbered from 0; all lower levels are drawn first."""
+    renderer = ET.Element("renderer-v2", {"type": kind, "symbollevels": "1", **facts})
+    group = ET.SubElement(renderer, "symbols")
+    for number, symbol in enumerate(symbols):
+        symbol.set("name", str(number))
+        group.append(symbol)
+    return renderer
+
+
+def _line(colour: Colour, *, is_dashed: bool) -> ET.Element:
+    """Return a line of a colour over a dark one."""
+    symbol = ET.Element("symbol", type="line", alpha="1")
+    for level, (paint, width_mm) in enumerate(((_DARK, 0.9), (colour, 0.6))):
+        layer = ET.SubElement(
+            symbol, "layer", {"class": "SimpleLine", "enabled": "1", "pass": str(level)}
+        )
+        drawn = {"line_color": _rgba(paint), "line_width": str(width_mm), "line_width_unit": "MM"}
+        layer.append(_options({**drawn, "capstyle": "round", "joinstyle": "round"}))
+        if is_dashed and level:
+            layer.append(_dashes())
+    return symbol
+
+
+def _marker(shape: str, colour: Colour, *, size_mm: float) -> ET.Element:
+    symbol = ET.Element("symbol", type="marker", alpha="1")
+    layer = ET.SubElement(symbol, "layer", {"class": "SimpleMarker", "enabled": "1", "pass": "0"})
+    layer.append(
+        _options(
+            {
+                "name": shape,
+                "color": _rgba(colour),
+                "outline_color": _rgba(_DARK),
+                "outline_width": "0.2",
+                "size": str(size_mm),
+                "size_unit": "MM",
+            }
+        )
+    )
+    return symbol
+
+
+def _options(values: Mapping[str, str]) -> ET.Element:
+    options = ET.Element("Option", type="Map")
+    for name, value in values.items():
+        ET.SubElement(options, "Option", name=name, value=value, type="QString")
+    return options
+
+
+def _dashes() -> ET.Element:
+    """Return the property by which QGIS chooses the style of a line for each edge."""
+    properties = ET.Element("data_defined_properties")
+    collection = ET.SubElement(properties, "Option", type="Map")
+    ET.SubElement(collection, "Option", name="name", value="", type="QString")
+    group = ET.SubElement(collection, "Option", name="properties", type="Map")
+    style = ET.SubElement(group, "Option", name="outlineStyle", type="Map")
+    ET.SubElement(style, "Option", name="active", value="true", type="bool")
+    ET.SubElement(style, "Option", name="expression", value=_DASH_IF_INFERRED, type="QString")
+    ET.SubElement(style, "Option", name="type", value=str(_EXPRESSION), type="int")
+    ET.SubElement(collection, "Option", name="type", value="collection", type="QString")
+    return properties
+
+
+def _rgba(colour: Colour) -> str:
+    return ",".join(map(str, (*colour, 255)))

@@ -1,0 +1,302 @@
+"""GraphML: read the road graphs that osmnx, networkx, CRESI and we write as such."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import ParseError
+from xml.parsers.expat import ExpatError
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import shapely
+from networkx.exception import NetworkXError
+from numpy.typing import NDArray
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+from shapely.errors import ShapelyError
+
+from roadseg.arrays import Floats, Ints, Lines
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject, transformer, utm_epsg
+from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
+from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawn_once
+from roadseg.roads.labels.schemes import OWN_SPEED, Scheme, stated_travel, wanted_keys
+from roadseg.roads.xml import check_xml, xml_text
+from roadseg.system.files import whole
+from roadseg.system.text import one_line
+
+_LINE = 1  # shapely type id of LineString
+_APART_M = 100.0  # an edge further than this from its nodes is in another CRS
+_NORTH = "N"  # first UTM band of the northern half
+
+Network = Any  # one of the four classes of graph of networkx
+
+
+class _Names(NamedTuple):
+    """Where a file keeps its geometry: attributes of nodes and of edges."""
+
+    x: str
+    y: str
+    line: str
+
+
+_USUAL = _Names("x", "y", "geometry")
+_CRESI = _Names("utm_east", "utm_north", "geometry_utm_wkt")
+
+
+def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
+    """Read the roads of a GraphML file, in metres.
+
+    Nodes have x and y, edges a line as WKT in `geometry`, or none if they are straight. CRESI's UTM
+    coordinates are taken if it wrote them. An edge that is there in both directions, or twice with
+    the same line, is read once. Of its attributes speed (as `speed_kph`) and travel time (as
+    `travel_time_s`) are read by the rules for labels (`schemes.stated_travel`), NaN where an edge
+    has none.
+
+    Args:
+        path: the file; the CRS is that of the graph's attribute `crs`.
+        crs: CRS to use for a file that names none; without it x and y that can be degrees are
+            taken for longitude and latitude.
+
+    Returns:
+        The graph in its own CRS if that is metric, else in UTM; its edges are sorted by their first
+        nodes in the file.
+
+    Raises:
+        DataError: the file cannot be read, has nodes without x and y or edges with something else
+            than lines, or its nodes and lines are in different CRSs.
+    """
+    network = _read(path)
+    names = _names(network)
+    nodes = _positions(path, network, names)
+    ends, facts = _edges(network)
+    lines = _lines(path, ends, nodes, facts, names.line)
+    source = _crs(path, network, names, nodes, crs)
+    graph = RoadGraph(source, nodes, ends, lines, _attributes(facts))
+    metric = _in_metres(path, graph)
+    _check_ends(path, metric)
+    return drawn_once(metric)
+
+
+def _read(path: Path) -> Network:
+    try:
+        with path.open("rb") as file:
+            check_xml(file)
+        return nx.read_graphml(path, force_multigraph=True)
+    except (OSError, ExpatError, ParseError, NetworkXError, KeyError, ValueError) as error:
+        reason = one_line(error)
+        raise DataError(
+            f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "
+            "that it is there and whole"
+        ) from error
+
+
+def _names(network: Network) -> _Names:
+    has_utm = all(_CRESI.x in facts for _, facts in network.nodes(data=True))
+    return _CRESI if has_utm and len(network) else _USUAL
+
+
+def _positions(path: Path, network: Network, names: _Names) -> Floats:
+    found = [(facts.get(names.x), facts.get(names.y)) for _, facts in network.nodes(data=True)]
+    try:
+        nodes = np.array(found, dtype=np.float64).reshape(-1, 2)
+    except (TypeError, ValueError):
+        nodes = np.full((1, 2), np.nan)
+    if not np.isfinite(nodes).all():
+        raise DataError(
+            f"{path}: a graph without geometry: not every node has numbers {names.x} and {names.y}"
+            "; expected the graph of osmnx.save_graphml or the like"
+        )
+    return nodes
+
+
+def _edges(network: Network) -> tuple[Ints, list[Mapping[str, Any]]]:
+    row = {node: row for row, node in enumerate(network.nodes)}
+    found = list(network.edges(data=True))
+    ends = np.array([(row[start], row[goal]) for start, goal, _ in found], dtype=np.int64)
+    return ends.reshape(-1, 2), [facts for *_, facts in found]
+
+
+def _lines(
+    path: Path, ends: Ints, nodes: Floats, facts: list[Mapping[str, Any]], name: str
+) -> Lines:
+    """Return the line of each edge, from its first node to its last."""
+    straight = shapely.linestrings(nodes[ends]) if len(ends) else np.array([], dtype=object)
+    drawn = np.array([edge.get(name) for edge in facts], dtype=object)
+    try:
+        read = shapely.from_wkt(drawn)
+    except (ShapelyError, TypeError) as error:
+        reason = one_line(error)
+        raise DataError(f"{path}: {name} of an edge is no WKT ({reason:.200})") from error
+    is_drawn = ~shapely.is_missing(read)
+    kinds = shapely.get_type_id(read[is_drawn])
+    if np.any(kinds != _LINE) or np.any(shapely.is_empty(read)):
+        raise DataError(
+            f"{path}: {name} of an edge is no LineString, expected centrelines of roads"
+        )
+    lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))
+    first = shapely.points(nodes[ends[:, 0]])
+    far = shapely.distance(shapely.get_point(lines, 0), first)
+    is_back = far > shapely.distance(shapely.get_point(lines, -1), first)
+    return np.where(is_back, shapely.reverse(lines), lines)
+
+
+def _crs(path: Path, network: Network, names: _Names, nodes: Floats, given: CRS | None) -> CRS:
+    if names is _CRESI:
+        return _utm(path, network)
+    named = network.graph.get("crs")
+    if named is None:
+        return given or _degrees(path, nodes)
+    legacy = re.search(r"'init':\s*'(\w+:\d+)'", str(named))  # osmnx before 0.11
+    try:
+        return CRS.from_user_input(legacy.group(1) if legacy else named)
+    except CRSError as error:
+        raise DataError(f"{path}: its crs {named!s:.120} is not known") from error
+
+
+def _utm(path: Path, network: Network) -> CRS:
+    zones = {
+        (int(facts.get("utm_zone", 0)), str(facts.get("utm_letter", _NORTH)) >= _NORTH)
+        for _, facts in network.nodes(data=True)
+    }
+    if len(zones) != 1 or not 1 <= min(zones)[0] <= 60:  # noqa: PLR2004 - UTM
+        raise DataError(
+            f"{path}: its nodes are in {len(zones)} UTM zones ({sorted(zones)}), expected one"
+        )
+    ((zone, is_north),) = zones
+    return CRS.from_epsg((32600 if is_north else 32700) + zone)
+
+
+def _degrees(path: Path, nodes: Floats) -> CRS:
+    if np.all(np.abs(nodes) <= [180, 90]):
+        return DEGREES
+    x, y = nodes[0]
+    raise DataError(
+        f"{path}: names no coordinate system, and x {x:.9g}, y {y:.9g} are not degrees; write it "
+        "with a graph attribute crs, such as EPSG:32611"
+    )
+
+
+def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Return the speed and travel time of the edges, as far as they have them."""
+    keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), Scheme())
+    columns = {key: np.array([edge.get(key) for edge in facts], dtype=object) for key in keys}
+    speed_kph, seconds = stated_travel(columns, len(facts))
+    return {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
+
+
+def _in_metres(path: Path, graph: RoadGraph) -> RoadGraph:
+    if graph.crs.type_name == LOCAL_CRS.type_name:
+        return RoadGraph(LOCAL_CRS, graph.nodes, graph.ends, graph.lines, graph.attributes)
+    is_metric = graph.crs.is_projected and graph.crs.axis_info[0].unit_name == "metre"
+    if is_metric or len(graph.nodes) == 0:
+        return graph
+    middle = (graph.nodes.min(axis=0) + graph.nodes.max(axis=0)) / 2
+    lon, lat = transformer(graph.crs, DEGREES).transform(*middle)
+    if not (np.isfinite(lon) and abs(lat) <= 90):  # noqa: PLR2004 - degrees
+        raise DataError(
+            f"{path}: x {middle[0]:.9g}, y {middle[1]:.9g} is no place on earth in {graph.crs.name}"
+        )
+    utm = CRS.from_epsg(utm_epsg(lon, lat))
+    nodes = np.column_stack(transformer(graph.crs, utm).transform(*graph.nodes.T))
+    lines = reproject(graph.lines, graph.crs, utm)
+    return RoadGraph(utm, nodes, graph.ends, lines, graph.attributes)
+
+
+def _check_ends(path: Path, graph: RoadGraph) -> None:
+    """Refuse lines that do not lie at their nodes."""
+    for side, vertex in ((0, 0), (1, -1)):
+        node = shapely.points(graph.nodes[graph.ends[:, side]])
+        away = shapely.distance(shapely.get_point(graph.lines, vertex), node)
+        if not np.all(away <= _APART_M):
+            raise DataError(
+                f"{path}: the line of an edge is {np.nanmax(away):.0f} m away from its node; "
+                "expected nodes and geometry in one CRS, that of the graph's attribute crs"
+            )
+
+
+_DECIMALS = 9  # of a degree, in text: 0.1 mm; of a metre they do no harm
+_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="crs" for="graph" attr.name="crs" attr.type="string"/>
+<key id="geometry" for="edge" attr.name="geometry" attr.type="string"/>
+"""
+_TAIL = "</graph>\n</graphml>\n"
+_ENDS = ["u", "v", "key"]
+
+
+def write_graphml(path: Path, graph: RoadGraph) -> None:
+    """Write a graph as GraphML for `osmnx.load_graphml`: a directed multigraph in degrees.
+
+    Nodes have x and y (longitude and latitude), street_count and maybe_bridge. Every edge is
+    written in both directions, a loop once, with osmid (the row of the edge), oneway, the columns
+    of `write_gpkg`, and its line in its direction as WKT. Missing values and empty texts are left
+    out. All values are text, as osmnx expects; it makes numbers of the columns that it knows, and
+    of others where its `edge_dtypes` says so.
+    Of a scene without georeference the coordinates are its metres as they are, in a local CRS.
+
+    Raises:
+        ValueError: if an attribute has the name of a column of the file.
+        OutputError: if the file cannot be written.
+    """
+    edges = edge_table(graph)
+    lines, places, crs = graph.lines, graph.nodes, graph.crs.to_wkt()
+    if not is_local(graph.crs):
+        (lines, places), crs = in_degrees(graph), "epsg:4326"
+    x, y = ([f"{value:.{_DECIMALS}f}" for value in axis] for axis in places.T)
+    nodes = node_table(graph)[["street_count", "maybe_bridge"]].assign(x=x, y=y)
+    facts = edges.drop(columns=["geometry", *_ENDS]).assign(oneway="False")
+    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(_HEAD)
+        file.writelines(_key_elements("node", nodes))
+        file.writelines(_key_elements("edge", facts))
+        file.write(f'<graph edgedefault="directed"><data key="crs">{xml_text(crs)}</data>\n')
+        file.writelines(
+            f'<node id="{node}">{data}</node>\n' for node, data in enumerate(_data("node", nodes))
+        )
+        file.writelines(_edge_elements(edges[_ENDS].to_numpy(), _data("edge", facts), lines))
+        file.write(_TAIL)
+
+
+def _key_elements(part: str, table: pd.DataFrame) -> Iterator[str]:
+    """Yield the declarations of columns."""
+    for number, name in enumerate(table.columns):
+        yield (
+            f'<key id="{part}{number}" for="{part}" attr.name="{xml_text(name)}"'
+            ' attr.type="string"/>\n'
+        )
+
+
+def _data(part: str, table: pd.DataFrame) -> Iterator[str]:
+    """Yield the values of each row that are not missing."""
+    columns = [
+        [
+            f'<data key="{part}{number}">{xml_text(value)}</data>' if is_told else ""
+            for value, is_told in zip(column.tolist(), _is_told(column), strict=True)
+        ]
+        for number, (_, column) in enumerate(table.items())
+    ]
+    return map("".join, zip(*columns, strict=True))
+
+
+def _is_told(column: "pd.Series[str]") -> "pd.Series[bool]":
+    return column.notna() & (column != "")
+
+
+def _edge_elements(ends: Ints, facts: Iterator[str], lines: Lines) -> Iterator[str]:
+    """Yield the edges in both directions, loops once."""
+    there, back = (
+        shapely.to_wkt(drawn, rounding_precision=_DECIMALS)
+        for drawn in (lines, shapely.reverse(lines))
+    )
+    for (u, v, key), data, line, reverse in zip(ends.tolist(), facts, there, back, strict=True):
+        yield _edge(u, v, key, data, line)
+        if u != v:
+            yield _edge(v, u, key, data, reverse)
+
+
+def _edge(start: int, end: int, key: int, data: str, wkt: str) -> str:
+    drawn = f'<data key="geometry">{wkt}</data>'
+    return f'<edge source="{start}" target="{end}" id="{key}">{data}{drawn}</edge>\n'

@@ -1,0 +1,165 @@
+"""RoadSources: find the files on both sides of a comparison, and what belongs together."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roadseg.errors import DataError
+from roadseg.raster.names import match_names
+from roadseg.system.files import MASK_SUFFIXES, is_virtual
+from roadseg.system.text import first
+
+if TYPE_CHECKING:
+    from roadseg.roads.formats.spacenet_csv import WktCsv
+
+GRAPHML = ".graphml"
+
+_CSV = ".csv"
+_VECTORS = (  # the best comes first: of files of one name it is taken
+    *(".gpkg", GRAPHML, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
+    *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
+)
+_KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # the first that a folder holds counts
+_PACKED = (".gz", ".zip", ".pbf")
+
+
+@dataclass(frozen=True)
+class RoadSource:
+    """Where the roads of one place are.
+
+    Attributes:
+        path: the file.
+        table: its lines if it is a WKT CSV, else None.
+        image: the image id in that table.
+    """
+
+    path: Path
+    table: "WktCsv | None" = None
+    image: str = ""
+
+    @property
+    def is_raster(self) -> bool:
+        """Whether it is a mask or a raster of probabilities, by its suffix."""
+        return self.path.suffix.lower() in MASK_SUFFIXES
+
+    def __str__(self) -> str:
+        """Name it as a person would."""
+        return f"{self.path}, image {self.image}" if self.table else str(self.path)
+
+
+def find_sources(path: Path) -> dict[str, RoadSource]:
+    """Find the roads in a file or a folder, and give each a name.
+
+    A file is named by its stem, the images of a WKT CSV by their ids. Of a folder (not its
+    subfolders), files of lines and graphs count, or else .json, or else CSVs, or else rasters; of
+    several of one name (`city.gpkg` and `city.geojson`) the first of these formats.
+
+    Raises:
+        DataError: there is nothing of the kind, a CSV cannot be read, or two images have one id.
+    """
+    if not (is_virtual(path) or path.exists()):
+        raise DataError(f"{path} does not exist; expected a file or a folder with roads")
+    if is_virtual(path) or not path.is_dir() or path.suffix.lower() == ".gdb":
+        return _named([path])
+    files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
+    for suffixes in _KINDS:
+        found = [file for file in files if file.suffix.lower() in suffixes]
+        if found:
+            best: dict[str, Path] = {}
+            for file in sorted(found, key=lambda file: suffixes.index(file.suffix.lower())):
+                best.setdefault(_stem(file), file)
+            return _named(sorted(best.values()))
+    raise DataError(f"{path}: no files with roads in this folder, expected such as .geojson, .gpkg")
+
+
+def match_sources(
+    reference: Mapping[str, RoadSource], predicted: Mapping[str, RoadSource]
+) -> tuple[dict[str, str | None], list[str]]:
+    """Find for each place of the reference what was predicted there.
+
+    Two single files belong together whatever their names; all others as `names.match_names` says.
+
+    Returns:
+        The name of the prediction for each name of the reference, None where there is none; and
+        the predictions that are left over.
+
+    Raises:
+        DataError: names are ambiguous, no prediction fits any reference, or a CSV has image ids
+            that no reference fits.
+    """
+    if len(reference) == len(predicted) == 1 and not _tables([*reference.values()], predicted):
+        return {next(iter(reference)): next(iter(predicted))}, []
+    matched = match(list(reference), list(predicted))
+    used = Counter(name for name in matched.values() if name is not None)
+    twice = next((name for name, times in used.items() if times > 1), None)
+    if twice is not None:
+        places = [name for name, found in matched.items() if found == twice]
+        raise DataError(f"{predicted[twice]} fits {places[0]} and {places[1]}; rename one of them")
+    left = [name for name in predicted if name not in used]
+    unknown = [name for name in left if predicted[name].table]
+    if unknown or not used:
+        _refuse(unknown or left, reference, predicted)
+    return matched, left
+
+
+def _named(files: Iterable[Path]) -> dict[str, RoadSource]:
+    found: dict[str, RoadSource] = {}
+    for file in files:
+        for name, source in _sources(file):
+            if found.setdefault(name, source) != source:
+                raise DataError(f"{found[name]} and {source} have one name; rename one of them")
+    return found
+
+
+def _sources(file: Path) -> list[tuple[str, RoadSource]]:
+    if file.suffix.lower() != _CSV:
+        return [(_stem(file), RoadSource(file))]
+    from roadseg.roads.formats.spacenet_csv import read_wkt_csv  # noqa: PLC0415 - pandas is slow to import
+
+    table = read_wkt_csv(file)
+    return [(image, RoadSource(file, table, image)) for image in table.images]
+
+
+def _stem(path: Path) -> str:
+    """Return the name of a file without suffixes: `city` for `city.osm.pbf`."""
+    inner = Path(path.stem)
+    is_packed = path.suffix.lower() in _PACKED and inner.suffix.lower() in (*_VECTORS, ".json")
+    return inner.stem if is_packed else path.stem
+
+
+def _tables(sources: Iterable[RoadSource], more: Mapping[str, RoadSource]) -> bool:
+    return any(source.table for source in (*sources, *more.values()))
+
+
+def match(reference: list[str], predicted: list[str]) -> dict[str, str | None]:
+    """Match names by their parts, whichever of both has more of them; None where none fits.
+
+    Raises:
+        DataError: a name fits two others equally well.
+    """
+    try:
+        matched = match_names(reference, predicted)
+        used = set(matched.values())
+        rest = [name for name in predicted if name not in used]
+        alone = [name for name, found in matched.items() if found is None]
+        for name, place in match_names(rest, alone).items():
+            if place is not None and matched[place] is None:
+                matched[place] = name
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    return matched
+
+
+def _refuse(
+    unknown: list[str],
+    reference: Mapping[str, RoadSource],
+    predicted: Mapping[str, RoadSource],
+) -> None:
+    path, whole = predicted[unknown[0]].path, len(predicted)
+    what = "image ids" if predicted[unknown[0]].table else "names"
+    raise DataError(
+        f"{path}: {len(unknown)} of {whole} {what} fit no reference ({first(unknown)}); expected "
+        f"those of {next(iter(reference.values())).path.parent}, such as {first(reference)}"
+    )

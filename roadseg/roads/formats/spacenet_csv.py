@@ -1,0 +1,231 @@
+"""WktCsv: road lines in pixels of images, as SpaceNet's submissions hold them."""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import shapely
+from shapely.errors import ShapelyError
+
+from roadseg.arrays import Floats, Ints, Lines
+from roadseg.errors import DataError
+from roadseg.raster.grid import LOCAL_CRS, Grid, transformer
+from roadseg.roads.formats.tables import is_local
+from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, graph_from_lines
+from roadseg.system.files import whole
+from roadseg.system.text import first, one_line
+
+_ID, _WKT = "ImageId", "WKT_Pix"
+_LINES = ("LineString", "MultiLineString")
+_LINE = 1  # shapely type id of LineString
+_FARTHEST_PX = 1e9
+
+
+@dataclass(frozen=True)
+class PixelRoads:
+    """The road lines of an image.
+
+    Attributes:
+        lines: shape (n,), LineStrings of x (columns, right) and y (rows, down) in pixels; the first
+            pixel reaches from 0 to 1.
+        travel_time_s: shape (n,), seconds for each whole line; None if the file has none.
+    """
+
+    lines: Lines
+    travel_time_s: Floats | None
+
+
+@dataclass(frozen=True)
+class WktCsv:
+    """The images of a file.
+
+    Attributes:
+        path: where it was read from.
+        images: roads by image id, in the order of the file; an image may have none.
+    """
+
+    path: Path
+    images: Mapping[str, PixelRoads]
+
+    def graph(self, image: str, place: Grid | float) -> RoadGraph:
+        """Return the roads of an image as a graph, joined wherever lines share a vertex.
+
+        Args:
+            image: an image id of the file.
+            place: grid of the image, or the ground size of its pixels in metres; then the graph is
+                in a local CRS, with y up.
+
+        Raises:
+            DataError: the file does not have the image, or lies where its grid has no metres.
+        """
+        if image not in self.images:
+            raise DataError(f"{self.path}: has no image {image!r}, only {first(self.images)}")
+        roads = self.images[image]
+        seconds = roads.travel_time_s
+        attributes = {} if seconds is None else {TRAVEL_TIME: seconds}
+        crs = place.metric_crs if isinstance(place, Grid) else LOCAL_CRS
+        lines = shapely.transform(roads.lines, lambda xy: _metric(xy, place))
+        try:
+            return graph_from_lines(lines, crs, attributes)
+        except ValueError as error:
+            raise DataError(f"{self.path}: image {image}: {error}") from error
+
+
+def read_wkt_csv(path: Path) -> WktCsv:
+    """Read a CSV with columns ImageId and WKT_Pix, one line or more of an image in each row.
+
+    LINESTRING EMPTY stands for an image without roads. A column travel_time_s (SpaceNet 5) is read
+    as well; other columns are not. MultiLineStrings are taken apart, their seconds by length.
+
+    Raises:
+        DataError: the file cannot be read, lacks a column or all rows, or has a geometry that is no
+            line, with the row at which that is.
+    """
+    table = _read_table(path)
+    geometries = _geometries(path, table[_WKT])
+    seconds = _seconds(path, table)
+    ids = table[_ID].to_numpy(dtype=object)
+    rows: dict[str, list[int]] = {}
+    for row, image in enumerate(ids):
+        rows.setdefault(image, []).append(row)
+    images = {
+        image: _pixel_roads(geometries, seconds, np.array(own)) for image, own in rows.items()
+    }
+    return WktCsv(path, images)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        reason = one_line(error)
+        raise DataError(
+            f"{path}: cannot be read as CSV ({reason:.200}); expected columns {_ID} and {_WKT}"
+        ) from error
+    missing = [name for name in (_ID, _WKT) if name not in table.columns]
+    if missing:
+        found = ", ".join(map(str, table.columns))
+        raise DataError(f"{path}: no column {missing[0]} found, only {found:.200}")
+    if table.empty:
+        raise DataError(f"{path}: no rows found; an image without roads has LINESTRING EMPTY")
+    return table
+
+
+def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
+    try:
+        with np.errstate(invalid="ignore"):  # NaN is refused below
+            found = np.asarray(shapely.from_wkt(text.to_numpy(dtype=object)), dtype=object)
+    except (ShapelyError, TypeError):
+        found = np.array([_parsed(path, row, wkt) for row, wkt in enumerate(text)], dtype=object)
+    kinds = np.array([geometry.geom_type for geometry in found])
+    wrong = np.flatnonzero(~np.isin(kinds, _LINES))
+    if len(wrong):
+        raise DataError(
+            f"{path}: row {wrong[0] + 2} has a {kinds[wrong[0]]} in {_WKT}, expected LineStrings: "
+            "the centrelines of roads"
+        )
+    xy, owner = shapely.get_coordinates(found, return_index=True)
+    wrong = owner[~(np.abs(xy) <= _FARTHEST_PX).all(axis=1)]
+    if len(wrong):
+        raise DataError(
+            f"{path}: row {wrong[0] + 2} has {text.iloc[wrong[0]][:60]!r} in {_WKT}, expected "
+            f"numbers of pixels, up to {_FARTHEST_PX:.0e}"
+        )
+    return found
+
+
+def _parsed(path: Path, row: int, wkt: str) -> shapely.Geometry:
+    try:
+        return shapely.from_wkt(wkt)
+    except (ShapelyError, TypeError) as error:
+        raise DataError(
+            f"{path}: row {row + 2} has {wkt[:60]!r} in {_WKT}, expected a LINESTRING"
+        ) from error
+
+
+def _seconds(path: Path, table: pd.DataFrame) -> Floats | None:
+    if TRAVEL_TIME not in table.columns:
+        return None
+    seconds = pd.to_numeric(table[TRAVEL_TIME], errors="coerce").to_numpy(dtype=np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(seconds) & (seconds >= 0)))
+    if len(wrong):
+        raise DataError(
+            f"{path}: row {wrong[0] + 2} has {table[TRAVEL_TIME].iloc[wrong[0]]!r} in "
+            f"{TRAVEL_TIME}, expected seconds, zero or more"
+        )
+    return seconds
+
+
+def _pixel_roads(geometries: Lines, seconds: Floats | None, rows: Ints) -> PixelRoads:
+    parts, owner = shapely.get_parts(geometries[rows], return_index=True)
+    is_road = (shapely.get_type_id(parts) == _LINE) & (shapely.length(parts) > 0)
+    parts, owner = shapely.force_2d(parts[is_road]), owner[is_road]
+    if seconds is None:
+        return PixelRoads(parts, None)
+    share = shapely.length(parts) / shapely.length(geometries[rows])[owner]
+    return PixelRoads(parts, seconds[rows][owner] * share)
+
+
+def _metric(xy: Floats, place: Grid | float) -> Floats:
+    if isinstance(place, Grid):
+        return place.to_metric(xy[:, ::-1])
+    return np.asarray(xy * [place, -place])
+
+
+_HEADER = ("ImageId", "WKT_Pix", "length_m", "travel_time_s")
+_EMPTY = ("LINESTRING EMPTY", 0.0, 0.0)  # of an image without roads
+_DECIMALS = 4  # of a pixel
+
+Scene = tuple[str, RoadGraph, Grid]
+
+
+def write_submission(path: Path, scenes: Iterable[Scene]) -> None:
+    """Write the edges of the graphs of images, a row for each: ImageId, WKT_Pix, length, seconds.
+
+    Lines are in pixels, x to the right and y down. The first pixel reaches from 0 to 1, so that its
+    centre is (0.5, 0.5): these are positions on the ground brought to pixels by the image's affine,
+    as in SpaceNet's labels and as its metric takes them. (CRESI writes the numbers of pixels, half
+    a pixel to the upper left.) Parallel edges and loops are rows of their own; an image without
+    roads is one row with LINESTRING EMPTY.
+
+    Source: SpaceNet 5, columns ImageId, WKT_Pix, length_m and travel_time_s.
+
+    Args:
+        path: the file.
+        scenes: for each image its id, its roads with `travel_time_s`, and where its pixels lie.
+
+    Raises:
+        ValueError: if a graph has no travel times, or only one of graph and grid has a place on
+            earth.
+        OutputError: if the file cannot be written.
+    """
+    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_HEADER)
+        for name, graph, grid in scenes:
+            writer.writerows((name, *row) for row in _rows(name, graph, grid))
+
+
+def _rows(name: str, graph: RoadGraph, grid: Grid) -> Iterator[tuple[str, float, float]]:
+    if len(graph.lines) == 0:
+        yield _EMPTY
+        return
+    if TRAVEL_TIME not in graph.attributes:
+        raise ValueError(f"{name}: a submission needs the attribute {TRAVEL_TIME}")
+    if is_local(graph.crs) != grid.is_local:
+        raise ValueError(f"{name}: either the graph or the grid has no place on earth")
+    lines = shapely.transform(graph.lines, lambda xy: _pixels(xy, graph, grid))
+    seconds = graph.attributes[TRAVEL_TIME].round(3)
+    wkt = shapely.to_wkt(lines, rounding_precision=_DECIMALS)
+    yield from zip(wkt, graph.length_m.round(3).tolist(), seconds.tolist(), strict=True)
+
+
+def _pixels(xy: Floats, graph: RoadGraph, grid: Grid) -> Floats:
+    """Convert x, y in metres to x, y in pixels."""
+    if grid.is_local or graph.crs == grid.metric_crs:
+        return grid.from_metric(xy)[:, ::-1]
+    x, y = transformer(graph.crs, grid.crs).transform(*xy.T)
+    return grid.to_pixel(np.column_stack([x, y]))[:, ::-1]

@@ -1,0 +1,97 @@
+"""GraphTables: the nodes and edges of a road graph as tables, with the names of OSMnx."""
+
+from typing import Any
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Floats, Ints, Lines
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject, transformer
+from roadseg.roads.graph.crossings import likely_bridges
+from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
+
+EDGE_COLUMNS = ("u", "v", "key", "length", "geometry")  # that are no attributes
+
+_FILE_NAMES = {TRAVEL_TIME: "travel_time", "width_m": "width"}  # as OSMnx calls them
+_OUR_NAMES = {theirs: ours for ours, theirs in _FILE_NAMES.items()}
+_FLAGS = ("inferred", "speed_known")  # 0 or 1
+_OWN = {*EDGE_COLUMNS, "osmid", "oneway"}
+
+
+def node_table(graph: RoadGraph) -> gpd.GeoDataFrame:
+    """Return the nodes: osmid (the row), x and y in metres, street_count and maybe_bridge.
+
+    street_count is the number of edge ends at the node; maybe_bridge is 1 where two roads probably
+    pass over each other (`crossings.likely_bridges`).
+    """
+    x, y = graph.nodes.reshape(-1, 2).T
+    columns = {
+        "osmid": np.arange(len(x)),
+        "x": x,
+        "y": y,
+        "street_count": graph.degree,
+        "maybe_bridge": likely_bridges(graph).astype(np.uint8),
+    }
+    return gpd.GeoDataFrame(columns, geometry=shapely.points(x, y), crs=graph.crs)
+
+
+def edge_table(graph: RoadGraph) -> gpd.GeoDataFrame:
+    """Return the edges: osmid (the row), u, v, key, length in metres, the attributes, the line.
+
+    u and v are the osmid of the first and last node of the line, key is 0, 1, ... among the edges
+    of the same two nodes. Of the attributes travel_time_s is named travel_time, width_m width.
+
+    Raises:
+        ValueError: if an attribute has the name of one of these columns.
+    """
+    attributes = {_FILE_NAMES.get(name, name): col for name, col in graph.attributes.items()}
+    reserved = sorted(_OWN & set(attributes))
+    if reserved:
+        raise ValueError(f"attributes must not be named {reserved}, the file has such columns")
+    columns = {
+        "osmid": np.arange(len(graph.lines)),
+        "u": graph.ends[:, 0],
+        "v": graph.ends[:, 1],
+        "key": _keys(graph.ends),
+        "length": graph.length_m,
+        **attributes,
+    }
+    return gpd.GeoDataFrame(columns, geometry=graph.lines, crs=graph.crs)
+
+
+def attributes_of(table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+    """Return the attributes that `edge_table` made columns of; texts that are missing are None."""
+    names = [name for name in table.columns if name not in _OWN]
+    return {_OUR_NAMES.get(name, name): _values(name, table[name]) for name in names}
+
+
+def in_degrees(graph: RoadGraph) -> tuple[Lines, Floats]:
+    """Return the lines and the nodes, shape (n, 2), in longitude and latitude."""
+    nodes = np.column_stack(transformer(graph.crs, DEGREES).transform(*graph.nodes.T))
+    return reproject(graph.lines, graph.crs, DEGREES), nodes
+
+
+def is_local(crs: CRS) -> bool:
+    """Say whether coordinates have no place on earth."""
+    return crs.type_name == LOCAL_CRS.type_name
+
+
+def _keys(ends: Ints) -> Ints:
+    """Number the edges between the same two nodes, whatever their direction, from 0."""
+    low, high = np.sort(ends, axis=1).T
+    table = pd.DataFrame({"low": low, "high": high})
+    return table.groupby(["low", "high"]).cumcount().to_numpy().astype(np.int64)
+
+
+def _values(name: str, column: "pd.Series[Any]") -> NDArray[Any]:
+    if name in _FLAGS:
+        return column.fillna(0).to_numpy(dtype=np.uint8)  # an edge that was drawn by hand
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy()
+    texts = column.to_numpy(dtype=object, copy=True)
+    texts[column.isna().to_numpy()] = None
+    return texts

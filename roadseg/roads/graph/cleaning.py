@@ -1,0 +1,211 @@
+"""Cleaning: merge, prune, drop and simplify the edges of a road graph."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from roadseg.arrays import Bools, Ints, Lines
+from roadseg.roads.graph.road_graph import (
+    TRAVEL_TIME,
+    RoadGraph,
+    in_parts,
+    lines_from,
+    ranges,
+    take_edges,
+)
+
+_THROUGH = 2  # edges at a node in the middle of a road
+_CHAINS_AT_ONCE = 2_000  # whose coordinates are in memory
+_RING = 4  # coordinates of the smallest closed line that encloses an area
+
+
+def merge_chains(graph: RoadGraph) -> RoadGraph:
+    """Join the two edges at every node where just two meet.
+
+    An attribute is a claim on its whole edge, so edges merge only where all their attributes are
+    equal (both missing counts as equal); of `travel_time_s`, which may differ, the sum is kept.
+    A ring keeps one node, as the start and end of a loop. Nodes without an edge are dropped.
+    A merged edge runs in the direction of the one of its edges from which its chain starts.
+    """
+    halves, sizes = _chains(_mates(graph))
+    first = np.cumsum(sizes) - sizes
+    last = np.cumsum(sizes) - 1
+    at_half = graph.ends.ravel()
+    ends = np.column_stack([at_half[halves[first]], at_half[halves[last] ^ 1]])
+    lines = graph.lines[halves[first] // 2]  # lone edges are entered where they start
+    for some in in_parts(np.flatnonzero(sizes > 1), _CHAINS_AT_ONCE):
+        entered = halves[ranges(first[some], sizes[some])]
+        lines[some] = _concatenated(graph.lines, entered, sizes[some])
+    attributes = {name: column[halves[first] // 2] for name, column in graph.attributes.items()}
+    if TRAVEL_TIME in attributes:
+        seconds = graph.attributes[TRAVEL_TIME][halves // 2]
+        attributes[TRAVEL_TIME] = np.add.reduceat(seconds, first) if len(first) else seconds
+    merged = RoadGraph(graph.crs, graph.nodes, ends, lines, attributes)
+    return take_edges(merged, np.arange(len(lines)))
+
+
+def prune_spurs(
+    graph: RoadGraph,
+    *,
+    min_spur_m: float,
+    border: shapely.Geometry | None = None,
+    border_m: float = 0.0,
+) -> RoadGraph:
+    """Remove short dead ends that hang on a junction, and merge what they leave.
+
+    In each round the shortest spur of every junction goes and chains merge, until none is left:
+    so the longest of several short ends that meet survives as the end of the road. An edge whose
+    both ends are free is no spur.
+
+    Args:
+        graph: roads in metres.
+        min_spur_m: dead ends shorter than this go, one of just this length stays.
+        border: a geometry, such as the outline of the scene, where roads may end.
+        border_m: a spur whose free end is no further than this from `border` stays, unless it
+            is one of several at a junction: thinning splits the end of a wide road in two.
+    """
+    graph = merge_chains(graph)
+    while len(spurs := _shortest_spurs(graph, min_spur_m, border, border_m)):
+        keep = np.ones(len(graph.lines), dtype=bool)
+        keep[spurs] = False
+        graph = merge_chains(take_edges(graph, keep))
+    return graph
+
+
+def drop_components(graph: RoadGraph, *, min_component_m: float) -> RoadGraph:
+    """Drop connected parts whose edges add up to less than `min_component_m`; just that stays.
+
+    Nodes without an edge are dropped.
+    """
+    component = components(graph)[graph.ends[:, 0]]
+    totals = np.bincount(component, weights=graph.length_m)
+    return take_edges(graph, totals[component] >= min_component_m)
+
+
+def simplify_lines(graph: RoadGraph, *, tolerance_m: float) -> RoadGraph:
+    """Leave out vertices that lie within a tolerance of the simplified line; ends stay.
+
+    A loop that would collapse to a line keeps all its vertices.
+
+    Args:
+        graph: roads in metres.
+        tolerance_m: greatest distance of a vertex left out.
+
+    Source: D. Douglas and T. Peucker, "Algorithms for the reduction of the number of points
+    required to represent a digitized line", Cartographica 10(2), 1973.
+    """
+    simple = shapely.simplify(graph.lines, tolerance_m, preserve_topology=False)
+    is_loop = graph.ends[:, 0] == graph.ends[:, 1]
+    collapsed = is_loop & (shapely.get_num_coordinates(simple) < _RING)
+    return replace(graph, lines=np.where(collapsed, graph.lines, simple))
+
+
+def _mates(graph: RoadGraph) -> Ints:
+    """Pair the edge ends that merge, shape (2 m,): the other edge end, or -1.
+
+    Edge end 2 i + k is the end of edge i at its node `ends[i, k]`.
+    """
+    halves = np.argsort(graph.ends.ravel(), kind="stable")
+    degree = graph.degree
+    start = (np.cumsum(degree) - degree)[degree == _THROUGH]
+    left, right = halves[start], halves[start + 1]
+    merges = left // 2 != right // 2
+    for name, column in graph.attributes.items():
+        if name != TRAVEL_TIME:
+            merges &= _equal(column[left // 2], column[right // 2])
+    mate = np.full(2 * len(graph.ends), -1)
+    mate[left[merges]] = right[merges]
+    mate[right[merges]] = left[merges]
+    return mate
+
+
+def _equal(left: NDArray[Any], right: NDArray[Any]) -> Bools:
+    missing = (left != left) & (right != right)  # noqa: PLR0124 - NaN, in columns of any type
+    return np.asarray((left == right) | missing, dtype=bool)
+
+
+def _chains(mate: Ints) -> tuple[Ints, Ints]:
+    """Walk along mated edge ends; list the ends at which edges are entered, and chains' sizes.
+
+    Open chains start at an end without a mate, rings at the first end of their first edge.
+    """
+    is_lone = (mate.reshape(-1, 2) < 0).all(axis=1)
+    lone, rest = 2 * np.flatnonzero(is_lone), np.flatnonzero(~np.repeat(is_lone, 2))
+    mates = dict(zip(rest.tolist(), mate[rest].tolist(), strict=True))
+    entered: list[int] = []
+    sizes: list[int] = []
+    seen: set[int] = set()
+    for start in [*rest[mate[rest] < 0].tolist(), *rest[::2].tolist()]:
+        half, before = start, len(entered)
+        while half >= 0 and half // 2 not in seen:
+            seen.add(half // 2)
+            entered.append(half)
+            half = mates[half ^ 1]
+        if len(entered) > before:
+            sizes.append(len(entered) - before)
+    halves = np.concatenate([entered, lone]).astype(np.int64)
+    return _sorted_chains(halves, np.concatenate([sizes, np.ones_like(lone)]).astype(np.int64))
+
+
+def _sorted_chains(halves: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    first = np.cumsum(sizes) - sizes
+    order = np.argsort(halves[first])
+    return halves[ranges(first[order], sizes[order])], sizes[order]
+
+
+def _concatenated(lines: Lines, halves: Ints, members: Ints) -> Lines:
+    """Join lines, entered at the given ends, to one line for so many of them, chain by chain."""
+    chain = np.repeat(np.arange(len(members)), members)
+    rows, edge = np.unique(halves // 2, return_inverse=True)
+    backwards = halves % 2
+    xy = shapely.get_coordinates(lines[rows])
+    counts = shapely.get_num_coordinates(lines[rows]).astype(np.int64)
+    stop = np.cumsum(counts)
+    sizes = counts[edge]
+    forth = ranges(stop[edge] - sizes, sizes)
+    back = np.repeat(2 * stop[edge] - sizes - 1, sizes) - forth
+    vertex = np.where(np.repeat(backwards == 1, sizes), back, forth)
+    follows = np.diff(chain, prepend=-1) == 0
+    is_joint = np.zeros(len(vertex), dtype=bool)
+    is_joint[(np.cumsum(sizes) - sizes)[follows]] = True
+    _, n_vertices = np.unique(np.repeat(chain, sizes)[~is_joint], return_counts=True)
+    return lines_from(xy[vertex[~is_joint]], n_vertices)
+
+
+def _shortest_spurs(
+    graph: RoadGraph, min_spur_m: float, border: shapely.Geometry | None, border_m: float
+) -> Ints:
+    """Return the row of the shortest spur of each junction that has one."""
+    degree = graph.degree[graph.ends]
+    hangs = (degree == 1) & (degree[:, ::-1] > _THROUGH)
+    length = graph.length_m
+    spurs = np.flatnonzero(hangs.any(axis=1) & (length < min_spur_m))
+    side = hangs[spurs, 1].astype(np.int64)
+    junction = graph.ends[spurs, 1 - side]
+    if border is not None:
+        free = shapely.points(graph.nodes[graph.ends[spurs, side]])
+        goes_on = shapely.distance(free, border) <= border_m
+        forks = np.bincount(junction[goes_on], minlength=len(graph.nodes)) > 1
+        prunable = ~goes_on | forks[junction]
+        spurs, junction = spurs[prunable], junction[prunable]
+    order = np.lexsort((length[spurs], junction))
+    return spurs[order[np.unique(junction[order], return_index=True)[1]]]
+
+
+def components(graph: RoadGraph) -> Ints:
+    """Number the connected parts of a graph, shape (number of nodes,)."""
+    n = len(graph.nodes)
+    ones = np.ones(len(graph.ends), dtype=np.int8)
+    adjacency = sparse.csr_array((ones, (graph.ends[:, 0], graph.ends[:, 1])), shape=(n, n))
+    return csgraph.connected_components(adjacency, directed=False)[1].astype(np.int64)
+
+
+def part_lengths(graph: RoadGraph) -> NDArray[np.float64]:
+    """Return the metres of road of each connected part that has roads, shape (parts,)."""
+    _, part = np.unique(components(graph)[graph.ends[:, 0]], return_inverse=True)
+    return np.bincount(part, weights=graph.length_m).astype(np.float64)

@@ -1,0 +1,109 @@
+"""Clipping: the part of a road graph that lies in a polygon."""
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.arrays import Floats, Ints
+from roadseg.roads.graph.road_graph import RoadGraph, part_attributes, take_edges
+
+_TOUCHING_M = 1e-6  # pieces of a line this near each other are one piece
+
+
+def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon) -> RoadGraph:
+    """Return exactly the part of a graph that lies in a polygon, with new nodes at the cuts.
+
+    The boundary belongs to the polygon. Edges cut at one place without a common node there stay
+    unconnected. Nodes without an edge in the polygon are dropped. Pieces keep the attributes of
+    their edge, and of `travel_time_s` their part by length.
+
+    Args:
+        graph: roads in metres.
+        polygon: valid area in the CRS of the graph.
+
+    Raises:
+        ValueError: if the polygon is not valid.
+    """
+    if not polygon.is_valid:
+        raise ValueError(f"cannot clip to a polygon that is not valid: {polygon}")
+    is_inside = shapely.covers(polygon, graph.lines)
+    whole = np.flatnonzero(is_inside)
+    cut = np.flatnonzero(shapely.intersects(polygon, graph.lines) & ~is_inside)
+    edge, spans = _spans_inside(graph, cut, polygon)
+    nodes, ends, pieces = _cut_out(graph, edge, spans)
+    source = np.concatenate([whole, edge])
+    part = np.concatenate([np.ones(len(whole)), spans[:, 1] - spans[:, 0]])
+    clipped = RoadGraph(
+        graph.crs,
+        nodes,
+        np.concatenate([graph.ends[whole], ends]),
+        np.concatenate([graph.lines[whole], pieces]),
+        part_attributes(graph.attributes, source, part),
+    )
+    return take_edges(clipped, np.argsort(source, kind="stable"))
+
+
+def _spans_inside(
+    graph: RoadGraph, edges: Ints, polygon: shapely.Geometry
+) -> tuple[Ints, NDArray[np.float64]]:
+    """List the parts of edges inside: rows of the edges, and spans as fractions, shape (k, 2)."""
+    spans = [_spans_of(graph.lines[edge], polygon) for edge in edges]
+    rows = np.repeat(edges, [len(span) for span in spans]).astype(np.int64)
+    return rows, np.concatenate([np.zeros((0, 2)), *spans])
+
+
+def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
+    """Return the parts of a line inside as spans of its length, 0 to 1, shape (k, 2).
+
+    Segments are cut one by one, because cutting a whole line that crosses itself would also cut
+    it at the crossing.
+    """
+    xy, along = _measured(line)
+    segments = shapely.linestrings(np.stack([xy[:-1], xy[1:]], axis=1))
+    parts, segment = shapely.get_parts(shapely.intersection(segments, polygon), return_index=True)
+    has_length = shapely.length(parts) > 0  # neither a point nor an empty line
+    parts, segment = parts[has_length], segment[has_length]
+    corners = shapely.get_coordinates(shapely.get_point(parts[:, None], [0, -1])).reshape(-1, 2, 2)
+    from_start = np.hypot(*(corners - xy[segment][:, None]).transpose(2, 0, 1))
+    spans = np.sort(along[segment][:, None] + from_start, axis=1)
+    return _joined(spans[np.argsort(spans[:, 0])], float(along[-1]))
+
+
+def _joined(spans: Floats, length: float) -> Floats:
+    """Join touching spans, put their ends on those of the line, and scale them to fractions."""
+    is_new = spans[1:, 0] > spans[:-1, 1] + _TOUCHING_M
+    low = spans[np.concatenate([[True], is_new])[: len(spans)], 0]
+    high = spans[np.concatenate([is_new, [True]])[: len(spans)], 1]
+    low = np.where(low <= _TOUCHING_M, 0, low)
+    high = np.where(high >= length - _TOUCHING_M, length, high)
+    has_length = high - low > _TOUCHING_M
+    return np.column_stack([low, high])[has_length] / length
+
+
+def _cut_out(
+    graph: RoadGraph, edges: Ints, spans: Floats
+) -> tuple[Floats, Ints, NDArray[np.object_]]:
+    """Return nodes (the old ones first), ends and lines of parts of edges."""
+    pieces = [_part(graph.lines[edge], span) for edge, span in zip(edges, spans, strict=True)]
+    is_cut = (spans > 0) & (spans < 1)
+    at_ends = np.array([piece[[0, -1]] for piece in pieces]).reshape(-1, 2, 2)
+    new_rows = len(graph.nodes) + np.cumsum(is_cut.ravel()).reshape(-1, 2) - 1
+    ends = np.where(is_cut, new_rows, graph.ends[edges])
+    lines = np.array([shapely.LineString(piece) for piece in pieces], dtype=object)
+    return np.concatenate([graph.nodes, at_ends[is_cut]]), ends, lines
+
+
+def _part(line: shapely.LineString, span: Floats) -> Floats:
+    """Return the coordinates of a part of a line, given as a span of its length."""
+    xy, along = _measured(line)
+    low, high = span * along[-1]
+    inner = (along > low + _TOUCHING_M) & (along < high - _TOUCHING_M)
+    cuts = np.column_stack([np.interp([low, high], along, axis) for axis in xy.T])
+    return np.concatenate([cuts[:1], xy[inner], cuts[1:]])
+
+
+def _measured(line: shapely.LineString) -> tuple[Floats, Floats]:
+    """Return the coordinates of a line and the distance along it of each."""
+    xy = shapely.get_coordinates(line)
+    steps = np.hypot(*np.diff(xy, axis=0).T)
+    return xy, np.concatenate([[0], np.cumsum(steps)])

@@ -1,0 +1,113 @@
+"""Joining: the road graphs of scenes that touch each other become one network."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Bools, Ints
+from roadseg.raster.grid import reproject, transformer
+from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.nodes import contract_edges, nearest_pairs
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from
+
+_OVERLAP_M2 = 1.0  # scenes that share less ground only touch
+
+Polygons = NDArray[np.object_]
+
+
+def touching(areas: Polygons, *, within_m: float) -> Ints:
+    """Return the pairs of areas that overlap or are at most so far apart, shape (k, 2).
+
+    Args:
+        areas: shape (n,), polygons in one metric CRS.
+        within_m: greatest distance.
+    """
+    left, right = shapely.STRtree(areas).query(areas, predicate="dwithin", distance=within_m)
+    return np.asarray(np.column_stack([left, right])[left < right], dtype=np.int64)
+
+
+def join_scenes(graphs: Sequence[RoadGraph], areas: Polygons, *, within_m: float) -> RoadGraph:
+    """Join the road graphs of scenes to one network.
+
+    On ground that several scenes show, the roads of the first of them count. Dead ends where one
+    scene ends and the next begins become one node if they are no further apart than `within_m`;
+    of several the nearest. Chains whose edges have equal attributes are merged.
+
+    Args:
+        graphs: of each scene, in one metric CRS; one or more.
+        areas: the ground of each scene, polygons in this CRS.
+        within_m: how far the same road may be apart in two scenes, as its skeletons end a little
+            differently.
+    """
+    own = [_own_ground(areas, row) for row in range(len(areas))]
+    parts = [
+        graph if ground is area else clip_graph(graph, ground)
+        for graph, ground, area in zip(graphs, own, areas, strict=True)
+    ]
+    graph, scene = _side_by_side(parts)
+    pairs = _meeting_ends(graph, scene, np.array(own, dtype=object), within_m)
+    if len(pairs) == 0:
+        return graph
+    return merge_chains(_united(graph, pairs))
+
+
+def in_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
+    """Return a graph in another CRS; `travel_time_s` and lengths told before stay theirs."""
+    if graph.crs == crs:
+        return graph
+    nodes = np.column_stack(transformer(graph.crs, crs).transform(*graph.nodes.T))
+    return replace(graph, crs=crs, nodes=nodes, lines=reproject(graph.lines, graph.crs, crs))
+
+
+def _own_ground(areas: Polygons, row: int) -> shapely.Polygon | shapely.MultiPolygon:
+    """Return the part of an area that no area before it shows; the area itself if that is all."""
+    before = areas[:row][shapely.intersects(areas[:row], areas[row])]
+    before = before[shapely.area(shapely.intersection(before, areas[row])) > _OVERLAP_M2]
+    own = shapely.difference(areas[row], shapely.union_all(before)) if len(before) else areas[row]
+    return cast("shapely.Polygon", own)
+
+
+def _side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
+    """Put graphs into one without joining them; also return the row of the part of each node."""
+    sizes = np.array([len(part.nodes) for part in parts])
+    first = np.cumsum(sizes) - sizes
+    names = list(dict.fromkeys(name for part in parts for name in part.attributes))
+    attributes = {name: np.concatenate([part.attributes[name] for part in parts]) for name in names}
+    graph = RoadGraph(
+        parts[0].crs,
+        np.concatenate([part.nodes for part in parts]),
+        np.concatenate([part.ends + start for part, start in zip(parts, first, strict=True)]),
+        np.concatenate([part.lines for part in parts]),
+        attributes,
+    )
+    return graph, np.repeat(np.arange(len(parts)), sizes)
+
+
+def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: float) -> Ints:
+    """Pair the dead ends of different scenes that meet, each with the nearest, shape (k, 2)."""
+    ends = np.flatnonzero(graph.degree == 1)
+    points = shapely.points(graph.nodes[ends])
+    near = shapely.distance(points, shapely.boundary(grounds[scene[ends]])) <= within_m
+    ends = ends[near]
+    return ends[nearest_pairs(graph.nodes[ends], scene[ends], within=within_m)]
+
+
+def _united(graph: RoadGraph, pairs: Ints) -> RoadGraph:
+    """Make one node of each pair of nodes."""
+    links = lines_from(graph.nodes[pairs].reshape(-1, 2), np.full(len(pairs), 2))
+    is_link: Bools = np.arange(len(graph.lines) + len(links)) >= len(graph.lines)
+    rows = np.concatenate([np.arange(len(graph.lines)), np.zeros(len(links), dtype=np.int64)])
+    linked = RoadGraph(
+        graph.crs,
+        graph.nodes,
+        np.concatenate([graph.ends, pairs]),
+        np.concatenate([graph.lines, links]),
+        {name: column[rows] for name, column in graph.attributes.items()},
+    )
+    return contract_edges(linked, is_link)

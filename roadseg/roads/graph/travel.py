@@ -1,0 +1,109 @@
+"""Travel: speed and travel time of every edge, from the speeds seen along its line."""
+
+from dataclasses import replace
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.arrays import Floats
+from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
+
+_KPH_PER_MPS = 3.6
+_POINTS_AT_ONCE = 100_000  # as geometries they take ten times the room
+
+
+def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, NDArray[np.int32]]:
+    """Spread points evenly along the whole line of every edge.
+
+    Each edge is taken as the fewest equal parts no longer than `spacing_m`, with a point in the
+    middle of each part.
+
+    Args:
+        graph: roads in metres.
+        spacing_m: greatest distance between points of an edge, above 0.
+
+    Returns:
+        Positions x, y in metres, shape (k, 2), and the row of the edge of each, shape (k,).
+
+    Raises:
+        ValueError: if `spacing_m` is not above 0.
+    """
+    if not spacing_m > 0:
+        raise ValueError(f"spacing_m must be above 0, got {spacing_m}")
+    counts = np.maximum(np.ceil(graph.length_m / spacing_m), 1).astype(np.int64)
+    before = np.cumsum(counts) - counts
+    edge = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    points = np.empty((len(edge), 2))
+    for first in range(0, len(edge), _POINTS_AT_ONCE):
+        rows = edge[first : first + _POINTS_AT_ONCE]
+        nth = np.arange(first, first + len(rows)) - before[rows]
+        along = (nth + 0.5) / counts[rows]
+        found = shapely.line_interpolate_point(graph.lines[rows], along, normalized=True)
+        points[first : first + len(rows)] = shapely.get_coordinates(found)
+    return points, edge
+
+
+def vote_speeds(
+    bin_probability: Floats,
+    bin_speeds_kph: Floats,
+    *,
+    default_kph: float,
+    min_evidence: float = 0.05,
+) -> Floats:
+    """Let what is seen along each edge vote on its speed: the bin with the most probability wins.
+
+    Of equal bins the slower one wins.
+
+    Args:
+        bin_probability: shape (m, bins), mean probability of each speed bin along each edge, 0 to
+            1.
+        bin_speeds_kph: shape (bins,), the speed that each bin stands for.
+        default_kph: speed of an edge without evidence; may be NaN.
+        min_evidence: an edge whose bins together have a mean probability below this gets
+            `default_kph`; just this is evidence. Above 0.
+
+    Returns:
+        Speed of each edge in km/h, shape (m,).
+
+    Raises:
+        ValueError: if there is not one probability for each speed bin, or `min_evidence` is not
+            above 0.
+    """
+    mean, speeds = np.asarray(bin_probability), np.asarray(bin_speeds_kph, dtype=np.float64)
+    if mean.shape[1] != len(speeds):
+        raise ValueError(
+            f"expected a probability for each of {len(speeds)} bins, got {mean.shape[1]}"
+        )
+    if not min_evidence > 0:
+        raise ValueError(f"min_evidence must be above 0, got {min_evidence}")
+    is_seen = mean.sum(axis=1) >= min_evidence
+    return np.where(is_seen, speeds[mean.argmax(axis=1)], default_kph)
+
+
+def travel_time_s(length_m: Floats, speed_kph: Floats) -> Floats:
+    """Return the seconds it takes to drive lengths in metres at speeds in km/h.
+
+    Raises:
+        ValueError: if a speed is not above 0, or not finite.
+    """
+    if not np.all((np.asarray(speed_kph) > 0) & np.isfinite(speed_kph)):
+        raise ValueError("every speed must be finite and above 0 km/h")
+    return np.asarray(length_m * _KPH_PER_MPS / speed_kph, dtype=np.float64)
+
+
+def add_travel(graph: RoadGraph, speed_kph: Floats) -> RoadGraph:
+    """Return the graph with the attributes `speed_kph` and `travel_time_s`.
+
+    Args:
+        graph: roads in metres.
+        speed_kph: shape (m,), speed of each edge.
+
+    Raises:
+        ValueError: if there is not one speed, finite and above 0, for each edge.
+    """
+    if np.shape(speed_kph) != (len(graph.lines),):
+        raise ValueError(f"expected {len(graph.lines)} speeds, got shape {np.shape(speed_kph)}")
+    seconds = travel_time_s(graph.length_m, speed_kph)
+    added = {"speed_kph": np.asarray(speed_kph, dtype=np.float64), TRAVEL_TIME: seconds}
+    return replace(graph, attributes={**graph.attributes, **added})

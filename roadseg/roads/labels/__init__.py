@@ -1,0 +1,1 @@
+"""Road labels: vector files, the speed and width that their attributes state."""

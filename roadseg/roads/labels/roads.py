@@ -1,0 +1,249 @@
+"""Roads: label lines and areas with their speeds, cleaned and brought to a metric CRS."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.raster.grid import DEGREES, Grid, reproject
+
+Shapes = NDArray[np.object_]
+Indices = NDArray[np.intp]
+
+_POINT, _POLYGON = 0, 3  # shapely's type ids
+_FIRST_MULTI = 4  # then MultiPoint, MultiLineString, MultiPolygon, collection
+_STEP_M = 1000.0  # a straight outline bends by less than a metre over so far
+_MOST_STEPS = 4000  # of an outline
+
+
+@dataclass(frozen=True)
+class Roads:
+    """Road labels and what is known of them.
+
+    Attributes:
+        crs: coordinate system of the shapes.
+        shapes: shape (n,), shapely LineStrings (centrelines) and Polygons (surfaces).
+        speed_mph: shape (n,), above 0.
+        speed_source: shape (n,), the label key that the speed came from.
+        travel_time_s: shape (n,), seconds to drive a line as its label states; NaN where it states
+            none.
+        width_m: shape (n,), whole width of lines, above 0; of no meaning for polygons.
+    """
+
+    crs: CRS
+    shapes: Shapes
+    speed_mph: NDArray[np.float64]
+    speed_source: NDArray[np.str_]
+    travel_time_s: NDArray[np.float64]
+    width_m: NDArray[np.float64]
+
+    @cached_property
+    def is_area(self) -> NDArray[np.bool_]:
+        """Whether each shape is a polygon; shape (n,)."""
+        return np.asarray(shapely.get_type_id(self.shapes) == _POLYGON)
+
+    @property
+    def has_areas(self) -> bool:
+        """Whether any shape is a polygon."""
+        return bool(self.is_area.any())
+
+    @cached_property
+    def half_width_m(self) -> NDArray[np.float64]:
+        """How far each road reaches beyond its shape: 0 for polygons; shape (n,)."""
+        return np.where(self.is_area, 0.0, self.width_m / 2)
+
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Index of the shapes, for label files that many scenes share."""
+        return shapely.STRtree(self.shapes)
+
+    def take(self, chosen: Indices | NDArray[np.bool_]) -> "Roads":
+        """Return the chosen roads, by index or by a boolean for each."""
+        return Roads(
+            self.crs,
+            self.shapes[chosen],
+            self.speed_mph[chosen],
+            self.speed_source[chosen],
+            self.travel_time_s[chosen],
+            self.width_m[chosen],
+        )
+
+    def to_crs(self, crs: CRS) -> "Roads":
+        """Return the roads in another CRS."""
+        return replace(self, crs=crs, shapes=reproject(self.shapes, self.crs, crs))
+
+    def lines_only(self) -> "Roads":
+        """Return the roads whose shape is a line."""
+        return self.take(~self.is_area) if self.has_areas else self
+
+
+@dataclass(frozen=True)
+class CleanShapes:
+    """Lines and polygons out of label geometries.
+
+    Attributes:
+        shapes: shape (n,), LineStrings and Polygons.
+        owner: shape (n,), rising, the label that each came from.
+        dropped: number of pieces left out, by reason: "null", "empty", "a point",
+            "not finite", "zero length", "zero area".
+        repaired: number of invalid polygons made valid.
+    """
+
+    shapes: Shapes
+    owner: Indices
+    dropped: Counter[str]
+    repaired: int
+
+
+def clean_shapes(geometries: Shapes) -> CleanShapes:
+    """Take lines and polygons out of label geometries.
+
+    Collections and multi-part geometries are taken apart, heights and measures are dropped. Of
+    an invalid polygon the valid polygons inside of its rings are kept, by the even-odd rule.
+    Lines that cross themselves stay as they are.
+
+    Args:
+        geometries: shape (m,), shapely geometries or None, one a label.
+    """
+    is_null = shapely.is_missing(geometries)
+    parts, owner, empty = _single_parts(geometries[~is_null])
+    owner = np.flatnonzero(~is_null)[owner]
+    kind, length = shapely.get_type_id(parts), shapely.length(parts)
+    dropped = Counter({"null": int(is_null.sum()), "empty": empty})
+    kept = np.ones(len(parts), dtype=bool)
+    for reason, bad in (
+        ("empty", shapely.is_empty(parts)),
+        ("a point", kind == _POINT),
+        ("not finite", ~np.isfinite(length)),  # bounds would pass over NaN
+        ("zero length", (kind != _POLYGON) & (length == 0)),
+    ):
+        dropped[reason] += int(np.sum(bad & kept))
+        kept &= ~bad
+    return _repaired(_flat(parts[kept]), owner[kept], dropped)
+
+
+def drop_duplicates(roads: Roads) -> tuple[Roads, int]:
+    """Keep one of the roads that have the same shape, whichever way it is drawn: the fastest.
+
+    Of equally fast ones the widest is kept.
+
+    Returns:
+        The roads that are left, in their order, and how many were dropped.
+    """
+    boxes = shapely.bounds(roads.shapes).sum(axis=1)  # equal for equal shapes
+    _, box, shapes = np.unique(boxes, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero(shapes[box] > 1)
+    alike = alike[np.lexsort((roads.width_m[alike], roads.speed_mph[alike]))]
+    drawings = shapely.to_wkb(shapely.normalize(roads.shapes[alike]))
+    best = dict(zip(drawings.tolist(), alike.tolist(), strict=True))  # the last of equals stays
+    kept = np.ones(len(roads.shapes), dtype=bool)
+    kept[alike] = np.isin(alike, list(best.values()))
+    return (roads if kept.all() else roads.take(kept)), int(np.sum(~kept))
+
+
+def roads_on(grid: Grid, roads: Roads) -> tuple[Roads, Indices]:
+    """Find the roads whose surface touches a scene.
+
+    Only roads near the scene are looked at one by one, so that a scene of a large label file
+    costs little. A road with a vertex that has no place in the metric CRS touches nothing.
+
+    Args:
+        grid: of a scene with a place on earth.
+        roads: in any CRS.
+
+    Returns:
+        Those roads in the scene's metric CRS, and their indices, rising.
+    """
+    outline = _outline_m(grid)
+    near = _near(grid, roads, outline)
+    metric = roads.take(near).to_crs(grid.metric_crs)
+    finite = np.flatnonzero(np.isfinite(shapely.bounds(metric.shapes)).all(axis=1))
+    if _is_finite(outline):
+        apart_m = shapely.distance(metric.shapes[finite], outline)
+        finite = finite[apart_m <= metric.half_width_m[finite]]
+    return metric.take(finite), near[finite]
+
+
+def looks_swapped(grid: Grid, roads: Roads) -> bool:
+    """Say whether the roads would touch a scene if their x and y were swapped."""
+    near = _near(grid, roads, _outline_m(grid), is_swapped=True)
+    shapes = shapely.transform(roads.shapes[near], lambda xy: xy[:, ::-1])
+    _, touching = roads_on(grid, replace(roads.take(near), shapes=shapes))
+    return len(touching) > 0
+
+
+def extent_degrees(geometries: Shapes, crs: CRS) -> str:
+    """Say where geometries lie: `lon 2.2815 to 2.2902, lat 48.9801 to 48.9862`.
+
+    Coordinates that are no place on earth are told as they are, as x and y.
+    """
+    if len(geometries) == 0:
+        return "no place"
+    west, south, east, north = shapely.total_bounds(reproject(geometries, crs, DEGREES))
+    if -360 <= west <= east <= 360 and -90 <= south <= north <= 90:  # noqa: PLR2004 - degrees
+        return f"lon {west:.4f} to {east:.4f}, lat {south:.4f} to {north:.4f}"
+    west, south, east, north = shapely.total_bounds(geometries)
+    return f"x {west:.9g} to {east:.9g}, y {south:.9g} to {north:.9g} (not on earth in {crs.name})"
+
+
+def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
+    """Take apart what has parts; return the parts, their owners, and how many had no part."""
+    parts, owner, empty = geometries, np.arange(len(geometries)), 0
+    while np.any(shapely.get_type_id(parts) >= _FIRST_MULTI):
+        empty += int(np.sum(shapely.get_num_geometries(parts) == 0))
+        parts, index = shapely.get_parts(parts, return_index=True)
+        owner = owner[index]
+    return parts, owner, empty
+
+
+def _flat(shapes: Shapes) -> Shapes:
+    """Drop heights and measures."""
+    has_more = np.any(shapely.get_coordinate_dimension(shapes) > 2)  # noqa: PLR2004 - x and y
+    return np.asarray(shapely.force_2d(shapes)) if has_more else shapes
+
+
+def _repaired(shapes: Shapes, owner: Indices, dropped: Counter[str]) -> CleanShapes:
+    is_bad = (shapely.get_type_id(shapes) == _POLYGON) & ~shapely.is_valid(shapes)
+    if not is_bad.any():
+        return CleanShapes(shapes, owner, +dropped, 0)
+    parts, index, _ = _single_parts(shapely.make_valid(shapes[is_bad]))
+    is_area = (shapely.get_type_id(parts) == _POLYGON) & (shapely.area(parts) > 0)
+    repaired = len(np.unique(index[is_area]))
+    owner = np.concatenate([owner[~is_bad], owner[is_bad][index[is_area]]])
+    order = np.argsort(owner, kind="stable")
+    flat = Counter({"zero area": int(is_bad.sum()) - repaired})
+    shapes = np.concatenate([shapes[~is_bad], parts[is_area]])
+    return CleanShapes(shapes[order], owner[order], +(dropped + flat), repaired)
+
+
+def _near(
+    grid: Grid, roads: Roads, outline: shapely.Polygon, *, is_swapped: bool = False
+) -> Indices:
+    """Return which roads come near a scene by their boxes; all, where the scene has none."""
+    if len(roads.shapes) == 0 or not _is_finite(outline):
+        return np.arange(len(roads.shapes))
+    area = shapely.buffer(outline, roads.half_width_m.max() + 1, join_style="mitre")
+    around = np.array([shapely.segmentize(area, _STEP_M)], dtype=object)
+    west, south, east, north = shapely.total_bounds(reproject(around, grid.metric_crs, roads.crs))
+    if not np.isfinite([west, south, east, north]).all():
+        return np.arange(len(roads.shapes))
+    box = (south, west, north, east) if is_swapped else (west, south, east, north)
+    return np.sort(roads.tree.query(shapely.box(*box)))
+
+
+def _outline_m(grid: Grid) -> shapely.Polygon:
+    """Return the outline of a scene in its metric CRS, with vertices where long sides bend."""
+    if grid.footprint_m.length <= 4 * _STEP_M:
+        return grid.footprint_m
+    steps = np.nan_to_num(grid.footprint_m.length / _STEP_M, nan=_MOST_STEPS)
+    step = grid.footprint.length / np.clip(steps, 1, _MOST_STEPS)
+    outline = np.array([shapely.segmentize(grid.footprint, step)], dtype=object)
+    return shapely.Polygon(shapely.get_coordinates(reproject(outline, grid.crs, grid.metric_crs)))
+
+
+def _is_finite(outline: shapely.Polygon) -> bool:
+    return bool(np.isfinite(outline.bounds).all())

@@ -1,0 +1,1 @@
+"""Masks of roads: burned from labels, read from rasters, and probabilities."""

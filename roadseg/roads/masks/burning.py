@@ -1,0 +1,92 @@
+"""Road labels to a mask of speed bins."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from rasterio.features import rasterize
+
+from roadseg.raster.grid import Grid, reproject
+from roadseg.roads.labels.roads import Roads
+from roadseg.roads.speeds import SpeedBins
+
+BACKGROUND = 0
+IGNORE = 255
+_QUADRANT_SEGMENTS = 16  # of a round end; geopandas' default
+
+
+@dataclass(frozen=True)
+class RoadAreas:
+    """The ground that roads cover, ready to be burnt.
+
+    Attributes:
+        shapes: shape (n,), polygons in the CRS of the scene, from slow to fast.
+        bins: shape (n,), the speed bin of each.
+    """
+
+    shapes: NDArray[np.object_]
+    bins: NDArray[np.uint8]
+
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Index of the shapes."""
+        return shapely.STRtree(self.shapes)
+
+
+def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
+    """Give lines their width, and bring all to the CRS of a scene.
+
+    Args:
+        roads: in `grid.metric_crs`; lines become `width_m` wide, polygons stay as they are.
+        grid: of the scene.
+        bins: speed bins.
+    """
+    numbers = bins.bin_of(roads.speed_mph)
+    order = np.argsort(numbers, kind="stable")
+    half_m = roads.half_width_m[order]
+    areas = shapely.buffer(roads.shapes[order], half_m, quad_segs=_QUADRANT_SEGMENTS)
+    return RoadAreas(
+        reproject(np.asarray(areas, dtype=object), grid.metric_crs, grid.crs), numbers[order]
+    )
+
+
+def burn_roads(areas: RoadAreas, grid: Grid) -> NDArray[np.uint8]:
+    """Burn roads into the mask of a scene or of a window of it; overlaps go to the faster road.
+
+    A pixel belongs to a road when its centre lies inside of the road's area.
+
+    Args:
+        areas: in the CRS of the grid.
+        grid: where the pixels lie.
+
+    Returns:
+        Mask of shape (grid.height, grid.width): 0 background, else the speed bin.
+    """
+    chosen = np.sort(areas.tree.query(grid.footprint))
+    if len(chosen) == 0:
+        return np.zeros((grid.height, grid.width), dtype=np.uint8)
+    mask: NDArray[np.uint8] = rasterize(
+        zip(_mappings(areas.shapes[chosen]), areas.bins[chosen].tolist(), strict=True),
+        out_shape=(grid.height, grid.width),
+        transform=grid.transform,
+        fill=BACKGROUND,
+        dtype="uint8",
+    )
+    return mask
+
+
+def _mappings(polygons: NDArray[np.object_]) -> Iterator[dict[str, Any]]:
+    """Give polygons as rasterio takes them; shapely's own way to do it takes twice as long."""
+    kind, points, (rings, *groups) = shapely.to_ragged_array(polygons)
+    if kind != shapely.GeometryType.POLYGON:  # a buffer of nothing, or in several parts
+        yield from (shapely.geometry.mapping(polygon) for polygon in polygons)
+        return
+    edges = points.tolist()
+    for first, last in itertools.pairwise(groups[0].tolist()):
+        bounds = itertools.pairwise(rings[first : last + 1].tolist())
+        yield {"type": "Polygon", "coordinates": [edges[start:end] for start, end in bounds]}

@@ -1,0 +1,143 @@
+"""Masks of speed bins, written and read; and how any raster says what its speed bins are."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.errors import DataError
+from roadseg.raster.gdal import area, new_profile, open_new, open_raster, require_whole
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import Window
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.speeds import BinUnit, SpeedBins
+from roadseg.system.files import whole
+from roadseg.system.records import parse_json
+
+CONTENT_TAG = "ROADSEG_CONTENT"
+SPEED_BINS = "speed bins"  # its value for masks made by write_mask
+KEY_TAG = "ROADSEG_KEY"  # digest of all that a raster was made from
+_BINS_TAG = "ROADSEG_SPEED_BINS"
+
+Colour = tuple[int, int, int]
+
+# from slow (blue) to fast (red): seven colours of ColorBrewer's RdYlBu
+_RAMP = np.array(
+    [
+        (49, 54, 149),
+        (69, 117, 180),
+        (116, 173, 209),
+        (254, 224, 144),
+        (253, 174, 97),
+        (244, 109, 67),
+        (215, 48, 39),
+    ]
+)
+_FIT_PX = 2048  # a mask of up to this side is written in one piece, so its tiles can be any size
+_TILE_PX = 512
+
+
+def write_mask(
+    path: Path,
+    blocks: Iterable[tuple[Window, NDArray[np.uint8]]],
+    grid: Grid,
+    *,
+    bins: SpeedBins,
+    key: str = "",
+) -> None:
+    """Write a mask of speed bins, block by block, as a GeoTIFF with a colour table.
+
+    Args:
+        path: file to write.
+        blocks: windows of the mask with their pixels, shape (row, col): 0 background, else the
+            speed bin, 255 ignored; as is what no block covers. Blocks that are whole tiles of
+            512 pixels, or the whole mask, are written once.
+        grid: where the pixels lie.
+        bins: what the speed bins stand for.
+        key: digest of all that the mask is made from, for `read_key`.
+
+    Raises:
+        OutputError: if the file cannot be written in whole.
+    """
+    profile = new_profile(grid, count=1, dtype="uint8", nodata=IGNORE) | {
+        "compress": "packbits",  # as quick as none at all; every reader of TIFF knows it
+        "photometric": "palette",
+        "blockxsize": _tile_px(grid.width),
+        "blockysize": _tile_px(grid.height),
+        "bigtiff": "if_safer",
+    }
+    tags = {CONTENT_TAG: SPEED_BINS, **bins_tags(bins)} | ({KEY_TAG: key} if key else {})
+    with whole(path) as partial, open_new(partial, **profile) as target:
+        target.write_colormap(1, _colour_table(bins))
+        target.update_tags(**tags)
+        for window, pixels in blocks:
+            target.write(pixels, 1, window=area(window))
+
+
+def read_mask(path: Path, window: Window | None = None) -> NDArray[np.uint8]:
+    """Read a mask that `write_mask` wrote, or a window of it, shape (row, col).
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with open_raster(path) as source:
+        pixels = source.read(1, window=None if window is None else area(window))
+        return np.asarray(pixels, dtype=np.uint8)
+
+
+def read_key(path: Path) -> str | None:
+    """Return the key that a raster was written with; None if there is no whole one with a key."""
+    try:
+        require_whole(path)
+        with open_raster(path) as source:
+            key: str | None = source.tags().get(KEY_TAG)
+            return key
+    except DataError:
+        return None
+
+
+def bins_tags(bins: SpeedBins) -> dict[str, str]:
+    """Return the tags with which a raster says what its speed bins are."""
+    return {_BINS_TAG: json.dumps({"edges": bins.edges, "unit": bins.unit})}
+
+
+def bins_of(tags: Mapping[str, str]) -> SpeedBins | None:
+    """Return the speed bins that the tags of a raster name; None if they name none.
+
+    Raises:
+        ValueError: if they cannot be understood.
+    """
+    if _BINS_TAG not in tags:
+        return None
+    try:
+        values = parse_json(tags[_BINS_TAG])
+        unit = next(unit for unit in get_args(BinUnit) if unit == values["unit"])
+        return SpeedBins(tuple(float(edge) for edge in values["edges"]), unit)
+    except (ValueError, LookupError, TypeError, StopIteration) as error:
+        raise ValueError(
+            f"the tag {_BINS_TAG} is no list of speed bins: {tags[_BINS_TAG]}"
+        ) from error
+
+
+def bin_colours(count: int) -> list[Colour]:
+    """Return a colour for each of so many speed bins, from slow (blue) to fast (red)."""
+    places = np.linspace(0, len(_RAMP) - 1, count)
+    steps = np.arange(len(_RAMP))
+    bands = [np.rint(np.interp(places, steps, band)).astype(int).tolist() for band in _RAMP.T]
+    return list(zip(*bands, strict=True))
+
+
+def _colour_table(bins: SpeedBins) -> dict[int, tuple[int, int, int, int]]:
+    table = {number: (*colour, 255) for number, colour in enumerate(bin_colours(bins.count), 1)}
+    return {BACKGROUND: (0, 0, 0, 255), **table, IGNORE: (128, 128, 128, 0)}
+
+
+def _tile_px(length: int) -> int:
+    """Return a side for tiles: at most 512, and little is left over of those of a small mask."""
+    if length > _FIT_PX:
+        return _TILE_PX
+    return math.ceil(length / math.ceil(length / _TILE_PX) / 16) * 16

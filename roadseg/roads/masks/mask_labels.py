@@ -1,0 +1,266 @@
+"""Raster masks as road labels: read on the grid of an image, and turned into speed bins."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+from rasterio.enums import ColorInterp, Compression, Resampling
+from rasterio.vrt import WarpedVRT
+
+from roadseg.errors import DataError
+from roadseg.raster.gdal import area, open_raster, valid_pixels
+from roadseg.raster.georeference import crs_of, has_transform
+from roadseg.raster.grid import Grid, transformer
+from roadseg.raster.images import RasterFacts, read_grid
+from roadseg.raster.sampling import spread_windows
+from roadseg.raster.windows import Window
+from roadseg.roads.labels.roads import extent_degrees
+from roadseg.roads.masks.burning import IGNORE
+from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, bins_of
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.system.files import MASK_SUFFIXES
+
+_HALF = 0.5  # floats from here on are road, be they probabilities or class numbers
+_HALF_BYTE = 128  # the same for lossy compression, which blurs 0 and 255
+_MASK_VALUES = 8  # an image has more different ones
+_SAMPLE_PX = 65536
+_SAME_PX = 0.01  # corners that differ by less are the same
+_STEPS = 16  # along an edge of a footprint, when it is brought to another CRS
+
+Values = tuple[NDArray[Any], NDArray[np.bool_]]
+
+
+def is_mask_file(path: Path) -> bool:
+    """Say whether a label file is a raster mask, by its suffix."""
+    return path.suffix.lower() in MASK_SUFFIXES
+
+
+def read_mask_labels(
+    path: Path,
+    facts: RasterFacts,
+    window: Window,
+    *,
+    bins: SpeedBins,
+    speeds_mph: Mapping[int, float] | None,
+    default_mph: float,
+    crs: CRS | None = None,
+) -> NDArray[np.uint8]:
+    """Read a window of the mask of speed bins that a raster mask gives an image.
+
+    A mask with georeference may have any CRS and pixels: each pixel of the image takes the value
+    at its centre. One without, or that of an image without, must have the size of the image.
+
+    The value of a pixel is that of its band, or the largest of several bands (a drawing in
+    colours); alpha is no band. Where `speeds_mph` is None, road is: in integers all but 0; in
+    floats 0.5 and more; under JPEG, which blurs, 128 and more. A mask of `write_mask` keeps its
+    speeds. Nodata, transparent and masked pixels are ignored; but a nodata value of 0 is
+    background, as nothing else can be in such a file.
+
+    Args:
+        path: the mask.
+        facts: the image.
+        window: in the grid of the image, inside of it.
+        bins: the speed bins wanted.
+        speeds_mph: speed of each value that is road; all others are background.
+        default_mph: speed of roads where `speeds_mph` is None.
+        crs: coordinate system to use for a mask that does not name its own.
+
+    Returns:
+        Shape (row, col): 0 background, else the speed bin; 255 where the mask says nothing or
+        does not reach.
+
+    Raises:
+        DataError: if the mask cannot be read, cannot be laid over the image or misses it, or
+            has a speed for each value but a compression that changes them.
+    """
+    with open_raster(path) as source:
+        speeds = speeds_mph if speeds_mph is not None else _own_speeds(path, source)
+        if speeds is not None and _is_lossy(source):
+            raise DataError(
+                f"{path}: JPEG changes the values of pixels, so labels.mask_speeds_mph cannot be "
+                "looked up; save the mask as PNG or GeoTIFF"
+            )
+        with _laid_over(path, source, facts, crs) as seen:
+            values, valid = _values(source, seen, window)
+        if speeds is None:
+            mask = _is_road(values, source) * bins.bin_of(default_mph)
+        else:
+            mask = _bins_by_value(values, speeds, bins)
+    mask[~valid] = IGNORE
+    return mask
+
+
+def mask_values(path: Path) -> dict[int, float]:
+    """Return which values a raster mask has, and the share of its pixels that has each.
+
+    A sample is read. Floats are rounded, as `labels.mask_speeds_mph` names whole numbers.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    with open_raster(path) as source:
+        values = np.rint(_sample(source)).astype(np.int64)
+    found, counts = np.unique(values, return_counts=True)
+    return dict(zip(found.tolist(), (counts / len(values)).tolist(), strict=True))
+
+
+def looks_like_mask(path: Path) -> bool:
+    """Say whether a raster is a mask, not an image: one band of few different integers.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    with open_raster(path) as source:
+        if len(_bands(source)) > 1 or np.dtype(source.dtypes[0]).kind not in "iu":
+            return False
+        return len(np.unique(_sample(source))) <= _MASK_VALUES
+
+
+def _sample(source: rasterio.DatasetReader) -> NDArray[Any]:
+    """Read the values of pixels spread over a mask, shape (n,)."""
+    windows = spread_windows(*source.shape, block=source.block_shapes[0], pixels=_SAMPLE_PX)
+    parts = (_values(source, source, window) for window in windows)
+    return np.concatenate([values[valid] for values, valid in parts])
+
+
+def _own_speeds(path: Path, source: rasterio.DatasetReader) -> Mapping[int, float] | None:
+    """Return the speeds of the values of a mask of `write_mask`; None for others."""
+    tags = source.tags()
+    if tags.get(CONTENT_TAG) != SPEED_BINS:
+        return None
+    try:
+        bins = bins_of(tags) or DEFAULT_BINS
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; make the mask again") from error
+    return dict(enumerate(bins.speeds_mph, 1))
+
+
+def _is_lossy(source: rasterio.DatasetReader) -> bool:
+    return bool(source.driver == "JPEG" or source.compression == Compression.jpeg)
+
+
+def _values(source: rasterio.DatasetReader, seen: rasterio.DatasetReader, window: Window) -> Values:
+    """Read the values of a window, and where there are any, both of shape (row, col).
+
+    Args:
+        source: the mask as it is in the file.
+        seen: the same on the grid of the window.
+        window: what to read.
+    """
+    pixels = seen.read(_bands(source), window=area(window))
+    if seen is source and source.nodata is not None:
+        valid = np.ones(pixels.shape[1:], dtype=bool)
+    else:
+        valid = valid_pixels(seen, window=area(window))
+    if source.nodata:  # 0 is background
+        valid &= ~_equal(pixels, source.nodata).all(axis=0)
+    if pixels.dtype.kind == "f":
+        valid &= ~np.isnan(pixels).any(axis=0)
+    return pixels.max(axis=0), valid
+
+
+def _bands(source: rasterio.DatasetReader) -> list[int]:
+    colours = zip(source.indexes, source.colorinterp, strict=True)
+    return [number for number, colour in colours if colour != ColorInterp.alpha] or [1]
+
+
+def _equal(pixels: NDArray[Any], value: float) -> NDArray[np.bool_]:
+    return np.asarray(np.isnan(pixels) if np.isnan(value) else pixels == value)
+
+
+def _is_road(values: NDArray[Any], source: rasterio.DatasetReader) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(values >= _HALF)
+    return np.asarray(values >= _HALF_BYTE if _is_lossy(source) else values != 0)
+
+
+def _bins_by_value(
+    values: NDArray[Any], speeds_mph: Mapping[int, float], bins: SpeedBins
+) -> NDArray[np.uint8]:
+    mask = np.zeros(values.shape, dtype=np.uint8)
+    for value, mph in speeds_mph.items():
+        mask[values == value] = bins.bin_of(mph)
+    return mask
+
+
+def _laid_over(
+    path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: CRS | None
+) -> AbstractContextManager[rasterio.DatasetReader]:
+    """Return the mask as seen on the grid of an image."""
+    grid = _grid(path, source, facts, crs)
+    wanted = facts.grid
+    if _are_same(grid, wanted):
+        return nullcontext(source)
+    _require_touch(path, grid, facts)
+    seen: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
+        source,
+        src_crs=grid.crs.to_wkt(),
+        src_transform=grid.transform,
+        src_nodata=None,
+        crs=wanted.crs.to_wkt(),
+        transform=wanted.transform,
+        height=wanted.height,
+        width=wanted.width,
+        resampling=Resampling.nearest,
+        add_alpha=ColorInterp.alpha not in source.colorinterp,
+    )
+    return seen
+
+
+def _grid(path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: CRS | None) -> Grid:
+    """Return where the pixels of a mask lie, in a CRS that the image can be brought to."""
+    found = crs_of(path, source.crs) or crs
+    shape = (source.height, source.width)
+    if has_transform(source) and found is not None and not facts.grid.is_local:
+        grid = Grid(found, source.transform, *shape)
+        if not grid.is_local:
+            return grid
+    own = facts.grid
+    if (own.height, own.width) != shape and not own.is_local:
+        own = read_grid(facts.path, crs=own.crs)
+    if (own.height, own.width) != shape:
+        raise DataError(
+            f"{path}: found {shape[0]} x {shape[1]} pixels, expected {own.height} x {own.width} "
+            f"as in {facts.path}, since {_lacks(source, facts)}; use a mask of that size"
+        )
+    return own
+
+
+def _lacks(source: rasterio.DatasetReader, facts: RasterFacts) -> str:
+    if facts.grid.is_local:
+        return "the image has no place on the ground"
+    if has_transform(source):
+        return "the mask names no coordinate system (labels.crs can)"
+    return "the mask has no place on the ground"
+
+
+def _are_same(grid: Grid, other: Grid) -> bool:
+    if (grid.height, grid.width) != (other.height, other.width) or grid.crs != other.crs:
+        return False
+    corners = np.array([[0, 0], [0, grid.width], [grid.height, grid.width], [grid.height, 0]])
+    return bool(np.abs(other.to_pixel(grid.to_map(corners)) - corners).max() < _SAME_PX)
+
+
+def _require_touch(path: Path, grid: Grid, facts: RasterFacts) -> None:
+    """Check that a mask and an image share ground, not only an edge."""
+    outline = shapely.segmentize(facts.grid.footprint, facts.grid.footprint.length / _STEPS)
+    convert = transformer(facts.grid.crs, grid.crs)
+    xy = np.column_stack(convert.transform(*shapely.get_coordinates(outline).T))
+    places = grid.to_pixel(xy)
+    low, high = places.min(axis=0), places.max(axis=0)
+    size = np.array([grid.height, grid.width])
+    if not ((high > _SAME_PX).all() and (low < size - _SAME_PX).all()):
+        raise DataError(
+            f"{path}: does not touch {facts.path}: the mask is at {_extent(grid)}, the image at "
+            f"{_extent(facts.grid)}; check the CRS of both, or the file names"
+        )
+
+
+def _extent(grid: Grid) -> str:
+    return extent_degrees(np.array([grid.footprint], dtype=object), grid.crs)

@@ -1,0 +1,305 @@
+"""Probability rasters: one band per speed bin and one for any road, written and read."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Bytes
+from roadseg.errors import DataError
+from roadseg.raster.gdal import CACHE_BYTES, area, copy_as_cog, open_raster
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import read_grid
+from roadseg.raster.strips import Strips
+from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
+from roadseg.roads.masks.mask_files import (
+    CONTENT_TAG,
+    KEY_TAG,
+    SPEED_BINS,
+    bins_of,
+    bins_tags,
+)
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.system.files import whole
+
+_COG = {
+    "level": "1",  # a higher one takes up to twice as long for 5 % less room
+    "overview_resampling": "average",
+    "num_threads": "all_cpus",
+}
+_TILE_PX, _SPARE_PX = 512, 64  # rows of a tile, and as many more as GDAL holds beside them
+_MOST_CACHE_BYTES = 2**28
+_BLOCK_PX = 4096  # of a raster that is looked through
+_MASK_VALUES = 7  # integer rasters of others with no larger value are masks
+
+
+@dataclass(frozen=True)
+class Probability:
+    """What is known of the roads of a scene, in memory.
+
+    Attributes:
+        grid: where its pixels lie.
+        road: probability of any road, shape (row, col), uint8 with 255 for certain.
+        bins: probability of each speed bin, shape (bin, row, col), alike; None if not known.
+        speed_bins: which speeds the bins stand for; None if not known.
+    """
+
+    grid: Grid
+    road: Bytes
+    bins: Bytes | None = None
+    speed_bins: SpeedBins | None = None
+
+    def opened(self) -> AbstractContextManager["Probability"]:
+        """Give the same, as of a file."""
+        return nullcontext(self)
+
+    def read_road(self, window: Window) -> Bytes:
+        """Return the probability of any road in a window, shape (row, col)."""
+        return self.road[_slices(window)]
+
+    def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
+        """Return that, and the probability of each speed bin, shape (bin, row, col), if known."""
+        bins = None if self.bins is None else self.bins[(slice(None), *_slices(window))]
+        return self.read_road(window), bins
+
+
+@dataclass(frozen=True)
+class ProbabilityFile:
+    """A probability raster or a mask, read by window; see `open_probability`.
+
+    Attributes:
+        path: the raster.
+        grid: where its pixels lie.
+        speed_bins: which speeds its bins stand for; None if not known.
+        is_mask: whether every value but 0 is road, of the speed bin of that number if known.
+        model: the fold and epoch of the checkpoint that predicted it, empty if not known.
+        source: the opened raster; None opens it for every window, also where it is unpickled.
+    """
+
+    path: Path
+    grid: Grid
+    speed_bins: SpeedBins | None
+    is_mask: bool
+    model: str = ""
+    source: Any = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what other processes cannot use."""
+        return {**vars(self), "source": None}
+
+    @contextmanager
+    def opened(self) -> Iterator["ProbabilityFile"]:
+        """Give the same for many windows: the file stays open, and some of what is decoded.
+
+        Raises:
+            DataError: if it cannot be read, now or inside the block.
+        """
+        with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), open_raster(self.path) as source:
+            yield replace(self, source=source)
+
+    def read_road(self, window: Window) -> Bytes:
+        """Return the probability of any road in a window, shape (row, col), 255 for certain.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        with self._reading() as source:
+            return self._road_of(source, window)
+
+    def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
+        """Return that, and the probability of each speed bin, shape (bin, row, col), if known.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        with self._reading() as source:
+            if source.count > 1:  # all at once: as a rule they lie together in the file
+                bands = _as_bytes(source.read(window=area(window)))
+                return bands[-1], bands[:-1]
+            if self.speed_bins is None:
+                return self._road_of(source, window), None
+            band = _known(source, 1, window)
+        numbers = range(1, self.speed_bins.count + 1)
+        return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
+
+    def read_valid(self, window: Window) -> NDArray[np.bool_]:
+        """Return which pixels of a window hold data, shape (row, col).
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        with self._reading() as source:
+            return np.asarray(source.dataset_mask(window=area(window)) > 0)
+
+    def _reading(self) -> AbstractContextManager[Any]:
+        return nullcontext(self.source) if self.source else open_raster(self.path)
+
+    def _road_of(self, source: Any, window: Window) -> Bytes:  # noqa: ANN401 - rasterio has no types
+        band = _known(source, source.count, window)
+        return _certain(band > 0) if self.is_mask else _as_bytes(band)
+
+
+def write_probability(
+    path: Path,
+    rows: Iterable[Rows],
+    grid: Grid,
+    *,
+    bins: SpeedBins,
+    key: str,
+    tags: Mapping[str, str],
+) -> None:
+    """Write a probability raster as a Cloud Optimized GeoTIFF, as its rows come.
+
+    They are kept as strips in a hidden folder beside the file until it is whole, so that a
+    process that is killed, or whose disk is full, loses at most what it was at: the next one
+    goes on with the rows that `probability_strips` lists as missing.
+
+    Args:
+        path: file to write.
+        rows: what is missing of the raster, from left to right and top to bottom; probabilities
+            are uint8 with 255 for certain, or 0..1.
+        grid: where the pixels lie.
+        bins: the speed bins that all bands but the last stand for; they name the bands.
+        key: digest of all that the raster is made from, for `read_key` of `io.masks`.
+        tags: provenance, kept in the file.
+
+    Raises:
+        OutputError: if the file cannot be written in whole (a full disk).
+    """
+    strips = probability_strips(path, grid, bins=bins, key=key)
+    strips.remove_others()
+    tags = {**tags, **bins_tags(bins), KEY_TAG: key}
+    with whole(path) as partial:
+        strips.write(_in_bytes(Rows(*given)) for given in rows)
+        if strips.missing:
+            raise ValueError(f"{path}: no rows {strips.missing[0]} were given")
+        with strips.described(grid, names=bins.band_names, tags=tags) as (source, draft):
+            with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, **_reading(strips)):
+                copy_as_cog(source, draft, size=strips.size, **_COG)
+            draft.replace(partial)
+    strips.remove()
+
+
+def probability_strips(path: Path, grid: Grid, *, bins: SpeedBins, key: str) -> Strips:
+    """Return the strips in which a probability raster is kept while it is made."""
+    bands = len(bins.band_names)
+    return Strips.beside(path, key, height=grid.height, width=grid.width, bands=bands)
+
+
+def read_probability(
+    path: Path, *, crs: CRS | None = None, gsd_m: float | None = None
+) -> Probability:
+    """Read a probability raster, or a mask as certain probabilities, as a whole.
+
+    Args and errors are those of `open_probability`.
+    """
+    found = open_probability(path, crs=crs, gsd_m=gsd_m)
+    whole_scene = Window(0, 0, found.grid.height, found.grid.width)
+    return Probability(found.grid, *found.read_all(whole_scene), found.speed_bins)
+
+
+def open_probability(
+    path: Path, *, crs: CRS | None = None, gsd_m: float | None = None
+) -> ProbabilityFile:
+    """Say what the bands of a probability raster, or of a mask, are.
+
+    Rasters of several bands are what `write_probability` writes: its tags say which speeds the
+    bands stand for; without tags, eight bands are the default bins and any road. Of a single
+    band, floats are probabilities 0..1; integers are a mask if `roadseg prepare` wrote them, or
+    if none is above 7 (any value but 0 and nodata is road, and its speed bin in a mask of
+    `roadseg prepare`), else probabilities 0..255.
+
+    Args:
+        path: the raster.
+        crs: coordinate system to use for a raster that does not name its own.
+        gsd_m: ground size of the pixels of a raster without georeference, metres; others keep
+            their pixels.
+
+    Raises:
+        DataError: if it cannot be read, lies nowhere, or has another number of bands.
+    """
+    grid = read_grid(path, crs=crs, gsd_m=gsd_m)
+    with open_raster(path) as source:
+        tags = source.tags()
+        known = _speed_bins(path, tags)
+        if source.count > 1:
+            bins = _bins_of_bands(path, source.count, known)
+            return ProbabilityFile(path, grid, bins, is_mask=False, model=_model(tags))
+        if tags.get(CONTENT_TAG) == SPEED_BINS and known:
+            return ProbabilityFile(path, grid, known, is_mask=True)
+        return ProbabilityFile(path, grid, None, is_mask=_is_mask(source))
+
+
+def _reading(strips: Strips) -> dict[str, Any]:
+    """Return how GDAL reads strips: it holds a row of tiles, or if that is too much, no pixel.
+
+    A row of tiles that it cannot hold is read once for every tile, which takes three times as
+    long at 24,000 columns; to hold none takes a third longer than to hold all.
+    """
+    needed = (_TILE_PX + _SPARE_PX) * strips.size // strips.height
+    if needed > _MOST_CACHE_BYTES:
+        return {"GDAL_CACHEMAX": CACHE_BYTES, "GDAL_ONE_BIG_READ": True}
+    return {"GDAL_CACHEMAX": max(CACHE_BYTES, needed)}
+
+
+def _in_bytes(rows: Rows) -> Rows:
+    return rows._replace(values=_as_bytes(rows.values))
+
+
+def _model(tags: Mapping[str, str]) -> str:
+    told = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
+    return " ".join(f"{name} {value}" for name, value in told if value)
+
+
+def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
+    try:
+        return bins_of(tags)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; expected a file that roadseg wrote") from error
+
+
+def _bins_of_bands(path: Path, bands: int, found: SpeedBins | None) -> SpeedBins:
+    bins = found or DEFAULT_BINS
+    if bands != bins.count + 1:
+        said = f", as its tags name {bins.count} speed bins" if found else ""
+        raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
+    return bins
+
+
+def _slices(window: Window) -> tuple[slice, slice]:
+    rows = slice(window.row, window.row + window.height)
+    return rows, slice(window.col, window.col + window.width)
+
+
+def _known(source: Any, band: int, window: Window) -> NDArray[Any]:  # noqa: ANN401 - rasterio has no types
+    """Read a band, 0 where a raster of one band holds no data."""
+    values: NDArray[Any] = source.read(band, window=area(window))
+    if source.count > 1:
+        return values
+    return np.where(source.dataset_mask(window=area(window)) > 0, values, 0)
+
+
+def _is_mask(source: Any) -> bool:  # noqa: ANN401
+    """Say whether a raster of one band is a mask by its values."""
+    if np.dtype(source.dtypes[0]).kind == "f":
+        return False
+    blocks = cut_blocks(source.height, source.width, block_px=_BLOCK_PX)
+    return all(_known(source, 1, block).max(initial=0) <= _MASK_VALUES for block in blocks)
+
+
+def _certain(claim: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return np.where(claim, np.uint8(CERTAIN), np.uint8(0))
+
+
+def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+    if values.dtype == np.uint8:
+        return values
+    if values.dtype.kind == "f":
+        values = np.rint(np.nan_to_num(values) * CERTAIN)
+    return np.asarray(np.clip(values, 0, CERTAIN), dtype=np.uint8)

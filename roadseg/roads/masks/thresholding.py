@@ -1,0 +1,93 @@
+"""Road masks: probabilities above a threshold as a mask of speed bins, for people and for GIS."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+
+from roadseg.errors import DataError
+from roadseg.raster.gdal import area, copy_as_cog, open_raster
+from roadseg.raster.images import read_grid
+from roadseg.raster.strips import require_room
+from roadseg.raster.windows import CERTAIN, Window, cut_blocks
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.mask_files import bins_of, write_mask
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.system.files import whole
+
+_BLOCK_PX = 2048  # side of the squares that are read at once; whole tiles of the mask
+_ROOM = 1.2  # bytes of a pixel at most, nearly: of the draft or of the mask
+
+
+def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str) -> None:
+    """Write the mask of a probability raster as a Cloud Optimized GeoTIFF with a colour table.
+
+    It is a mask as `roadseg prepare` makes them: 0 is background, 255 no data, anything else
+    the most probable speed bin of a pixel whose probability of any road is at least the
+    threshold. It is written block by block.
+
+    Args:
+        probability: raster that `write_probability` wrote.
+        mask: file to write.
+        threshold: a pixel is road where its probability, 0 to 1, is at least this.
+        key: digest of all that the mask is made from, for `read_key`.
+
+    Raises:
+        DataError: if the probabilities cannot be read.
+        OutputError: if the mask cannot be written in whole.
+    """
+    plain = mask.with_name(f".plain-{mask.name}")
+    grid = read_grid(probability)
+    require_room(mask, int(_ROOM * grid.height * grid.width))
+    with open_raster(probability) as source:
+        bins = _bins(probability, source)
+        try:
+            write_mask(plain, _blocks(source, threshold), grid, bins=bins, key=key)
+            with whole(mask) as partial:
+                copy_as_cog(plain, partial, size=grid.height * grid.width)
+        finally:
+            plain.unlink(missing_ok=True)
+
+
+def classify(
+    values: NDArray[np.uint8], valid: NDArray[np.bool_], *, threshold: float
+) -> NDArray[np.uint8]:
+    """Return the mask of probabilities.
+
+    Args:
+        values: shape (band, row, col), 255 for certain: one band for each speed bin, the last
+            for any road.
+        valid: which pixels hold data, shape (row, col).
+        threshold: probability from which on a pixel is road, 0 to 1.
+
+    Returns:
+        Shape (row, col): 0 background, else the number of the most probable speed bin, the
+        slowest of those alike; 255 no data.
+    """
+    found: NDArray[np.uint8] = values[:-1].argmax(axis=0).astype(np.uint8) + np.uint8(1)
+    found[values[-1] < threshold * CERTAIN] = BACKGROUND
+    found[~valid] = IGNORE
+    return found
+
+
+def _blocks(
+    source: rasterio.DatasetReader, threshold: float
+) -> Iterator[tuple[Window, NDArray[np.uint8]]]:
+    for block in cut_blocks(source.height, source.width, block_px=_BLOCK_PX):
+        valid = source.dataset_mask(window=area(block)) > 0
+        yield block, classify(source.read(window=area(block)), valid, threshold=threshold)
+
+
+def _bins(path: Path, source: rasterio.DatasetReader) -> SpeedBins:
+    try:
+        bins = bins_of(source.tags()) or DEFAULT_BINS
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; expected a file of `roadseg predict`") from error
+    if source.count != bins.count + 1 or source.dtypes[0] != "uint8":
+        raise DataError(
+            f"{path}: has {source.count} bands of {source.dtypes[0]}, expected {bins.count + 1} "
+            "of uint8, as `roadseg predict` writes them"
+        )
+    return bins

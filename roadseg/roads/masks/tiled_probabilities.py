@@ -1,0 +1,180 @@
+"""TiledProbability: probability rasters on common pixels, read as one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import rasterio
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.arrays import Bytes, Ints
+from roadseg.raster.gdal import CACHE_BYTES, open_raster, reading
+from roadseg.raster.grid import Grid
+from roadseg.raster.tiling import cover_tiles, place_tile
+from roadseg.raster.windows import Window
+from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.roads.speeds import SpeedBins
+
+_MOST_OPEN = 64  # tiles at once
+OFF_PX = 0.1  # that the corners of a tile may lie off the pixels of the first
+
+_Read = Callable[[ProbabilityFile, Window], Bytes]
+
+
+@dataclass(frozen=True)
+class TiledProbability:
+    """Probability rasters, or masks, on common pixels, read by window as if they were one.
+
+    On ground that several of them show the first that holds data there is seen; where none lies
+    there is no road.
+
+    Attributes:
+        grid: the smallest that holds all tiles.
+        speed_bins: which speeds the bins of all tiles stand for; None if not known.
+        tiles: the rasters.
+        places: where they lie on the grid.
+        has_overlaps: whether any two of them show the same pixel.
+        sources: tiles that stay open; None opens each for every window, also where it is
+            unpickled.
+    """
+
+    grid: Grid
+    speed_bins: SpeedBins | None
+    tiles: tuple[ProbabilityFile, ...]
+    places: tuple[Window, ...]
+    has_overlaps: bool
+    sources: "_OpenTiles | None" = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what other processes cannot use."""
+        return {**vars(self), "sources": None}
+
+    @contextmanager
+    def opened(self) -> Iterator["TiledProbability"]:
+        """Give the same for many windows: tiles stay open, and some of what is decoded."""
+        with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), closing(_OpenTiles()) as sources:
+            yield replace(self, sources=sources)
+
+    def read_road(self, window: Window) -> Bytes:
+        """Return the probability of any road in a window, shape (row, col), 255 for certain.
+
+        Raises:
+            DataError: if a tile cannot be read.
+        """
+        return self._painted(window, (), lambda tile, part: tile.read_road(part))
+
+    def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
+        """Return that, and the probability of each speed bin, shape (bin, row, col), if known.
+
+        Raises:
+            DataError: if a tile cannot be read.
+        """
+        if self.speed_bins is None:
+            return self.read_road(window), None
+        bands = self._painted(window, (self.speed_bins.count + 1,), _all_bands)
+        return bands[-1], bands[:-1]
+
+    def tile_at(self, points_m: NDArray[np.object_]) -> Ints:
+        """Return the row of the tile at each place, shape (n,): the first of the nearest.
+
+        Args:
+            points_m: shape (n,), shapely points in the metric CRS of the grid.
+        """
+        outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in self._corners()]
+        point, tile = shapely.STRtree(outlines).query_nearest(points_m)
+        first = np.full(len(points_m), len(self.tiles))
+        np.minimum.at(first, point, tile)
+        return first
+
+    def _rows_in(self, window: Window) -> list[int]:
+        """Return the rows of the tiles that have pixels in a window."""
+        first, end = self._bounds
+        start, stop = window[:2], np.add(window[:2], window[2:])
+        return np.flatnonzero(((first < stop) & (end > start)).all(axis=1)).tolist()
+
+    @cached_property
+    def _bounds(self) -> tuple[Ints, Ints]:
+        """The first row and column of each tile, and those behind its last, shape (tile, 2)."""
+        places = np.array(self.places, dtype=np.int64)
+        return places[:, :2], places[:, :2] + places[:, 2:]
+
+    def _corners(self) -> NDArray[np.float64]:
+        """Return the corners of all tiles as row, col, shape (tile, 4, 2)."""
+        (top, left), (bottom, right) = (bound.T.astype(np.float64) for bound in self._bounds)
+        rows, cols = np.stack([top, top, bottom, bottom]), np.stack([left, right, right, left])
+        return np.stack([rows, cols], axis=2).transpose(1, 0, 2)
+
+    def _painted(self, window: Window, bands: tuple[int, ...], read: _Read) -> Bytes:
+        """Read a window; the first tile is painted last."""
+        shown = np.zeros((*bands, window.height, window.width), dtype=np.uint8)
+        for row in self._rows_in(window)[::-1]:
+            tile, place = self.tiles[row], self.places[row]
+            common = _overlap(window, place)
+            part = _moved(common, place)
+            rows, cols = _slices(_moved(common, window))
+            with reading(tile.path):
+                opened = tile if self.sources is None else self.sources.opened(tile)
+                is_valid = opened.read_valid(part) if self.has_overlaps else np.True_
+                np.copyto(shown[..., rows, cols], read(opened, part), where=is_valid)
+        return shown
+
+
+class _OpenTiles:
+    """Tiles that stay open for many windows; when they are too many, all are closed at once."""
+
+    def __init__(self) -> None:
+        """Open none yet."""
+        self._stack = ExitStack()
+        self._open: dict[str, ProbabilityFile] = {}
+
+    def opened(self, tile: ProbabilityFile) -> ProbabilityFile:
+        """Return a tile that is open."""
+        name = str(tile.path)
+        if name not in self._open:
+            if len(self._open) == _MOST_OPEN:
+                self.close()
+            source = self._stack.enter_context(open_raster(tile.path))
+            self._open[name] = replace(tile, source=source)
+        return self._open[name]
+
+    def close(self) -> None:
+        """Close all."""
+        self._open.clear()
+        self._stack.close()
+
+
+def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
+    """Return rasters on common pixels (`tiling.group_tiles`), with the same speed bins, as one."""
+    first = tiles[0].grid
+    placed = [place_tile(tile.grid, first, off_px=OFF_PX) for tile in tiles]
+    grid, places = cover_tiles(first, [place for place in placed if place is not None])
+    boxes = [shapely.box(p.col, p.row, p.col + p.width, p.row + p.height) for p in places]
+    shared = sum(box.area for box in boxes) > shapely.union_all(boxes).area
+    return TiledProbability(grid, tiles[0].speed_bins, tuple(tiles), tuple(places), shared)
+
+
+def _all_bands(tile: ProbabilityFile, window: Window) -> Bytes:
+    road, bins = tile.read_all(window)
+    return np.concatenate([road[:0] if bins is None else bins, road[np.newaxis]])
+
+
+def _overlap(window: Window, other: Window) -> Window:
+    """Return the pixels that two windows have in common."""
+    row, col = max(window.row, other.row), max(window.col, other.col)
+    height = min(window.row + window.height, other.row + other.height) - row
+    width = min(window.col + window.width, other.col + other.width) - col
+    return Window(row, col, height, width)
+
+
+def _moved(window: Window, origin: Window) -> Window:
+    """Return a window as counted from the first pixel of another."""
+    return window._replace(row=window.row - origin.row, col=window.col - origin.col)
+
+
+def _slices(window: Window) -> tuple[slice, slice]:
+    row, col, height, width = window
+    return slice(row, row + height), slice(col, col + width)

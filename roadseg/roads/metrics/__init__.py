@@ -1,0 +1,1 @@
+"""Metrics of masks and graphs."""

@@ -1,0 +1,220 @@
+"""Graph metrics: compare a predicted road graph with the reference by the routes through them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roadseg.arrays import Bools
+from roadseg.roads.graph.control_points import ControlPoints, place, snap
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.shortest_paths import Routes, Weight, edge_costs
+from roadseg.roads.metrics.canonical import canonical_graph
+from roadseg.roads.metrics.path_similarity import Similarity, mean_similarity
+
+EXACT_POINTS = 10_000  # control points of a graph up to which routes start from every one
+SAMPLED_POINTS = 1_000  # control points from which routes start in a larger graph
+
+_SCORES = ("score", "reference_to_predicted", "predicted_to_reference")
+_MARGINS = tuple(f"{name}_margin" for name in _SCORES)
+_COUNTS = ("reference_points", "predicted_points", "reference_sources", "predicted_sources")
+_NUMBERS = (*_SCORES, *_MARGINS, *_COUNTS)
+
+
+@dataclass(frozen=True)
+class Apls:
+    """Average path length similarity, from 0 (no route is right) to 1 (every one is).
+
+    Attributes:
+        score: harmonic mean of both directions, 0 if either is 0.
+        reference_to_predicted: routes of the reference, found again in the prediction (complete?).
+        predicted_to_reference: routes of the prediction, found again in the reference (correct?).
+        score_margin: half the width of the 95 % confidence interval of `score`; 0 if exact.
+        reference_to_predicted_margin: the same of that direction.
+        predicted_to_reference_margin: the same of that direction.
+        reference_points: control points of the reference.
+        predicted_points: control points of the prediction.
+        reference_sources: how many of them routes were started from, all unless sampled.
+        predicted_sources: the same of the prediction.
+    """
+
+    score: float
+    reference_to_predicted: float
+    predicted_to_reference: float
+    score_margin: float = 0.0
+    reference_to_predicted_margin: float = 0.0
+    predicted_to_reference_margin: float = 0.0
+    reference_points: int = 0
+    predicted_points: int = 0
+    reference_sources: int = 0
+    predicted_sources: int = 0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Bounds of the 95 % confidence interval of the score; both are the score if exact."""
+        return max(0.0, self.score - self.score_margin), min(1.0, self.score + self.score_margin)
+
+
+def apls(
+    reference: RoadGraph,
+    predicted: RoadGraph | None,
+    *,
+    weight: Weight = "length_m",
+    spacing_m: float = 50.0,
+    snap_m: float = 4.0,
+    exact_points: int = EXACT_POINTS,
+    sampled_points: int = SAMPLED_POINTS,
+    seed: int = 0,
+) -> Apls:
+    """Score how alike the shortest routes of two road graphs are.
+
+    Control points are all junctions and ends of roads and evenly spaced points between them
+    (`control_points.place`). Each is snapped to the nearest edge of the other graph and is missing
+    there if that is further away than `snap_m`. Every ordered pair of different control points
+    with a route of cost L between them in their own graph counts min(1, |L - L'| / L), L' being
+    the cost between the snapped points; 1 if one of them is missing or no route joins them; and if
+    L is 0, then 0 if L' is 0 too, else 1. A direction scores 1 minus the mean over its pairs.
+
+    A graph without any such pair is empty: two empty graphs score 1, an empty and another 0, in
+    both directions. A prediction that is missing (None) scores 0 against anything.
+
+    It does not matter where a road is cut into edges, in which direction or order edges and nodes
+    are given, nor if an edge is given twice (`canonical.canonical_graph`). Loops and parallel
+    edges count. Roads that cross without a node stay unconnected.
+
+    Routes start from all control points of a graph that has no more than `exact_points`, else from
+    `sampled_points` of them, drawn without replacement; goals are all in either case. Which pairs
+    have routes is never sampled, only how similar these are (`route_similarity.mean_similarity`).
+    The margin of the score is what it changes by, to first order, when both directions are off by
+    theirs: samples of graphs that are alike err alike.
+
+    Args:
+        reference: graph of the labels.
+        predicted: graph to be scored, in the same metric CRS; None if there is none.
+        weight: cost of a route: metres, or seconds from the column `travel_time_s` of the edges'
+            attributes (zero or more). Spacing and snapping are in metres either way; the seconds
+            of a part of a road between two junctions are in proportion to its length.
+        spacing_m: greatest distance between control points on an edge, above 0; an edge of
+            0.75 `spacing_m` up to and including 2 `spacing_m` gets one in its middle.
+        snap_m: greatest distance at which a control point is found in the other graph, itself
+            included; above 0.
+        exact_points: control points of a graph up to which nothing is sampled.
+        sampled_points: control points drawn in a larger graph, at least 2.
+        seed: of the draw.
+
+    Raises:
+        ValueError: the CRSs differ, a distance is not above 0, fewer than 2 points are to be
+            drawn, or the edges of a graph lack `travel_time_s` or have one that is negative or
+            not finite.
+
+    Source: APLS of Van Etten, Lindenbaum, Bacastow, "SpaceNet: A Remote Sensing Dataset and
+    Challenge Series" (2018), as in the SpaceNet 3 scorer and CosmiQ/apls. Unlike that code we
+    measure in planar metres, keep loops, parallel edges and short components, split no edge (a part
+    keeps the speed of its own edge), let no control point replace another, have a score for empty
+    graphs, and never leave out the points between junctions.
+    """
+    (score,) = apls_by(
+        [weight],
+        reference,
+        predicted,
+        spacing_m=spacing_m,
+        snap_m=snap_m,
+        exact_points=exact_points,
+        sampled_points=sampled_points,
+        seed=seed,
+    )
+    return score
+
+
+def apls_by(
+    weights: Sequence[Weight],
+    reference: RoadGraph,
+    predicted: RoadGraph | None,
+    *,
+    spacing_m: float = 50.0,
+    snap_m: float = 4.0,
+    exact_points: int = EXACT_POINTS,
+    sampled_points: int = SAMPLED_POINTS,
+    seed: int = 0,
+) -> list[Apls]:
+    """Score by several weights as `apls` does by one; the control points are placed once.
+
+    Returns:
+        A score for each weight.
+
+    Raises:
+        ValueError: as `apls`.
+    """
+    _check(reference, predicted, spacing_m, snap_m, sampled_points)
+    for weight in weights:
+        edge_costs(reference, weight)
+    if predicted is None:
+        return [Apls(0.0, 0.0, 0.0) for _ in weights]
+    for weight in weights:
+        edge_costs(predicted, weight)
+    graphs = canonical_graph(reference), canonical_graph(predicted)
+    placed = [_placed(*pair, spacing_m, snap_m) for pair in (graphs, graphs[::-1])]
+    scores = []
+    for weight in weights:
+        routes = Routes.through(graphs[0], weight), Routes.through(graphs[1], weight)
+        there, back = (
+            mean_similarity(
+                *(*pair, *points),
+                sampled_points=None if len(points[0]) <= exact_points else sampled_points,
+                seed=seed,
+            )
+            for pair, points in zip((routes, routes[::-1]), placed, strict=True)
+        )
+        scores.append(_both(there, back))
+    return scores
+
+
+def pool_apls(scores: Sequence[Apls]) -> Apls:
+    """Return the mean over pairs of graphs, each number by itself, as SpaceNet scores a city.
+
+    Control points and sources add up. The mean over no pairs is a score of 1.
+    """
+    if not scores:
+        return Apls(1.0, 1.0, 1.0)
+    pooled = {name: np.array([getattr(score, name) for score in scores]) for name in _NUMBERS}
+    fields: dict[str, Any] = {name: float(pooled[name].mean()) for name in _SCORES}
+    fields |= {name: float(np.linalg.norm(pooled[name])) / len(scores) for name in _MARGINS}
+    fields |= {name: int(pooled[name].sum()) for name in _COUNTS}
+    return Apls(**fields)
+
+
+def _check(
+    reference: RoadGraph,
+    predicted: RoadGraph | None,
+    spacing_m: float,
+    snap_m: float,
+    sampled_points: int,
+) -> None:
+    if predicted is not None and reference.crs != predicted.crs:
+        raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
+    if not (spacing_m > 0 and snap_m > 0):
+        raise ValueError(f"spacing_m and snap_m must be above 0, got {spacing_m} and {snap_m}")
+    if sampled_points < 2:  # noqa: PLR2004 - one value has no spread
+        raise ValueError(f"sampled_points must be 2 or more, got {sampled_points}")
+
+
+def _placed(
+    graph: RoadGraph, other: RoadGraph, spacing_m: float, snap_m: float
+) -> tuple[ControlPoints, ControlPoints, Bools]:
+    """Return the control points of a graph, where they are in another, and which are there."""
+    points, xy = place(graph, spacing_m=spacing_m)
+    return points, *snap(xy, other, snap_m=snap_m)
+
+
+def _both(there: Similarity, back: Similarity) -> Apls:
+    """Join both directions to the score."""
+    counts = there.points, back.points, there.sources, back.sources
+    a, b = there.score, back.score
+    if a is None or b is None:
+        score = float(a is None and b is None)
+        return Apls(score, score, score, 0.0, 0.0, 0.0, *counts)
+    if a + b == 0:
+        return Apls(0.0, a, b, 0.0, there.margin, back.margin, *counts)
+    margin = 2 * (b * b * there.margin + a * a * back.margin) / (a + b) ** 2
+    return Apls(2 * a * b / (a + b), a, b, margin, there.margin, back.margin, *counts)

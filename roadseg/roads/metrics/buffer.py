@@ -1,0 +1,261 @@
+"""BufferMatch: how much of two road networks lies near the other; correctness and completeness."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+from scipy import ndimage
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.graph.road_graph import RoadGraph
+
+_ROUNDING_M = 1e-6  # what is just as far as the tolerance is within it
+_LEVEL = 1e-12  # slope of directions that are as good as parallel
+_SEGMENTS_AT_ONCE = 65536
+
+
+@dataclass(frozen=True)
+class BufferMatch:
+    """Amounts of road near the other side, in metres or pixels; add those of all pairs to pool.
+
+    A share of nothing (0 / 0) is 1 when there is no road on either side, and 0 otherwise; the
+    source refuses an empty reference.
+
+    Attributes:
+        predicted: all that is predicted.
+        predicted_near: what of it lies within the tolerance of the reference.
+        reference: all of the reference.
+        reference_near: what of it lies within the tolerance of the prediction.
+    """
+
+    predicted: float = 0.0
+    predicted_near: float = 0.0
+    reference: float = 0.0
+    reference_near: float = 0.0
+
+    def __add__(self, other: "BufferMatch") -> "BufferMatch":
+        """Pool two comparisons."""
+        return BufferMatch(
+            self.predicted + other.predicted,
+            self.predicted_near + other.predicted_near,
+            self.reference + other.reference,
+            self.reference_near + other.reference_near,
+        )
+
+    @property
+    def correctness(self) -> float:
+        """Share of the prediction near the reference, c = TP / (TP + FP)."""
+        return self._share(self.predicted_near, self.predicted)
+
+    @property
+    def completeness(self) -> float:
+        """Share of the reference near the prediction, k = TP / (TP + FN)."""
+        return self._share(self.reference_near, self.reference)
+
+    @property
+    def quality(self) -> float:
+        """Both in one, c k / (c - c k + k); 0 if both are 0."""
+        correct, complete = self.correctness, self.completeness
+        whole = correct - correct * complete + complete
+        return correct * complete / whole if whole else 0.0
+
+    def _share(self, part: float, whole: float) -> float:
+        return min(part / whole, 1.0) if whole else float(self.predicted == self.reference == 0)
+
+
+def match_lines(
+    reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.0
+) -> BufferMatch:
+    """Measure how much road of each side lies within a distance of the other.
+
+    A place on a road counts if any place of the other side is no further away than `tolerance_m`,
+    that distance included, whatever the direction of the road there; a road that is drawn twice
+    counts twice. So nodes, order and splits of edges change nothing.
+
+    Args:
+        reference: graph of the labels.
+        predicted: graph to be scored, in the same metric CRS.
+        tolerance_m: greatest distance, above 0.
+
+    Returns:
+        Metres of road of both sides.
+
+    Raises:
+        ValueError: the CRSs differ, or `tolerance_m` is not above 0.
+
+    Source: C. Heipke, H. Mayer, C. Wiedemann, O. Jamet, "Evaluation of automatic road extraction",
+    IAPRS 32 (1997); quality as in C. Wiedemann, "External evaluation of road networks", IAPRS 34
+    (2003). These match pieces of roads whose directions agree; we ask for the distance only.
+    """
+    _check_tolerance(tolerance_m)
+    if reference.crs != predicted.crs:
+        raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
+    return BufferMatch(
+        float(predicted.length_m.sum()),
+        _length_near(predicted.lines, reference.lines, tolerance_m),
+        float(reference.length_m.sum()),
+        _length_near(reference.lines, predicted.lines, tolerance_m),
+    )
+
+
+def match_skeletons(
+    reference: Bools,
+    predicted: Bools,
+    *,
+    tolerance_m: float,
+    pixel_m: tuple[float, float] = (1.0, 1.0),
+) -> BufferMatch:
+    """Count the skeleton pixels of each side that lie within a distance of the other.
+
+    Args:
+        reference: shape (row, col), the skeleton of the labels.
+        predicted: same shape, the skeleton of the predicted mask.
+        tolerance_m: greatest distance between pixel centres, itself included; above 0.
+        pixel_m: ground size of a pixel as (along a row, along a column); without it the tolerance
+            is in pixels.
+
+    Returns:
+        Pixels of both sides.
+
+    Raises:
+        ValueError: the shapes differ, a mask is not boolean, or `tolerance_m` is not above 0.
+
+    Source: as `match_lines`; equal to the CCQ of L. Citraro et al., "Towards reliable evaluation
+    of algorithms for road network reconstruction from aerial images", ECCV 2020.
+    """
+    _check_tolerance(tolerance_m)
+    if reference.shape != predicted.shape:
+        raise ValueError(
+            f"the predicted mask is {predicted.shape}, the reference {reference.shape}"
+        )
+    if reference.dtype != np.bool_ or predicted.dtype != np.bool_:
+        raise ValueError(f"masks are {reference.dtype} and {predicted.dtype}, expected bool")
+    return BufferMatch(
+        float(np.count_nonzero(predicted)),
+        _pixels_near(predicted, reference, tolerance_m, pixel_m),
+        float(np.count_nonzero(reference)),
+        _pixels_near(reference, predicted, tolerance_m, pixel_m),
+    )
+
+
+def _check_tolerance(tolerance_m: float) -> None:
+    if not tolerance_m > 0:
+        raise ValueError(f"tolerance_m must be above 0, got {tolerance_m}")
+
+
+def _length_near(lines: Lines, others: Lines, tolerance_m: float) -> float:
+    """Length of the parts of lines that are near other lines."""
+    reach = tolerance_m + _ROUNDING_M
+    segments, total = segments_of(lines), 0.0
+    for block, row, start, end in near_parts(segments, segments_of(others), reach):
+        before = np.concatenate([[0.0], np.cumsum(_lengths(segments[block]))])[row]
+        total += _union_length(before + start, before + end)
+    return total
+
+
+def near_parts(
+    segments: Floats, others: Floats, reach: float
+) -> Iterator[tuple[slice, Ints, Floats, Floats]]:
+    """Find the parts of segments that are near others, some segments at a time.
+
+    Args:
+        segments: shape (k, 2, 2), straight pieces with length.
+        others: shape (n, 2, 2), alike.
+        reach: greatest distance.
+
+    Yields:
+        The segments looked at, and of each pair that may be near: the row among these, and where
+        on the segment the near part begins and ends; it begins after it ends if there is none.
+    """
+    tree = shapely.STRtree(np.asarray(shapely.linestrings(others)))
+    for first in range(0, len(segments), _SEGMENTS_AT_ONCE):
+        block = slice(first, first + _SEGMENTS_AT_ONCE)
+        some = segments[block]
+        low, high = some.min(axis=1) - reach, some.max(axis=1) + reach
+        row, near = tree.query(shapely.box(*low.T, *high.T))  # those beyond reach add nothing
+        yield block, row, *_part_near(some[row], others[near], reach)
+
+
+def segments_of(lines: Lines) -> Floats:
+    """Return the straight pieces of lines that have length, shape (k, 2, 2)."""
+    xy, line = shapely.get_coordinates(lines, return_index=True)
+    pieces = np.stack([xy[:-1], xy[1:]], axis=1)
+    has_length = (pieces[:, 0] != pieces[:, 1]).any(axis=1)
+    return np.asarray(pieces[(np.diff(line) == 0) & has_length])
+
+
+def _lengths(segments: Floats) -> Floats:
+    return np.asarray(np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1))
+
+
+def _part_near(segments: Floats, others: Floats, reach: float) -> tuple[Floats, Floats]:
+    """Return from where to where on each segment the other one is within reach, in metres.
+
+    All that is within reach of a segment is convex: a rectangle and two discs. So the part is one
+    piece, from the first place in any of the three to the last.
+    """
+    length = _lengths(segments)
+    along = (segments[:, 1] - segments[:, 0]) / length[:, None]
+    parts = [_in_disc(segments[:, 0], along, others[:, end], reach) for end in (0, 1)]
+    parts.append(_in_rectangle(segments[:, 0], along, others, reach))
+    low = np.min([part[0] for part in parts], axis=0)
+    high = np.max([part[1] for part in parts], axis=0)
+    return np.clip(low, 0, length), np.clip(high, 0, length)
+
+
+def _in_disc(start: Floats, along: Floats, centre: Floats, reach: float) -> tuple[Floats, Floats]:
+    """Return where straight lines enter and leave discs; (inf, -inf) where they do not."""
+    middle = ((centre - start) * along).sum(axis=1)
+    beside = _cross(along, centre - start)
+    half = np.sqrt(np.maximum(reach**2 - beside**2, 0))
+    meets = np.abs(beside) <= reach
+    return np.where(meets, middle - half, np.inf), np.where(meets, middle + half, -np.inf)
+
+
+def _in_rectangle(
+    start: Floats, along: Floats, others: Floats, reach: float
+) -> tuple[Floats, Floats]:
+    """Return where straight lines enter and leave what lies beside other segments, as above."""
+    length = _lengths(others)
+    axis = (others[:, 1] - others[:, 0]) / length[:, None]
+    offset = start - others[:, 0]
+    ahead = _within((offset * axis).sum(axis=1), (along * axis).sum(axis=1), 0, length)
+    beside = _within(_cross(axis, offset), _cross(axis, along), -reach, reach)
+    low, high = np.maximum(ahead[0], beside[0]), np.minimum(ahead[1], beside[1])
+    meets = low <= high
+    return np.where(meets, low, np.inf), np.where(meets, high, -np.inf)
+
+
+def _within(
+    value: Floats, slope: Floats, least: float, most: Floats | float
+) -> tuple[Floats, Floats]:
+    """Return from where to where value + slope s lies between two limits."""
+    is_level = np.abs(slope) < _LEVEL
+    safe = np.where(is_level, 1, slope)
+    ends = (least - value) / safe, (most - value) / safe
+    inside = (least <= value) & (value <= most)
+    low = np.where(is_level, np.where(inside, -np.inf, np.inf), np.minimum(*ends))
+    high = np.where(is_level, np.where(inside, np.inf, -np.inf), np.maximum(*ends))
+    return low, high
+
+
+def _cross(one: Floats, other: Floats) -> Floats:
+    return np.asarray(one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0])
+
+
+def _union_length(low: Floats, high: Floats) -> float:
+    """Length of what intervals cover together; of one that ends before its start nothing."""
+    order = np.argsort(low)
+    low, high = low[order], np.maximum(high, low)[order]
+    reached = np.maximum.accumulate(np.concatenate([[0.0], high]))[:-1]
+    return float(np.maximum(high - np.maximum(low, reached), 0).sum())
+
+
+def _pixels_near(
+    mask: Bools, other: Bools, tolerance_m: float, pixel_m: tuple[float, float]
+) -> float:
+    if not other.any():
+        return 0.0
+    away = ndimage.distance_transform_edt(~other, sampling=pixel_m[::-1])
+    return float(np.count_nonzero(mask & (away <= tolerance_m)))

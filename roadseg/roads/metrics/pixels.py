@@ -1,0 +1,168 @@
+"""Count the pixels that two masks share or not: IoU, precision, recall, F1 and clDice."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from roadseg.arrays import Bools
+from roadseg.roads.tracing.thinning import thin
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Pixels of a comparison; add the counts of all chips to pool them: `sum(chips, Counts())`.
+
+    A ratio without anything to count (0 / 0) is 1 when no road is in either mask, so that finding
+    nothing where nothing is counts as right, and 0 otherwise.
+
+    Attributes:
+        true_positive: pixels that are road in both masks.
+        false_positive: pixels that are road in the predicted mask only.
+        false_negative: pixels that are road in the reference mask only.
+    """
+
+    true_positive: int = 0
+    false_positive: int = 0
+    false_negative: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        """Pool two comparisons."""
+        return Counts(
+            self.true_positive + other.true_positive,
+            self.false_positive + other.false_positive,
+            self.false_negative + other.false_negative,
+        )
+
+    @property
+    def iou(self) -> float:
+        """Intersection over union, TP / (TP + FP + FN); 1 when both masks are empty."""
+        return self._ratio(self.true_positive + self.false_positive + self.false_negative)
+
+    @property
+    def precision(self) -> float:
+        """TP / (TP + FP); with nothing predicted 1 if the reference is empty too, else 0."""
+        return self._ratio(self.true_positive + self.false_positive)
+
+    @property
+    def recall(self) -> float:
+        """TP / (TP + FN); with an empty reference 1 if nothing is predicted either, else 0."""
+        return self._ratio(self.true_positive + self.false_negative)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall, 2 IoU / (1 + IoU); 1 when both are empty."""
+        return 2 * self.iou / (1 + self.iou)
+
+    def _ratio(self, whole: int) -> float:
+        """Share of the true positives in `whole`, by the rule for 0 / 0 above."""
+        if whole:
+            return self.true_positive / whole
+        return float(self.false_positive == 0 and self.false_negative == 0)
+
+
+@dataclass(frozen=True)
+class CentrelineCounts:
+    """Centreline pixels of a comparison; add the counts of all chips to pool them.
+
+    A share of nothing (0 / 0) is 1 when no road is in either mask, and 0 otherwise; the source has
+    NaN there.
+
+    Attributes:
+        predicted: pixels of the skeleton of the predicted mask.
+        predicted_inside: those of them that are road in the reference mask.
+        reference: pixels of the skeleton of the reference mask.
+        reference_inside: those of them that are road in the predicted mask.
+    """
+
+    predicted: int = 0
+    predicted_inside: int = 0
+    reference: int = 0
+    reference_inside: int = 0
+
+    def __add__(self, other: "CentrelineCounts") -> "CentrelineCounts":
+        """Pool two comparisons."""
+        return CentrelineCounts(
+            self.predicted + other.predicted,
+            self.predicted_inside + other.predicted_inside,
+            self.reference + other.reference,
+            self.reference_inside + other.reference_inside,
+        )
+
+    @property
+    def precision(self) -> float:
+        """Share of the predicted skeleton inside the reference mask (topology precision)."""
+        return self._share(self.predicted_inside, self.predicted)
+
+    @property
+    def sensitivity(self) -> float:
+        """Share of the reference skeleton inside the predicted mask (topology sensitivity)."""
+        return self._share(self.reference_inside, self.reference)
+
+    @property
+    def cldice(self) -> float:
+        """Harmonic mean of precision and sensitivity; 0 if both are."""
+        both = self.precision + self.sensitivity
+        return 2 * self.precision * self.sensitivity / both if both else 0.0
+
+    def _share(self, part: int, whole: int) -> float:
+        return part / whole if whole else float(self.predicted == self.reference == 0)
+
+
+def count_pixels(reference: Bools, predicted: Bools, valid: Bools) -> Counts:
+    """Count the pixels that two road masks share and those that only one of them has.
+
+    Args:
+        reference: shape (row, col), true where the labels show road.
+        predicted: same shape, true where road was predicted.
+        valid: same shape, false where a pixel is not to be counted (no data, ignored label).
+
+    Returns:
+        The counts over the valid pixels.
+
+    Raises:
+        ValueError: the shapes differ, or a mask is not boolean.
+    """
+    _check_masks(reference, predicted, valid)
+    return Counts(
+        true_positive=int(np.count_nonzero(reference & predicted & valid)),
+        false_positive=int(np.count_nonzero(~reference & predicted & valid)),
+        false_negative=int(np.count_nonzero(reference & ~predicted & valid)),
+    )
+
+
+def count_centrelines(reference: Bools, predicted: Bools, valid: Bools) -> CentrelineCounts:
+    """Count the centreline pixels of each of two road masks that lie inside the other.
+
+    Args:
+        reference: shape (row, col), true where the labels show road.
+        predicted: same shape, true where road was predicted.
+        valid: same shape, false where a pixel of a skeleton is not to be counted; skeletons are
+            those of the whole masks.
+
+    Returns:
+        The counts over the valid pixels.
+
+    Raises:
+        ValueError: the shapes differ, or a mask is not boolean.
+
+    Source: S. Shit et al., "clDice - a novel topology-preserving loss function for tubular
+    structure segmentation", CVPR 2021; skeletons by `thinning.thin`, without
+    the care for the border that `skeletons.skeletonise` takes.
+    """
+    _check_masks(reference, predicted, valid)
+    ours, theirs = thin(reference) & valid, thin(predicted) & valid
+    return CentrelineCounts(
+        predicted=int(np.count_nonzero(theirs)),
+        predicted_inside=int(np.count_nonzero(theirs & reference)),
+        reference=int(np.count_nonzero(ours)),
+        reference_inside=int(np.count_nonzero(ours & predicted)),
+    )
+
+
+def _check_masks(reference: Bools, predicted: Bools, valid: Bools) -> None:
+    masks = {"reference": reference, "predicted": predicted, "valid": valid}
+    for name, mask in masks.items():
+        if mask.dtype != np.bool_:
+            raise ValueError(f"the {name} mask is {mask.dtype}, expected bool")
+        if mask.shape != reference.shape:
+            raise ValueError(f"the {name} mask is {mask.shape}, the reference {reference.shape}")

@@ -1,0 +1,219 @@
+"""What the config says of labels and places, as values that core takes."""
+
+import itertools
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from roadseg.options import LARGEST_SEED, Section, Text, setting
+from roadseg.roads.labels.schemes import NO_ROADS, Scheme, SchemeName, WidthRule
+from roadseg.roads.speeds import DEFAULT_BINS, BinUnit, SpeedBins, SpeedUnit
+
+_PixelValue = Annotated[int, Field(ge=-(2**31), lt=2**32)]
+
+_Speed = Annotated[float, Field(ge=0.1, le=1000)]
+
+
+class LabelsConfig(Section):
+    """The road labels, and how they become masks."""
+
+    roads: tuple[Text, ...] = setting(
+        (),
+        "paths",
+        "Road lines, polygons or raster masks: one file for all scenes, or one a scene by name.",
+        max_length=1_000_000,
+        fail_fast=True,
+    )
+    crs: Text | None = setting(None, "CRS", "CRS of label files that name none.")
+    scheme: SchemeName = setting(
+        "auto",
+        "-",
+        "What the attributes mean: spacenet, osm, attribute (speed_key), constant "
+        "(default_speed_mph); auto chooses by the keys of each file.",
+    )
+    speed_key: Text | None = setting(
+        None, "attribute", "Attribute that holds the speed, for the scheme attribute."
+    )
+    speed_unit: SpeedUnit = setting("mph", "-", "Unit of the values of speed_key.")
+    default_speed_mph: float = setting(
+        25.0, "mph", "Speed of roads whose attributes say nothing of it.", ge=0.1, le=1000
+    )
+    exclude: tuple[Text, ...] = setting(
+        NO_ROADS,
+        "highway classes",
+        "OpenStreetMap classes that are left out.",
+        max_length=1000,
+        fail_fast=True,
+    )
+    tunnels: bool = setting(
+        default=False, unit="-", description="Whether roads in tunnels are kept, though unseen."
+    )
+    width: WidthRule = setting(
+        "constant",
+        "-",
+        "Width of a road in the mask: constant (buffer_m), attribute (width_key), or lanes.",
+    )
+    buffer_m: float = setting(
+        2.0,
+        "metres",
+        "Half the width of a road whose width is constant, or is not known otherwise.",
+        ge=0.01,
+        le=1000,
+    )
+    width_key: Text = setting("width", "attribute", "Attribute that holds the width in metres.")
+    lane_m: float = setting(
+        3.5, "metres", "Width of a lane, for the width by lanes.", ge=0.01, le=100
+    )
+    bin_edges: tuple[_Speed, ...] = setting(
+        DEFAULT_BINS.edges,
+        "bin_unit",
+        "Upper limits of the speed bins, each in the bin below; one more bin lies above the last.",
+        min_length=1,
+        max_length=30,
+    )
+    bin_unit: BinUnit = setting("mph", "-", "Unit of bin_edges.")
+    mask_speeds_mph: dict[_PixelValue, _Speed] | None = setting(
+        None,
+        "mph",
+        "Speed of each value of raster masks; other values are background. "
+        "null: every value but 0 and nodata is road with default_speed_mph.",
+        max_length=65_536,
+    )
+    licence: Text | None = setting(
+        None, "text", "Licence of the labels, such as ODbL-1.0, for the model card."
+    )
+
+    @model_validator(mode="after")
+    def _edges_rise(self) -> "LabelsConfig":
+        if any(b <= a for a, b in itertools.pairwise(self.bin_edges)):
+            raise ValueError(f"bin_edges: expected numbers that rise, got {self.bin_edges}")
+        return self
+
+    @model_validator(mode="after")
+    def _attribute_has_key(self) -> "LabelsConfig":
+        if self.scheme == "attribute" and not self.speed_key:
+            raise ValueError("speed_key: expected the name of an attribute, as scheme needs it")
+        if self.speed_key and self.scheme != "attribute":
+            raise ValueError('speed_key: is read only if scheme is "attribute"; set that too')
+        return self
+
+
+GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
+
+
+class GraphConfig(Section):
+    """From probabilities to the road graph."""
+
+    threshold: float = setting(
+        0.4, "probability", "Road where the probability is at least this.", gt=0, lt=1
+    )
+    close_m: float = setting(
+        0.0, "metres", "Cracks and notches in roads up to this wide are closed.", ge=0, le=1000
+    )
+    min_blob_m2: float = setting(30.0, "m2", "Smaller patches of road are removed.", ge=0, le=1e9)
+    min_hole_m2: float = setting(30.0, "m2", "Smaller holes in roads are filled.", ge=0, le=1e9)
+    min_spur_m: float = setting(12.0, "metres", "Shorter dead ends are pruned.", ge=0, le=100_000)
+    merge_nodes_m: float = setting(
+        4.0, "metres", "Junctions joined by an edge shorter than this become one.", ge=0, le=1000
+    )
+    max_gap_m: float = setting(
+        25.0,
+        "metres",
+        "Longest gap across which a dead end is linked to the road ahead.",
+        ge=0,
+        le=1000,
+    )
+    max_turn_deg: float = setting(
+        60.0, "degrees", "A link turns off the road by less than this at either end.", gt=0, le=180
+    )
+    min_link_probability: float = setting(
+        0.0, "probability", "Lowest mean probability along a link; masks know none.", ge=0, le=1
+    )
+    min_component_m: float = setting(
+        20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0, le=1e7
+    )
+    neat: bool = setting(
+        default=False,
+        unit="-",
+        description="Draw dual carriageways as one road and roundabouts as one junction "
+        "(roadseg[neat]).",
+    )
+    simplify_m: float = setting(
+        0.5, "metres", "How far a line may move when simplified.", ge=0, le=1000
+    )
+    default_speed_mph: float = setting(
+        25.0, "mph", "Speed of edges for which the probabilities show none.", ge=0.1, le=1000
+    )
+    join_m: float = setting(
+        5.0,
+        "metres",
+        "How far apart road ends of touching scenes may be to be joined into one network; "
+        "0 joins no scenes.",
+        ge=0,
+        le=1000,
+    )
+    block_px: int = setting(
+        4096,
+        "pixels",
+        "Side of the blocks in which scenes are read; decides memory.",
+        ge=256,
+        le=65_536,
+    )
+    formats: tuple[GraphFormat, ...] = setting(
+        ("gpkg", "geojson", "graphml"),
+        "-",
+        "Files to write of each graph: gpkg, geojson, graphml, parquet, osm, csv (SpaceNet's).",
+        min_length=1,
+        max_length=100,
+        fail_fast=True,
+    )
+
+    @model_validator(mode="after")
+    def _gpkg_is_written(self) -> "GraphConfig":
+        if "gpkg" not in self.formats:
+            raise ValueError('formats: expected "gpkg" among them, as evaluate reads it')
+        return self
+
+
+class TuneConfig(Section):
+    """The search for better settings of the graph."""
+
+    trials: int = setting(
+        40, "trials", "Settings to try, those given among them.", ge=1, le=100_000
+    )
+    seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0, le=LARGEST_SEED)
+
+
+class EvaluateConfig(Section):
+    """Metrics on the validation fold."""
+
+    spacing_m: float = setting(
+        50.0, "metres", "APLS: distance of control points.", ge=0.1, le=100_000
+    )
+    snap_m: float = setting(
+        4.0, "metres", "APLS: how far a control point may snap.", ge=0.001, le=1000
+    )
+    pictures: int = setting(
+        12, "scenes", "Scenes of which a picture is drawn, at most.", ge=0, le=100_000
+    )
+
+
+def label_scheme(labels: LabelsConfig) -> Scheme:
+    """Return how the attributes of labels become speed and width."""
+    return Scheme(
+        name=labels.scheme,
+        speed_key=labels.speed_key,
+        speed_unit=labels.speed_unit,
+        default_mph=labels.default_speed_mph,
+        width=labels.width,
+        width_m=2 * labels.buffer_m,
+        width_key=labels.width_key,
+        lane_m=labels.lane_m,
+        exclude=labels.exclude,
+        tunnels=labels.tunnels,
+    )
+
+
+def speed_bins(labels: LabelsConfig) -> SpeedBins:
+    """Return the speed bins of the masks."""
+    return SpeedBins(labels.bin_edges, labels.bin_unit)

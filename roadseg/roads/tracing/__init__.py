@@ -1,0 +1,1 @@
+"""Tracing: from the pixels of roads to a road graph."""

@@ -1,0 +1,244 @@
+"""Blocks: the skeleton of a scene traced part by part, and the parts joined at their seams."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import Window
+from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.nodes import between_junctions, contract_edges, nearest_pairs
+from roadseg.roads.graph.road_graph import (
+    DECIMALS,
+    RoadGraph,
+    in_parts,
+    lines_from,
+    take_edges,
+)
+from roadseg.roads.tracing.coarse_mask import sketch_block
+from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
+from roadseg.roads.tracing.skeletons import (
+    SkeletonPaths,
+    skeletonise,
+    smooth_paths,
+    trace_paths,
+)
+
+HALO_PX = 64  # thinning a road looks no further than about its width
+_SMOOTH_PX = 3  # neighbours on either side over which the pixel staircase is evened out
+_FINE_PX = 0.2  # how far a line may move at once, so that vertices on straight roads go early
+_CRACK_PX = 6.0  # how far apart skeletons that thinning has moved at a seam may be
+_STEP_PX = 1.5  # neighbouring pixels are no further from each other
+_LINES_AT_ONCE = 2_000  # that are smoothed
+_RAW = "raw"  # edges that touch a seam, smoothed once they are whole
+
+
+@dataclass(frozen=True)
+class BlockPaths:
+    """The paths of a skeleton in one block of a scene.
+
+    Attributes:
+        nodes: shape (n, 2), position of each node in pixels of the scene (row, col).
+        is_seam: shape (n,), whether the node is a pixel at the side of another block.
+        ends: shape (m, 2), the rows of `nodes` at which each path starts and ends.
+        points: shape (k, 2), x and y in metres along all paths, one path after the other: pixel by
+            pixel where the path touches a seam, else smooth. As lines they take twice the room.
+        sizes: shape (m,), number of points of each path.
+        block: the block.
+    """
+
+    nodes: Floats
+    is_seam: Bools
+    ends: Ints
+    points: Floats
+    sizes: Ints
+    block: Window
+
+
+@dataclass(frozen=True)
+class TracedBlock:
+    """One block of a scene: its paths, and some of its pixels, see `sketches.sketch_block`."""
+
+    paths: BlockPaths
+    sketch: NDArray[np.uint8]
+
+
+def widened(block: Window, *, height: int, width: int) -> Window:
+    """Return a block with the pixels around it that thinning needs, within its scene."""
+    row, col = max(block.row - HALO_PX, 0), max(block.col - HALO_PX, 0)
+    stop_row = min(block.row + block.height + HALO_PX, height)
+    stop_col = min(block.col + block.width + HALO_PX, width)
+    return Window(row, col, stop_row - row, stop_col - col)
+
+
+def trace_block(
+    is_road: Bools,
+    block: Window,
+    grid: Grid,
+    *,
+    close_m: float,
+    min_blob_m2: float,
+    min_hole_m2: float,
+) -> TracedBlock:
+    """Thin the roads of one block of a scene and trace their paths.
+
+    Args:
+        is_road: roads on the block `widened`, shape (row, col).
+        block: part of the scene.
+        grid: of the scene.
+        close_m: what parts roads by no more than this is closed.
+        min_blob_m2: smaller patches of road are removed.
+        min_hole_m2: smaller holes in roads are filled.
+    """
+    around = widened(block, height=grid.height, width=grid.width)
+    across, down = grid.pixel_size_m
+    pixel_m2 = across * down
+    reach_px = round(close_m / 2 / down), round(close_m / 2 / across)
+    cleaned = clean_mask(
+        close_cracks(is_road, reach_px=reach_px),
+        min_blob_px=int(np.ceil(min_blob_m2 / pixel_m2)),
+        min_hole_px=int(np.ceil(min_hole_m2 / pixel_m2)),
+        goes_on=_inner_sides(around, grid),
+    )
+    row, col = block.row - around.row, block.col - around.col
+    inside = slice(row, row + block.height), slice(col, col + block.width)
+    thin = skeletonise(cleaned)[inside]
+    sides = _inner_sides(block, grid)
+    paths = trace_paths(thin, goes_on=sides)
+    is_seam = _is_seam(paths.nodes, block, sides)
+    raw = is_seam[paths.ends].any(axis=1)
+    smooth = smooth_paths(paths, reach_px=_SMOOTH_PX)
+    lines = np.where(raw, _lines(paths), _straightened(_lines(smooth), _FINE_PX))
+    offset = np.array([block.row, block.col], dtype=np.float64)
+    points = grid.to_metric(shapely.get_coordinates(lines) + offset).round(DECIMALS)
+    sizes = shapely.get_num_coordinates(lines).astype(np.int64)
+    found = BlockPaths(paths.nodes + offset, is_seam, paths.ends, points, sizes, block)
+    return TracedBlock(found, sketch_block(cleaned[inside], block, grid))
+
+
+def join_blocks(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
+    """Join the paths of all blocks of a scene to its graph, in the metric CRS of the grid.
+
+    Pixels that touch across a seam are joined by the same rule as within a block, so that the
+    graph does not depend on where the seams lie. Where thinning has moved a wide road at a seam,
+    the ends on both sides are joined if they are no more than 6 pixels apart.
+    """
+    nodes, is_seam, block, ends, lines = _stacked(parts)
+    pairs = _seam_pairs(nodes, is_seam, block)
+    cracks = _crack_pairs(nodes, is_seam, block, np.concatenate([ends, pairs]))
+    steps = np.concatenate([pairs, cracks])
+    ends = np.concatenate([ends, steps])
+    nodes = grid.to_metric(nodes).round(DECIMALS)
+    lines = np.concatenate([lines, lines_from(nodes[steps].reshape(-1, 2), np.full(len(steps), 2))])
+    is_raw = np.asarray(is_seam[ends].any(axis=1))
+    graph = RoadGraph(grid.metric_crs, nodes, ends, lines, {_RAW: is_raw})
+    return _smoothed(contract_edges(graph, _is_step(graph, grid)), grid)
+
+
+def _stacked(parts: Iterable[BlockPaths]) -> tuple[Floats, Bools, Ints, Ints, Lines]:
+    """Put blocks together: of all nodes places, whether at seams, and block; ends and lines."""
+    columns: list[tuple[Any, ...]] = []
+    before = 0
+    for number, part in enumerate(parts):
+        block = np.full(len(part.nodes), number)
+        lines = lines_from(part.points, part.sizes)
+        columns.append((part.nodes, part.is_seam, block, part.ends + before, lines))
+        before += len(part.nodes)
+    nodes, is_seam, blocks, ends, made = map(np.concatenate, zip(*columns, strict=True))
+    return nodes, is_seam, blocks, ends, made
+
+
+def _inner_sides(window: Window, grid: Grid) -> Sides:
+    return Sides(
+        top=window.row > 0,
+        right=window.col + window.width < grid.width,
+        bottom=window.row + window.height < grid.height,
+        left=window.col > 0,
+    )
+
+
+def _is_seam(nodes: Floats, block: Window, sides: Sides) -> Bools:
+    """Tell which nodes are pixels at a side beyond which the scene goes on.
+
+    Other nodes never lie there: they are the mean of pixels further in.
+    """
+    row, col = nodes.T
+    return np.asarray(
+        (sides.top & (row == 0.5))  # noqa: PLR2004 - the centre of the first pixel
+        | (sides.right & (col == block.width - 0.5))
+        | (sides.bottom & (row == block.height - 0.5))
+        | (sides.left & (col == 0.5))  # noqa: PLR2004
+    )
+
+
+def _lines(paths: SkeletonPaths) -> Lines:
+    return lines_from(paths.points, np.diff(paths.offsets))
+
+
+def _straightened(lines: Lines, tolerance: float) -> Lines:
+    """Leave out vertices on straight pieces; a loop keeps all, or it could collapse."""
+    simple = shapely.simplify(lines, tolerance, preserve_topology=False)
+    return np.where(shapely.is_closed(lines), lines, simple)
+
+
+def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
+    """Pair the nodes of pixels that touch across a seam, as `trace_paths` pairs those within."""
+    seam = np.flatnonzero(is_seam)
+    if len(seam) == 0:
+        return np.empty((0, 2), dtype=np.int64)
+    pixel = np.floor(nodes[seam]).astype(np.int64)
+    down = int(pixel[:, 1].max()) + 3  # so that no step leads from one row into the next
+    place = pixel[:, 0] * down + pixel[:, 1]
+    order = np.argsort(place)
+    seam, place = seam[order], place[order]
+
+    def at(step: int) -> tuple[Bools, Ints]:
+        found = np.minimum(np.searchsorted(place, place + step), len(place) - 1)
+        return place[found] == place + step, found
+
+    (right, _), (below, _), (left, _) = at(1), at(down), at(-1)
+    pairs = []
+    for step, blocked in (
+        (1, np.zeros(len(place), dtype=bool)),
+        (down, np.zeros(len(place), dtype=bool)),
+        (down + 1, right | below),
+        (down - 1, left | below),
+    ):
+        touches, other = at(step)
+        touches &= ~blocked & (block[seam] != block[seam[other]])
+        pairs.append(np.column_stack([seam[touches], seam[other[touches]]]))
+    return np.concatenate(pairs)
+
+
+def _crack_pairs(nodes: Floats, is_seam: Bools, block: Ints, ends: Ints) -> Ints:
+    """Pair dead ends on either side of a seam that lie nearest to each other."""
+    degree = np.bincount(ends.ravel(), minlength=len(nodes))
+    loose = np.flatnonzero(is_seam & (degree == 1))
+    return loose[nearest_pairs(nodes[loose], block[loose], within=_CRACK_PX)]
+
+
+def _is_step(graph: RoadGraph, grid: Grid) -> Bools:
+    """Tell which edges only step from one pixel of a junction at a seam to the next."""
+    short = graph.length_m <= _STEP_PX * max(grid.pixel_size_m)
+    return np.asarray(short & between_junctions(graph) & graph.attributes[_RAW], dtype=bool)
+
+
+def _smoothed(graph: RoadGraph, grid: Grid) -> RoadGraph:
+    """Merge the chains at seams, and smooth the lines that were left as they were."""
+    graph = merge_chains(graph)
+    raw = np.flatnonzero(graph.attributes[_RAW])
+    lines, tolerance_m = graph.lines.copy(), _FINE_PX * min(grid.pixel_size_m)
+    for some in in_parts(raw, _LINES_AT_ONCE):
+        sizes = shapely.get_num_coordinates(lines[some]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        points = shapely.get_coordinates(lines[some])
+        paths = SkeletonPaths(graph.nodes, graph.ends[some], points, offsets, np.empty((0, 2), int))
+        points = smooth_paths(paths, reach_px=_SMOOTH_PX).points.round(DECIMALS)
+        lines[some] = _straightened(lines_from(points, sizes), tolerance_m)
+    smoothed = RoadGraph(graph.crs, graph.nodes, graph.ends, lines)
+    return take_edges(smoothed, np.arange(len(lines)))

@@ -1,0 +1,247 @@
+"""Evidence: what a probability raster says along the edges of a road graph."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadseg.arrays import Bools, Bytes, Floats, Ints
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import CERTAIN
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.travel import sample_points
+
+SPACING_M = 2.0  # distance of the points at which an edge is looked up
+_MOST_HALF_WIDTH_M = 25.0  # of a road; what is wider is an open space
+_STATIONS_AT_ONCE = 200_000
+_STEPS_PER_PIXEL = 2  # at which the way to the side of a road is probed
+_STEPS_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Stations:
+    """Points along edges at which pixels are looked up.
+
+    Attributes:
+        edge: shape (k,), rising, the row of the edge of each point.
+        places: shape (k, 2), row and col in the scene.
+        sideways: shape (k, 2), rows and cols that lead one metre to the left of the edge.
+    """
+
+    edge: NDArray[np.integer]
+    places: Floats
+    sideways: Floats
+
+
+class StationGroups(Sequence[Stations]):
+    """The stations of a graph, evenly along its edges and at most `SPACING_M` apart, by block.
+
+    A group is made when it is asked for: there are millions of stations in a city.
+
+    Args:
+        graph: roads in the metric CRS of the grid.
+        grid: of the scene.
+        block_px: side of its blocks; those without a station make no group.
+    """
+
+    def __init__(self, graph: RoadGraph, grid: Grid, *, block_px: int) -> None:
+        """Spread the stations."""
+        self._graph, self._grid = graph, grid
+        points, self._edge = sample_points(graph, spacing_m=SPACING_M)
+        block = np.empty(len(self._edge), dtype=np.int32)
+        for first in range(0, len(block), _STATIONS_AT_ONCE):
+            some = slice(first, first + _STATIONS_AT_ONCE)
+            block[some] = _blocks(grid, points[some], block_px)
+        self._origin = points.min(axis=0, initial=np.inf)
+        points -= self._origin
+        self._offsets = points.astype(np.float32)  # to millimetres in a city, in half the room
+        del points
+        order = np.argsort(block, kind="stable").astype(np.int32)
+        stops = np.cumsum(np.unique(block, return_counts=True)[1])
+        self._rows = np.split(order, stops[:-1]) if len(order) else []
+
+    def __len__(self) -> int:
+        """Count the groups."""
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, number: int) -> Stations: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Stations]: ...
+    def __getitem__(self, number: int | slice) -> Stations | Sequence[Stations]:
+        """Make the stations of one block."""
+        if isinstance(number, slice):
+            return [self[i] for i in range(len(self))[number]]
+        rows = self._rows[number]
+        points = self._points(rows)
+        places = self._grid.from_metric(points)
+        left = self._grid.from_metric(points + self._left(rows))
+        return Stations(self._edge[rows], places, left - places)
+
+    def _points(self, rows: NDArray[np.int32]) -> Floats:
+        """Return x and y of some stations in metres."""
+        return np.asarray(self._origin + self._offsets[rows])
+
+    def _left(self, rows: NDArray[np.int32]) -> Floats:
+        """Return unit vectors to the left of the edges at some stations."""
+        dx, dy = (self._neighbour(rows, 1) - self._neighbour(rows, 0)).T
+        length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
+        return np.asarray(np.column_stack([-dy, dx]) / length[:, None])
+
+    def _neighbour(self, rows: NDArray[np.int32], side: int) -> Floats:
+        """Return the station before (0) or after (1) on the same edge, or the end of the edge."""
+        edge = self._edge[rows]
+        other = np.clip(rows + (2 * side - 1), 0, len(self._edge) - 1)
+        same = (other != rows) & (self._edge[other] == edge)
+        at_end = self._graph.nodes[self._graph.ends[edge, side]]
+        return np.where(same[:, None], self._points(other), at_end)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the raster shows at stations, added up for each edge.
+
+    Attributes:
+        edge: shape (e,), rising, rows of the edges that have a station here.
+        stations: shape (e,), how many.
+        road: shape (e,), sum of the probability of any road, 255 for certain.
+        lowest: shape (e,), the lowest of them.
+        bins: shape (e, bins), sum of the probability of each speed bin, alike.
+        width_edge: shape (w,), row of the edge of each station that lies on road.
+        width_m: shape (w,), width of the road across the edge there.
+    """
+
+    edge: Ints
+    stations: Ints
+    road: Ints
+    lowest: Bytes
+    bins: Ints
+    width_edge: NDArray[np.integer]
+    width_m: NDArray[np.float32]
+
+    @property
+    def probability(self) -> Floats:
+        """Mean probability of any road along each edge, 0 to 1."""
+        return np.asarray(self.road / self.stations / CERTAIN)
+
+    @property
+    def min_probability(self) -> Floats:
+        """Lowest probability of any road along each edge, 0 to 1."""
+        return np.asarray(self.lowest / CERTAIN)
+
+    @property
+    def bin_probability(self) -> Floats:
+        """Mean probability of each speed bin along each edge, shape (e, bins), 0 to 1."""
+        return np.asarray(self.bins / self.stations[:, None] / CERTAIN)
+
+    def median_widths(self) -> Floats:
+        """Return the median width of each edge in metres, NaN where none is known.
+
+        The median passes over junctions, where the way to the side runs along another road.
+        """
+        order = np.lexsort((self.width_m, self.width_edge))
+        first = np.searchsorted(self.width_edge[order], self.edge)
+        counts = np.searchsorted(self.width_edge[order], self.edge, side="right") - first
+        has_any = counts > 0
+        median = np.full(len(self.edge), np.nan)
+        median[has_any] = self.width_m[order[(first + counts // 2)[has_any]]]
+        return median
+
+
+def margin_px(grid: Grid) -> int:
+    """Return how many pixels around its stations `evidence_at` looks at."""
+    return int(np.ceil(_MOST_HALF_WIDTH_M / min(grid.pixel_size_m))) + 1
+
+
+def evidence_at(
+    at: Stations, road: Bytes, bins: Bytes | None, *, origin: tuple[int, int], level: int
+) -> Evidence:
+    """Look up pixels and widths at stations, and add them up for each edge.
+
+    The width of a road is how far one can go to both sides of the edge without leaving it. The
+    distance transform would do too, but it knows neither pixels that are not square, as those in
+    degrees, nor which way the road runs.
+
+    Args:
+        at: stations that lie in the window, at least one.
+        road: probability of any road in a window, shape (row, col), 255 for certain.
+        bins: probability of each speed bin there, shape (bin, row, col), or None.
+        origin: row and col of the window in the scene.
+        level: road where `road` is at least this.
+    """
+    pixels = np.floor(at.places - origin).astype(np.int64)
+    rows, cols = np.clip(pixels, 0, np.array(road.shape) - 1).T
+    values = road[rows, cols]
+    first = np.flatnonzero(np.diff(at.edge, prepend=-1))
+    shown = (
+        []
+        if bins is None
+        else [np.add.reduceat(band[rows, cols], first, dtype=np.int64) for band in bins]
+    )
+    width_m = _widths(at, road >= level, origin)
+    is_wide = width_m > 0
+    return Evidence(
+        edge=at.edge[first].astype(np.int64),
+        stations=np.diff(first, append=len(values)),
+        road=np.add.reduceat(values, first, dtype=np.int64),
+        lowest=np.minimum.reduceat(values, first),
+        bins=np.array(shown, dtype=np.int64).reshape(-1, len(first)).T,
+        width_edge=at.edge[is_wide],
+        width_m=width_m[is_wide],
+    )
+
+
+def gather(parts: Sequence[Evidence], n_edges: int, n_bins: int) -> Evidence:
+    """Add up the evidence of all groups of stations, in the order of the edges.
+
+    Every edge has a station in one group or another, and every group the same number of bins.
+    """
+    n_bins = parts[0].bins.shape[1] if parts else n_bins
+    stations, road = np.zeros((2, n_edges), dtype=np.int64)
+    lowest = np.full(n_edges, CERTAIN, dtype=np.uint8)
+    bins = np.zeros((n_edges, n_bins), dtype=np.int64)
+    for part in parts:
+        stations[part.edge] += part.stations
+        road[part.edge] += part.road
+        bins[part.edge] += part.bins
+        lowest[part.edge] = np.minimum(lowest[part.edge], part.lowest)
+    width_edge = np.concatenate([np.empty(0, np.int32), *(part.width_edge for part in parts)])
+    width_m = np.concatenate([np.empty(0, np.float32), *(part.width_m for part in parts)])
+    return Evidence(np.arange(n_edges), stations, road, lowest, bins, width_edge, width_m)
+
+
+def _blocks(grid: Grid, points: Floats, block_px: int) -> Ints:
+    """Number the block in which each point lies."""
+    pixels = np.clip(grid.from_metric(points), 0, np.array([grid.height, grid.width]) - 1)
+    row, col = (pixels // block_px).T
+    return np.asarray(row * (grid.width // block_px + 1) + col, dtype=np.int64)
+
+
+def _widths(at: Stations, is_road: Bools, origin: tuple[int, int]) -> NDArray[np.float32]:
+    """Return the width of the road at stations, 0 where there is none."""
+    start = at.places - origin
+    step_m = 1 / (_STEPS_PER_PIXEL * max(np.hypot(*at.sideways.T).max(initial=0), 1e-9))
+    most = int(_MOST_HALF_WIDTH_M / step_m)
+    taken = [
+        _free_steps(start, side * step_m * at.sideways, is_road, most=most) for side in (1, -1)
+    ]
+    return np.asarray((taken[0] + taken[1]) * step_m, dtype=np.float32)
+
+
+def _free_steps(start: Floats, steps: Floats, is_road: Bools, *, most: int) -> Floats:
+    """Count the steps that can be gone on road, and half the one that leaves it."""
+    framed = np.pad(is_road, 1)  # so that a step out of the window leaves the road
+    frame = np.array(framed.shape)[:, None, None] - 1
+    taken = np.full(len(start), float(most))
+    walking = np.arange(len(start))
+    for first in range(0, most + 1, _STEPS_AT_ONCE):
+        numbers = np.arange(first, min(first + _STEPS_AT_ONCE, most + 1))
+        at = start[walking].T[:, :, None] + numbers * steps[walking].T[:, :, None]
+        row, col = np.clip(np.floor(at) + 1, 0, frame).astype(np.int32)
+        leaves = ~framed[row, col]
+        left = leaves.any(axis=1)
+        taken[walking[left]] = np.maximum(first + leaves[left].argmax(axis=1) - 0.5, 0)
+        walking = walking[~left]
+    return taken

@@ -1,0 +1,311 @@
+"""BluntEnds: roads that end across their width, where skeletons fork and stop short."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.road_graph import RoadGraph, in_parts, lines_from, take_edges
+from roadseg.roads.tracing.coarse_mask import Sketch
+from roadseg.roads.tracing.dead_ends import (
+    DeadEnds,
+    are_lone,
+    find_dead_ends,
+    headings,
+    unit,
+)
+
+_RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
+_TINE_M = 50.0  # longer dead ends are roads
+_TINE_RADII = 1.6  # so is one longer than so many times half the width; to a corner it is 1.41
+_BUMP_RADII = 1.2  # the same beside a road that goes on
+# A dead end into a corner, at any place: how many half widths of road its tip is away at most; and
+# near the tip, at least, as the end of a road is wider there. Sharper corners are further away.
+_CORNER_RADII = (2.0, 1.1), (2.5, 1.6)
+_CORNER_PARTS, _SHARP_PARTS = (1.0, 0.7, 0.4), (0.4, 0.25)  # of the way back from the tip
+_TIPS_M = tuple(2.5 * 1.2**n for n in range(17))  # up to 46 m, that may be found bent
+_TIP_MARGIN = 1.25  # by which a tip is taken longer, as lines are smooth
+_BEND_M = 1.5  # tips that lie less beside the line of the road are left alone
+_BASE_M = 15.0  # length of road that shows this line
+_STRAIGHT_M = 0.5  # its middle lies no further beside the line
+_LEAST_BASE_M = 5.0  # a shorter road says little
+_PATCH = 1.5  # a lone piece at most so many times as long as wide has no direction
+_JUNCTION = 3  # edges that meet there, at least
+_AT_ONCE = 2**18  # pixels that are looked up
+
+
+def straighten_ends(
+    graph: RoadGraph,
+    *,
+    sketch: Sketch,
+    border: shapely.Geometry | None = None,
+    border_m: float = 0.0,
+) -> RoadGraph:
+    """Draw roads straight to their ends instead of into the corners, and leave out bumps.
+
+    The skeleton of a road that ends across its width forks, half that width before the end, into
+    tines to both corners. A dead end is a tine if road surrounds its junction as far as 1 / 1.6 of
+    its length, or 1 / 2.5 where the road narrows steadily to the tip, a corner. Where just one
+    other edge meets tines, these become one that goes on straight; one may reach the border.
+    Beside roads that go on, corners go, and other dead ends of up to 1.2 half widths. An end that
+    bends off a straight road within its last 1.6 half widths is put back onto its line, as far
+    ahead as it was.
+
+    Do this before spurs are pruned, which would leave one of two tines.
+
+    Args:
+        graph: roads in metres as traced, without attributes.
+        sketch: what is road; the CRS of the graph is the metric CRS of its grid.
+        border: a geometry, such as the outline of the scene, near which ends stay as they are, but
+            for those that meet a tine which ends elsewhere.
+        border_m: up to this distance.
+
+    Returns:
+        The graph with chains merged.
+
+    Source: that a skeleton branch inside the largest disc around its root shows no part of the
+    shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
+    """
+    pixels = _Pixels(sketch)
+    graph = merge_chains(graph)
+    while True:
+        ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
+        root = graph.ends[ends.edge].sum(axis=1) - ends.node
+        tines, others = _tines(graph, ends, root, np.isin(ends.node, inner.node), pixels)
+        if len(tines) == 0:
+            return _without_bends(graph, inner, pixels)
+        graph = merge_chains(_without_tines(graph, ends, tines, root[tines], others))
+
+
+def draw_out_ends(
+    graph: RoadGraph,
+    *,
+    sketch: Sketch,
+    border: shapely.Geometry | None = None,
+    border_m: float = 0.0,
+) -> RoadGraph:
+    """Lead dead ends straight on to where the road ends, which thinning has cut short.
+
+    An end moves by half the width of its road at most. Lone pieces up to about 1.5 times as long as
+    wide go: their skeleton may run across the road. Do this once ends are straight, before
+    spurs are pruned: gaps that are linked later are then as long as they are in the mask.
+
+    Args:
+        graph: roads in metres, without attributes.
+        sketch: what is road; the CRS of the graph is the metric CRS of its grid.
+        border: a geometry, such as the outline of the scene, near which ends stay as they are.
+        border_m: up to this distance.
+    """
+    pixels = _Pixels(sketch)
+    ends = find_dead_ends(graph, border, border_m)
+    at_start = graph.ends[ends.edge, 0] == ends.node
+    half_m = _tips(graph.lines[ends.edge], at_start, pixels) / _TINE_RADII
+    reach_m = pixels.length_m(ends.place, ends.heading, half_m)
+    nodes = graph.nodes.copy()
+    nodes[ends.node] += reach_m[:, None] * ends.heading
+    drawn = replace(graph, nodes=nodes)
+    drawn = _with_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
+    corners = nodes[graph.ends[ends.edge]]
+    chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
+    is_patch = are_lone(graph, ends.edge) & (chord_m <= _PATCH * 2 * half_m)
+    return take_edges(drawn, np.setdiff1d(np.arange(len(drawn.lines)), ends.edge[is_patch]))
+
+
+def _tines(
+    graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: "_Pixels"
+) -> tuple[Ints, Ints]:
+    """Return which dead ends are tines or bumps, and how many other edges each node has."""
+    is_short = graph.length_m[ends.edge] <= _TINE_M
+    short = np.flatnonzero(is_short & (graph.degree[root] >= _JUNCTION))
+    tines, bumps = (
+        short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
+        for radii in (_TINE_RADII, _BUMP_RADII)
+    )
+    corners = _corners(graph, ends, short, pixels)
+    tines, bumps = np.union1d(tines, corners), np.union1d(bumps, corners)
+    has_inner = np.isin(root, root[tines[is_inner[tines]]])
+    tines = tines[has_inner[tines]]
+    others = graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
+    is_bump = is_inner & np.isin(np.arange(len(root)), bumps)
+    tines = tines[(others[root[tines]] <= 1) | is_bump[tines]]
+    return tines, graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
+
+
+def _corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_Pixels") -> Ints:
+    """Return those of some dead ends that run into a corner, so that road narrows all along."""
+    found = []
+    for radii, sharp_radii in _CORNER_RADII:
+        rows = short
+        for part in _CORNER_PARTS:
+            rows = rows[_are_surrounded(graph, ends, rows, pixels, part=part, radii=radii)]
+        for part in _SHARP_PARTS:
+            rows = rows[~_are_surrounded(graph, ends, rows, pixels, part=part, radii=sharp_radii)]
+        found.append(rows)
+    return np.unique(np.concatenate(found))
+
+
+def _are_surrounded(
+    graph: RoadGraph, ends: DeadEnds, rows: Ints, pixels: "_Pixels", *, part: float, radii: float
+) -> Bools:
+    """Tell where road surrounds a place at this part of the way from the tip to the root.
+
+    It has to do so as far as the tip is away, divided by `radii`.
+    """
+    edge = ends.edge[rows]
+    back_m = part * graph.length_m[edge]
+    places = _places(graph.lines[edge], back_m, graph.ends[edge, 0] == ends.node[rows])
+    return pixels.are_road(places, back_m / radii)
+
+
+def _without_tines(
+    graph: RoadGraph, ends: DeadEnds, tines: Ints, root: Ints, others: Ints
+) -> RoadGraph:
+    """Leave out tines, and go on straight from the nodes where one other edge is left."""
+    is_fork = others[root] == 1
+    forks, fork = np.unique(root[is_fork], return_inverse=True)
+    steps = ends.place[tines[is_fork]] - graph.nodes[root[is_fork]]
+    heading = _headings(graph, forks, ends.edge[tines], unit(_means(unit(steps), fork)))
+    ahead = np.maximum(np.sum(_means(steps, fork) * heading, axis=1), 0)
+    places = graph.nodes[forks] + ahead[:, None] * heading
+    keep = np.ones(len(graph.lines), dtype=bool)
+    keep[ends.edge[tines]] = False
+    moved = ahead > 0
+    forks, places = forks[moved], places[moved]
+    added = shapely.linestrings(np.stack([graph.nodes[forks], places], axis=1))
+    new = np.column_stack([forks, len(graph.nodes) + np.arange(len(forks))])
+    return replace(
+        graph,
+        nodes=np.concatenate([graph.nodes, places]),
+        ends=np.concatenate([graph.ends[keep], new]),
+        lines=np.concatenate([graph.lines[keep], added]),
+    )
+
+
+def _headings(graph: RoadGraph, forks: Ints, tines: Ints, middle: Floats) -> Floats:
+    """Return where roads head at their forks; to the middle of the tines if they are short."""
+    is_tine = np.isin(np.arange(len(graph.lines)), tines)
+    edge, side = np.nonzero(np.isin(graph.ends, forks) & ~is_tine[:, None])
+    order = np.argsort(graph.ends[edge, side])  # forks are sorted, and have one other edge each
+    edge, side = edge[order], side[order]
+    is_long = graph.length_m[edge] >= _LEAST_BASE_M
+    return np.where(is_long[:, None], headings(graph, edge, side == 0), middle)
+
+
+def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
+    counts = np.bincount(group)
+    return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
+
+
+def _without_bends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadGraph:
+    """Put ends that bend into a corner onto the line of the road before."""
+    lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
+    at_start = graph.ends[ends.edge, 0] == ends.node
+    half_m = _tips(lines, at_start, pixels) / _TINE_RADII
+    tip_m = _TIP_MARGIN * _TINE_RADII * half_m
+    both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]  # ends of its edge
+    base_m = np.minimum(length - both * tip_m, _BASE_M)
+    foot, middle, far = (
+        _places(lines, back_m, at_start) for back_m in (tip_m, tip_m + base_m / 2, tip_m + base_m)
+    )
+    heading = unit(foot - far)
+    ahead = np.sum((ends.place - foot) * heading, axis=1)
+    is_bent = (base_m >= _LEAST_BASE_M) & (ahead > 0)
+    is_bent &= np.abs(_cross(middle - far, heading)) <= _STRAIGHT_M
+    is_bent &= np.abs(_cross(ends.place - foot, heading)) > _BEND_M
+    nodes = graph.nodes.copy()
+    nodes[ends.node[is_bent]] = (foot + ahead[:, None] * heading)[is_bent]
+    tips = np.zeros((len(graph.lines), 2))
+    tips[ends.edge, np.where(at_start, 0, 1)] = np.where(is_bent, tip_m, 0)
+    return _with_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
+
+
+def _tips(lines: Lines, at_start: Bools, pixels: "_Pixels") -> Floats:
+    """Return how far back from its end a road is as wide as that far: 1.6 times half its width."""
+    tip_m = np.zeros(len(lines))
+    rows = np.arange(len(lines))
+    for metres in _TIPS_M:
+        back_m = np.minimum(metres, shapely.length(lines[rows]) / 2)
+        places = _places(lines[rows], back_m, at_start[rows])
+        rows = rows[pixels.are_road(places, np.full(len(rows), metres / _TINE_RADII))]
+        tip_m[rows] = metres
+    return tip_m
+
+
+def _with_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
+    """Lead tips of so many metres, shape (m, 2), of some edges straight to where the nodes are."""
+    xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
+    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
+    is_first = np.diff(line, prepend=-1) > 0
+    is_last = np.diff(line, append=-1) != 0
+    travelled = np.cumsum(np.where(is_first, 0.0, steps))
+    since = travelled - travelled[is_first][line]
+    until = travelled[is_last][line] - travelled
+    xy[is_first], xy[is_last] = graph.nodes[graph.ends[rows]].transpose(1, 0, 2)
+    start_m, stop_m = tips[rows[line]].T
+    keep = is_first | is_last | ((since >= start_m) & (until >= stop_m))
+    lines = graph.lines.copy()
+    lines[rows] = lines_from(xy[keep], np.bincount(line[keep]))
+    return replace(graph, lines=lines)
+
+
+def _places(lines: Lines, back_m: Floats | float, at_start: Bools) -> Floats:
+    along = np.where(at_start, back_m, np.negative(back_m))
+    return np.asarray(shapely.get_coordinates(shapely.line_interpolate_point(lines, along)))
+
+
+def _cross(left: Floats, right: Floats) -> Floats:
+    return np.asarray(left[:, 0] * right[:, 1] - left[:, 1] * right[:, 0])
+
+
+@dataclass(frozen=True)
+class _Pixels:
+    """The raster of road, asked about places in metres."""
+
+    sketch: Sketch
+
+    def are_road(self, places: Floats, radius_m: Floats) -> Bools:
+        """Tell which discs hold road only, as far as they lie in the scene."""
+        centres = self.sketch.grid.from_metric(places)
+        reach = radius_m[:, None] / self._pixel_m
+        rims = np.floor(centres[:, None] + _RIM * reach[:, None]).astype(np.int64)
+        is_road = self.sketch.is_road(rims[..., 0], rims[..., 1], outside=True)
+        found: Bools = np.asarray(is_road.all(axis=1))
+        rows = np.flatnonzero(found)
+        size = np.ceil(reach[rows].max(axis=1)).astype(np.int64)
+        exponent = np.frexp(size)[1]
+        for alike in (rows[exponent == each] for each in np.unique(exponent)):
+            most = int(np.ceil(reach[alike].max()))
+            for some in in_parts(alike, max(_AT_ONCE // (2 * most + 1) ** 2, 1)):
+                found[some] = self._are_discs(centres[some], radius_m[some], most)
+        return found
+
+    def _are_discs(self, centres: Floats, radius_m: Floats, most: int) -> Bools:
+        """Tell that of discs that reach `most` pixels from their centres at most."""
+        row, col = np.floor(centres).T[..., None] + np.arange(-most, most + 1)
+        offsets = np.stack([row, col]) + 0.5 - centres.T[..., None]
+        up, across = (offsets * self._pixel_m[:, None, None]) ** 2
+        is_far = up[:, :, None] + across[:, None] > radius_m[:, None, None] ** 2
+        rows, cols = row.astype(np.int64)[:, :, None], col.astype(np.int64)[:, None]
+        is_road = self.sketch.is_road(rows, cols, outside=True)
+        return np.asarray((is_road | is_far).all(axis=(1, 2)))
+
+    def length_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:
+        """Return how far road goes on from places in a direction, up to a limit each."""
+        step_m = min(self._pixel_m) / 2
+        metres = np.arange(0, most_m.max(initial=0) + step_m, step_m)
+        start, ahead = (self.sketch.grid.from_metric(at) for at in (places, places + headings))
+        steps = np.zeros(len(places), dtype=np.int64)
+        at_once = max(_AT_ONCE // len(metres), 1)
+        for some in in_parts(np.arange(len(places)), at_once):
+            at = start[some, None] + metres[:, None] * (ahead - start)[some, None]
+            row, col = np.floor(at).astype(np.int64).transpose(2, 0, 1)
+            goes_on = self.sketch.is_road(row, col, outside=False)
+            steps[some] = (goes_on & (metres < most_m[some, None])).argmin(axis=1)
+        return np.asarray(steps * step_m)
+
+    @property
+    def _pixel_m(self) -> Floats:
+        return np.array(self.sketch.grid.pixel_size_m[::-1])

@@ -1,1 +1,0 @@
-"""One file per command: read files, compute, write files, return a summary."""

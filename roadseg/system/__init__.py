@@ -1,0 +1,1 @@
+"""System: files, records, locks, processes and the machine."""

@@ -1,0 +1,175 @@
+"""Fingerprints: what files hold, wherever they lie and whenever they were written."""
+
+import errno
+import hashlib
+import os
+import re
+import stat
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+import rasterio
+from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
+
+from roadseg.system.files import is_virtual
+from roadseg.system.progress import counted
+
+GONE = "missing"
+
+_DIGITS = 32  # hexadecimal, which are 128 bits
+_PIECE_BYTES = 2**20
+_REMEMBERED_BYTES = 2**20  # a smaller file is read again, which takes a millisecond at most
+_SETTLED_S = 2.0  # age of a change after which another one has another time on any file system
+_MEMORY_BYTES = 2**25  # largest file of remembered digests, which holds some 200,000 of them
+_THREADS = 4  # hashing in one thread lets the others run
+_IN_ARCHIVE = re.compile(r"/vsi(?:zip|tar|7z|rar)/\{(/.+?)\}(.*)")
+_OF_SHAPEFILE = (".shx", ".dbf", ".prj", ".cpg")
+_OF_RASTER = (".hdr", ".tfw", ".tifw", ".jgw", ".pgw", ".j2w", ".wld")  # viewers add .aux.xml
+_SQLITE = b"SQLite format 3\0"
+_COUNTERS = ((18, 20), (24, 28), (92, 100))  # bytes of its header that opening a file can change
+
+
+def fingerprint(path: Path) -> str:
+    """Return a digest of what a file holds, which does not depend on its name, place or time.
+
+    Files without which it would mean something else count as well: those in a folder (FileGDB),
+    the parts of a shapefile, the world file of an image, and the sources of a VRT. Counters in the
+    header of an SQLite file (GeoPackage), which programs change when they open it, do not. For a
+    path of GDAL's into an archive the archive and the place in it count, for one on the network
+    the address alone.
+
+    Digests of large files are remembered in the user's cache folder by path, size, inode, and
+    times of the last change, so that each is read once.
+
+    A missing file has the fingerprint `GONE`; one that cannot be read, the error's text.
+    """
+    try:
+        return _fingerprint(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return GONE
+    except OSError as error:
+        return str(error.strerror)
+
+
+def _fingerprint(path: Path) -> str:
+    if is_virtual(path):
+        found = _IN_ARCHIVE.fullmatch(str(path))
+        return f"{_fingerprint(Path(found[1]))}{found[2]}" if found else str(path)
+    digests = [f"{name} {_known_digest(part)}" for name, part in _parts(path)]
+    if len(digests) == 1 and not path.is_dir():
+        return digests[0].lstrip()
+    return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()[:_DIGITS]
+
+
+def fingerprints(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the fingerprint of each file; several are read at once."""
+    wanted = list(dict.fromkeys(paths))
+    with ThreadPoolExecutor(_THREADS) as threads:
+        work = threads.map(fingerprint, wanted)
+        found = counted(work, "check", total=len(wanted), unit="files")
+        return dict(zip(wanted, found, strict=True))
+
+
+def stamp(path: Path) -> str:
+    """Return path, size and time of a file, by which a process notices that it was changed."""
+    if is_virtual(path):
+        return str(path)
+    found = path.stat()
+    return f"{path} {found.st_size} {found.st_mtime_ns}"
+
+
+def _parts(path: Path) -> Iterator[tuple[str, Path]]:
+    """Give the files that one is made of, under names that stay when they move together."""
+    if path.is_dir():
+        inside = (part for part in path.rglob("*") if part.is_file() and part.suffix != ".lock")
+        yield from ((str(part.relative_to(path)), part) for part in inside)
+        return
+    yield "", path
+    ends = _OF_SHAPEFILE if path.suffix.lower() == ".shp" else _OF_RASTER
+    for end in ends:
+        beside = {path.with_suffix(end), path.with_suffix(end.upper())} - {path}
+        yield from ((end, part) for part in sorted(beside) if part.is_file())
+    if path.suffix.lower() == ".vrt":
+        yield from ((f"{number} {part.name}", part) for number, part in enumerate(_sources(path)))
+
+
+def _sources(vrt: Path) -> list[Path]:
+    """Return the files on disk that a VRT shows; none if it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            with rasterio.open(vrt) as source:
+                files = [Path(name) for name in source.files]
+    except RasterioIOError:
+        return []
+    return [file for file in files if file != vrt and file.is_file()]
+
+
+def _known_digest(path: Path) -> str:
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):  # a pipe could be waited for without end
+        raise OSError(errno.EINVAL, "no regular file")
+    if found.st_size < _REMEMBERED_BYTES:
+        return digest_of(path)
+    times = f"{found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns}"
+    key = f"{path.absolute()} {found.st_size} {times}"
+    if known := remembered().get(key):
+        return known
+    is_settled = time.time() - max(found.st_mtime, found.st_ctime) > _SETTLED_S
+    digest = digest_of(path)
+    if is_settled:
+        _remember(key, digest)
+    return digest
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest of what one file holds, but for the counters of SQLite."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        first = file.read(_PIECE_BYTES)
+        digest.update(_without_counters(first) if first.startswith(_SQLITE) else first)
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _without_counters(piece: bytes) -> bytes:
+    """Blank what opening changes.
+
+    Source: "Database File Format", section 1.3, of SQLite's documentation.
+    """
+    changed = bytearray(piece)
+    for start, stop in _COUNTERS:
+        changed[start:stop] = bytes(stop - start)
+    return bytes(changed)
+
+
+def _memory_path() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roadseg" / "digests"
+
+
+@lru_cache(maxsize=1)
+def remembered() -> dict[str, str]:
+    """Return the remembered digests; lines that are damaged are left out."""
+    try:
+        lines = _memory_path().read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+        return {}
+    pairs = (line.rpartition(" ") for line in lines)
+    return {key: digest for key, _, digest in pairs if key and len(digest) == _DIGITS}
+
+
+def _remember(key: str, digest: str) -> None:
+    """Keep a digest; where that is not possible, its file is read again the next time."""
+    remembered()[key] = digest
+    with suppress(OSError, RuntimeError, UnicodeEncodeError):
+        path = _memory_path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_full = path.exists() and path.stat().st_size > _MEMORY_BYTES
+        with path.open("w" if is_full else "a", encoding="utf-8") as file:
+            file.write(f"{' '.join(key.splitlines())} {digest}\n")

@@ -1,0 +1,227 @@
+"""Locks: processes that would disturb each other do not work in one folder at once."""
+
+import errno
+import hashlib
+import os
+import re
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from roadseg.errors import OutputError
+from roadseg.system.files import is_gone, whole
+
+if sys.platform != "win32":
+    import fcntl
+
+_RUN, _PARTS = ".lock", ".*-*.lock"
+_HOLDER = "-holder"  # file that says who holds a lock, for the message to the second
+_OUTPUTS = ".outputs.lock"  # of whose bytes each stands for an output of its folder
+_DYING_S = 10.0  # for the workers of a process that was killed
+_ENDING_S = 1.0  # for a process that lets go of its outputs
+_POLL_S = 0.05
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a file system, often of a network
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+_TAKEN = (errno.EACCES, errno.EAGAIN)
+_FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
+
+
+@contextmanager
+def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterator[None]:
+    """Hold a run folder for this process; the lock ends with the process, however it ends.
+
+    A folder that is new and in which nothing was written is removed in the end. One in which this
+    process cannot write is not held: it can only be looked at, and a stage that has to write says
+    so.
+
+    Args:
+        folder: the run folder.
+        part: hold only a part of the work, such as `fold-0`, beside those of other parts.
+        alone: not while any part is worked on; for what changes the data that it reads.
+
+    Raises:
+        OutputError: if another process holds it, or the folder cannot be written.
+    """
+    with _made(folder), ExitStack() as held, ExitStack() as briefly:
+        _hold(folder, _RUN, held if part is None else briefly)
+        if part is not None:
+            _hold(folder, _PARTS.replace("*-*", part), held)
+        elif alone:
+            for path in sorted(folder.glob(_PARTS)):
+                _hold(folder, path.name, held)
+        briefly.close()
+        yield
+
+
+@contextmanager
+def hold(folder: Path, names: Iterable[str]) -> Iterator[None]:
+    """Hold files of a folder, by name, for this process; others may make other files beside them.
+
+    Each name is a byte of one hidden file, so that any number can be held, by processes on several
+    machines; the system frees them when the process ends, and the last one removes the file.
+    Nothing is held where the file system has no such locks, or does not let this process write.
+
+    Raises:
+        OutputError: if another process holds one of them, or the folder cannot be made.
+    """
+    places = {int.from_bytes(_digest(name)): name for name in names}
+    with _made(folder), ExitStack() as held:
+        if sys.platform != "win32":
+            _take(folder, dict(sorted(places.items())), held)
+        yield
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder, and those that it lies in; remove in the end those that stayed empty."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for path in new:
+                path.rmdir()
+
+
+def _hold(folder: Path, name: str, stack: ExitStack) -> None:
+    noted = folder / f"{name}{_HOLDER}"
+    try:
+        own = FileLock(folder / name, timeout=0)
+        _acquire(own, noted)
+        stack.callback(_let_go, own, noted)
+        _note_holder(noted)
+    except Timeout as error:
+        raise OutputError(
+            f"{folder}: {_holder(noted)} works in this run folder; wait for it to end, or name "
+            "another folder with --run"
+        ) from error
+    except NotImplementedError as error:
+        raise OutputError(_without_locks(folder)) from error
+    except OutputError:
+        raise
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            raise OutputError(_without_locks(folder)) from error
+        if error.errno in _READ_ONLY and not os.access(folder, os.W_OK):
+            return
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _acquire(own: FileLock, noted: Path) -> None:
+    """Take a lock; where its holder was killed, wait until what that one forked has ended too."""
+    try:
+        own.acquire()
+    except FileNotFoundError:  # another process made the folder, and has removed it
+        noted.parent.mkdir(parents=True, exist_ok=True)
+        _acquire(own, noted)
+    except Timeout:
+        found = re.fullmatch(r"process (\d+)", _holder(noted))
+        if not (found and is_gone(int(found[1]))):
+            raise
+        own.acquire(timeout=_DYING_S)
+
+
+def _let_go(own: FileLock, noted: Path) -> None:
+    """End a lock, and remove its file as long as it is held; who waits for it, makes another."""
+    with suppress(OSError):  # where files that are open cannot be removed
+        noted.unlink(missing_ok=True)
+        Path(own.lock_file).unlink(missing_ok=True)
+    own.release()
+
+
+def _note_holder(path: Path) -> None:
+    with whole(path) as partial:
+        partial.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+
+
+def _holder(path: Path) -> str:
+    """Say who holds a lock; the machine only if it is another one."""
+    try:
+        return path.read_text(encoding="utf-8").removesuffix(f" on {socket.gethostname()}")
+    except (OSError, ValueError):
+        return "another process"
+
+
+def _without_locks(folder: Path) -> str:
+    return (
+        f"{folder}: its file system cannot lock files, so two processes could write there at once; "
+        "name a folder on another disk with --run"
+    )
+
+
+def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
+    """Lock bytes of the file of outputs, in order, so that of two processes one gets all of its."""
+    path, end = folder / _OUTPUTS, time.monotonic() + _ENDING_S
+    while True:
+        taken = None
+        with ExitStack() as opened:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)  # another process may have removed it
+                file = opened.enter_context(path.open("ab", buffering=0))
+                taken = next((place for place in names if not _try_lock(file, place)), None)
+                if taken is None and _is_named(file, path):
+                    opened.callback(_remove, file, path)
+                    held.push(opened.pop_all())
+                    return
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return
+            if time.monotonic() > end:
+                if taken is None:
+                    return
+                raise OutputError(
+                    f"{folder / names[taken]}: {_maker(file, taken)} is making it; wait for it to "
+                    "end, or name another folder with --output"
+                )
+        time.sleep(_POLL_S)
+
+
+def _try_lock(file: FileIO, place: int | None = None) -> bool:
+    """Lock a byte of a file, or all of it, unless somebody else has; say whether that was done."""
+    try:
+        if sys.platform != "win32":
+            length, start = (0, 0) if place is None else (1, place)
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        raise
+    return True
+
+
+def _is_named(file: FileIO, path: Path) -> bool:
+    """Say whether a file still has its name, which the last to hold it may have removed."""
+    return os.path.samestat(os.fstat(file.fileno()), path.stat())
+
+
+def _remove(file: FileIO, path: Path) -> None:
+    """Remove the file of outputs, if nobody else holds any; closing it ends the locks."""
+    with suppress(OSError):
+        if _try_lock(file) and _is_named(file, path):
+            path.unlink()
+
+
+def _maker(file: FileIO, place: int) -> str:
+    """Say who has locked a byte."""
+    if sys.platform == "linux":
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        *_, process = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+        if process > 0 and not is_gone(process):
+            return f"process {process}"
+    return "another process"
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(os.fsencode(name)).digest()[:6]

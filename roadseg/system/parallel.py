@@ -1,0 +1,183 @@
+"""The executor: one function over many items, here, in local processes, or on a Dask cluster."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import wait
+from typing import Any, Generic, TypeVar
+
+from roadseg.errors import RoadsegError
+from roadseg.system.machine import check_workers
+from roadseg.system.progress import counted
+from roadseg.system.schedulers import cluster_of
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Item], Result]
+Begin = Callable[[int, int], None]
+
+_POOLS = 3  # that may break one after the other without one finished item in between
+_ANSWER_S = 60.0
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Result]):
+    """What became of one item.
+
+    Attributes:
+        index: its place among the items.
+        result: what the work returned; None if it failed.
+        error: why it failed; None if it did not.
+    """
+
+    index: int
+    result: Result | None = None
+    error: RoadsegError | None = None
+
+
+def each(
+    work: Work[Item, Result],
+    items: Sequence[Item],
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    scheduler_timeout_s: float = _ANSWER_S,
+    begin: Begin | None = None,
+) -> Iterator[Outcome[Result]]:
+    """Do the work for every item and give out what became of each, in the order they end.
+
+    An item whose process died is done again by another one. Leaving the iteration early cancels
+    what has not begun.
+
+    Args:
+        work: a function of a module, so that another process finds it.
+        items: pickled where the work is done elsewhere.
+        workers: processes on this machine; with 1 or 0 all is done in this one, in order.
+        scheduler: address of a Dask scheduler to use instead; its workers see the same files.
+        scheduler_timeout_s: how long it may take to answer, and be without workers.
+        begin: called first in each of several processes on this machine, with its number and
+            how many there are; a function of a module, too.
+
+    Raises:
+        ConfigError: if there are far more workers than CPUs.
+        RoadsegError: if the scheduler or its workers are not there or go away, or processes die
+            again and again. What the work itself raises as RoadsegError is an outcome; anything
+            else is a bug and is raised.
+    """
+    if scheduler and items:
+        return _on_dask(work, items, scheduler, scheduler_timeout_s)
+    if min(workers, len(items)) > 1:
+        return _in_processes(work, items, min(workers, len(items)), begin)
+    return (_outcome(work, index, item) for index, item in enumerate(items))
+
+
+def in_order(
+    work: Work[Item, Result],
+    items: Sequence[Item],
+    *,
+    what: str,
+    unit: str = "scenes",
+    **where: Any,  # noqa: ANN401 - the options of `each`
+) -> list[Result]:
+    """Do the work for every item and return the results in the order of the items.
+
+    Args:
+        work: as in `each`.
+        items: as in `each`.
+        what: name by which the progress is told.
+        unit: of the items, in the progress.
+        where: the work is done; the options of `each`.
+
+    Raises:
+        RoadsegError: what the work raised for one of the items, or what `each` raises.
+    """
+    results: dict[int, Any] = {}
+    outcomes = each(work, items, **where)
+    for outcome in counted(outcomes, what, total=len(items), unit=unit):
+        if outcome.error:
+            raise outcome.error
+        results[outcome.index] = outcome.result
+    return [results[index] for index in range(len(items))]
+
+
+def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
+    try:
+        return Outcome(index, result=work(item))
+    except RoadsegError as error:
+        return Outcome(index, error=error)
+
+
+def _in_processes(
+    work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
+) -> Iterator[Outcome[Result]]:
+    check_workers(workers)
+    left, broken = dict(enumerate(items)), 0
+    while left and broken < _POOLS:
+        broken += 1
+        context = _context()
+        numbers = context.SimpleQueue()
+        for number in range(workers):
+            numbers.put(number)
+        pool = ProcessPoolExecutor(
+            workers, context, initializer=_begin, initargs=(numbers, workers, begin)
+        )
+        try:
+            futures = [pool.submit(_outcome, work, index, item) for index, item in left.items()]
+            for future in as_completed(futures):
+                outcome = future.result()
+                del left[outcome.index]
+                broken = 0
+                yield outcome
+        except BrokenProcessPool:
+            continue
+        finally:
+            pool.shutdown(cancel_futures=True)
+    if left:
+        raise RoadsegError(
+            f"{_POOLS} times in a row a worker process died, most likely for want of memory; "
+            f"{len(left)} of {len(items)} items are not done; use fewer workers (--workers)"
+        )
+
+
+def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
+    """Fork where that is safe, because starting afresh takes longer than many a scene.
+
+    Forking is not safe once torch runs its threads, and not to be had beyond Linux.
+    """
+    can_fork = sys.platform == "linux" and "torch" not in sys.modules
+    return multiprocessing.get_context("fork" if can_fork else "spawn")
+
+
+def _begin(numbers: Any, workers: int, begin: Begin | None) -> None:  # noqa: ANN401 - a queue
+    """Begin a worker: the next of so many."""
+    _end_with_parent()
+    if begin is not None:
+        begin(numbers.get(), workers)
+
+
+def _end_with_parent() -> None:
+    """Let this worker end when the process that started it is killed, and only then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the parent decides
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _on_dask(
+    work: Work[Item, Result], items: Sequence[Item], scheduler: str, timeout_s: float
+) -> Iterator[Outcome[Result]]:
+    with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
+        for index, found in cluster.results(partial(_outcome, work), items):
+            yield Outcome(index, error=found) if isinstance(found, RoadsegError) else found

@@ -1,0 +1,189 @@
+"""Plans: what a stage would read, write and take, said without doing it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic
+
+from roadseg.errors import DataError
+from roadseg.system.files import is_virtual
+from roadseg.system.stage_records import (
+    Reason,
+    Record,
+    StageRecord,
+    Summary,
+    read_record,
+    read_summary,
+)
+from roadseg.system.text import about_memory, about_time, count
+
+_UNKNOWN = "not known: no earlier run here"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that are read: those there are now."""
+
+    name: str
+    files: int
+    megabytes: float
+
+    def __str__(self) -> str:
+        """Say it in a few words."""
+        if not self.files:
+            return f"{self.name} (not there yet)"
+        return f"{self.name} ({count(self.files, 'file')}, {self.megabytes:.1f} MB)"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stage would do.
+
+    Attributes:
+        stage: its name.
+        runs: whether it would do anything.
+        why: it would, or would not.
+        renews: whether what it makes may differ from what was there, so that later stages run too.
+        reads: files.
+        writes: files and folders.
+        seconds: that it will take; None if that is not known.
+        memory_mb: that the largest process will take; None if that is not known.
+        based_on: where these two come from.
+    """
+
+    stage: str
+    runs: bool
+    why: str
+    reads: list[Files]
+    writes: list[str]
+    seconds: float | None = None
+    memory_mb: float | None = None
+    based_on: str = _UNKNOWN
+    renews: bool = True
+
+    def __str__(self) -> str:
+        """Lay it out as a table."""
+        if not self.runs:
+            return f"{self.stage:<9} up to date: {self.why}"
+        rows = {
+            "reads": "; ".join(map(str, self.reads)),
+            "writes": ", ".join(map(_near, self.writes)),
+            "takes": self._takes(),
+        }
+        lines = [f"  {name:<7} {text}" for name, text in rows.items()]
+        return "\n".join([f"{self.stage:<9} runs: {self.why}", *lines])
+
+    def _takes(self) -> str:
+        if self.seconds is None and self.memory_mb is None:
+            return self.based_on
+        time = "time not known" if self.seconds is None else about_time(self.seconds)
+        memory = "not known" if self.memory_mb is None else about_memory(self.memory_mb)
+        return f"{time}, memory {memory} ({self.based_on})"
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What several stages would do, one after the other."""
+
+    stages: list[Plan]
+
+    def __str__(self) -> str:
+        """Give each, and how long all take if that is known of all."""
+        waiting = [plan for plan in self.stages if plan.runs]
+        known = [plan.seconds for plan in waiting if plan.seconds is not None]
+        end = "nothing to do" if not waiting else f"{count(len(waiting), 'stage')} to run"
+        if waiting and len(known) == len(waiting):
+            end += f", {about_time(sum(known))}"
+        return "\n".join([*map(str, self.stages), end])
+
+
+@dataclass(frozen=True)
+class Amount(Generic[Summary]):
+    """How much a stage has to do, beside how much an earlier run of it did.
+
+    Attributes:
+        now: None if that is not known before an earlier stage has run.
+        before: of the summary of an earlier run.
+        unit: of both, in the plural.
+    """
+
+    now: float | None
+    before: Callable[[Summary], float]
+    unit: str
+
+
+def files(name: str, paths: Iterable[Path]) -> Files:
+    """Count files and their bytes; those that are not there are left out."""
+    sizes = [0 if is_virtual(p) else p.stat().st_size for p in paths if is_virtual(p) or p.exists()]
+    return Files(name, len(sizes), sum(sizes) / 1e6)
+
+
+def _near(path: str) -> str:
+    """Return a path from here, if it lies here."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
+def plan_stage(
+    made_of: StageRecord[Summary] | str,
+    path: Path,
+    kind: type[Summary],
+    *,
+    force: bool = False,
+    reads: Sequence[Files],
+    writes: Sequence[Path],
+    amount: Amount[Summary],
+    memory_mb: float | None = None,
+) -> Plan:
+    """Say what a stage would do.
+
+    Args:
+        made_of: what it would be made from now; or the earlier stage that runs first.
+        path: of the record that it leaves.
+        kind: dataclass of its summary.
+        force: whether the stage runs whatever it was made from.
+        reads: what it reads.
+        writes: what it writes.
+        amount: of its work.
+        memory_mb: an estimate; None takes that of the earlier run.
+    """
+    after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()
+    reason = after or (Reason("--force") if force else None)
+    if reason is None:
+        return Plan(path.stem, runs=False, why="nothing has changed", reads=[], writes=[])
+    earlier = read_record(path)
+    seconds, told = _seconds(path, earlier, kind, amount)
+    if memory_mb is not None:
+        told = f"memory estimated; {told}"
+    elif earlier and earlier.peak_mb:
+        memory_mb, told = earlier.peak_mb, f"{told}; memory: the peak of its process"
+    return Plan(
+        path.stem,
+        runs=True,
+        why=reason.text,
+        reads=list(reads),
+        writes=[*map(str, writes)],
+        seconds=seconds,
+        memory_mb=memory_mb,
+        based_on=told,
+        renews=reason.renews or force,
+    )
+
+
+def _seconds(
+    path: Path, earlier: Record | None, kind: type[Summary], amount: Amount[Summary]
+) -> tuple[float | None, str]:
+    """Scale the time of the earlier run to what is to be done now."""
+    if earlier is None or not earlier.is_done:
+        return None, _UNKNOWN
+    try:
+        done = read_summary(path, kind)
+    except DataError:
+        return None, _UNKNOWN
+    took_s = float(getattr(done, "seconds", earlier.seconds))  # all, of a training
+    before = amount.before(done)
+    unit = amount.unit.removesuffix("s") if before == 1 else amount.unit
+    took = f"the last run took {took_s:.1f} s for {before:g} {unit}"
+    if amount.now is None or not before:
+        return took_s, took
+    return took_s * amount.now / before, f"{took}, now {amount.now:g}"

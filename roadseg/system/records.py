@@ -1,0 +1,83 @@
+"""JSON records: written whole, read back, and what they name: keys and versions."""
+
+import hashlib
+import json
+import platform
+import stat
+from codecs import BOM_UTF8
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from roadseg.errors import DataError
+from roadseg.system.files import whole
+
+_LARGEST_BYTES = 2**30  # of a record; that of 100,000 chips has 50 MB
+_VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "geopandas", "numpy")
+
+
+def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - a record is any JSON value
+    """Write a record so that a reader never sees half a file."""
+    with whole(path) as partial:
+        partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
+    """Read a record.
+
+    Raises:
+        DataError: if the file does not hold JSON, or more or deeper than any record.
+    """
+    try:
+        return parse_json(path)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path}: not a readable JSON file ({error}); delete it and run its stage again"
+        ) from error
+
+
+def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # noqa: ANN401 - any JSON value
+    """Return what a JSON file or text says; no more than 200 levels of it.
+
+    Args:
+        source: a file in UTF-8, with or without a byte order mark, or the text itself.
+        largest: bytes that a file may have.
+
+    Raises:
+        ValueError: if it is no JSON, too deep or too large.
+        OSError: if the file cannot be read.
+    """
+    if isinstance(source, str):
+        return from_json(source)
+    found = source.stat()
+    if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait for ever
+        raise ValueError("a folder, a pipe or a device, expected a file")
+    if found.st_size > largest:
+        raise ValueError(f"{found.st_size} bytes, expected at most {largest}")
+    return from_json(source.read_bytes().removeprefix(BOM_UTF8))
+
+
+def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
+    """Return a short digest of settings and inputs: equal keys mean equal outputs.
+
+    Args:
+        settings: JSON values by name.
+        inputs: what tells the contents of each input, by a name that stays when files move.
+    """
+    text = json.dumps([settings, inputs], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that decide about results."""
+    return {"python": platform.python_version()} | {n: _version(n) for n in _VERSIONS_OF}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

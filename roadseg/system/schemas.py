@@ -1,0 +1,125 @@
+"""Schemas: what a JSON file may say, value by value; anything else is refused in one line.
+
+A dataclass or model with the config `STRICT` is the schema of its file. Numbers are numbers (no
+text, no true, no NaN, none without a limit), and unknown keys are refused, as a file that has
+them was not written by this version. Facts that travel between versions use `TOLERANT`: a newer
+version may add to them, and says so by another format where it changes what they mean.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from roadseg.errors import DataError
+from roadseg.system.records import read_json
+from roadseg.system.text import one_line
+
+T = TypeVar("T")
+
+STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+TOLERANT = STRICT | ConfigDict(extra="ignore")
+
+_MOST = 2**53  # of anything that is counted
+_TOLD = 3  # faults of a file
+
+
+def _leads_nowhere_else(name: str) -> str:
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"expected a name that leads to no other folder, got {name!r:.60}")
+    return name
+
+
+def _stays_inside(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts or "\0" in path:
+        raise ValueError(f"expected the path of a file inside the folder, got {path!r:.60}")
+    return path
+
+
+def _has_no_null(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError(f"expected a path without null bytes, got {str(path)!r:.60}")
+    return path
+
+
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Band = Annotated[int, Field(ge=1, le=2**16)]  # as many as GDAL has
+Share = Annotated[float, Field(ge=0, le=1)]
+Metres = Annotated[float, Field(ge=1e-3, le=1e5)]  # ground size of a pixel
+FileName = Annotated[str, AfterValidator(_leads_nowhere_else)]
+InsidePath = Annotated[str, AfterValidator(_stays_inside)]
+FilePath = Annotated[Path, AfterValidator(_has_no_null)]
+Digest = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]  # SHA-256
+
+
+def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
+    """Read a JSON file by its schema.
+
+    Args:
+        path: of the file.
+        schema: a dataclass, a model, or a type such as `dict[str, int]`.
+        advice: what to do if it is another.
+
+    Raises:
+        DataError: if it is no JSON, or a value is missing or is not what it should be.
+    """
+    try:
+        return check(read_json(path), schema)
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: {error}; {advice}") from error
+
+
+def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file holds
+    """Return the values of a JSON file as its schema knows them.
+
+    Raises:
+        ValueError: that names the first keys, what was expected and what was found, in one line.
+    """
+    try:
+        adapter = _adapter(schema)  # type: ignore[arg-type] # mypy takes no type for hashable
+        found: T = adapter.validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        raise ValueError(first_faults(error, _fault, most=_TOLD)) from error
+    return found
+
+
+def first_faults(
+    error: ValidationError, tell: Callable[[dict[str, Any]], str], *, most: int
+) -> str:
+    """Say in one line what the first faults are, and how many more there are.
+
+    Args:
+        error: of a schema.
+        tell: says what one fault is, given as pydantic's dictionary.
+        most: faults that are told one by one.
+    """
+    found = error.errors(include_url=False)
+    more = f"; and {len(found) - most} more" if len(found) > most else ""
+    return "; ".join(tell(dict(fault)) for fault in found[:most]) + more
+
+
+def expected_and_got(fault: Mapping[str, Any]) -> str:
+    """Say what pydantic expected and what it got: `expected a valid integer, got '3'`."""
+    return f"{fault['msg'].replace('Input should be', 'expected')}, got {fault['input']!r:.60}"
+
+
+@cache
+def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(schema)
+
+
+def _fault(found: dict[str, Any]) -> str:
+    key = one_line(".".join(map(str, found["loc"])) or "the whole")
+    if found["type"] == "missing":
+        return f"{key:.120}: missing"
+    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"{key:.120}: unknown key"
+    is_ours = found["type"] == "value_error"  # and says what it got
+    told = str(found["ctx"]["error"]) if is_ours else expected_and_got(found)
+    return one_line(f"{key:.120}: {told:.400}")

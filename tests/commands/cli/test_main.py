@@ -1,0 +1,621 @@
+import errno
+import json
+import math
+import signal
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import click
+import pytest
+import rasterio
+from click.shell_completion import BashComplete
+from click.testing import CliRunner
+
+from roadseg.commands.cli.console import json_text
+from roadseg.commands.cli.main import main
+from roadseg.errors import DataError
+
+HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")
+
+
+def commands():
+    """Yield the words of every command."""
+    for name, command in main.commands.items():
+        yield [name]
+        if isinstance(command, click.Group):
+            yield from ([name, inner] for inner in command.commands)
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Give a function that runs the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*words):
+        return CliRunner().invoke(main, words, prog_name="roadseg", catch_exceptions=False)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def fails(call):
+    """Give a function that runs a command, checks that it fails in one line, and returns that."""
+
+    def run(*words, exit_code):
+        result = call(*words)
+        assert (result.exit_code, result.stdout) == (exit_code, "")
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+        return result.stderr
+
+    return run
+
+
+def python(code, **options):
+    """Start Python on some lines of code."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def labels_of(config, number=0):
+    return config.parent / "roads" / f"city_{number}.geojson"
+
+
+def image_of(config, number=0):
+    return config.parent / "images" / f"city_{number}.tif"
+
+
+@pytest.mark.parametrize("words", [[], *commands()], ids=" ".join)
+def test_help_shows_an_example(call, words):
+    result = call(*words, "--help")
+    assert result.exit_code == 0
+    assert "roadseg " + " ".join(words) in result.stdout.partition("Example" if words else "way")[2]
+
+
+def test_help_loads_no_heavy_library():
+    walk = f"""
+import sys
+from roadseg.commands.cli.main import main
+for words in {[[], *commands()]!r}:
+    main([*words, "--help"], standalone_mode=False)
+sys.exit(" ".join(sorted(set({HEAVY!r}) & set(sys.modules))))
+"""
+    process = python(walk)
+    _, loaded = process.communicate(timeout=60)
+    assert loaded.strip() == ""
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "roadseg", "--help"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("Usage: roadseg [OPTIONS] COMMAND")
+
+
+def test_commands_are_listed_in_the_order_of_their_use(call):
+    text = call("--help").stdout
+    order = [text.index(f"\n  {name} ") for name in main.commands]
+    assert order == sorted(order)
+
+
+def test_the_version_is_told(call):
+    assert call("--version").stdout.startswith("roadseg, version 0.")
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fly"],
+        ["prepare", "--fly"],
+        ["train", "--fold", "-1"],
+        ["predict", "city.tif"],
+        ["predict", "--output", "x"],
+        ["graph", "city.tif"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2(call, words):
+    result = call(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["trian"], "Did you mean 'train'?"),
+        (["evalute", "--json"], "Did you mean 'evaluate'?"),
+        (["config", "shwo"], "Did you mean 'show'?"),
+        (["train", "--flod", "1"], "Did you mean one of: '--fold'"),
+    ],
+    ids=" ".join,
+)
+def test_a_word_that_is_almost_right_is_answered_with_the_right_one(call, words, meant):
+    result = call(*words)
+    assert result.exit_code == 2
+    assert meant in result.stderr
+
+
+def test_without_a_command_the_help_is_shown(call):
+    assert "\nStages:\n  prepare " in call().output
+
+
+def test_every_command_is_listed_under_what_it_is_for(call):
+    assert list(chain(*main.purposes.values())) == list(main.commands)
+    assert "\nCommands:" not in call("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("begun", "completed"),
+    [
+        ("train.epo", ["train.epochs="]),
+        ("train.loss.d", ["train.loss.dice="]),
+        ("evaluate.s", ["evaluate.spacing_m=", "evaluate.snap_m="]),
+        ("nothing.", []),
+    ],
+)
+def test_the_shell_completes_keys_of_settings(begun, completed):
+    shell = BashComplete(main, {}, "roadseg", "_ROADSEG_COMPLETE")
+    assert [one.value for one in shell.get_completions(["train", "--set"], begun)] == completed
+
+
+def test_the_shell_completes_commands():
+    shell = BashComplete(main, {}, "roadseg", "_ROADSEG_COMPLETE")
+    assert [one.value for one in shell.get_completions([], "ev")] == ["evaluate"]
+
+
+def test_json_has_null_for_what_is_no_number_and_text_for_paths():
+    values = {"apls": math.nan, "rows": [(math.inf, 1.5)], "path": Path("a/b")}
+    assert json_text(values) == '{"apls": null, "rows": [[null, 1.5]], "path": "a/b"}'
+
+
+def test_an_error_leaves_stdout_empty_with_json_too(fails):
+    assert "no config file there" in fails("prepare", "--json", exit_code=2)
+
+
+@pytest.mark.usefixtures("city")
+def test_init_finds_images_and_roads_by_itself(call, city):
+    city.unlink()
+    result = call("init")
+    assert (result.exit_code, "next: roadseg run\n" in result.stdout) == (0, True)
+    found = json.loads(city.read_text())
+    assert (found["imagery"]["images"], found["labels"]["roads"]) == (["images"], ["roads"])
+
+
+@pytest.mark.usefixtures("city")
+def test_json_is_one_object(call):
+    found = json.loads(call("prepare", "--json").stdout)
+    assert (found["prepare"]["scenes"], found["split"]["chips_by_fold"]) == (5, [1] * 5)
+
+
+@pytest.mark.usefixtures("city")
+def test_without_json_the_summary_is_a_table(call):
+    result = call("prepare")
+    assert "5 of 3 bands of uint8, 1.00 m, in 5 chips" in result.stdout
+    assert result.stderr == ""
+
+
+@pytest.mark.usefixtures("city")
+def test_init_writes_a_config_that_prepare_takes(call):
+    written = call(
+        "init", "--images", "images", "--labels", "roads", "--output", "a.json", "--json"
+    )
+    assert json.loads(written.stdout)["scenes"] == 5
+    assert call("prepare", "--config", "a.json").exit_code == 0
+
+
+def test_the_config_is_the_given_one_then_the_variables_then_the_one_here(
+    call, monkeypatch, tmp_path
+):
+    for name in ("given", "named", "roadseg"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"run": f"of_{name}"}))
+
+    def run_folder(*options):
+        return json.loads(call("config", "show", *options).stdout)["run"]
+
+    assert run_folder() == str(tmp_path / "of_roadseg")
+    monkeypatch.setenv("ROADSEG_CONFIG", str(tmp_path / "named.json"))
+    assert run_folder() == str(tmp_path / "of_named")
+    assert run_folder("--config", "given.json") == str(tmp_path / "of_given")
+
+
+@pytest.mark.usefixtures("city")
+def test_set_changes_one_setting(call):
+    shown = json.loads(call("config", "show", "--set", "train.epochs=77").stdout)
+    assert (shown["train"]["epochs"], shown["train"]["batch_size"]) == (77, 2)
+
+
+@pytest.mark.usefixtures("city")
+def test_run_names_another_run_folder(call, tmp_path):
+    call("prepare", "--run", "other")
+    assert (tmp_path / "other" / "chips.json").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_schema_is_json(call):
+    assert "train" in json.loads(call("config", "schema").stdout)["properties"]
+
+
+@pytest.mark.usefixtures("city")
+def test_a_fine_config_is_told_to_be_fine(call):
+    result = call("config", "check")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["config", "check"], ["prepare"], ["run"]], ids=" ".join)
+def test_an_unknown_key_exits_with_2(fails, city, words):
+    city.write_text('{"train": {"epoch": 3}}')
+    expected = "roadseg.json: train.epoch: unknown key; did you mean train.epochs?\n"
+    assert fails(*words, exit_code=2).endswith(expected)
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("train.epoch=3", "train.epoch: unknown key; did you mean train.epochs?"),
+        ("train.epochs=0", "train.epochs: expected greater than or equal to 1, got 0"),
+        ("train", "--set train: expected section.key=value"),
+    ],
+)
+def test_a_wrong_set_names_the_key(fails, assignment, message):
+    assert message in fails("prepare", "--set", assignment, exit_code=2)
+
+
+def test_a_missing_config_exits_with_2(fails):
+    assert "no config file there; `roadseg init` writes one" in fails("prepare", exit_code=2)
+
+
+def test_init_keeps_an_existing_config(fails, city):
+    before = city.read_text()
+    message = fails("init", "--images", "images", "--labels", "roads", exit_code=2)
+    assert "roadseg.json exists already; --force overwrites it" in message
+    assert city.read_text() == before
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    ("command", "missing", "earlier"),
+    [
+        ("split", "prepare.json", "prepare"),
+        ("train", "split.json", "split"),
+        ("predict", "fold-0/train.json", "train --fold 0"),
+        ("graph", "predict.json", "predict"),
+        ("evaluate", "graph.json", "graph"),
+    ],
+)
+def test_a_missing_earlier_stage_is_named(fails, command, missing, earlier):
+    message = fails(command, exit_code=1)
+    assert message.endswith(f"{missing} does not exist; run `roadseg {earlier}` first\n")
+
+
+def test_an_empty_label_file_exits_with_3(fails, city):
+    labels_of(city).write_bytes(b"")
+    assert "city_0.geojson: the file is empty" in fails("prepare", exit_code=3)
+
+
+def test_labels_without_a_line_exit_with_3(fails, city):
+    feature = {"type": "Feature", "properties": {}, "geometry": None}
+    labels_of(city).write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    assert "city_0.geojson: none of its 1 features" in fails("prepare", exit_code=3)
+
+
+@pytest.mark.parametrize("command", ["prepare", "init"])
+def test_an_image_that_is_a_web_page_exits_with_3(fails, city, command):
+    image_of(city).write_text("<html>please log in</html>")
+    words = ["--images", "images", "--labels", "roads", "--force"] if command == "init" else []
+    assert "city_0.tif: is a web page" in fails(command, *words, exit_code=3)
+
+
+def test_an_image_cut_short_exits_with_3(fails, city):
+    image_of(city).write_bytes(image_of(city).read_bytes()[:5000])
+    assert "city_0.tif: cut short: it has 5000 bytes" in fails("prepare", exit_code=3)
+
+
+@pytest.mark.usefixtures("city")
+def test_a_run_folder_that_cannot_be_made_exits_with_3(fails, tmp_path):
+    (tmp_path / "file").touch()
+    message = fails("prepare", "--run", "file/run", exit_code=3)
+    assert message == "Error: file/run: cannot be written: Not a directory\n"
+
+
+def test_an_image_without_a_crs_exits_with_3(fails, city):
+    with rasterio.open(image_of(city)) as source:
+        pixels, profile = source.read(), source.profile | {"crs": None}
+    with rasterio.open(image_of(city), "w", **profile) as target:
+        target.write(pixels)
+    message = fails("prepare", exit_code=3)
+    assert "city_0.tif: no coordinate system found, expected one such as EPSG:32611" in message
+
+
+def test_labels_that_miss_their_image_tell_both_places(fails, city):
+    labels_of(city, 1).replace(labels_of(city, 0))
+    labels_of(city, 0).with_name("city_1.geojson").write_bytes(labels_of(city, 2).read_bytes())
+    message = fails("prepare", exit_code=3)
+    assert "city_0.geojson: none of its 2 roads touches " in message
+    assert "the roads are at lon -115.2197 to -115.2189, lat 36.1309 to 36.1315, " in message
+    assert "the image at lon -115.2219 to -115.2212, lat 36.1309 to 36.1315; check" in message
+
+
+@pytest.fixture
+def busy(tmp_path):
+    """Start a command whose stage writes a file and then waits; return it once it waits."""
+    (tmp_path / "roadseg.json").write_text("{}")
+    code = """
+import time
+from pathlib import Path
+from roadseg import cli
+from roadseg.commands import making
+from roadseg.system.files import whole
+
+class Busy:
+    @staticmethod
+    def run(*_, **__):
+        with whole(Path("output.txt")) as partial:
+            partial.write_text("half")
+            print("busy", flush=True)
+            time.sleep(60)
+
+making.stage = lambda name: Busy
+cli.main(["split"])
+"""
+    process = python(code, cwd=tmp_path)
+    assert process.stdout.readline() == "busy\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+ENDINGS = pytest.mark.parametrize(
+    ("sent", "exit_code", "told"),
+    [
+        (signal.SIGINT, 130, "interrupted; the same command continues\n"),
+        (signal.SIGTERM, 143, "terminated; the same command continues\n"),
+    ],
+)
+
+
+@ENDINGS
+def test_a_signal_ends_a_command_and_leaves_no_half_file(busy, tmp_path, sent, exit_code, told):
+    busy.send_signal(sent)
+    _, errors = busy.communicate(timeout=30)
+    assert (busy.returncode, errors) == (exit_code, told)
+    assert [path.name for path in tmp_path.iterdir()] == ["roadseg.json"]
+
+
+IMPORTED = """
+import time
+
+class Waits:
+    def __set_name__(self, owner, name):  # what is raised here comes out as a RuntimeError
+        print("busy", flush=True)
+        time.sleep(60)
+
+class Owner:
+    name = Waits()
+"""
+
+
+@ENDINGS
+def test_a_signal_ends_a_command_that_imports_a_package(tmp_path, sent, exit_code, told):
+    (tmp_path / "slow_to_import.py").write_text(IMPORTED)
+    (tmp_path / "roadseg.json").write_text("{}")
+    code = """
+import importlib
+import sys
+from roadseg import cli
+from roadseg.commands import making
+
+sys.path.insert(0, ".")
+making.stage = lambda name: importlib.import_module("slow_to_import")
+cli.main(["split"])
+"""
+    process = python(code, cwd=tmp_path)
+    assert process.stdout.readline() == "busy\n"
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (exit_code, told)
+
+
+def test_a_second_command_in_one_run_folder_exits_with_3(busy, fails):
+    message = fails("split", exit_code=3)
+    assert f"run: process {busy.pid} works in this run folder; wait for it to end" in message
+
+
+def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
+    image_of(city).write_text("<html>please log in</html>")
+    result = call("prepare", "--on-error", "skip", "--workers", "2", "--set", "split.folds=4")
+    assert result.exit_code == 4
+    assert "skipped city_0 " in result.stdout
+    assert "4 of 3 bands" in result.stdout
+
+
+def test_a_skipped_scene_is_in_the_json(call, city):
+    image_of(city).write_text("<html>please log in</html>")
+    result = call("prepare", "--on-error", "skip", "--json", "--set", "split.folds=4")
+    assert list(json.loads(result.stdout)["prepare"]["failed"]) == ["city_0"]
+
+
+@pytest.fixture
+def breaks(monkeypatch):
+    """Give a function that has the stage split raise an error."""
+
+    def split(error):
+        def raising(*_, **__):
+            raise error
+
+        monkeypatch.setattr("roadseg.commands.cli.stages.call", raising)
+
+    return split
+
+
+@pytest.mark.usefixtures("city")
+def test_a_fault_of_our_own_is_one_line_that_names_its_report(breaks, fails, tmp_path):
+    breaks(TypeError("no\nsense"))
+    (tmp_path / "run").mkdir()
+    told = fails("split", "--set", "split.seed=7", exit_code=70)
+    (report,) = (tmp_path / "run").glob("roadseg-error-*.txt")
+    text = report.read_text()
+    assert f"(TypeError: no sense); please send us the report {report}" in told
+    assert "roadseg split --set split.seed=7" in text
+    assert "Traceback (most recent call last)" in text
+    assert '"test_resnet"' in text.replace("tu-", "")  # of the config
+
+
+@pytest.mark.usefixtures("city")
+def test_without_a_run_folder_the_report_of_a_fault_lies_here(breaks, fails, tmp_path):
+    breaks(KeyError("x"))
+    assert f"report {tmp_path}/roadseg-error-" in fails("split", "--dry-run", exit_code=70)
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize("error", [TypeError("x"), DataError("x")], ids=repr)
+@pytest.mark.parametrize(
+    "words", [["--traceback", "split"], ["split", "--traceback"]], ids=" ".join
+)
+def test_the_traceback_of_any_error_is_shown_on_demand(breaks, call, error, words):
+    breaks(error)
+    told = call(*words).stderr
+    assert told.startswith("Traceback (most recent call last)")
+    assert told.splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.usefixtures("city")
+def test_too_little_memory_is_no_fault_of_ours(breaks, fails, tmp_path):
+    breaks(MemoryError())
+    assert "out of memory: use fewer workers" in fails("split", exit_code=1)
+    assert not list(tmp_path.rglob("roadseg-error-*"))
+
+
+@pytest.mark.usefixtures("city")
+def test_a_reader_that_has_gone_away_is_no_fault(breaks, call):
+    breaks(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    result = call("split")
+    assert (result.exit_code, result.stderr) == (1, "")
+
+
+def test_a_fault_in_another_process_is_reported_with_its_traceback(city):
+    code = f"""
+from roadseg.commands.cli.main import main
+from roadseg.stages import prepare
+def spoiled(*_): raise KeyError("in a worker")
+prepare.prepare_scene = spoiled
+main(["prepare", "--workers", "2", "--config", {str(city)!r}])
+"""
+    process = python(code, cwd=city.parent)
+    told = process.communicate(timeout=60)[1]
+    (report,) = city.parent.rglob("roadseg-error-*.txt")
+    assert process.returncode == 70, told
+    assert "in spoiled" in report.read_text()
+
+
+def log_lines(path):
+    """Give what stands in a log file after the time."""
+    return [line.split(" ", 2)[2] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    "words",
+    [["-qqq", "--log", "all.txt", "prepare"], ["prepare", "--log", "all.txt", "-qqq"]],
+    ids=" ".join,
+)
+def test_a_log_file_holds_every_line_however_quiet_the_terminal_is(call, tmp_path, words):
+    result = call(*words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert any(line.startswith("DEBUG: command: ") for line in log_lines(tmp_path / "all.txt"))
+
+
+def test_a_log_file_holds_the_error_and_what_was_there_before(fails, tmp_path):
+    (tmp_path / "all.txt").write_text("2026-11-22 22:00:00 kept\n")
+    fails("prepare", "--log", "all.txt", exit_code=2)
+    kept, _, error = log_lines(tmp_path / "all.txt")
+    assert kept == "kept"
+    assert error.startswith("ERROR: no config") or "no config file there" in error
+
+
+def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    call("config", "schema", "--log", "all.txt")
+    assert log_lines(tmp_path / "all.txt")[0].startswith("[process 1] DEBUG: command: ")
+
+
+def test_a_file_of_something_else_takes_no_logs(fails, city):
+    before = city.read_text()
+    told = fails("prepare", "--log", str(city), exit_code=3)
+    assert told == f"Error: --log {city}: holds something else than logs; name another file\n"
+    assert city.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "words", [["--log", "no/a.txt", "config", "schema"], ["run", "--log", "/"]]
+)
+def test_a_log_file_that_cannot_be_written_is_told_in_one_line(call, words):
+    result = call(*words)
+    assert result.exit_code in {2, 3}
+    assert "--log" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"]])
+def test_help_that_a_full_disk_does_not_take_ends_in_one_line(words):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "roadseg", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("Error: No space left on device")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
+    words = [sys.executable, "-m", "roadseg", "--log", "no/a.txt", "config", "schema"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "Error: --log no/a.txt: cannot be written: No such file or directory\n"
+
+
+def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city):
+    image_of(city).write_text("<html>please log in</html>")
+    words = ["prepare", "--on-error", "skip", "--set", "split.folds=4"]
+    assert "WARNING: skipped city_0" in call("-q", *words).stderr
+    assert "WARNING" not in call("-q", *words, "-q", "--force").stderr
+
+
+COMPILED = """
+import time
+
+def compile_fx_inner():  # as torch does
+    try:
+        print("busy", flush=True)
+        time.sleep(60)
+    except BaseException as error:
+        raise RuntimeError("backend failed") from error
+
+class Compiles:
+    @staticmethod
+    def run(*_, **__):
+        compile_fx_inner()
+"""
+
+
+@ENDINGS
+def test_a_signal_ends_a_command_that_compiles_a_network(tmp_path, sent, exit_code, told):
+    (tmp_path / "roadseg.json").write_text("{}")
+    run = "from roadseg import cli\nfrom roadseg.commands import making\n"
+    run += "making.stage = lambda name: Compiles\ncli.main(['split'])"
+    process = python(COMPILED + run, cwd=tmp_path)
+    assert process.stdout.readline() == "busy\n"
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (exit_code, told)

@@ -1,0 +1,312 @@
+"""`roadseg predict` as a process: what goes wrong, in one line, and how it goes on.
+
+A server that has loaded the libraries forks a process for each command, which saves most of the
+time that they take to start.
+"""
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import read_probability
+
+SERVER = """
+import importlib, json, os, signal, sys
+for name in ("roadseg.commands.stages.predict", "roadseg.config", "segmentation_models_pytorch"):
+    importlib.import_module(name)
+from roadseg.commands.cli.main import main
+print("ready", flush=True)
+for line in sys.stdin:
+    words, folder, *streams = json.loads(line)
+    process = os.fork()
+    if process == 0:
+        signal.alarm(120)
+        os.chdir(folder)
+        for number, path in enumerate(streams, 1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        try:
+            main(words, prog_name="roadseg")
+        except SystemExit as ended:  # to tear down what was loaded would take longer than all else
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(ended.code or 0)
+    print(process, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+os._exit(0)
+"""
+SETTINGS = ("predict.window_px=64", "predict.overlap_px=16", "compute.device=cpu")
+PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Start the server of processes."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning:__main__", "-c", SERVER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, **pipes, env=env) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.stdin.close()
+
+
+class Command:
+    """A command that runs: its process, and in the end its code and what it wrote."""
+
+    def __init__(self, server, words, folder):
+        self.outputs = [folder / "stdout", folder / "stderr"]
+        self.server = server
+        request = [words, *map(str, [folder, *self.outputs])]
+        print(json.dumps(request), file=server.stdin, flush=True)
+        self.process = int(server.stdout.readline())
+
+    def end(self):
+        code = int(self.server.stdout.readline())
+        return code, *(path.read_text() for path in self.outputs)
+
+
+@pytest.fixture
+def start(server, checkpoint, tmp_path):
+    """Give a function that starts to predict images into the folder `out`."""
+
+    def start(*words, trained=checkpoint, output=tmp_path / "out", quiet=True):
+        settings = [f"--set={setting}" for setting in SETTINGS]
+        given = ["--checkpoint", str(trained), "--output", str(output), *settings]
+        first = ["-q", "predict"] if quiet else ["predict"]
+        return Command(server, [*first, *given, "--engine", "eager", *map(str, words)], tmp_path)
+
+    return start
+
+
+@pytest.fixture
+def fails(start, tmp_path):
+    """Give a function that fails to predict images; return the one line that it says."""
+
+    def run(*words, exit_code=3, output=tmp_path / "out", **options):
+        code, told, errors = start(*words, output=output, **options).end()
+        assert (code, told) == (exit_code, ""), errors
+        assert errors.startswith("Error: ")
+        assert errors.count("\n") == 1
+        assert not list(output.glob("**/[!.]*.tif"))
+        return errors
+
+    return run
+
+
+@pytest.fixture
+def scene(make_scene, tmp_path):
+    """Write a tiny scene; return its image."""
+    return make_scene(tmp_path, "scene")[0]
+
+
+@pytest.fixture
+def succeeds(start):
+    """Give a function that predicts images; return the summary."""
+
+    def run(*words, **options):
+        code, told, errors = start("--json", *words, **options).end()
+        assert code == 0, errors
+        return json.loads(told)
+
+    return run
+
+
+def draw(path, height, width, **profile):
+    """Write noise as a scene."""
+    pixels = np.random.default_rng(0).integers(60, 120, (3, height, width), dtype=np.uint8)
+    options = {"driver": "GTiff", "count": 3, "height": height, "width": width, "dtype": "uint8"}
+    place = {"crs": "EPSG:32611", "transform": rasterio.Affine(1, 0, 660000, 0, -1, 4000000)}
+    with rasterio.open(path, "w", **options, **place, **profile) as target:
+        target.write(pixels)
+    return path
+
+
+def pixels_of(path):
+    with rasterio.open(path) as source:
+        return np.concatenate([source.read(), source.dataset_mask()[np.newaxis]])
+
+
+def wait_for(folder, pattern):
+    end = time.monotonic() + PATIENCE_S
+    while not list(folder.glob(pattern)):
+        assert time.monotonic() < end, f"no {pattern} appears in {folder}"
+        time.sleep(0.005)
+
+
+def test_a_missing_checkpoint_is_named(fails, scene, tmp_path):
+    message = fails(scene, trained=tmp_path / "none")
+    assert "none/best.safetensors does not exist; run `roadseg train` first" in message
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.001, 0.5, 0.999])
+def test_a_checkpoint_cut_short_is_refused(fails, scene, checkpoint, tmp_path, kept):
+    whole = (checkpoint / "best.safetensors").read_bytes()
+    (tmp_path / "best.safetensors").write_bytes(whole[: int(len(whole) * kept)])
+    message = fails(scene, trained=tmp_path)
+    assert "best.safetensors: damaged or not a safetensors file" in message
+
+
+class Trap:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.write_text, (self.path, "")
+
+
+def test_a_pickled_checkpoint_is_refused_and_never_unpickled(fails, scene, tmp_path):
+    trap = pickle.dumps(Trap(tmp_path / "sprung"))
+    (tmp_path / "best.safetensors").write_bytes(trap)
+    assert "not a safetensors file" in fails(scene, trained=tmp_path)
+    assert not (tmp_path / "sprung").exists()
+    pickle.loads(trap)  # noqa: S301 - of this test
+    assert (tmp_path / "sprung").exists()
+
+
+def test_pixels_of_16_bits_are_refused_by_a_network_of_8(fails, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "deep", dtype="uint16")
+    assert "deep.tif: pixels of uint16, but the checkpoint was trained on uint8" in fails(image)
+
+
+def test_wrong_bands_are_refused_and_the_setting_is_named(fails, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "grey", bands=1)
+    message = fails(image)
+    assert "grey.tif: has bands 1 to 1, expected a band 2 as well" in message
+    assert "imagery.bands" in message
+
+
+def test_pixels_of_another_size_are_refused_or_resampled(fails, succeeds, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "coarse", gsd_m=1.5)
+    assert "pixels of 1.5 m, but the checkpoint was trained on 1 m" in fails(image)
+    succeeds("--gsd", "auto", image)
+    with rasterio.open(tmp_path / "out/coarse.tif") as raster:
+        assert raster.shape == (96, 96)
+
+
+def test_an_image_that_is_not_there_is_named(fails):
+    assert "none.tif: no images found there" in fails("none.tif")
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Write a scene of 3 x 3 blocks with rubbish in the one in the middle."""
+    tiled = {"tiled": True, "blockxsize": 128, "blockysize": 128, "compress": "deflate"}
+    path = draw(tmp_path / "damaged.tif", 384, 384, **tiled)
+    with rasterio.open(path) as source:
+        start = int(source.get_tag_item("BLOCK_OFFSET_1_1", "TIFF", bidx=1))
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(b"rubbish")
+    return path
+
+
+def test_an_unreadable_block_in_the_middle_of_a_scene_is_an_error_that_names_it(fails, damaged):
+    assert re.match(
+        r"Error: \S+damaged\.tif: not a readable raster \(.+\); replace", fails(damaged)
+    )
+
+
+def test_an_unreadable_scene_can_be_skipped(start, damaged, scene, tmp_path):
+    code, told, errors = start("--json", "--on-error", "skip", damaged, scene).end()
+    assert code == 4
+    summary = json.loads(told)
+    assert (summary["scenes"], list(summary["failed"])) == (["scene"], ["damaged"])
+    assert errors.count("damaged.tif: not a readable raster") == 1
+    assert not (tmp_path / "out/damaged.tif").exists()
+    assert read_probability(tmp_path / "out/scene.tif").road.shape == (64, 64)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Give a function that mounts a disk of some bytes, or makes it larger; return its folder."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(size, *more):
+        command = ["mount", "-t", "tmpfs", "-o", ",".join([f"size={size}", *more]), "none", folder]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("only root can mount a small disk")
+        return folder
+
+    yield mount
+    subprocess.run(["umount", folder], capture_output=True, check=False)  # noqa: S607 - or none
+
+
+def test_too_little_room_is_noticed_before_the_start(fails, small_disk, tmp_path):
+    image = draw(tmp_path / "noise.tif", 256, 256)
+    message = fails(image, output=small_disk(300_000))
+    assert re.search(r"disk/noise\.tif: .* its disk has .* free; make room", message)
+
+
+def test_a_disk_that_runs_full_is_an_error_and_with_more_room_the_command_goes_on(
+    fails, succeeds, small_disk, tmp_path
+):
+    image = draw(tmp_path / "noise.tif", 600, 600)
+    disk = small_disk(600 * 600 * 8 * 15 // 10)
+    message = fails(image, output=disk)
+    assert re.search(r"disk/noise\.tif: cannot be written: No space left on device", message)
+    small_disk(10**7, "remount")
+    succeeds(image, output=disk)
+    succeeds(image)
+    assert np.array_equal(pixels_of(disk / "noise.tif"), pixels_of(tmp_path / "out/noise.tif"))
+
+
+def test_a_terminated_prediction_goes_on_and_ends_as_one_left_alone(start, succeeds, tmp_path):
+    image = draw(tmp_path / "long.tif", 4200, 96)
+    succeeds(image, output=tmp_path / "straight")
+    stopped = start(image)
+    wait_for(tmp_path / "out", ".*/[!.]*.bip")
+    os.kill(stopped.process, signal.SIGTERM)
+    code, told, errors = stopped.end()
+    assert (code, told) == (143, "")
+    assert errors.count("\n") <= 1, errors
+    assert [path.name[0] for path in (tmp_path / "out").iterdir()] == ["."]
+    code, _, errors = start(image, quiet=False).end()
+    assert code == 0, errors
+    assert float(re.search(r"([\d.]+) megapixels", errors)[1]) < 0.3
+    ends = [pixels_of(tmp_path / folder / "long.tif") for folder in ("straight", "out")]
+    assert np.array_equal(*ends)
+
+
+def test_a_scene_that_is_done_is_not_predicted_again(succeeds, scene, tmp_path):
+    succeeds(scene)
+    begun = (tmp_path / "out/scene.tif").stat().st_mtime_ns
+    succeeds(scene)
+    assert (tmp_path / "out/scene.tif").stat().st_mtime_ns == begun
+
+
+def test_a_mask_is_written_beside_the_probabilities(succeeds, scene, tmp_path):
+    succeeds("--mask", scene)
+    road = read_probability(tmp_path / "out/scene.tif").road
+    assert np.array_equal(read_mask(tmp_path / "out/road_masks/scene.tif") > 0, road >= 0.4 * 255)
+
+
+def test_shards_share_the_scenes_of_a_list(succeeds, make_scene, tmp_path):
+    names = [f"s{number}" for number in range(3)]
+    images = [make_scene(tmp_path, name)[0] for name in names]
+    (tmp_path / "list.txt").write_text("\n".join(map(str, images)))
+    found = [succeeds("--shard", f"{part}/2", "list.txt")["scenes"] for part in (1, 2)]
+    assert found == [["s0", "s2"], ["s1"]]
+
+
+def test_adjoining_tiles_are_predicted_as_one_scene(succeeds, make_scene, tmp_path):
+    east, north = 660000.0, 4000000.0
+    for number in range(2):
+        make_scene(tmp_path, f"t{number}", origin=(east + 64 * number, north))
+    assert succeeds("--mosaic", "city", "images")["scenes"] == ["city"]
+    with rasterio.open(tmp_path / "out/city.tif") as raster:
+        assert (raster.shape, raster.transform[2]) == ((64, 128), east)
+        assert raster.dataset_mask().all()

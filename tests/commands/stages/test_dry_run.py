@@ -1,0 +1,215 @@
+"""--dry-run of every stage: what it would do, and that it does nothing.
+
+All tests share one finished city, which none of them may change.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from click.testing import CliRunner
+
+from roadseg.commands.cli.main import main
+from roadseg.commands.stages.pipeline import STAGES
+from roadseg.system.plans import Amount, plan_stage
+from roadseg.system.stage_records import StageRecord
+
+
+@dataclass(frozen=True)
+class Done:
+    seconds: float
+    trials: int
+
+
+COMMANDS = [*STAGES, "run", "tune", "quantize"]
+CHANGES = {
+    "prepare": ("labels.buffer_m", "3.0"),
+    "split": ("split.seed", "1"),
+    "train": ("train.epochs", "3"),
+    "predict": ("predict.overlap_px", "8"),
+    "graph": ("graph.threshold", "0.5"),
+    "evaluate": ("evaluate.snap_m", "5.0"),
+}
+NO_TORCH = f"""
+import sys
+from roadseg.commands.cli.main import main
+for command in {[*set(STAGES) - {"train", "predict"}, "tune"]!r}:
+    main([command, "--dry-run", "--force"], standalone_mode=False)
+sys.exit("torch" if "torch" in sys.modules else 0)
+"""
+
+
+@pytest.fixture
+def call(finished_city, monkeypatch):
+    """Give a function that runs the command line where a tiny city is finished."""
+    monkeypatch.chdir(finished_city)
+    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*words):
+        return CliRunner().invoke(main, ["-q", *words], catch_exceptions=False)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def planned(call):
+    """Give a function that returns what a command would do, as JSON."""
+
+    def run(*words):
+        result = call(*words, "--dry-run", "--json")
+        assert (result.exit_code, result.stderr) == (0, "")
+        return json.loads(result.stdout)
+
+    return run
+
+
+@pytest.fixture
+def fails(call):
+    """Give a function that returns why a command would fail, in one line."""
+
+    def run(*words, exit_code):
+        result = call(*words, "--dry-run")
+        assert (result.exit_code, result.stdout) == (exit_code, "")
+        return result.stderr
+
+    return run
+
+
+def tree(folder):
+    """Return every file and folder with its size and times."""
+    found = {path: path.stat() for path in [folder, *folder.rglob("*")]}
+    return {
+        path: (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in found.items()
+    }
+
+
+def test_nothing_runs_where_nothing_has_changed(planned):
+    found = planned("run")["stages"]
+    assert [(plan["stage"], plan["runs"]) for plan in found] == [(name, False) for name in STAGES]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_is_written_and_no_lock_is_taken(call, finished_city, command):
+    before = tree(finished_city)
+    assert call(command, "--dry-run", "--force").exit_code == 0
+    assert tree(finished_city) == before
+
+
+@pytest.mark.parametrize(("stage", "setting"), CHANGES.items(), ids=CHANGES)
+def test_a_changed_setting_is_named_and_the_stages_after_it_run_too(planned, stage, setting):
+    key, value = setting
+    force = ["--set", "train.epochs=2"] if stage != "train" else []
+    plans = [p for p in planned("run", *force, "--set", f"{key}={value}")["stages"] if p["runs"]]
+    first = STAGES.index(stage)
+    assert plans[0]["why"].startswith("changed: ")
+    assert f"{key.partition('.')[2]} " in plans[0]["why"]
+    assert f"-> {value}" in plans[0]["why"]
+    after = [plan["why"].partition(";")[0] for plan in plans[1:]]
+    assert after == [f"after {name}" for name in STAGES[first:-1]]
+
+
+def test_time_and_memory_are_those_of_the_last_run_here(planned, finished_city):
+    record = json.loads((finished_city / "run/graph.json").read_text())
+    found = planned("graph", "--force")
+    assert found["seconds"] == pytest.approx(record["seconds"])
+    assert found["memory_mb"] == record["peak_mb"] > 0
+    assert "the last run took" in found["based_on"]
+
+
+def test_a_prediction_says_how_much_memory_it_takes(planned):
+    found = planned("predict", "--checkpoint", "run/checkpoints/fold-0", "--output", "o", "images")
+    assert [path.rpartition("/")[2] for path in found["writes"]] == [
+        f"city_{number}.tif" for number in range(5)
+    ]
+    assert 1000 < found["memory_mb"] < 5000
+    assert found["reads"][0] == {
+        "name": "images",
+        "files": 5,
+        "megabytes": pytest.approx(0.06, abs=0.01),
+    }
+
+
+def test_masks_from_elsewhere_are_read_and_their_graphs_named(planned):
+    found = planned("graph", "--output", "o", "run/masks/city_0.tif")
+    assert (found["reads"][0]["files"], found["writes"]) == (1, ["o/city_0"])
+
+
+def test_the_plan_of_a_mosaic_leaves_no_vrt(planned, finished_city):
+    words = ["--checkpoint", "run/checkpoints/fold-0", "--output", "o", "--mosaic", "all"]
+    assert planned("predict", *words, "images/city_0.tif")["writes"] == ["o/all.vrt", "o/all.tif"]
+    assert not (finished_city / "o").exists()
+
+
+def test_a_project_that_never_ran_knows_no_time_and_invents_none(planned):
+    found = planned("run", "--run", "elsewhere")["stages"]
+    assert [plan["why"] for plan in found[:2]] == ["it never ran here", "after prepare"]
+    assert {(p["seconds"], p["memory_mb"], p["based_on"]) for p in found} == {
+        (None, None, "not known: no earlier run here")
+    }
+
+
+@pytest.mark.parametrize("command", ["split", "train", "predict", "graph", "evaluate", "tune"])
+def test_a_missing_earlier_stage_is_the_error_that_the_command_itself_gives(fails, call, command):
+    told = fails(command, "--run", "elsewhere", exit_code=1)
+    assert "first\n" in told
+    assert not call(command, "--dry-run", "--run", "elsewhere").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "message"),
+    [
+        (["train", "--fold", "9"], 2, "--fold 9: there are folds 0 to 4"),
+        (["train", "--set", "train.learning_rate=1"], 2, "train anew with --force"),
+        (["train", "--ncores", "4096"], 2, "--ncores 4096: this process may use"),
+        (["prepare", "--set", "imagery.images=[]"], 2, "imagery.images is empty"),
+        (["prepare", "--set", "imagery.bands=[9]"], 3, "city_0.tif: "),
+        (["graph", "--output", "o", "images/city_0.tif"], 3, "city_0.tif: "),
+        (["predict", "--fold", "3"], 1, "run `roadseg train --fold 3` first"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_would_stop_the_command_stops_the_dry_run(fails, words, exit_code, message):
+    assert message in fails(*words, exit_code=exit_code)
+
+
+def test_most_stages_are_planned_without_torch(finished_city):
+    done = subprocess.run(
+        [sys.executable, "-c", NO_TORCH],
+        cwd=finished_city,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupted_stage_runs_again(tmp_path):
+    record = StageRecord(tmp_path / "graph.json", Done, settings={}, inputs={})
+    record.begin()
+    amount = Amount(1, lambda done: done.trials, "scenes")
+    found = plan_stage(record, record.path, Done, reads=[], writes=[], amount=amount)
+    assert (found.runs, found.why, found.seconds) == (True, "it was interrupted", None)
+
+
+def test_time_is_scaled_by_the_amount_of_work(tmp_path):
+    record = StageRecord(tmp_path / "tune.json", Done, settings={"trials": 10}, inputs={})
+    record.finish(Done(seconds=30.0, trials=10), [])
+    now = StageRecord(record.path, Done, settings={"trials": 40}, inputs={})
+    amount = Amount(40, lambda done: done.trials, "trials")
+    found = plan_stage(now, now.path, Done, reads=[], writes=[], amount=amount)
+    assert (found.why, found.seconds) == ("changed: trials 10 -> 40", 120.0)
+
+
+def test_an_unreadable_image_stops_the_dry_run(finished_city, tmp_path, monkeypatch, fails):
+    monkeypatch.chdir(tmp_path)
+    for name in ("images", "roads"):
+        shutil.copytree(finished_city / name, tmp_path / name)
+    (tmp_path / "images/city_0.tif").write_text("<html>please log in</html>")
+    shutil.copy(finished_city / "roadseg.json", tmp_path)
+    assert "city_0.tif: is a web page" in fails("prepare", exit_code=3)

@@ -1,0 +1,225 @@
+import csv
+import json
+
+import geopandas
+import numpy as np
+import pandas as pd
+import pytest
+import rasterio
+import shapely
+
+from roadseg.commands.stages import evaluate, graph, pipeline, predict
+from roadseg.commands.tools import score
+from roadseg.config import load_config
+from roadseg.dataset import scenes
+from roadseg.dataset.chips import read_chips
+from roadseg.errors import DataError, MissingInputError
+from roadseg.raster.grid import LOCAL_CRS
+from roadseg.raster.images import read_facts
+from roadseg.roads.formats.files import read_graph
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.labels.files import read_roads
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import read_probability, write_probability
+from roadseg.roads.metrics.compare import Parameters, Side, compare
+from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system.workspace import Workspace
+
+
+def replace_by_the_truth(workspace, scene, *, share=1.0):
+    """Write the mask of a scene, or its upper part, in place of what was predicted for it."""
+    mask = read_mask(workspace.mask(scene))
+    mask[int(share * len(mask)) :] = 0
+    values = [*(mask == b for b in range(1, 8)), (mask > 0) & (mask < 255)]
+    rows = [(0, np.stack(values).astype(np.float32), mask < 255)]
+    grid = read_facts(workspace.mask(scene)).grid
+    path = workspace.probability(scene)
+    write_probability(path, rows, grid, bins=DEFAULT_BINS, key="truth", tags={})
+
+
+def held_out(workspace):
+    return json.loads(workspace.record("predict").read_text())["summary"]["scenes"]
+
+
+def test_perfect_predictions_score_one(finished):
+    summary = evaluate_the_truth(*finished)
+    assert (summary.iou, summary.f1) == (1, 1)
+    assert summary.apls_length == pytest.approx(1, abs=0.02)
+    assert summary.apls_time == pytest.approx(1, abs=0.02)
+
+
+def label_all_by(workspace, path):
+    """Let one label file serve all scenes."""
+    listed = json.loads(workspace.chips.read_text())
+    for scene in listed["scenes"]:
+        scene["labels"] = str(path)
+    workspace.chips.write_text(json.dumps(listed))
+
+
+def evaluate_the_truth(config, workspace, *, share=1.0):
+    for scene in held_out(workspace):
+        replace_by_the_truth(workspace, scene, share=share)
+    graph.run(config, workspace, force=True)
+    return evaluate.run(config, workspace, force=True)
+
+
+def polygons_of(lines, path, *, keep_lines):
+    """Write label lines as polygons 4 m wide."""
+    table = geopandas.read_file(lines)
+    metric = table.to_crs(32611)
+    areas = metric.set_geometry(metric.buffer(2)).to_crs(table.crs)
+    pd.concat([areas, table[:keep_lines]]).to_file(path)
+
+
+def test_labels_that_are_masks_are_traced_for_the_reference(finished):
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    label_all_by(workspace, workspace.mask(scene))
+    summary = evaluate_the_truth(config, workspace)
+    assert (summary.iou, summary.apls_length, summary.apls_time) == (1, 1, 1)
+    assert summary.reference_km == summary.predicted_km == pytest.approx(0.128, abs=0.005)
+
+
+@pytest.mark.parametrize("keep_lines", [0, 1])
+def test_labels_with_polygons_are_traced_for_the_reference(finished, finished_city, keep_lines):
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    areas = workspace.root / "areas.geojson"
+    polygons_of(finished_city / f"roads/{scene}.geojson", areas, keep_lines=keep_lines)
+    label_all_by(workspace, areas)
+    summary = evaluate_the_truth(config, workspace)
+    assert summary.reference_km == summary.predicted_km == pytest.approx(0.128, abs=0.005)
+
+
+def test_speeds_of_traced_labels_are_those_of_the_mask(finished):
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    label_all_by(workspace, workspace.mask(scene))
+    evaluate_the_truth(config, workspace)
+    record = read_chips(workspace.chips).scene(scene)
+    found = evaluate._read_scene(config, workspace, record)  # noqa: SLF001
+    speeds = set(found.reference.attributes["speed_kph"].round(2))
+    assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
+
+
+@pytest.fixture
+def city_nowhere(city, write_nowhere):
+    """Write a tiny city without georeference, with masks as labels; return its config."""
+    (city.parent / "masks").mkdir()
+    for image in (city.parent / "images").iterdir():
+        with rasterio.open(image) as source:
+            pixels = source.read()
+        write_nowhere(image, pixels)
+        write_nowhere(city.parent / "masks" / image.name, (pixels[:1] > 140).astype(np.uint8))
+    settings = json.loads(city.read_text())
+    settings["imagery"]["gsd_m"] = 0.6
+    settings["labels"] = {"roads": ["masks"], "bin_edges": [30, 50], "bin_unit": "km/h"}
+    settings["split"] = {"method": "random"}
+    city.write_text(json.dumps(settings))
+    return load_config(city)
+
+
+def test_a_city_without_georeference_goes_through_all_stages(city_nowhere):
+    workspace = Workspace(city_nowhere.run)
+    pipeline.run(city_nowhere, workspace, say=lambda *_: None)
+    (scene,) = held_out(workspace)
+    found = read_probability(workspace.probability(scene), gsd_m=0.6)
+    summary = json.loads(workspace.record("evaluate").read_text())["summary"]
+    assert (found.grid.is_local, len(found.bins)) == (True, 3)
+    assert read_graph(workspace.graph(scene)).crs == LOCAL_CRS
+    assert summary["reference_km"] == pytest.approx(2 * 64 * 0.6 / 1000, abs=0.003)
+
+
+def test_a_label_file_of_many_scenes_is_read_once(finished, finished_city, monkeypatch):
+    config, workspace = finished
+    chosen = config.predict.model_copy(update={"scenes": "all"})
+    config = config.model_copy(update={"predict": chosen})
+    predict.run(config, workspace, fold=0)
+    graph.run(config, workspace)
+    folds = json.loads(workspace.folds.read_text())
+    workspace.folds.write_text(json.dumps(dict.fromkeys(folds, 0)))
+    label_all_by(workspace, finished_city / "roads/city_0.geojson")
+    calls = []
+
+    def counted(path, **options):
+        calls.append(path)
+        return read_roads(path, **options)
+
+    monkeypatch.setattr(scenes, "read_roads", counted)
+    scenes._read_once.cache_clear()  # noqa: SLF001 - of what prepare has read
+    assert evaluate.run(config, workspace).chips == 5
+    assert len(calls) == 1
+
+
+def test_every_chip_held_out_has_a_row(finished):
+    with finished[1].evaluation.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["chip"] for row in rows] == held_out(finished[1])
+
+
+def test_a_picture_is_drawn_of_every_scene_held_out(finished):
+    _, workspace = finished
+    for scene in held_out(workspace):
+        assert workspace.picture(scene).read_bytes().startswith(b"\x89PNG")
+
+
+def test_evaluate_before_graph_names_graph(finished):
+    config, workspace = finished
+    workspace.record("graph").unlink()
+    with pytest.raises(MissingInputError, match="run `roadseg graph` first"):
+        evaluate.run(config, workspace)
+
+
+def test_a_scene_scores_as_roadseg_score_finds(finished, finished_city):
+    """Apart from the millimetres to which a run rounds its labels."""
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    summary = evaluate_the_truth(config, workspace, share=0.8)
+    labels = finished_city / f"roads/{scene}.geojson"
+    told = score.run(labels, workspace.graph(scene), parameters=Parameters()).pooled
+    ours = summary.pooled_apls_length, summary.pooled_apls_time, summary.topo_f1, summary.quality
+    theirs = told["apls"]["length"], told["apls"]["time"]
+    others = told["topo"]["f1"], told["buffer"]["quality"]
+    assert ours == pytest.approx((*(each["score"] for each in theirs), *others), abs=1e-5)
+    assert 0 < summary.quality < 1
+
+
+def test_the_table_holds_what_score_measures(finished):
+    with finished[1].evaluation.open() as file:
+        (row,) = csv.DictReader(file)
+    summary = json.loads(finished[1].record("evaluate").read_text())["summary"]
+    names = ("apls_length", "completeness", "topo_recall", "predicted_km")
+    assert [row[name] for name in names] == [f"{summary[name]:.4f}" for name in names]
+
+
+def chip(*, labelled, found):
+    """Score a chip with a road of 100 m on the sides that have one."""
+    roads = np.array([shapely.LineString([(0, 0), (100, 0)])])
+    graphs = [graph_from_lines(roads[: int(has)], LOCAL_CRS) for has in (labelled, found)]
+    sides = [
+        Side(each, each) for each in (add_travel(g, np.full(len(g.lines), 40.0)) for g in graphs)
+    ]
+    return evaluate.ChipScore("chip", Counts(), compare(*sides, Parameters()))
+
+
+def pooled(*chips):
+    return evaluate._pool(list(chips), fold=0, threshold=0.4)  # noqa: SLF001
+
+
+def test_chips_that_are_rightly_empty_do_not_raise_the_mean_apls():
+    empty, missed = chip(labelled=False, found=False), chip(labelled=True, found=False)
+    both = pooled(empty, missed)
+    assert (both.chips, both.apls_length, both.pooled_apls_length) == (2, 0, 0.5)
+    assert pooled(empty).apls_length == 1
+
+
+def test_shares_of_road_are_of_all_chips_together():
+    both = pooled(*2 * [chip(labelled=True, found=True)], chip(labelled=True, found=False))
+    assert (both.correctness, both.completeness) == (1, pytest.approx(2 / 3))
+
+
+def test_an_evaluation_of_nothing_says_what_to_do():
+    with pytest.raises(DataError, match=r"no chip of fold 0 .* run `roadseg predict` again"):
+        pooled()

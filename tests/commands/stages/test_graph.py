@@ -1,0 +1,217 @@
+import geopandas
+import numpy as np
+import pyogrio
+import pytest
+import rasterio
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.commands.stages import graph
+from roadseg.config import Config, load_config
+from roadseg.errors import DataError, MissingInputError
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.formats.files import read_graph
+from roadseg.roads.masks.probabilities import write_probability
+from roadseg.roads.speeds import SpeedBins
+from roadseg.system.workspace import Workspace
+
+UTM = Affine(0.5, 0, 660000, 0, -0.5, 4000000)
+
+
+def write(path, band, *, transform=UTM, crs="EPSG:32611", **profile):
+    options = {"driver": "GTiff", "count": 1, "dtype": band.dtype, "transform": transform}
+    height, width = band.shape
+    with rasterio.open(
+        path, "w", **options, height=height, width=width, crs=crs, **profile
+    ) as raster:
+        raster.write(band, 1)
+    return path
+
+
+def cross(size=400, half=4):
+    """A road from west to east and one from north to south, 4 m wide at 0.5 m."""
+    band = np.zeros((size, size), dtype=np.uint8)
+    band[size // 2 - half : size // 2 + half] = 1
+    band[:, size // 2 - half : size // 2 + half] = 1
+    return band
+
+
+def test_a_mask_with_a_crossing_becomes_four_edges_that_meet(tmp_path):
+    graph.run_images(Config(), [str(write(tmp_path / "cross.tif", cross()))], output=tmp_path)
+    found = read_graph(tmp_path / "cross.gpkg")
+    assert sorted(found.degree) == [1, 1, 1, 1, 4]
+    assert found.length_m == pytest.approx([100] * 4, abs=1)
+
+
+def test_lengths_are_metres_on_a_grid_of_degrees(tmp_path):
+    degrees = Affine(2.7e-6, 0, -115.2, 0, -2.7e-6, 36.2)  # 0.243 m by 0.300 m there
+    path = write(tmp_path / "degrees.tif", cross(), transform=degrees, crs="EPSG:4326")
+    graph.run_images(Config(), [str(path)], output=tmp_path)
+    total = read_graph(tmp_path / "degrees.gpkg").length_m.sum()
+    assert total == pytest.approx(400 * (0.2427 + 0.2995), rel=0.01)
+
+
+@pytest.mark.parametrize(("value", "edges"), [(101, 0), (102, 4)])
+def test_a_probability_on_the_threshold_is_road(tmp_path, value, edges):
+    path = write(tmp_path / "grey.tif", cross() * np.uint8(value))
+    summary = graph.run_images(Config(), [str(path)], output=tmp_path)  # 0.4 * 255 = 102
+    assert summary.edges == edges
+
+
+def test_the_mask_of_prepare_gives_its_speeds_to_the_graph(finished, tmp_path):
+    config, workspace = finished
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=tmp_path)
+    speeds = set(read_graph(tmp_path / "city_0.gpkg").attributes["speed_kph"].round(2))
+    assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
+
+
+def test_speeds_are_those_of_the_bins_that_the_raster_names(tmp_path):
+    road, bins = cross().astype(np.float32)[np.newaxis], SpeedBins((50.0,), "km/h")
+    rows = [(0, np.concatenate([0 * road, road, road]), road[0] > -1)]
+    grid = Grid(CRS.from_epsg(32611), UTM, 400, 400)
+    write_probability(tmp_path / "a.tif", rows, grid, bins=bins, key="", tags={})
+    graph.run_images(Config(), [str(tmp_path / "a.tif")], output=tmp_path)
+    speeds = read_graph(tmp_path / "a.gpkg").attributes["speed_kph"]
+    assert speeds == pytest.approx([75] * 4)
+
+
+def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path, write_nowhere):
+    write_nowhere(tmp_path / "a.tif", cross()[np.newaxis])
+    config = load_config(None, ["imagery.gsd_m=0.5"])
+    graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
+    found = read_graph(tmp_path / "a.gpkg")
+    assert found.crs == LOCAL_CRS
+    assert found.length_m == pytest.approx([100] * 4, abs=1)
+
+
+def test_the_size_of_pixels_of_a_mask_that_has_a_place_is_its_own(tmp_path):
+    config = load_config(None, ["imagery.gsd_m=3"])
+    graph.run_images(config, [str(write(tmp_path / "cross.tif", cross()))], output=tmp_path)
+    assert read_graph(tmp_path / "cross.gpkg").length_m == pytest.approx([100] * 4, abs=1)
+
+
+def test_all_three_files_are_written_and_open(tmp_path):
+    graph.run_images(Config(), [str(write(tmp_path / "a.b c.tif", cross()))], output=tmp_path)
+    assert set(pyogrio.list_layers(tmp_path / "a.b c.gpkg")[:, 0]) >= {"nodes", "edges"}
+    assert len(geopandas.read_file(tmp_path / "a.b c.geojson")) == 4
+    assert (tmp_path / "a.b c.graphml").exists()
+
+
+def test_an_empty_mask_gives_empty_files(tmp_path):
+    path = write(tmp_path / "empty.tif", np.zeros((50, 50), dtype=np.uint8))
+    summary = graph.run_images(Config(), [str(path)], output=tmp_path)
+    assert (summary.edges, summary.road_km) == (0, 0)
+    assert len(read_graph(tmp_path / "empty.gpkg").lines) == 0
+
+
+def test_a_mask_without_crs_is_refused_and_accepted_with_the_setting(tmp_path):
+    path = write(tmp_path / "nowhere.tif", cross(), crs=None)
+    with pytest.raises(DataError, match=r"set imagery\.crs"):
+        graph.run_images(Config(), [str(path)], output=tmp_path)
+    config = load_config(None, ["imagery.crs=EPSG:32611"])
+    assert graph.run_images(config, [str(path)], output=tmp_path).edges == 4
+
+
+def test_graph_before_predict_names_predict(city):
+    config = load_config(city)
+    with pytest.raises(MissingInputError, match="run `roadseg predict` first"):
+        graph.run(config, Workspace(config.run))
+
+
+def two_halves(folder):
+    """The same cross as two scenes that touch."""
+    band = cross()
+    write(folder / "left.tif", band[:, :160])
+    write(folder / "right.tif", band[:, 160:], transform=UTM @ Affine.translation(160, 0))
+    return [str(folder / "left.tif"), str(folder / "right.tif")]
+
+
+def test_scenes_that_touch_are_also_one_network(tmp_path):
+    summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
+    assert summary.joined == ["left", "right"]
+    network = read_graph(tmp_path / "network.gpkg")
+    assert sorted(network.degree) == [1, 1, 1, 1, 4]
+    assert network.length_m.sum() == pytest.approx(400, abs=2)
+    assert set(network.attributes["source"]) == {"left", "right"}
+
+
+def test_a_summary_says_how_well_roads_are_connected(tmp_path):
+    summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
+    assert (summary.parts, summary.joined_parts) == (2, 1)
+    assert "2 connected parts, the largest" in str(summary)
+    assert "2 scenes that touch are one network of 0.40 km in network.gpkg" in str(summary)
+    assert str(summary).endswith("1 connected part")
+
+
+def test_a_scene_without_roads_has_no_connected_part(tmp_path):
+    path = write(tmp_path / "empty.tif", np.zeros((50, 50), dtype=np.uint8))
+    assert "connected" not in str(graph.run_images(Config(), [str(path)], output=tmp_path))
+
+
+def test_a_tile_that_is_skipped_leaves_the_others_one_network(tmp_path):
+    (tmp_path / "bad.tif").write_bytes(b"no raster")
+    images = [*two_halves(tmp_path), str(tmp_path / "bad.tif")]
+    config = load_config(None, ["compute.on_error=skip"])
+    summary = graph.run_images(config, images, output=tmp_path)
+    assert (summary.joined, list(summary.failed)) == (["left", "right"], ["bad"])
+
+
+def test_scenes_apart_are_no_network(tmp_path):
+    near, _ = two_halves(tmp_path)
+    far = write(tmp_path / "far.tif", cross(), transform=UTM @ Affine.translation(9000, 0))
+    summary = graph.run_images(Config(), [near, str(far)], output=tmp_path / "out")
+    assert summary.joined == []
+    assert not (tmp_path / "out/network.gpkg").exists()
+
+
+def test_a_join_of_zero_joins_nothing(tmp_path):
+    config = load_config(None, ["graph.join_m=0"])
+    assert graph.run_images(config, two_halves(tmp_path), output=tmp_path).joined == []
+
+
+@pytest.mark.parametrize("name", ["network", "submission"])
+def test_a_scene_must_not_be_named_as_the_file_of_all(tmp_path, name):
+    path = write(tmp_path / f"{name}.tif", cross())
+    with pytest.raises(DataError, match=f"{name} names the file of all scenes; rename it"):
+        graph.run_images(Config(), [str(path)], output=tmp_path)
+
+
+@pytest.mark.parametrize("scenes", ["one", "two"])
+def test_processes_give_the_same_bytes(tmp_path, scenes):
+    images = two_halves(tmp_path)[: 1 if scenes == "one" else 2]
+    texts = []
+    for workers in (1, 2):
+        config = load_config(None, ["graph.block_px=256", f"compute.workers={workers}"])
+        graph.run_images(config, images, output=tmp_path / str(workers))
+        texts.append((tmp_path / f"{workers}/left.graphml").read_bytes())
+    assert texts[0] == texts[1]
+
+
+def test_every_format_that_is_asked_for_is_written(tmp_path):
+    formats = '["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]'
+    config = load_config(None, [f"graph.formats={formats}"])
+    graph.run_images(config, two_halves(tmp_path), output=tmp_path / "out")
+    suffixes = {path.suffix for path in (tmp_path / "out").glob("left.*")}
+    assert suffixes == {".gpkg", ".geojson", ".graphml", ".parquet", ".osm", ".csv"}
+    rows = (tmp_path / "out/submission.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["ImageId", "left", *["right"] * 4]
+
+
+def test_a_scene_that_cannot_be_read_is_skipped_if_that_is_wished(tmp_path):
+    (tmp_path / "bad.tif").write_bytes(b"no raster")
+    images = [str(write(tmp_path / "good.tif", cross())), str(tmp_path / "bad.tif")]
+    with pytest.raises(DataError, match=r"bad\.tif"):
+        graph.run_images(Config(), images, output=tmp_path)
+    config = load_config(None, ["compute.on_error=skip"])
+    summary = graph.run_images(config, images, output=tmp_path)
+    assert (summary.scenes, list(summary.failed)) == (["good"], ["bad"])
+
+
+def test_edges_say_what_the_raster_says_of_them(tmp_path):
+    graph.run_images(Config(), [str(write(tmp_path / "a.tif", cross()))], output=tmp_path)
+    found = read_graph(tmp_path / "a.gpkg").attributes
+    assert found["width_m"] == pytest.approx([4] * 4, abs=0.6)
+    assert found["probability"].tolist() == [1] * 4
+    assert found["speed_known"].tolist() == [0] * 4
+    assert set(found["highway"]) == {"road"}
+    assert set(found["source"]) == {"a"}

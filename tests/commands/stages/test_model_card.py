@@ -1,0 +1,76 @@
+import json
+import shutil
+
+import pytest
+
+from roadseg.commands.stages import evaluate, predict, train
+
+EVALUATION = "roadseg:evaluation"
+
+
+def card(workspace):
+    return json.loads((workspace.checkpoint(0) / "model_card.json").read_text())
+
+
+def with_licences(config):
+    return config.model_copy(
+        update={
+            "imagery": config.imagery.model_copy(update={"licence": "CC-BY-4.0"}),
+            "labels": config.labels.model_copy(update={"licence": "ODbL-1.0"}),
+        }
+    )
+
+
+def test_training_leaves_a_card_of_what_it_saw(finished):
+    said = card(finished[1])["properties"]
+    assert said["roadseg:training"]["chips"] == 4
+    assert said["roadseg:training"]["area_km2"] == pytest.approx(4 * 0.064**2, rel=0.01)
+    assert said["roadseg:validation"]["chips"] == 1
+    assert said["roadseg:labels"]["schemes"] == ["spacenet"]
+
+
+def test_the_roads_of_the_training_chips_are_counted(finished):
+    km = card(finished[1])["properties"]["roadseg:training"]["road_km"]
+    assert km == pytest.approx(4 * 2 * 0.064, rel=0.01)
+
+
+def test_a_card_names_files_and_no_folders(finished):
+    said = card(finished[1])["properties"]
+    files = said["roadseg:imagery"]["files"]
+    assert files == {"count": 5, "names": [f"city_{n}.tif" for n in range(5)]}
+    assert "/" not in json.dumps(said["mlm:hyperparameters"])
+
+
+def test_evaluation_adds_its_metrics(finished):
+    found = json.loads(finished[1].record("evaluate").read_text())["summary"]
+    assert card(finished[1])["properties"][EVALUATION] == found
+
+
+def test_licences_reach_the_card_without_another_training(finished):
+    config, workspace = finished
+    before = (workspace.checkpoint(0) / "best.safetensors").stat().st_mtime_ns
+    train.run(with_licences(config), workspace, fold=0)
+    said = card(workspace)["properties"]
+    assert said["roadseg:imagery"]["licence"] == "CC-BY-4.0"
+    assert said["roadseg:labels"]["licence"] == "ODbL-1.0"
+    assert (workspace.checkpoint(0) / "best.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_card_that_was_deleted_comes_back_whole(finished):
+    config, workspace = finished
+    before = card(workspace)
+    (workspace.checkpoint(0) / "model_card.json").unlink()
+    train.run(config, workspace, fold=0)
+    evaluate.run(config, workspace)
+    assert card(workspace) == before
+
+
+def test_prediction_needs_no_card(finished, finished_city, tmp_path):
+    config, workspace = finished
+    folder = tmp_path / "alone"
+    shutil.copytree(workspace.checkpoint(0), folder)
+    for name in ("model_card.json", "model_card.md"):
+        (folder / name).write_text("not a card")
+    image = str(finished_city / "images" / "city_0.tif")
+    predict.run_images(config, [image], checkpoints=[folder], output=tmp_path / "out")
+    assert (tmp_path / "out" / "city_0.tif").exists()

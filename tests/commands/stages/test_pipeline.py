@@ -1,0 +1,117 @@
+"""All stages together: in order, skipped when unchanged, continued after an interruption."""
+
+import json
+
+import networkx as nx
+import osmnx
+import pytest
+from safetensors.torch import load_file
+
+from roadseg.commands.stages import evaluate, graph, pipeline, prepare
+from roadseg.config import load_config
+from roadseg.dataset import scenes
+from roadseg.errors import DataError
+from roadseg.learn.inference import jobs, tasks
+from roadseg.roads.formats.files import read_graph
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.system.workspace import Workspace
+
+
+def run(config_path, *assignments):
+    """Run all stages, and return the names of those that did something."""
+    config = load_config(config_path, assignments)
+    workspace = Workspace(config.run)
+    before = {path: path.stat().st_mtime_ns for path in workspace.root.rglob("*.json")}
+    pipeline.run(config, workspace, say=lambda *_: None)
+    records = [p for p in workspace.root.rglob("*.json") if "stage" in json.loads(p.read_text())]
+    return {path.stem for path in records if before.get(path) != path.stat().st_mtime_ns}
+
+
+def test_every_stage_runs_once_and_none_again(city):
+    assert run(city) == {*pipeline.STAGES}
+    assert run(city) == set()
+
+
+def test_a_changed_section_runs_its_stage_and_those_after_it(city):
+    run(city)
+    assert run(city, "graph.min_spur_m=3") == {"graph", "evaluate", "report"}
+    assert run(city, "graph.min_spur_m=3", "evaluate.snap_m=5") == {"evaluate", "report"}
+
+
+def outputs(folder):
+    """Return what a run found, without times and places."""
+    weights = load_file(folder / "run/checkpoints/fold-0/best.safetensors")
+    return (
+        (folder / "run/evaluation.csv").read_text(),
+        {name: tensor.sum().item() for name, tensor in weights.items()},
+        [read_mask(path).tolist() for path in sorted((folder / "run/masks").glob("*.tif"))],
+        [path.read_text() for path in sorted((folder / "run/graphs").glob("*.geojson"))],
+    )
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory, write_city):
+    """Return the outputs of a run that nothing interrupted."""
+    config = write_city(tmp_path_factory.mktemp("straight"))
+    run(config)
+    return outputs(config.parent)
+
+
+@pytest.mark.parametrize(
+    ("module", "function"),
+    [
+        (scenes, "write_mask"),
+        (prepare, "write_chips"),
+        (tasks, "write_probability"),
+        (graph, "find_graph"),
+        (graph, "write_graphs"),
+        (evaluate, "draw_comparison"),
+    ],
+)
+def test_an_interrupted_run_goes_on_to_the_same_result(city, module, function, straight):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, function, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(city)
+    run(city)
+    assert outputs(city.parent) == straight
+
+
+def test_a_scene_that_cannot_be_predicted_is_left_out_and_told(city, monkeypatch):
+    fits = jobs.scene_to_predict
+
+    def refuse_one(image, *values, **named):
+        if image.stem == "city_0":
+            raise DataError("not this one")
+        return fits(image, *values, **named)
+
+    monkeypatch.setattr(jobs, "scene_to_predict", refuse_one)
+    config = load_config(city, ["compute.on_error=skip", "predict.scenes=all"])
+    summary = pipeline.run(config, Workspace(config.run), say=lambda *_: None)
+    assert summary.failed == {"city_0": "not this one"}
+
+
+def as_networkx(found):
+    """Return our graph as networkx knows graphs, without any file in between."""
+    undirected = nx.MultiGraph()
+    columns = (found.ends.tolist(), found.length_m, found.attributes["travel_time_s"])
+    for (u, v), metres, seconds in zip(*columns, strict=True):
+        undirected.add_edge(u, v, length=metres, travel_time=seconds)
+    return undirected
+
+
+def test_osmnx_finds_the_fastest_path_and_its_length_is_ours(city):
+    run(city)
+    config = load_config(city)
+    graph.run_images(config, [str(Workspace(config.run).mask("city_0"))], output=city.parent)
+    loaded = osmnx.load_graphml(city.parent / "city_0.graphml")
+    ours = as_networkx(read_graph(city.parent / "city_0.gpkg"))
+    start, *_, end = sorted(node for node, degree in ours.degree if degree == 1)
+    path = osmnx.shortest_path(loaded, start, end, weight="travel_time")
+    assert path == nx.shortest_path(ours, start, end, weight="travel_time")
+    assert nx.path_weight(loaded, path, "length") == pytest.approx(
+        nx.path_weight(ours, path, "length")
+    )

@@ -1,0 +1,486 @@
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from pyproj import CRS
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from roadseg.commands.stages import predict
+from roadseg.config import load_config
+from roadseg.errors import CheckpointError, DataError, MissingInputError, OutputError
+from roadseg.learn.inference import engine_store, jobs, tasks
+from roadseg.learn.inference.sliding_window import share_cores
+from roadseg.raster import strips
+from roadseg.raster.gdal import new_profile, open_new
+from roadseg.raster.grid import Grid
+from roadseg.roads.masks import probabilities
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import read_probability
+from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system.parallel import each
+from roadseg.system.workspace import Workspace
+
+
+def changed(config, section, **values):
+    return config.model_copy(update={section: getattr(config, section).model_copy(update=values)})
+
+
+def predict_images(
+    finished, images, output, *, folders=None, predicting=None, compute=None, **imagery
+):
+    config, workspace = finished
+    config = changed(config, "imagery", **imagery)
+    config = changed(config, "predict", **predicting or {})
+    config = changed(config, "compute", **compute or {})
+    folders = folders or [workspace.checkpoint(0)]
+    return predict.run_images(config, map(str, images), checkpoints=folders, output=output)
+
+
+def pixels_of(path):
+    with rasterio.open(path) as source:
+        return source.read()
+
+
+def test_a_probability_raster_has_a_band_for_each_bin_and_one_for_roads(finished):
+    config, workspace = finished
+    (name,) = predict.run(config, workspace, fold=0).scenes
+    with rasterio.open(workspace.probability(name)) as raster:
+        assert raster.descriptions == DEFAULT_BINS.band_names
+        assert (raster.dtypes[0], raster.shape) == ("uint8", (64, 64))
+
+
+def test_a_probability_raster_lies_exactly_on_its_scene_and_is_a_cog(finished, finished_city):
+    config, workspace = finished
+    (name,) = predict.run(config, workspace, fold=0).scenes
+    with (
+        rasterio.open(workspace.probability(name)) as raster,
+        rasterio.open(finished_city / f"images/{name}.tif") as image,
+    ):
+        assert (raster.transform, raster.crs) == (image.transform, image.crs)
+        assert raster.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+
+
+def test_a_probability_raster_says_which_speeds_its_bands_stand_for(finished):
+    config, workspace = finished
+    (name,) = predict.run(config, workspace, fold=0).scenes
+    assert read_probability(workspace.probability(name)).speed_bins == DEFAULT_BINS
+
+
+def test_an_image_without_georeference_needs_the_size_of_its_pixels(
+    finished, write_nowhere, tmp_path
+):
+    image = tmp_path / "nowhere.tif"
+    write_nowhere(image, np.full((3, 64, 64), 80, dtype=np.uint8))
+    with pytest.raises(DataError, match=r"nowhere\.tif: no georeference found .* imagery\.gsd_m"):
+        predict_images(finished, [image], tmp_path / "out")
+    predict_images(finished, [image], tmp_path / "out", gsd_m=1.1)
+    found = read_probability(tmp_path / "out/nowhere.tif").grid
+    assert (found.is_local, found.pixel_size_m) == (True, pytest.approx((1.1, 1.1)))
+
+
+def change_facts(folder, **changes):
+    """Change the facts of a checkpoint, as if it had been trained so."""
+    write_tensors(folder, load_file(folder / "best.safetensors"), **changes)
+
+
+def write_tensors(folder, tensors, **changes):
+    path = folder / "best.safetensors"
+    with safe_open(path, "pt") as file:
+        facts = json.loads(file.metadata()["roadseg"]) | changes
+    save_file(tensors, path, metadata={"roadseg": json.dumps(facts)})
+
+
+def test_bands_are_found_by_name_wherever_they_are(finished, make_scene, tmp_path):
+    change_facts(finished[1].checkpoint(0), bands=["red", "green", "blue"])
+    image, _ = make_scene(tmp_path, "named", bands=4)
+    with pytest.raises(DataError, match=r"named\.tif: has no bands with the description 'red'"):
+        predict_images(finished, [image], tmp_path / "out")
+    with rasterio.open(image, "r+") as target:
+        target.descriptions = ("blue", "green", "infrared", "red")
+    assert predict_images(finished, [image], tmp_path / "out").scenes == ["named"]
+
+
+@pytest.mark.parametrize(("trained", "given"), [(0, None), (None, 0), (0, 9)])
+def test_the_value_without_data_is_that_of_the_training(
+    finished, make_scene, tmp_path, trained, given
+):
+    change_facts(finished[1].checkpoint(0), nodata=trained)
+    image, _ = make_scene(tmp_path, "holes")
+    with rasterio.open(image, "r+") as target:
+        target.write(np.zeros((3, 20, 64), dtype=np.uint8), window=((0, 20), (0, 64)))
+    predict_images(finished, [image], tmp_path / "out", nodata=given)
+    with rasterio.open(tmp_path / "out/holes.tif") as raster:
+        assert not raster.dataset_mask()[:20].any()
+        assert raster.dataset_mask()[20:].all()
+
+
+def test_all_scenes_are_predicted_on_request(finished):
+    config, workspace = finished
+    chosen = config.predict.model_copy(update={"scenes": "all"})
+    summary = predict.run(config.model_copy(update={"predict": chosen}), workspace, fold=0)
+    assert len(summary.scenes) == 5
+    assert all(workspace.probability(name).exists() for name in summary.scenes)
+
+
+def test_a_checkpoint_folder_alone_predicts_any_image(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "elsewhere", size_px=100, origin=(700000.0, 5000000.0))
+    predict_images(finished, [image], tmp_path / "out")
+    with rasterio.open(tmp_path / "out/elsewhere.tif") as raster:
+        assert raster.shape == (100, 100)
+
+
+def test_a_finished_scene_is_kept_and_a_changed_one_predicted_again(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "elsewhere")
+    out = tmp_path / "out"
+    predict_images(finished, [image], out)
+    first = (out / "elsewhere.tif").stat().st_mtime_ns
+    predict_images(finished, [image], out)
+    assert (out / "elsewhere.tif").stat().st_mtime_ns == first
+    make_scene(tmp_path, "elsewhere", size_px=80)
+    predict_images(finished, [image], out)
+    assert (out / "elsewhere.tif").stat().st_mtime_ns != first
+
+
+def test_pixels_without_data_have_no_probability(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "holes")
+    with rasterio.open(image, "r+") as target:
+        target.nodata = 0
+        target.write(np.zeros((3, 20, 64), dtype=np.uint8), window=((0, 20), (0, 64)))
+    predict_images(finished, [image], tmp_path / "out")
+    with rasterio.open(tmp_path / "out/holes.tif") as raster:
+        assert not raster.read()[:, :20].any()
+        assert not raster.dataset_mask()[:20].any()
+        assert raster.dataset_mask()[20:].all()
+
+
+def test_pixels_of_a_type_that_was_never_trained_on_are_refused(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "deep", dtype="uint16")
+    with pytest.raises(CheckpointError, match=r"pixels of uint16, but .* trained on uint8"):
+        predict_images(finished, [image], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_image_with_too_few_bands_is_refused(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "grey", bands=1)
+    with pytest.raises(DataError, match=r"grey\.tif: has bands 1 to 1, expected a band 2"):
+        predict_images(finished, [image], tmp_path / "out")
+
+
+def test_pixels_of_another_size_are_refused_or_resampled(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "coarse", gsd_m=1.3)
+    with pytest.raises(CheckpointError, match=r"pixels of 1\.3 m, but .* 1 m; .* --gsd auto"):
+        predict_images(finished, [image], tmp_path / "out")
+    predict_images(finished, [image], tmp_path / "out", predicting={"gsd": "auto"})
+    assert read_probability(tmp_path / "out/coarse.tif").grid.pixel_size_m == pytest.approx(
+        (1, 1), rel=0.01
+    )
+
+
+def test_predict_before_train_names_train_and_its_fold(city):
+    config = load_config(city)
+    with pytest.raises(MissingInputError, match=r"run `roadseg train --fold 3` first"):
+        predict.run(config, Workspace(config.run), fold=3)
+
+
+@pytest.fixture
+def tall(make_scene, tmp_path, monkeypatch):
+    """Give a scene of four strips."""
+    monkeypatch.setattr(strips, "STRIP_PX", 64)
+    return make_scene(tmp_path, "tall", size_px=230)[0]
+
+
+@pytest.fixture
+def predict_tall(finished, tall, tmp_path):
+    """Give a function that predicts that scene into a folder, and returns the bytes made."""
+
+    def run(name, **options):
+        predict_images(finished, [tall], tmp_path / name, **options)
+        return (tmp_path / name / "tall.tif").read_bytes()
+
+    return run
+
+
+def noted(monkeypatch, function, option):
+    """Return a list that grows by an option of every call of a function of `prediction`."""
+    given, real = [], getattr(tasks, function)
+    note = lambda *a, **b: given.append(b[option]) or real(*a, **b)  # noqa: E731
+    monkeypatch.setattr(tasks, function, note)
+    return given
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Note the rows that are asked of the network."""
+    return noted(monkeypatch, "predict_parts", "rows")
+
+
+def interrupted_after(strips_done):
+    """Let the network fail as soon as so many strips are there, as if the process was killed."""
+    real = tasks.predict_parts
+
+    def parts(*args, **options):
+        for part in real(*args, **options):
+            if part.start >= 64 * strips_done:
+                raise KeyboardInterrupt
+            yield part
+
+    return parts
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("strips_done", [0, 1, 2])
+def test_an_interrupted_scene_goes_on_with_the_first_missing_strip(
+    predict_tall, asked, monkeypatch, strips_done
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "predict_parts", interrupted_after(strips_done))
+        with pytest.raises(KeyboardInterrupt):
+            predict_tall("out")
+    assert predict_tall("out") == predict_tall("straight")
+    assert asked[1:] == [range(64 * strips_done, 230), range(230)]
+
+
+def test_the_strips_of_several_processes_are_those_of_one(predict_tall, asked, monkeypatch):
+    straight = predict_tall("straight")
+    monkeypatch.setattr(jobs, "each", lambda work, items, **_: each(work, items))
+    assert predict_tall("out", compute={"workers": 2}) == straight
+    assert asked == [range(230), range(128), range(128, 230)]
+
+
+def test_processes_that_predict_begin_with_their_share_of_the_cores(predict_tall, monkeypatch):
+    begun = []
+
+    def one_after_the_other(work, items, *, begin, **_):
+        begun.append(begin)
+        return each(work, items)
+
+    monkeypatch.setattr(jobs, "each", one_after_the_other)
+    predict_tall("out", compute={"workers": 2})
+    assert begun == [share_cores]
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Note how many windows engines are opened for."""
+    return noted(monkeypatch, "open_engine", "batch_size")
+
+
+@pytest.mark.parametrize("engine", ["eager", "auto"])
+def test_a_batch_holds_no_more_windows_than_scenes_have(
+    finished, make_scene, tmp_path, batches, engine
+):
+    images = [make_scene(tmp_path, name)[0] for name in ("a", "b")]
+    for size in (4, 1):
+        options = {"engine": engine, "batch_size": size}
+        predict_images(finished, images, tmp_path / str(size), predicting=options)
+    assert batches == [1, 1]
+    for name in ("a.tif", "b.tif"):
+        found = [pixels_of(tmp_path / size / name) for size in ("4", "1")]
+        assert np.array_equal(*found)
+
+
+def test_batches_are_those_that_an_engine_was_made_for(finished, make_scene, tmp_path, batches):
+    folder, slow = finished[1].checkpoint(0), {"windows_per_s": 1.0, "eager_windows_per_s": 2.0}
+    (folder / "engines" / "onnx").mkdir(parents=True)
+    (folder / "engines" / "onnx" / "model.onnx").write_bytes(b"made")
+    size, passed = {"window_px": 64, "batch_size": 3}, {"passed": True}
+    engine_store.write_facts(folder, "onnx", **size, gate=passed, **slow)
+    image, _ = make_scene(tmp_path, "a")
+    for engine in ("auto", "eager"):
+        predict_images(finished, [image], tmp_path / engine, predicting={"engine": engine})
+    assert batches == [3, 1]
+
+
+def test_a_scene_of_which_only_the_end_is_missing_needs_no_network(predict_tall, monkeypatch):
+    straight = predict_tall("straight")
+    with monkeypatch.context() as patch:
+        patch.setattr(probabilities, "copy_as_cog", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            predict_tall("out")
+    monkeypatch.setattr(tasks, "predict_parts", None)
+    assert predict_tall("out") == straight
+
+
+@pytest.fixture
+def draw_narrow(tmp_path, monkeypatch):
+    """Give a function that draws a narrow scene, each strip of it the work of another process."""
+    monkeypatch.setattr(jobs, "_STRIPS_OF_A_TASK", 1)
+
+    def draw(height):
+        noise = np.random.default_rng(0).integers(60, 220, (3, height, 64), dtype=np.uint8)
+        grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), height, 64)
+        path = tmp_path / "narrow.tif"
+        with open_new(path, **new_profile(grid, count=3, dtype="uint8")) as target:
+            target.write(noise)
+        return path
+
+    return draw
+
+
+def test_a_cluster_gives_the_same_bytes(finished, draw_narrow, make_scene, tmp_path, dask):
+    images = [draw_narrow(2100), make_scene(tmp_path, "small", size_px=70)[0]]
+    predict_images(finished, images, tmp_path / "here")
+    compute = {"scheduler": dask.scheduler_address}
+    predict_images(finished, images, tmp_path / "there", compute=compute)
+    assert sorted(p.name for p in (tmp_path / "there").iterdir()) == ["narrow.tif", "small.tif"]
+    for path in (tmp_path / "there").iterdir():
+        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+
+
+def kill_a_worker_midway(cluster, folder):
+    """Kill a worker of a cluster that is at work once a strip is there; count the strips there."""
+    for _ in range(3000):
+        strips_done = len(list(folder.glob(".strips-*/*.bip")))
+        busy = [
+            w
+            for w in cluster.workers.values()
+            if cluster.scheduler.workers[w.worker_address].processing
+        ]
+        if strips_done and busy:
+            os.kill(busy[0].process.pid, signal.SIGKILL)
+            return strips_done
+        time.sleep(0.01)
+    return None
+
+
+def test_a_worker_of_a_cluster_that_is_killed_midway_loses_nothing(
+    finished, draw_narrow, tmp_path, dask
+):
+    image, compute = draw_narrow(3 * strips.STRIP_PX), {"scheduler": dask.scheduler_address}
+    predict_images(finished, [image], tmp_path / "here")
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill_a_worker_midway, dask, tmp_path / "there")
+        predict_images(finished, [image], tmp_path / "there", compute=compute)
+    assert 0 < killed.result() < 3
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["narrow.tif"]
+    here, there = (tmp_path / side / "narrow.tif" for side in ("here", "there"))
+    assert there.read_bytes() == here.read_bytes()
+
+
+def test_a_scene_that_cannot_be_used_stops_all_or_is_skipped(finished, make_scene, tmp_path):
+    images = [make_scene(tmp_path, "deep", dtype="uint16")[0], make_scene(tmp_path, "plain")[0]]
+    with pytest.raises(CheckpointError, match="pixels of uint16"):
+        predict_images(finished, images, tmp_path / "out")
+    summary = predict_images(finished, images, tmp_path / "out", compute={"on_error": "skip"})
+    assert (summary.scenes, list(summary.failed)) == (["plain"], ["deep"])
+    assert "pixels of uint16" in summary.failed["deep"]
+
+
+def test_a_scene_that_cannot_be_read_to_its_end_is_skipped(finished, tall, make_scene, tmp_path):
+    with rasterio.open(tall) as source:
+        profile = source.profile | {"compress": "deflate", "blockysize": 10}
+    with rasterio.open(tall, "w", **profile) as target:
+        target.write(np.random.default_rng(0).integers(0, 255, (3, 230, 230), dtype=np.uint8))
+    with tall.open("r+b") as file:
+        file.seek(tall.stat().st_size // 2)
+        file.write(bytes(3000))
+    images = [tall, make_scene(tmp_path, "plain")[0]]
+    summary = predict_images(finished, images, tmp_path / "out", compute={"on_error": "skip"})
+    assert summary.scenes == ["plain"]
+    assert "tall.tif: not a readable raster" in summary.failed["tall"]
+    assert not (tmp_path / "out/tall.tif").exists()
+
+
+def test_when_all_scenes_fail_there_is_no_result(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "deep", dtype="uint16")
+    with pytest.raises(DataError, match=r"all 1 scenes failed, the first: .* pixels of uint16"):
+        predict_images(finished, [image], tmp_path / "out", compute={"on_error": "skip"})
+
+
+def test_shards_share_the_scenes_and_leave_no_record(finished):
+    config, workspace = finished
+    config = changed(config, "predict", scenes="all")
+    workspace.record("predict").unlink()
+    done = [predict.run(config, workspace, fold=0, shard=(number, 2)).scenes for number in (1, 2)]
+    assert (len(done[0]), len(done[1])) == (3, 2)
+    assert sorted(done[0] + done[1]) == [f"city_{number}" for number in range(5)]
+    assert not workspace.record("predict").exists()
+
+
+def test_a_shard_without_a_scene_is_done_at_once(finished):
+    config, workspace = finished
+    assert predict.run(config, workspace, fold=0, force=True, shard=(9, 9)).scenes == []
+
+
+def test_several_checkpoints_are_averaged(finished, make_scene, tmp_path):
+    workspace = finished[1]
+    image, _ = make_scene(tmp_path, "here")
+    other = tmp_path / "other"
+    shutil.copytree(workspace.checkpoint(0), other)
+    tensors = load_file(other / "best.safetensors")
+    tensors["model.segmentation_head.0.bias"] += 1
+    write_tensors(other, tensors)
+    found = []
+    for folders in ([workspace.checkpoint(0)], [other], [workspace.checkpoint(0), other]):
+        predict_images(finished, [image], tmp_path / "out", folders=folders)
+        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+    assert np.abs(found[2] - (found[0] + found[1]) / 2).max() <= 1
+    assert np.abs(found[0] - found[1]).mean() > 2
+
+
+def test_checkpoints_that_were_trained_otherwise_are_not_averaged(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "here")
+    other = tmp_path / "other"
+    shutil.copytree(finished[1].checkpoint(0), other)
+    change_facts(other, bands=[3, 2, 1])
+    with pytest.raises(CheckpointError, match=r"trained with bands \[3, 2, 1\], but .* one run"):
+        predict_images(
+            finished, [image], tmp_path / "out", folders=[finished[1].checkpoint(0), other]
+        )
+
+
+def test_turned_windows_are_averaged_on_request(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "here")
+    found = []
+    for tta in (False, True):
+        predict_images(finished, [image], tmp_path / "out", predicting={"tta": tta})
+        found.append(pixels_of(tmp_path / "out/here.tif").astype(float))
+    assert 0 < np.abs(found[0] - found[1]).mean() < 30
+
+
+def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(
+    finished, make_scene, tmp_path
+):
+    image, _ = make_scene(tmp_path, "here")
+    predict_images(finished, [image], tmp_path / "out")
+    first = (tmp_path / "out/here.tif").stat().st_mtime_ns
+    predict_images(finished, [image], tmp_path / "out", predicting={"mask": True})
+    assert read_mask(tmp_path / "out/road_masks/here.tif").shape == (64, 64)
+    assert (tmp_path / "out/here.tif").stat().st_mtime_ns == first
+
+
+def test_adjoining_tiles_are_one_scene(finished, make_scene, tmp_path):
+    origins = {"west": (660000.0, 4000000.0), "east": (660064.0, 4000000.0)}
+    images = [make_scene(tmp_path, name, origin=origin)[0] for name, origin in origins.items()]
+    config, workspace = finished
+    options = {"checkpoints": [workspace.checkpoint(0)], "output": tmp_path / "out"}
+    for _ in range(2):
+        summary = predict.run_images(config, map(str, images), mosaic="both", **options)
+    assert summary.scenes == ["both"]
+    assert pixels_of(tmp_path / "out/both.tif").shape == (8, 64, 128)
+
+
+def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "_ROOM", 1e12)
+    monkeypatch.setattr(jobs, "predict_task", None)
+    with pytest.raises(OutputError, match=r"tall\.tif: making it takes .* GB free; make room"):
+        predict_images(finished, [tall], tmp_path / "out")
+
+
+def test_what_is_to_be_done_is_told_before_the_start(finished, tall, tmp_path, caplog):
+    caplog.set_level("INFO", "roadseg")
+    predict_images(finished, [tall], tmp_path / "out")
+    told = r"to predict: 1 scene, 0\.1 megapixels, 0\.053 km2; about [\d.]+ GB; engine eager"
+    assert re.search(told, caplog.text)

@@ -1,0 +1,347 @@
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import rasterio
+
+from roadseg.commands.stages import prepare
+from roadseg.config import load_config
+from roadseg.errors import ConfigError, DataError
+from roadseg.system.workspace import Workspace
+
+
+def run(config_path, *assignments, **options):
+    config = load_config(config_path, assignments)
+    return prepare.run(config, Workspace(config.run), **options)
+
+
+def read(path):
+    with rasterio.open(path) as raster:
+        return raster.read(1)
+
+
+def change_labels(path, change):
+    labels = json.loads(path.read_text())
+    change(labels["features"])
+    path.write_text(json.dumps(labels))
+
+
+def written(folder):
+    """Return the content of every file that prepare makes for later stages, by its name."""
+    files = [*sorted((folder / "masks").iterdir()), folder / "chips.json", folder / "scaling.json"]
+    return {path.name: path.read_bytes() for path in files}
+
+
+def test_the_mask_lies_on_the_image_and_holds_the_speed_bins(city):
+    run(city)
+    with rasterio.open(city.parent / "run/masks/city_0.tif") as mask:
+        with rasterio.open(city.parent / "images/city_0.tif") as image:
+            assert (mask.transform, mask.crs, mask.shape) == (
+                image.transform,
+                image.crs,
+                image.shape,
+            )
+        assert set(np.unique(mask.read(1))) == {0, 3, 5}  # 25 and 45 mph
+
+
+def test_bins_in_kmh_sort_the_same_roads_another_way(city):
+    summary = run(city, "labels.bin_edges=[30, 50]", "labels.bin_unit=km/h")
+    assert set(np.unique(read(city.parent / "run/masks/city_0.tif"))) == {0, 2, 3}
+    assert list(summary.road_km_by_speed_bin) == ["0 to 30 km/h", "30 to 50 km/h", "above 50 km/h"]
+    assert json.loads((city.parent / "run/chips.json").read_text())["bins"]["edges"] == [30, 50]
+
+
+def test_the_table_says_how_long_and_how_wide_the_roads_of_each_speed_are(city):
+    text = str(run(city))
+    assert "20 to 30 mph" in text
+    assert "0.32 km" in text  # five roads of 64 m
+    assert "50 to 60 mph" not in text
+
+
+@pytest.mark.parametrize(("rule", "road_share"), [("constant", 0.122), ("lanes", 0.207)])
+def test_the_width_of_a_road_is_constant_or_that_of_its_lanes(city, rule, road_share):
+    summary = run(city, f"labels.width={rule}")
+    assert summary.road_share == pytest.approx(road_share, abs=0.002)
+
+
+def test_pixels_without_data_are_ignored_in_the_mask(city):
+    path = city.parent / "images/city_0.tif"
+    with rasterio.open(path, "r+") as image:
+        image.nodata = 0
+        image.write(np.zeros((3, 10, 64), dtype=np.uint8), window=((0, 10), (0, 64)))
+    summary = run(city)
+    assert (read(city.parent / "run/masks/city_0.tif")[:10] == 255).all()
+    assert summary.nodata_share == pytest.approx(640 / (5 * 64 * 64), abs=1e-6)
+
+
+def test_a_value_of_black_wedges_can_be_named_as_nodata(city):
+    with rasterio.open(city.parent / "images/city_0.tif", "r+") as image:
+        image.write(np.zeros((3, 10, 64), dtype=np.uint8), window=((0, 10), (0, 64)))
+    run(city, "imagery.nodata=0")
+    assert (read(city.parent / "run/masks/city_0.tif")[:10] == 255).all()
+
+
+def test_a_chip_without_data_is_left_out(city):
+    with rasterio.open(city.parent / "images/city_0.tif", "r+") as image:
+        image.nodata = 0
+        image.write(np.zeros((3, 32, 32), dtype=np.uint8), window=((0, 32), (0, 32)))
+    assert run(city, "imagery.chip_px=32").chips == 19
+
+
+def test_scenes_of_two_pixel_types_get_a_scaling_each_and_share_statistics(city, make_scene):
+    make_scene(city.parent, "city_4", dtype="uint16", origin=(660800.0, 4000000.0))
+    run(city)
+    scaling = json.loads((city.parent / "run/scaling.json").read_text())
+    assert set(scaling["ranges"]) == {"uint8", "uint16"}
+    assert scaling["ranges"]["uint8"] == [[0.0, 255.0]] * 3
+
+
+def test_a_large_scene_is_cut_into_chips_that_cover_it(city):
+    run(city, "imagery.chip_px=32")
+    chips = json.loads((city.parent / "run/chips.json").read_text())["chips"]
+    areas = [c["window"][2] * c["window"][3] for c in chips if c["scene"] == "city_0"]
+    assert (len(areas), sum(areas)) == (4, 64 * 64)
+
+
+def test_shares_of_chips_are_those_of_their_pixels(city, monkeypatch):
+    monkeypatch.setattr("roadseg.dataset.scenes._BLOCK_PX", 48)  # cuts across the chips
+    run(city, "imagery.chip_px=32")
+    mask = read(city.parent / "run/masks/city_1.tif")
+    chips = json.loads((city.parent / "run/chips.json").read_text())["chips"]
+    for chip in (chip for chip in chips if chip["scene"] == "city_1"):
+        row, col, height, width = chip["window"]
+        assert chip["road_share"] == (mask[row : row + height, col : col + width] > 0).mean()
+
+
+def test_a_ground_size_resamples_masks_and_chips(city):
+    summary = run(city, "imagery.gsd_m=2")
+    assert read(city.parent / "run/masks/city_0.tif").shape == (32, 32)
+    assert summary.gsd_m == pytest.approx(2, rel=0.01)
+
+
+def test_nothing_is_done_again_while_nothing_changes(city):
+    run(city)
+    before = (city.parent / "run/masks/city_0.tif").stat().st_mtime_ns
+    run(city)
+    assert (city.parent / "run/masks/city_0.tif").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("change", [("labels.buffer_m=3",), ()])
+def test_masks_are_made_again_when_a_setting_changes_or_by_force(city, change):
+    run(city)
+    before = (city.parent / "run/masks/city_0.tif").stat().st_mtime_ns
+    run(city, *change, force=not change)
+    assert (city.parent / "run/masks/city_0.tif").stat().st_mtime_ns != before
+
+
+def test_only_the_scene_whose_labels_changed_is_made_again(city):
+    run(city)
+    masks = [city.parent / f"run/masks/city_{number}.tif" for number in range(5)]
+    before = [mask.stat().st_mtime_ns for mask in masks]
+    change_labels(city.parent / "roads/city_3.geojson", lambda features: features.pop())
+    run(city)
+    after = [mask.stat().st_mtime_ns for mask in masks]
+    assert [a != b for a, b in zip(after, before, strict=True)] == [False] * 3 + [True, False]
+
+
+def test_a_run_that_only_looks_again_writes_what_a_run_from_scratch_writes(city):
+    run(city)
+    change_labels(city.parent / "roads/city_3.geojson", lambda features: features.pop())
+    run(city)
+    again = written(city.parent / "run")
+    run(city, force=True)
+    assert written(city.parent / "run") == again
+
+
+def test_labels_left_out_are_counted(city):
+    def spoil(features):
+        features.append({"type": "Feature", "properties": {}, "geometry": None})
+
+    change_labels(city.parent / "roads/city_0.geojson", spoil)
+    summary = run(city)
+    assert summary.dropped == {"null": 1}
+    assert "left out: 1 null" in str(summary)
+
+
+def test_roads_beyond_all_images_are_counted_once(city):
+    features = []
+    for path in sorted((city.parent / "roads").iterdir()):
+        features += json.loads(path.read_text())["features"]
+    far = json.dumps(features[0]).replace("[-115", "[-114")
+    together = city.parent / "all.geojson"
+    features.append(json.loads(far))
+    together.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    summary = run(city, f'labels.roads=["{together}"]')
+    assert (summary.labels, summary.dropped) == (11, {"beyond the images": 1})
+
+
+def test_labels_that_miss_their_image_are_refused_with_both_places(city):
+    moved = (city.parent / "roads/city_0.geojson").read_text().replace("[-", "[-1")
+    (city.parent / "roads/city_0.geojson").write_text(moved)
+    with pytest.raises(DataError, match=r"none of its 2 roads touches .*image at lon"):
+        run(city)
+
+
+def test_swapped_axes_are_named(city):
+    def swap(features):
+        for feature in features:
+            line = feature["geometry"]["coordinates"]
+            feature["geometry"]["coordinates"] = [point[::-1] for point in line]
+
+    change_labels(city.parent / "roads/city_0.geojson", swap)
+    with pytest.raises(DataError, match=r"its x and y look swapped"):
+        run(city)
+
+
+def test_a_scene_without_any_road_is_background(city, caplog):
+    empty = '{"type": "FeatureCollection", "features": []}'
+    (city.parent / "roads/city_2.geojson").write_text(empty)
+    run(city)
+    assert not read(city.parent / "run/masks/city_2.tif").any()
+    assert "city_2: no road on it" in caplog.text
+
+
+def test_labels_without_a_single_road_are_refused(city):
+    for path in (city.parent / "roads").iterdir():
+        path.write_text('{"type": "FeatureCollection", "features": []}')
+    with pytest.raises(DataError, match=r"no road in any of the 5 label files of 5 scenes"):
+        run(city)
+
+
+def test_one_label_file_serves_all_scenes(city):
+    files = [json.loads(p.read_text()) for p in sorted((city.parent / "roads").iterdir())]
+    features = [feature for file in files for feature in file["features"]]
+    together = city.parent / "all.geojson"
+    together.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    apart = run(city).road_km
+    assert run(city, f'labels.roads=["{together}"]').road_km == pytest.approx(apart)
+
+
+def test_raster_masks_are_labels_too(city):
+    run(city)
+    lines = read(city.parent / "run/masks/city_0.tif")
+    drawn = city.parent / "drawn"
+    drawn.mkdir()
+    for mask in (city.parent / "run/masks").glob("*.tif"):
+        with rasterio.open(mask) as source:
+            profile = {k: source.profile[k] for k in ("crs", "transform", "height", "width")}
+            with rasterio.open(
+                drawn / mask.name, "w", driver="GTiff", count=1, dtype="uint8", **profile
+            ) as target:
+                target.write((source.read(1) > 0).astype(np.uint8), 1)
+    summary = run(city, f'labels.roads=["{drawn}"]')
+    assert np.array_equal(read(city.parent / "run/masks/city_0.tif") > 0, lines > 0)
+    assert summary.schemes == {"mask": 5}
+
+
+def test_two_workers_write_the_same_bytes_as_one(city):
+    run(city)
+    alone = written(city.parent / "run")
+    run(city, "compute.workers=2", force=True)
+    assert written(city.parent / "run") == alone
+
+
+def test_a_dask_cluster_writes_the_same_bytes_as_one_process(city, dask):
+    run(city)
+    alone = written(city.parent / "run")
+    run(city, f"compute.scheduler={dask.scheduler_address}", force=True)
+    assert written(city.parent / "run") == alone
+
+
+def test_a_dask_worker_killed_midway_loses_nothing(city, dask, make_scene):
+    for number in range(5, 40):
+        make_scene(city.parent, f"city_{number}", origin=(660000.0 + 200 * number, 4000000.0))
+    run(city)
+    alone = written(city.parent / "run")
+    shutil.rmtree(city.parent / "run")
+
+    def kill():
+        while not list((city.parent / "run").glob("masks/*.tif")):
+            time.sleep(0.001)
+        os.kill(dask.workers[0].pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    run(city, f"compute.scheduler={dask.scheduler_address}")
+    killer.join(10)
+    assert not killer.is_alive()
+    assert written(city.parent / "run") == alone
+
+
+def test_a_bad_scene_stops_the_rest_and_names_its_file(city):
+    (city.parent / "images/city_2.tif").write_text("<html>not found</html>")
+    with pytest.raises(DataError, match=r"city_2\.tif: is a web page"):
+        run(city)
+    assert not (city.parent / "run/chips.json").exists()
+
+
+def test_a_bad_scene_can_be_skipped_and_is_listed(city, caplog):
+    (city.parent / "images/city_2.tif").write_text("<html>not found</html>")
+    summary = run(city, "compute.on_error=skip")
+    assert (summary.scenes, list(summary.failed)) == (4, ["city_2"])
+    assert "skipped city_2" in caplog.text
+    assert "skipped city_2  " in str(summary)
+
+
+def test_a_skipped_scene_is_tried_again_and_the_others_are_kept(city):
+    image = city.parent / "images/city_2.tif"
+    good, times = image.read_bytes(), image.stat()
+    image.write_bytes(b"x" * len(good))
+    run(city, "compute.on_error=skip")
+    kept = (city.parent / "run/masks/city_0.tif").stat().st_mtime_ns
+    image.write_bytes(good)
+    assert times.st_size == image.stat().st_size
+    assert run(city, "compute.on_error=skip").failed == {}
+    assert (city.parent / "run/masks/city_0.tif").stat().st_mtime_ns == kept
+
+
+def test_when_all_scenes_fail_that_is_the_error(city):
+    for image in (city.parent / "images").iterdir():
+        image.write_bytes(b"")
+    with pytest.raises(DataError, match=r"all 5 scenes failed, the first: .*city_0\.tif"):
+        run(city, "compute.on_error=skip")
+
+
+def test_scenes_with_different_numbers_of_bands_are_refused(city, make_scene):
+    make_scene(city.parent, "city_4", bands=1, origin=(660800.0, 4000000.0))
+    with pytest.raises(DataError, match=r"1 bands, but .* has 3"):
+        run(city)
+
+
+def test_sheets_show_labels_over_images(city):
+    summary = run(city)
+    assert [path.split("/")[-1] for path in summary.sheets] == ["sheet_01.png"]
+    assert (city.parent / "run/quality/sheet_01.png").stat().st_size > 1000
+
+
+def test_a_picture_that_cannot_be_made_is_told(city, monkeypatch, caplog):
+    def fail(_task):
+        raise DataError("block 7 cannot be read")
+
+    monkeypatch.setattr(prepare, "make_example", fail)
+    assert run(city).sheets == []
+    assert "no picture of city_0: block 7 cannot be read" in caplog.text
+
+
+def test_an_unknown_crs_setting_is_named(city):
+    with pytest.raises(ConfigError, match=r"imagery\.crs: expected a CRS"):
+        run(city, "imagery.crs=EPSG:1")
+
+
+def test_an_empty_list_of_images_is_a_config_error(city):
+    with pytest.raises(ConfigError, match=r"imagery\.images is empty"):
+        run(city, "imagery.images=[]")
+
+
+def test_a_read_only_run_folder_is_named(city, monkeypatch):
+    def refuse(*_args, **_options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    with pytest.raises(OSError, match=r"run.prepare\.json: cannot be written: Permission denied"):
+        run(city)

@@ -1,0 +1,219 @@
+import json
+import shutil
+
+import pytest
+from safetensors.torch import load_file
+
+from roadseg.commands.stages import quantize
+from roadseg.config import load_config
+from roadseg.errors import DeviceError, MissingInputError, RoadsegError
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.inference import compilers, int8
+from roadseg.learn.inference.bench import Rate
+from roadseg.learn.inference.engine_store import (
+    FILES,
+    engine_folder,
+    read_engine_facts,
+)
+from roadseg.learn.inference.engines import Engine, open_engine
+from roadseg.learn.inference.quantisation import Quantised, calibration_windows
+from roadseg.learn.network.checkpoints import (
+    load_checkpoint,
+    read_facts,
+    save_checkpoint,
+)
+from roadseg.learn.network.models import build_model
+from roadseg.learn.options import QuantizeConfig
+from roadseg.system.workspace import Workspace
+
+LIMITS = {"min_mask_iou": 0.97, "max_f1_loss": 0.005, "max_apls_loss": 0.02}
+ACCURATE = {"mask_iou": 0.99, "f1": 0.8, "exact_f1": 0.8, "apls": 0.7, "exact_apls": 0.7}
+
+
+@pytest.fixture
+def trained(finished):
+    """Put a network of few layers in the place of the trained one."""
+    folder = finished[1].checkpoint(0)
+    facts = load_checkpoint(folder).facts | {"encoder": "tu-test_resnet"}
+    names = ("architecture", "encoder", "in_channels", "classes")
+    model = build_model(encoder_weights=None, **{name: facts[name] for name in names})
+    weights = {f"model.{name}": value for name, value in model.state_dict().items()}
+    save_checkpoint(folder, "best", weights, facts)
+    return finished
+
+
+@pytest.fixture
+def quantised_as(monkeypatch):
+    """Give a function that makes a change of the probabilities stand for their quantisation."""
+    calls = []
+
+    def stand_in(change):
+        def quantise(checkpoint, folder, chips, *, name, **options):
+            calls.append([chip.scene.path.stem for chip in chips])
+            size = {key: options[key] for key in ("window_px", "batch_size")}
+            cpu = pick_device("cpu", "fp32")
+            exact = open_engine(checkpoint, folder, name="eager", device=cpu, **size, windows=1)
+            engine_folder(folder, name).mkdir(parents=True, exist_ok=True)
+            for file in FILES[name]:
+                (engine_folder(folder, name) / file).write_text("an engine")
+            engine = Engine(name, "", **size, run=lambda windows: change(exact.run(windows)))
+            return Quantised(engine, exact, opening_s=1.0, rate=Rate(4.0, 2.0, 2.0), eager="bf16")
+
+        monkeypatch.setattr(quantize, "quantise", quantise)
+        return calls
+
+    return stand_in
+
+
+def facts_of(workspace):
+    return read_engine_facts(workspace.checkpoint(0), "int8")
+
+
+def run(trained, **options):
+    return quantize.run(*trained, fold=0, engine="int8", **options)
+
+
+def test_an_accurate_engine_is_ready(trained, quantised_as):
+    quantised_as(lambda probabilities: probabilities)
+    summary, facts = run(trained), facts_of(trained[1])
+    assert (summary.mask_iou, summary.f1, summary.apls) == (1, summary.exact_f1, summary.exact_apls)
+    assert (facts.gate["passed"], facts.speedup, facts.opening_s) == (True, 2.0, 1.0)
+
+
+def test_facts_hold_the_figures_and_the_limits(trained, quantised_as):
+    quantised_as(lambda probabilities: probabilities)
+    summary, facts = run(trained), facts_of(trained[1])
+    assert facts.gate["limits"] == LIMITS
+    assert facts.gate["mask_iou"] == summary.mask_iou
+    assert (facts.window_px, facts.batch_size) == (64, 1)  # a chip is one window
+
+
+def test_an_inaccurate_engine_is_refused_and_not_ready(trained, quantised_as):
+    quantised_as(lambda probabilities: 1 - probabilities)
+    with pytest.raises(RoadsegError, match=r"int8 is refused: mask IoU 0\.\d+, expected at least"):
+        run(trained)
+    assert facts_of(trained[1]).gate["passed"] is False
+
+
+def test_a_refused_engine_is_made_anew_by_the_same_command(trained, quantised_as):
+    quantised_as(lambda probabilities: 1 - probabilities)
+    with pytest.raises(RoadsegError):
+        run(trained)
+    quantised_as(lambda probabilities: probabilities)
+    run(trained)
+    assert facts_of(trained[1]).gate["passed"] is True
+
+
+def test_only_training_chips_calibrate(trained, quantised_as):
+    calls = quantised_as(lambda probabilities: probabilities)
+    run(trained)
+    folds = json.loads(trained[1].folds.read_text())
+    assert {name: folds[name] == 0 for name in calls[0]} == dict.fromkeys(calls[0], False)
+    assert len(calls[0]) == 4
+
+
+def test_an_engine_that_is_there_is_kept_until_it_is_forced(trained, quantised_as):
+    calls = quantised_as(lambda probabilities: probabilities)
+    first = run(trained)
+    assert (run(trained), len(calls)) == (first, 1)
+    run(trained, force=True)
+    assert len(calls) == 2
+
+
+def test_another_batch_size_makes_it_anew(trained, quantised_as):
+    calls = quantised_as(lambda probabilities: probabilities)
+    run(trained)
+    config, workspace = trained
+    predict = config.predict.model_copy(update={"batch_size": 1})
+    run((config.model_copy(update={"predict": predict}), workspace))
+    assert len(calls) == 2
+
+
+def test_an_engine_whose_facts_are_gone_is_made_anew(trained, quantised_as):
+    calls = quantised_as(lambda probabilities: probabilities)
+    run(trained)
+    shutil.rmtree(engine_folder(trained[1].checkpoint(0), "int8"))
+    run(trained)
+    assert len(calls) == 2
+
+
+def test_other_weights_make_it_anew(trained, quantised_as):
+    calls = quantised_as(lambda probabilities: probabilities)
+    run(trained)
+    folder = trained[1].checkpoint(0)
+    tensors = load_file(folder / "best.safetensors")
+    tensors[min(tensors)] *= 0.5
+    save_checkpoint(folder, "best", tensors, read_facts(folder, "best"))
+    run(trained)
+    assert len(calls) == 2
+
+
+def test_the_summary_is_a_table(trained, quantised_as):
+    quantised_as(lambda probabilities: probabilities)
+    lines = str(run(trained)).splitlines()
+    assert lines[0].split() == ["fold", "0", "int8", "float32"]
+    assert lines[1].split() == ["mask", "IoU", "1.0000", "1"]
+    assert lines[4].split(maxsplit=3) == ["windows/s", "4.00", "2.00", "(eager in bf16)"]
+
+
+def misses(**figures):
+    return quantize.Accuracy(**ACCURATE | figures).misses(QuantizeConfig())
+
+
+def test_figures_at_their_limits_pass():
+    found = misses(mask_iou=0.97, exact_f1=0.005, f1=0.0, exact_apls=0.02, apls=0.0)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"mask_iou": 0.9699}, "mask IoU 0.9699, expected at least 0.97"),
+        ({"f1": 0.7949}, "loss of pixel F1 0.0051, expected at most 0.005"),
+        ({"apls": 0.6799}, "loss of APLS 0.0201, expected at most 0.02"),
+    ],
+)
+def test_a_figure_beyond_its_limit_is_named_with_it(figures, said):
+    assert misses(**figures) == [said]
+
+
+def test_a_network_that_became_better_passes():
+    assert misses(f1=0.9, apls=0.9) == []
+
+
+def test_calibration_windows_come_from_all_chips_unchanged(trained):
+    config, workspace = trained
+    checkpoint = load_checkpoint(workspace.checkpoint(0))
+    chips = quantize.Chips(config, workspace, checkpoint)
+    opened = [chips.open(chip) for chip in chips.listed.chips]
+    options = {"window_px": 32, "batch_size": 3, "seed": 0}
+    batches = calibration_windows(opened, **options, windows=100)
+    assert [tuple(batch.shape) for batch in batches] == [(3, 3, 32, 32)] * 7
+    assert len({bytes(window.numpy()) for batch in batches for window in batch}) == 20
+    assert len(calibration_windows(opened, **options, windows=6)) == 2
+
+
+def test_quantize_before_train_names_train_and_its_fold(city):
+    config = load_config(city)
+    with pytest.raises(MissingInputError, match=r"run `roadseg train --fold 3` first"):
+        quantize.run(config, Workspace(config.run), fold=3, engine="int8")
+
+
+@pytest.mark.skipif(int8.available() is not None, reason="there is no package torchao")
+def test_int8_without_a_compiler_says_so_before_the_work(trained, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(DeviceError, match="there is no compiler no-such-compiler"):
+        run(trained)
+    assert facts_of(trained[1]) is None
+
+
+@pytest.mark.skipif(int8.available() is not None, reason="there is no package torchao")
+@pytest.mark.skipif(
+    bool(compilers.lacks_compiler(pick_device("cpu", "fp32"))), reason="there is no compiler"
+)
+def test_int8_is_made_opened_and_judged(trained):
+    config, workspace = trained
+    options = config.quantize.model_copy(update={"windows": 2, "min_mask_iou": 0.0})
+    summary = run((config.model_copy(update={"quantize": options}), workspace))
+    assert summary.windows_per_s > 0
+    assert 0 < summary.mask_iou <= 1

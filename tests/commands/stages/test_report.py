@@ -1,0 +1,186 @@
+import base64
+import hashlib
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from click.testing import CliRunner
+
+from roadseg.commands.cli.main import main
+from roadseg.commands.stages import graph, report
+from roadseg.config import load_config
+from roadseg.errors import ConfigError, MissingInputError
+from roadseg.report.page import as_data
+from roadseg.system.workspace import Workspace
+
+
+def data_of(workspace):
+    """Return what the page shows."""
+    page = workspace.report.read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def only(workspace, *folders):
+    """Remove all of a run but some folders."""
+    for path in workspace.root.iterdir():
+        if path.is_dir() and path.name not in folders:
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+
+
+def test_the_page_is_one_file_that_names_no_other(finished):
+    report.run(*finished, force=True)
+    page = finished[1].report.read_text(encoding="utf-8")
+    assert set(re.findall(r"https?://[\w./]+", page)) <= {"http://www.w3.org/2000/svg"}
+    assert re.findall(r'(?:src|href)="(?!#|data:)', page) == []
+
+
+@pytest.mark.parametrize("kind", ["style", "script"])
+def test_only_the_style_and_script_of_the_page_are_allowed(finished, kind):
+    report.run(*finished, force=True)
+    page = finished[1].report.read_text(encoding="utf-8")
+    content = re.search(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    assert f"{kind}-src 'sha256-{digest}'" in page
+    assert "default-src 'none'" in page
+
+
+def test_texts_of_the_data_cannot_end_the_script():
+    hostile = "</script><script>alert(1)</script><!-- & "
+    assert not set("<>&") & set(as_data({hostile: hostile}))
+    assert json.loads(as_data({hostile: hostile})) == {hostile: hostile}
+
+
+def test_it_shows_what_every_stage_left(finished):
+    summary = report.run(*finished, force=True)
+    shown = data_of(finished[1])
+    assert summary.scenes == len(shown["map"]["scenes"]) == len(shown["scores"]["rows"])
+    assert len(shown["training"][0]["epochs"]) == 2
+    assert all(
+        scene["layers"].keys() == {"image", "probability", "mask"}
+        for scene in shown["map"]["scenes"]
+    )
+    assert shown["left_out"] == []
+
+
+def test_it_is_made_again_only_if_something_changed(finished):
+    config, workspace = finished
+    report.run(config, workspace)
+    made = workspace.report.stat().st_mtime_ns
+    report.run(config, workspace)
+    assert workspace.report.stat().st_mtime_ns == made
+    workspace.evaluation.write_text("chip,iou\n")
+    report.run(config, workspace)
+    assert workspace.report.stat().st_mtime_ns != made
+
+
+@pytest.mark.parametrize(
+    ("kept", "has_graphs", "layers"),
+    [("graphs", True, set()), ("probabilities", False, {"probability", "mask"})],
+)
+def test_graphs_or_probabilities_alone_are_shown(finished, kept, has_graphs, layers):
+    config, workspace = finished
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=workspace.graphs)
+    only(workspace, kept)
+    report.run(load_config(None), workspace)
+    shown = data_of(workspace)
+    assert bool(shown["map"]["graphs"]) == has_graphs
+    assert set(shown["map"]["scenes"][0]["layers"]) == layers
+    assert shown["scores"] is shown["quality"]["facts"] is None
+
+
+def test_the_output_of_graph_is_shown_as_it_lies(finished, tmp_path):
+    config, workspace = finished
+    loose = Workspace(tmp_path / "out")
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=loose.root)
+    report.run(load_config(None), loose)
+    assert [scene["name"] for scene in data_of(loose)["map"]["scenes"]] == ["city_0"]
+
+
+def half_streets(folder, *, east_m=0):
+    """Write the halves of a street, 150 m long, as masks that touch."""
+    band = np.zeros((100, 150), dtype=np.uint8)
+    band[46:54] = 1
+    paths = []
+    for col in (0, 150):
+        place = Affine(0.5, 0, 660000 + east_m + col / 2, 0, -0.5, 4000000)
+        path = folder / f"tile_{east_m}_{col}.tif"
+        options = {"count": 1, "dtype": "uint8", "crs": "EPSG:32611", "transform": place}
+        with rasterio.open(path, "w", "GTiff", 150, 100, **options) as file:
+            file.write(band, 1)
+        paths.append(str(path))
+    return paths
+
+
+def test_scenes_that_touch_are_shown_as_their_network(tmp_path):
+    loose = Workspace(tmp_path / "out")
+    graph.run_images(load_config(None), half_streets(tmp_path), output=loose.root)
+    report.run(load_config(None), loose)
+    (shown,) = data_of(loose)["map"]["graphs"]
+    assert (shown["name"], shown["scenes"]) == ("network", ["tile_0_0", "tile_0_150"])
+    assert len(shown["ends"]) == 2  # a street from end to end
+
+
+def test_a_network_of_two_places_is_shown_on_the_map_of_each(tmp_path):
+    loose = Workspace(tmp_path / "out")
+    masks = half_streets(tmp_path) + half_streets(tmp_path, east_m=90_000)
+    graph.run_images(load_config(None), masks, output=loose.root)
+    report.run(load_config(None), loose)
+    shown = data_of(loose)["map"]["graphs"]
+    assert [found["area"] for found in shown] == [0, 1]
+    assert [len(found["ends"]) for found in shown] == [2, 2]
+
+
+def test_an_empty_folder_is_refused(finished):
+    config, workspace = finished
+    only(workspace)
+    with pytest.raises(MissingInputError, match="neither graphs nor probabilities; run `roadseg"):
+        report.run(config, workspace)
+
+
+def test_pictures_are_made_smaller_until_the_page_fits(finished):
+    config, workspace = finished
+    report.run(config, workspace, force=True)
+    whole = workspace.report.stat().st_size
+    least = round((whole * 0.8) / 1e6, 3)
+    report.run(with_max_mb(config, least), workspace)
+    assert workspace.report.stat().st_size <= least * 1e6 < whole
+
+
+def with_max_mb(config, megabytes):
+    section = config.report.model_copy(update={"max_mb": megabytes})
+    return config.model_copy(update={"report": section})
+
+
+def test_a_page_too_small_for_the_roads_is_refused(finished):
+    config, workspace = finished
+    with pytest.raises(
+        ConfigError, match=r"report.max_mb: the roads of 1 scenes? take .* set it to"
+    ):
+        report.run(with_max_mb(config, 0.01), workspace)
+
+
+def test_a_list_of_scenes_that_cannot_be_read_is_told_in_the_page(finished):
+    config, workspace = finished
+    workspace.chips.write_text("{}")
+    summary = report.run(config, workspace)
+    assert "chips.json" in summary.left_out[0]
+    assert data_of(workspace)["left_out"] == summary.left_out
+
+
+def test_a_folder_of_graphs_needs_no_config(finished, tmp_path, monkeypatch):
+    config, workspace = finished
+    graph.run_images(config, [str(workspace.mask("city_0"))], output=workspace.graphs)
+    only(workspace, "graphs")
+    empty = tmp_path / "elsewhere"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    result = CliRunner().invoke(main, ["report", "--run", str(workspace.root), "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["path"] == str(workspace.report)
+    assert workspace.report.is_file()

@@ -1,0 +1,258 @@
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyogrio
+import pytest
+from PIL import Image
+
+from roadseg.commands.stages import split
+from roadseg.config import load_config
+from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, write_chips
+from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.raster.windows import Window
+from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system.stage_records import StageRecord
+from roadseg.system.workspace import Workspace
+
+SIDE_M = 100.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    failed: dict[str, str]
+
+
+def chip(scene, x, y, *, name=None, zone=32611, road=0.1):
+    corners = ((x, y), (x + SIDE_M, y), (x + SIDE_M, y - SIDE_M), (x, y - SIDE_M))
+    return ChipRecord(name or scene, scene, Window(0, 0, 200, 200), corners, zone, road, 1.0)
+
+
+def apart(count=10):
+    """Return chips of as many scenes, 1 km from one to the next."""
+    return [chip(f"s{i}", 660_000.0 + 1000 * i, 4e6) for i in range(count)]
+
+
+def places(providers=("google", "yahoo")):
+    """Return six places, each shown by several providers."""
+    return [chip(f"p{i}_{who}", 660_000.0 + 1000 * i, 4e6) for i in range(6) for who in providers]
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """Give the function that leaves chips as prepare does; it returns config and workspace."""
+
+    def leave(chips, *assignments, failed=None):
+        path = tmp_path / "roadseg.json"
+        path.write_text(json.dumps({"run": "run", "split": {"folds": 5}}))
+        config = load_config(path, assignments)
+        workspace = Workspace(config.run)
+        names = dict.fromkeys(c.scene for c in chips)
+        scenes = [SceneRecord(n, Path(f"{n}.tif"), Path("r.geojson"), (0.5, 0.5)) for n in names]
+        write_chips(workspace.chips, scenes, chips, DEFAULT_BINS)
+        record = StageRecord(workspace.record("prepare"), Prepared, settings={}, inputs={})
+        record.finish(Prepared(failed or {}), [])
+        return config, workspace
+
+    return leave
+
+
+def folds_of(workspace):
+    return json.loads(workspace.folds.read_text())
+
+
+def test_every_chip_gets_a_fold_and_every_fold_a_chip(prepared):
+    config, workspace = prepared(apart())
+    summary = split.run(config, workspace)
+    assert sorted(folds_of(workspace).values()) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert summary.chips_by_fold == [2] * 5
+
+
+def test_chips_of_one_block_share_a_fold(prepared):
+    chips = [chip("s", 660_050.0 + 125 * i, 4e6, name=f"s_r0_c{i}") for i in range(40)]
+    config, workspace = prepared(chips)
+    assert split.run(config, workspace).groups == 10
+    folds = list(folds_of(workspace).values())
+    assert all(len(set(folds[block : block + 4])) == 1 for block in range(0, 40, 4))
+
+
+def test_chips_that_overlap_share_a_fold_though_their_blocks_differ(prepared):
+    x_and_y = [chip("x", 670_390.0, 4e6), chip("y", 670_460.0, 4e6)]  # an edge is at 670.5 km
+    config, workspace = prepared(apart() + x_and_y)
+    assert split.run(config, workspace).groups == 11
+    assert folds_of(workspace)["x"] == folds_of(workspace)["y"]
+
+
+def test_scenes_without_georeference_are_places_of_their_own(prepared):
+    config, workspace = prepared([chip(f"s{i}", 0.0, 0.0, zone=NO_ZONE) for i in range(5)])
+    assert split.run(config, workspace).chips_by_fold == [1] * 5
+
+
+def test_random_folds_ignore_the_blocks(prepared):
+    chips = [chip("s", 660_000.0 + 100 * i, 4e6, name=f"s_r0_c{i}") for i in range(5)]
+    config, workspace = prepared(chips, "split.block_m=5000", "split.method=random")
+    assert split.run(config, workspace).chips_by_fold == [1] * 5
+
+
+def test_scenes_of_one_group_share_a_fold(prepared):
+    config, workspace = prepared(places(), "split.method=groups", r"split.group=^p\d+")
+    assert split.run(config, workspace).groups == 6
+    folds = folds_of(workspace)
+    assert all(folds[f"p{i}_google"] == folds[f"p{i}_yahoo"] for i in range(6))
+
+
+def test_a_file_says_the_folds_of_scenes_and_chips(prepared, tmp_path):
+    chips = [chip("a", 66e4 + 100 * i, 4e6, name=f"a_r0_c{i}") for i in range(2)]
+    (tmp_path / "my.csv").write_text("name,fold\na.tif,1\na_r0_c1,0\n")
+    config, workspace = prepared(chips, "split.method=file", "split.file=my.csv", "split.folds=2")
+    split.run(config, workspace)
+    assert folds_of(workspace) == {"a_r0_c0": 1, "a_r0_c1": 0}
+
+
+def test_the_folds_of_a_run_are_a_file_for_another(prepared, tmp_path):
+    config, workspace = prepared(apart())
+    split.run(config, workspace)
+    workspace.folds.rename(tmp_path / "old.json")
+    split.run(*prepared(apart(), "split.method=file", "split.file=old.json"))
+    assert folds_of(workspace) == json.loads((tmp_path / "old.json").read_text())
+
+
+def test_a_file_may_name_scenes_that_failed_and_their_chips(prepared, tmp_path):
+    rows = [f"s{i},{i % 5}" for i in range(10)] + ["bad,0", "poor_r0_c0,1", "poor_r0_c9,7"]
+    (tmp_path / "my.csv").write_text("\n".join(["name,fold", *rows]))
+    settings = ("split.method=file", "split.file=my.csv")
+    config, workspace = prepared(apart(), *settings, failed={"bad": "why", "poor": "why"})
+    split.run(config, workspace)
+    assert len(folds_of(workspace)) == 10
+
+
+def test_a_changed_file_changes_the_folds(prepared, tmp_path):
+    settings = ("split.method=file", "split.file=my.csv", "split.folds=2")
+    for folds in ("a,0\nb,1\n", "a,1\nb,00\n"):
+        (tmp_path / "my.csv").write_text(f"name,fold\n{folds}")
+        config, workspace = prepared([chip("a", 66e4, 4e6), chip("b", 67e4, 4e6)], *settings)
+        split.run(config, workspace)
+    assert folds_of(workspace) == {"a": 1, "b": 0}
+
+
+def test_layer_and_picture_are_written(prepared):
+    config, workspace = prepared(apart())
+    split.run(config, workspace)
+    layer = pyogrio.read_dataframe(workspace.fold_layer)
+    assert dict(zip(layer["name"], layer["fold"], strict=True)) == folds_of(workspace)
+    with Image.open(workspace.fold_map) as picture:
+        assert min(picture.size) > 100
+
+
+def test_nothing_is_done_when_nothing_has_changed(prepared):
+    first = split.run(*prepared(apart()))
+    config, workspace = prepared(apart())
+    before = workspace.folds.stat().st_mtime_ns
+    assert split.run(config, workspace) == first
+    assert workspace.folds.stat().st_mtime_ns == before
+
+
+def test_a_missing_file_of_folds_is_made_again(prepared):
+    config, workspace = prepared(apart())
+    first = split.run(config, workspace)
+    dealt = folds_of(workspace)
+    workspace.folds.unlink()
+    assert split.run(config, workspace) == first
+    assert folds_of(workspace) == dealt
+
+
+def test_the_summary_tells_chips_and_road_of_each_fold(prepared):
+    chips = [replace(c, road_share=0.02) for c in apart(5)]
+    told = str(split.run(*prepared(chips)))
+    assert told == (
+        "5 chips on 5 blocks of ground; chips in folds: 1, 1, 1, 1, 1; "
+        "road in folds: 2.0%, 2.0%, 2.0%, 2.0%, 2.0%"
+    )
+
+
+def test_the_summary_of_many_folds_is_short(prepared):
+    told = str(split.run(*prepared(apart(21), "split.folds=20", "split.method=random")))
+    assert told == (
+        "21 chips dealt one by one; 1 to 2 chips in each of 20 folds, road on 10.0% to 10.0% of "
+        "the pixels"
+    )
+
+
+def test_too_few_blocks_are_refused_with_the_settings_to_change(prepared):
+    with pytest.raises(DataError, match=r"cannot fill 5 folds; make split\.block_m \(9000 m\)"):
+        split.run(*prepared(apart(), "split.block_m=9000"))
+
+
+def test_too_few_blocks_because_chips_overlap_are_told_so(prepared):
+    chips = [chip(f"s{i}", 660_000.0 + 90 * i, 4e6) for i in range(20)]
+    with pytest.raises(DataError, match=r"1 group cannot .* 19 pairs .* s0 and s1, which joins"):
+        split.run(*prepared(chips, "split.block_m=100"))
+
+
+def test_too_few_blocks_are_not_put_down_to_overlaps_that_change_nothing(prepared):
+    with pytest.raises(DataError, match=r"12 chips in 1 group cannot fill 5 folds; make split\."):
+        split.run(*prepared(places(), "split.block_m=90000"))
+
+
+def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
+    settings = ("split.method=groups", "split.group=google|yahoo")
+    with pytest.raises(DataError, match=r"in 2 groups cannot fill 5 folds; choose split\.group"):
+        split.run(*prepared(places(), *settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["split.method=random"], r"5 pairs of chips overlap .* p1_google and p1_yahoo, but are"),
+        (["split.method=random"], r"in different folds; set split\.method to blocks, which"),
+        (["split.method=groups", "split.group=.*"], r"folds; choose split\.group so that they"),
+        (["split.method=file", "split.file=my.csv"], r"give them one fold in .*my\.csv, or set"),
+    ],
+)
+def test_chips_that_overlap_across_folds_are_refused(prepared, tmp_path, settings, told):
+    names = [c.name for c in places()]
+    rows = [f"{name},{number % 5}" for number, name in enumerate(names)]
+    (tmp_path / "my.csv").write_text("\n".join(["name,fold", *rows]))
+    with pytest.raises(DataError, match=told):
+        split.run(*prepared(places(), "split.seed=2", *settings))
+
+
+def test_refused_folds_leave_nothing_behind(prepared):
+    config, workspace = prepared(places(), "split.method=random", "split.seed=2")
+    with pytest.raises(DataError, match="overlap on the ground"):
+        split.run(config, workspace)
+    assert sorted(path.name for path in workspace.root.iterdir()) == ["chips.json", "prepare.json"]
+
+
+def test_a_group_that_a_name_does_not_match_is_refused_by_its_key(prepared):
+    settings = ("split.method=groups", "split.group=^p[1-9]")
+    with pytest.raises(
+        ConfigError, match=r"^split\.group: '.*' does not match p0_google \(2 of 12"
+    ):
+        split.run(*prepared(places(), *settings))
+
+
+def test_a_file_that_does_not_fit_the_chips_is_refused_by_its_name(prepared, tmp_path):
+    (tmp_path / "my.csv").write_text("name,fold\ns0,0\nelse,1\n")
+    with pytest.raises(DataError, match=r"my\.csv: else is neither a chip nor a scene .*; give"):
+        split.run(*prepared(apart(), "split.method=file", "split.file=my.csv"))
+
+
+def test_a_file_that_is_not_there_is_refused(prepared):
+    with pytest.raises(DataError, match=r"split\.file: .*my\.csv does not exist"):
+        split.run(*prepared(apart(), "split.method=file", "split.file=my.csv"))
+
+
+def test_split_before_prepare_names_prepare(tmp_path):
+    (tmp_path / "roadseg.json").write_text("{}")
+    config = load_config(tmp_path / "roadseg.json")
+    with pytest.raises(MissingInputError, match=r"prepare\.json does not exist; run `roadseg prep"):
+        split.run(config, Workspace(config.run))
+
+
+def test_a_pattern_of_groups_that_searches_for_ever_is_refused(prepared, monkeypatch):
+    monkeypatch.setattr("roadseg.commands.stages.split._LONGEST_S", 0.1)
+    chips = [chip("a" * 60 + str(i), 660_000.0 + 1000 * i, 4e6) for i in range(6)]
+    options = ["split.method=groups", "split.group=(a+)+b"]
+    with pytest.raises(ConfigError, match=r"still searching after 0\.1 s; write it without"):
+        split.run(*prepared(chips, *options))

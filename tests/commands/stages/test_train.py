@@ -1,0 +1,137 @@
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import rasterio
+from safetensors.torch import load_file
+
+from roadseg.commands.stages import train
+from roadseg.config import load_config
+from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.system.workspace import Workspace
+
+
+def changed(config, **settings):
+    return config.model_copy(update={"train": config.train.model_copy(update=settings)})
+
+
+def test_a_checkpoint_says_all_that_prediction_needs(finished):
+    _, workspace = finished
+    facts = json.loads((workspace.checkpoint(0) / "best.json").read_text())
+    wanted = {"bands": [1, 2, 3], "gsd_m": 1.0, "resample_m": None, "nodata": None}
+    wanted |= {"bin_edges": [10, 20, 30, 40, 50, 60], "bin_unit": "mph", "classes": 8}
+    assert {key: facts[key] for key in wanted} == wanted | {"gsd_m": pytest.approx(1, abs=0.01)}
+    assert {"architecture", "encoder", "scaling", "epoch"} <= facts.keys()
+
+
+def test_weights_are_tensors_only_and_json_lies_beside_them(finished):
+    folder = finished[1].checkpoint(0)
+    assert all(name.startswith("model.") for name in load_file(folder / "best.safetensors"))
+    assert (folder / "last.json").exists()
+
+
+def test_metrics_hold_a_row_for_each_epoch(finished):
+    with (finished[1].checkpoint(0) / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(float(row["epoch"])) for row in rows] == [1, 2]
+    assert {"train_loss", "val_loss", "val_iou"} <= rows[0].keys()
+
+
+def test_a_finished_training_is_not_repeated(finished):
+    config, workspace = finished
+    before = (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns
+    assert train.run(config, workspace, fold=0).epochs == 2
+    assert (workspace.checkpoint(0) / "last.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_finished_training_says_that_nothing_is_left_to_profile(finished, caplog):
+    config, workspace = finished
+    train.run(config, workspace, fold=0, profile=2)
+    assert caplog.messages[-1] == "--profile: this training is done; --force trains anew"
+
+
+def test_more_epochs_go_on_with_the_training(finished):
+    config, workspace = finished
+    assert train.run(changed(config, epochs=3), workspace, fold=0).epochs == 3
+
+
+def test_another_setting_is_refused_and_the_finished_training_kept(finished):
+    config, workspace = finished
+    with pytest.raises(ConfigError, match=r"began with learning_rate .* --force"):
+        train.run(changed(config, learning_rate=0.1), workspace, fold=0)
+    assert train.run(config, workspace, fold=0).epochs == 2
+
+
+def test_force_trains_anew(finished):
+    config, workspace = finished
+    options = {"epochs": 1, "learning_rate": 0.01}
+    assert train.run(changed(config, **options), workspace, fold=0, force=True).epochs == 1
+
+
+def test_force_removes_nothing_before_it_can_begin(finished):
+    config, workspace = finished
+    with pytest.raises(ConfigError, match="batch_size: expected at most"):
+        train.run(changed(config, batch_size=99), workspace, fold=0, force=True)
+    assert train.run(config, workspace, fold=0).epochs == 2
+
+
+def test_a_fold_that_does_not_exist_is_named(finished):
+    with pytest.raises(ConfigError, match=r"--fold 7: there are folds 0 to 4"):
+        train.run(*finished, fold=7)
+
+
+def test_a_fold_that_holds_all_chips_is_refused(finished):
+    config, workspace = finished
+    folds = json.loads(workspace.folds.read_text())
+    workspace.folds.write_text(json.dumps(dict.fromkeys(folds, 1)))
+    with pytest.raises(ConfigError, match=r"--fold 1: it holds all 5 chips"):
+        train.run(config, workspace, fold=1)
+
+
+def leave_roads_only_on(workspace, names):
+    """Let only some chips have roads, as if the others had been labelled without any."""
+    listed = json.loads(workspace.chips.read_text())
+    for chip in listed["chips"]:
+        chip["road_share"] *= chip["name"] in names
+    workspace.chips.write_text(json.dumps(listed))
+
+
+def test_chips_to_train_on_without_a_road_are_refused(finished):
+    config, workspace = finished
+    folds = json.loads(workspace.folds.read_text())
+    leave_roads_only_on(workspace, [name for name, fold in folds.items() if fold == 1])
+    with pytest.raises(DataError, match=r"--fold 1: there is no road on any of the 4 chips"):
+        train.run(config, workspace, fold=1)
+
+
+def test_chips_held_out_without_a_road_are_warned_of(finished, caplog):
+    config, workspace = finished
+    folds = json.loads(workspace.folds.read_text())
+    leave_roads_only_on(workspace, [name for name, fold in folds.items() if fold != 1])
+    train.run(config, workspace, fold=1)
+    assert "fold 1: there is no road on any of the 1 chips held out" in caplog.text
+
+
+def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, tmp_path):
+    config, workspace = finished
+    images = shutil.copytree(finished_city / "images", tmp_path / "named")
+    for path in images.iterdir():
+        with rasterio.open(path, "r+") as target:
+            target.descriptions = ("red", "green", "blue")
+    listed = json.loads(workspace.chips.read_text())
+    for scene in listed["scenes"]:
+        scene["image"] = str(images / Path(scene["image"]).name)
+    workspace.chips.write_text(json.dumps(listed))
+    names = ("red", "green", "blue")
+    imagery = config.imagery.model_copy(update={"bands": names, "nodata": 7.0})
+    train.run(config.model_copy(update={"imagery": imagery}), workspace, fold=1)
+    facts = json.loads((workspace.checkpoint(1) / "best.json").read_text())
+    assert (facts["bands"], facts["nodata"], facts["in_channels"]) == (list(names), 7.0, 3)
+
+
+def test_train_before_split_names_split(city):
+    config = load_config(city)
+    with pytest.raises(MissingInputError, match="run `roadseg split` first"):
+        train.run(config, Workspace(config.run), fold=0)

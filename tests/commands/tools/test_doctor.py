@@ -1,0 +1,124 @@
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roadseg.commands.tools import doctor
+from roadseg.learn.hardware.devices import pick_device
+from roadseg.system.machine import Machine
+
+BIG = Machine(
+    model="Xeon",
+    cpus=(0, 1, 2, 3),
+    cores=(0, 1, 2, 3),
+    nodes={0: (0, 1), 1: (2, 3)},
+    quota=None,
+    memory_bytes=2**34,
+    memory_limit_bytes=None,
+    libraries={"tcmalloc": Path("/l/libtcmalloc.so.4")},
+    unbound="",
+)
+EXTRAS = {"dask": True, "parquet": True, "tensorboard": True}
+
+
+@pytest.fixture(scope="module")
+def summary():
+    return doctor.run()
+
+
+def test_the_summary_names_versions_devices_and_limits(summary):
+    rows = {line.split("  ")[0] for line in str(summary).splitlines()}
+    assert {"packages", "GDAL", "PROJ", "auto", "devices", "CPU", "cores", "memory"} <= rows
+    assert f"roadseg {summary.packages['roadseg']}" in str(summary)
+
+
+def test_the_summary_can_be_written_as_json(summary):
+    values = json.loads(json.dumps(dataclasses.asdict(summary), default=str))
+    assert values["machine"]["cores"] == list(summary.machine.cores)
+
+
+def test_what_auto_picks_is_what_a_run_gets(summary):
+    assert summary.picked == pick_device().reason
+
+
+def test_a_device_that_is_missing_says_why(summary):
+    assert summary.devices["cpu"] == ""
+    assert "mps: " in str(summary)
+
+
+def test_copies_of_gdal_and_proj_are_told_apart(summary):
+    assert set(summary.gdal) == {"rasterio", "pyogrio"}
+    assert set(summary.proj) == {"rasterio", "pyproj"}
+    assert Path(summary.proj_data, "proj.db").is_file()
+
+
+def test_nothing_is_broken_here(summary):
+    assert summary.broken == []
+
+
+def test_proj_without_its_data_is_broken(tmp_path):
+    code = (
+        "from roadseg.commands.tools.doctor import run; s = run(); print(s.warnings[0], *s.broken)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PROJ_DATA": str(tmp_path)},
+    )
+    assert f"PROJ_DATA={tmp_path}" in said.stdout
+    assert "PROJ of rasterio" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("machine", "environment", "words"),
+    [
+        (BIG, {"PROJ_LIB": "/elsewhere"}, "PROJ_LIB=/elsewhere"),
+        (BIG, {"GDAL_DATA": "/elsewhere"}, "GDAL_DATA=/elsewhere"),
+        (BIG, {"OMP_NUM_THREADS": "1"}, "OMP_NUM_THREADS=1, but 4 cores are usable"),
+        (dataclasses.replace(BIG, quota=1.5), {}, "allows 1.5 of 4 cores"),
+    ],
+)
+def test_what_does_not_fit_is_warned_of(machine, environment, words):
+    (warning,) = doctor.find_warnings(machine, environment)
+    assert words in warning
+
+
+def test_what_fits_is_not_warned_of():
+    assert list(doctor.find_warnings(BIG, {"OMP_NUM_THREADS": "4"})) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"libraries": {}}, "apt install libtcmalloc-minimal4"),
+        ({"unbound": "numactl is not installed"}, "NUMA nodes: numactl is not installed"),
+    ],
+)
+def test_what_is_missing_is_advised(changes, words):
+    (advice,) = doctor.give_advice(dataclasses.replace(BIG, **changes), extras=EXTRAS)
+    assert words in advice
+
+
+def test_extras_that_are_missing_are_advised():
+    (advice,) = doctor.give_advice(BIG, extras=EXTRAS | {"parquet": False})
+    assert "pip install 'roadseg[parquet]'" in advice
+
+
+def test_a_compiler_that_is_missing_is_advised():
+    (advice,) = doctor.give_advice(BIG, extras=EXTRAS, compiling="there is no compiler g++")
+    assert "there is no compiler g++" in advice
+
+
+def test_nothing_is_advised_where_nothing_is_missing():
+    assert list(doctor.give_advice(BIG, extras=EXTRAS)) == []
+
+
+def test_numactl_is_not_advised_for_one_node():
+    machine = dataclasses.replace(BIG, nodes={0: BIG.cpus}, unbound="numactl is not installed")
+    assert list(doctor.give_advice(machine, extras=EXTRAS)) == []

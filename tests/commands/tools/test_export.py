@@ -1,0 +1,96 @@
+"""export: a checkpoint folder becomes a folder for other programs, or an engine."""
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+
+from roadseg.commands.tools.export import run, run_engine
+from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
+from roadseg.learn.network.models import build_model
+
+FACTS = {
+    "architecture": "unet",
+    "encoder": "resnet18",
+    "in_channels": 3,
+    "classes": 3,
+    "bin_edges": [30.0],
+    "bin_unit": "mph",
+    "bands": [1, 2, 3],
+    "gsd_m": 0.5,
+    "resample_m": None,
+    "nodata": None,
+    "epoch": 1,
+    "score": {"val_loss": 0.5},
+    "versions": {"roadseg": "0", "torch": "0"},
+    "scaling": {"ranges": {"uint8": [[0, 255]] * 3}, "mean": [99.0] * 3, "std": [60.0] * 3},
+}
+ONNX = pytest.mark.skipif(
+    not all(map(find_spec, ("onnx", "onnxscript", "onnxruntime"))), reason="needs roadseg[onnx]"
+)
+OPENVINO = pytest.mark.skipif(not find_spec("openvino"), reason="needs roadseg[openvino]")
+FORMATS = ["torch", pytest.param("onnx", marks=ONNX), pytest.param("openvino", marks=OPENVINO)]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("fold-0")
+    model = build_model(encoder="resnet18", encoder_weights=None, in_channels=3, classes=3)
+    save_checkpoint(folder, "best", named(MODEL, model.state_dict()), FACTS)
+    return folder
+
+
+def export(checkpoint, output, **changes):
+    options = {"format": "torch", "window_px": 64, "batch_size": 1}
+    return run(checkpoint, output, **options | changes)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_unet_computes_the_same_in_every_format(checkpoint, tmp_path, name):
+    summary = export(checkpoint, tmp_path / "out", format=name, batch_size=None)
+    assert summary.max_difference < 1e-4
+    assert "any number of 64 px at once" in str(summary)
+
+
+@OPENVINO
+def test_an_engine_is_made_once(checkpoint):
+    options = {"format": "openvino", "window_px": 64, "batch_size": 1}
+    summary = run_engine(checkpoint, **options)
+    assert summary.folder == str(checkpoint / "engines" / "openvino")
+    assert "windows/s" in str(summary)
+    with pytest.raises(ConfigError, match="openvino exists; give --force to make the engine again"):
+        run_engine(checkpoint, **options)
+
+
+def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(ConfigError, match="exists; give --force to replace it"):
+        export(checkpoint, tmp_path)
+    export(checkpoint, tmp_path, force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.pt2"]
+
+
+def test_an_empty_folder_is_filled(checkpoint, tmp_path):
+    assert export(checkpoint, tmp_path).megabytes > 10
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_that_holds_anything_else_is_left_alone(checkpoint, tmp_path, force):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(ConfigError, match=r"holds thesis\.tex, which is no export"):
+        export(checkpoint, tmp_path, force=force)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_file_is_left_alone(checkpoint, tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(ConfigError, match="is a file; name a folder"):
+        export(checkpoint, tmp_path / "out", force=True)
+
+
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match="does not exist; run `roadseg train` first"):
+        export(tmp_path / "none", tmp_path / "out")

@@ -1,0 +1,435 @@
+import json
+import shutil
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import rasterio
+
+from roadseg.commands.stages.pipeline import prepare
+from roadseg.commands.tools import init, init_survey
+from roadseg.config import load_config
+from roadseg.errors import ConfigError, DataError
+from roadseg.system.workspace import Workspace
+
+
+def look(folder, *assignments, images="images", labels="roads", **options):
+    """Run init on two folders; give its summary."""
+    return init.run(
+        [str(folder / images)],
+        [str(folder / labels)],
+        folder / "found.json",
+        settings=load_config(None, assignments),
+        **options,
+    )
+
+
+def written(folder):
+    """Read the config that init wrote."""
+    return json.loads((folder / "found.json").read_text())
+
+
+def change(path, draw):
+    """Change the pixels of an image by a function of them, shape (band, row, col)."""
+    with rasterio.open(path) as source:
+        pixels, profile = source.read(), source.profile
+    with rasterio.open(path, "w", **profile) as target:
+        target.write(draw(pixels))
+
+
+def write_plain(path, pixels):
+    """Write pixels, shape (band, row, col), as a file without georeference."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count, height, width = pixels.shape
+    with (
+        pytest.warns(rasterio.errors.NotGeoreferencedWarning),
+        rasterio.open(
+            path, "w", driver="PNG", height=height, width=width, count=count, dtype="uint8"
+        ) as target,
+    ):
+        target.write(pixels.astype(np.uint8))
+
+
+def set_properties(path, properties):
+    """Give the features of a GeoJSON file other properties, one dict each."""
+    labels = json.loads(path.read_text())
+    for feature, found in zip(labels["features"], properties, strict=True):
+        feature["properties"] = found
+    path.write_text(json.dumps(labels))
+
+
+@pytest.fixture
+def city(city):
+    """Give the folder of the city, not its config."""
+    return city.parent
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """Write ten images without georeference, and a mask for each; return their folder."""
+    for number in range(1, 11):
+        noise = np.random.default_rng(number).integers(1, 255, (3, 64, 64))
+        write_plain(tmp_path / "images" / f"{number}.png", noise)
+        mask = np.arange(64 * 64).reshape(1, 64, 64) % 3
+        write_plain(tmp_path / "masks" / f"{number}.png", mask)
+    return tmp_path
+
+
+def test_init_writes_a_config_that_loads_and_finds_the_same_scenes(city):
+    summary = look(city)
+    config = load_config(city / "found.json")
+    assert summary.scenes == 5
+    assert config.imagery.images == (str(city / "images"),)
+
+
+def test_init_writes_paths_inside_its_folder_as_relative_ones(city):
+    look(city)
+    assert written(city)["labels"]["roads"] == ["roads"]
+
+
+def test_addresses_are_written_as_they_are_given(city):
+    urls = [f"file://{city}/images/city_{number}.tif" for number in range(5)]
+    init.run(urls, [str(city / "roads")], city / "found.json", settings=load_config(None))
+    assert written(city)["imagery"]["images"] == urls
+
+
+def test_init_says_which_label_belongs_to_which_image(city):
+    matches = look(city).matches
+    assert matches["city_3"] == "city_3.geojson"
+    assert len(matches) == 5
+
+
+def test_an_existing_config_is_kept_without_force(city):
+    look(city)
+    with pytest.raises(ConfigError, match=r"found\.json exists already; --force"):
+        look(city)
+    assert look(city, force=True).scenes == 5
+
+
+def test_the_summary_tells_what_was_found(city):
+    text = str(look(city))
+    for line in (
+        "images    5 with 3 bands of uint8; 64 x 64 px of 1.00 m and others; EPSG:32611",
+        "no data   none declared, and no black wedges seen",
+        "labels    10 with 10 roads in 5 files; EPSG:4326",
+        "speeds    scheme spacenet: 10 by inferred_speed_mph",
+        "widths    4 m for all (twice labels.buffer_m)",
+        "matches   city_0 has its roads in city_0.geojson, and 4 more",
+    ):
+        assert line in text.splitlines()
+
+
+def test_the_summary_is_json(city):
+    assert json.loads(json.dumps(asdict(look(city))))["label_keys"]["paved"] == 5
+
+
+class TestGivenSettings:
+    @pytest.mark.parametrize(
+        ("given", "value"),
+        [
+            ("train.epochs", 3),
+            ("imagery.chip_px", 40),
+            ("imagery.nodata", 7),
+            ("labels.scheme", "constant"),
+            ("labels.width", "lanes"),
+            ("split.block_m", 33),
+            ("split.method", "random"),
+            ("train.window_px", 96),
+        ],
+    )
+    def test_they_are_kept(self, city, given, value):
+        look(city, f"{given}={value}")
+        section, key = given.split(".")
+        assert written(city)[section][key] == value
+
+    def test_a_run_folder_is_kept(self, city, monkeypatch):
+        monkeypatch.chdir(city)
+        look(city, "run=other/folder")
+        assert written(city)["run"] == "other/folder"
+
+    def test_the_default_run_folder_lies_beside_the_config(self, city, monkeypatch):
+        monkeypatch.chdir(city.parent)
+        look(city)
+        assert written(city)["run"] == "run"
+
+
+class TestImages:
+    def test_types_of_pixels_may_differ(self, city, make_scene):
+        make_scene(city, "city_9", dtype="uint16", origin=(661000.0, 4000000.0))
+        assert look(city).kinds == {"3 bands of uint8": 5, "3 bands of uint16": 1}
+
+    def test_numbers_of_bands_that_differ_are_refused_with_an_example_of_each(
+        self, city, make_scene
+    ):
+        make_scene(city, "city_9", bands=4, dtype="uint16", origin=(661000.0, 4000000.0))
+        message = (
+            r"city_0\.tif with 3 of uint8 and city_9\.tif with 4 of uint16; choose bands .* "
+            r"--set imagery\.bands=\[1,2,3\]"
+        )
+        with pytest.raises(DataError, match=message):
+            look(city)
+
+    def test_bands_can_be_chosen_so_that_their_numbers_agree(self, city, make_scene):
+        make_scene(city, "city_9", bands=4, origin=(661000.0, 4000000.0))
+        assert look(city, "imagery.bands=[1,2,3]").kinds == {"3 bands of uint8": 6}
+
+    def test_images_that_cannot_be_used_are_counted(self, city):
+        for name in ("city_2.tif", "city_3.tif"):
+            (city / "images" / name).write_bytes(b"<html>")
+        with pytest.raises(DataError, match=r"city_2\.tif: is a web page.*\(2 such images\)"):
+            look(city)
+
+    def test_images_that_cannot_be_used_can_be_skipped(self, city):
+        (city / "images" / "city_2.tif").write_bytes(b"<html>")
+        summary = look(city, "compute.on_error=skip", "imagery.chip_px=40")
+        assert list(summary.unusable) == ["city_2.tif"]
+        assert summary.scenes == 4
+
+    def test_a_mask_among_the_images_is_left_out(self, city):
+        change(city / "images" / "city_4.tif", lambda pixels: pixels * 0)
+        with rasterio.open(city / "images" / "city_3.tif") as source:
+            profile, mask = source.profile | {"count": 1}, source.read(1) > 100
+        with rasterio.open(city / "images" / "mask_3.tif", "w", **profile) as target:
+            target.write(mask.astype(np.uint8) * 255, 1)
+        summary = look(city)
+        assert summary.masks == ["mask_3.tif"]
+        assert written(city)["imagery"]["images"] == [f"images/city_{i}.tif" for i in range(5)]
+
+    def test_images_and_masks_of_one_folder_are_told_apart_by_suffix(self, plain):
+        for mask in (plain / "masks").iterdir():
+            shutil.copy(mask, plain / "images" / f"mask_{mask.stem}.PNG")
+        summary = look(plain, "imagery.gsd_m=1", labels="images")
+        assert written(plain)["imagery"]["images"] == ["images/*.png"]
+        assert summary.matches["7"] == "mask_7.PNG"
+
+    def test_masks_alone_are_no_images(self, plain):
+        with pytest.raises(DataError, match=r"1\.png: looks like a mask .* all 10 images"):
+            look(plain, "imagery.gsd_m=1", images="masks", labels="masks")
+
+
+class TestNoData:
+    def test_black_wedges_set_nodata(self, city):
+        change(city / "images" / "city_3.tif", lambda pixels: np.triu(pixels, k=-30))
+        summary = look(city)
+        assert written(city)["imagery"]["nodata"] == 0
+        assert "0 in every band, as 1 of the 5 images" in summary.nodata
+        assert "city_3" in summary.nodata
+
+    @pytest.mark.parametrize(("columns", "nodata"), [(0, None), (1, 0)])
+    def test_black_columns_count_from_half_a_percent_on(self, city, columns, nodata):
+        def blacken(pixels):
+            pixels[:, :, :columns] = 0
+            pixels[:, :20, :1] = 0  # 0.49 % of 64 x 64 pixels
+            return pixels
+
+        change(city / "images" / "city_3.tif", blacken)
+        look(city)
+        assert written(city)["imagery"]["nodata"] == nodata
+
+    def test_a_dark_image_sets_no_nodata(self, city):
+        change(city / "images" / "city_3.tif", lambda pixels: pixels // 85)
+        look(city)
+        assert written(city)["imagery"]["nodata"] is None
+
+    def test_declared_nodata_is_told(self, city):
+        with rasterio.open(city / "images" / "city_3.tif", "r+") as target:
+            target.nodata = 0
+        assert look(city).nodata == "declared by 1 of 5 images (alpha band, mask or nodata value)"
+
+
+class TestLabels:
+    def test_the_scheme_is_written(self, city):
+        look(city)
+        assert written(city)["labels"]["scheme"] == "spacenet"
+
+    def test_files_of_several_schemes_are_left_to_auto(self, city):
+        set_properties(city / "roads" / "city_1.geojson", [{"highway": "primary"}] * 2)
+        look(city)
+        assert written(city)["labels"]["scheme"] == "auto"
+
+    def test_a_file_without_features_does_not_decide_on_the_scheme(self, city):
+        set_properties(city / "roads" / "city_1.geojson", [{}] * 2)
+        labels = json.loads((city / "roads" / "city_1.geojson").read_text())
+        labels["features"] = []
+        (city / "roads" / "city_1.geojson").write_text(json.dumps(labels))
+        summary = look(city)
+        assert summary.scheme == "spacenet"
+        assert summary.bare == ["city_1"]
+
+    def test_speeds_that_roadseg_itself_wrote_are_taken(self, city):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [{"speed_kph": 40}, {"speed_kph": 70}])
+        summary = look(city)
+        labels = written(city)["labels"]
+        assert (labels["speed_key"], labels["speed_unit"]) == ("speed_kph", "km/h")
+        assert load_config(city / "found.json").labels.scheme == summary.scheme == "attribute"
+
+    @pytest.mark.parametrize(("missing", "rule"), [(1, "attribute"), (2, "constant")])
+    def test_widths_are_used_if_nine_tenths_of_the_lines_have_one(self, city, missing, rule):
+        for number, path in enumerate(sorted((city / "roads").iterdir())):
+            set_properties(path, [{"width": None if number < missing else "6.5"}, {"width": "8"}])
+        summary = look(city)
+        assert written(city)["labels"]["width"] == rule
+        assert ("width" in summary.widths) == (rule == "attribute")
+
+    def test_width_m_comes_before_width(self, city):
+        for path in (city / "roads").iterdir():
+            set_properties(path, [{"width": 9, "width_m": 7}] * 2)
+        assert (
+            look(city).widths == "from width_m, which 100% of the lines have: 7.0 m in the middle"
+        )
+        assert written(city)["labels"]["width_key"] == "width_m"
+
+    def test_labels_that_are_left_out_are_counted_by_reason(self, city):
+        set_properties(
+            city / "roads" / "city_1.geojson", [{"highway": "path"}, {"highway": "road"}]
+        )
+        assert look(city).dropped["not for cars"] == 1
+
+    def test_of_many_label_files_some_are_read(self, city, monkeypatch):
+        monkeypatch.setattr(init_survey, "_MANY_FILES", 4)
+        monkeypatch.setattr(init_survey, "_FEW", 3)
+        summary = look(city)
+        assert (summary.label_files, summary.label_files_read, summary.labels) == (5, 3, 6)
+        assert "6 with 6 roads in 3 of 5 files" in str(summary)
+
+    def test_labels_elsewhere_are_refused_with_both_extents(self, city, make_scene):
+        make_scene(city, "city_1", origin=(700000.0, 4100000.0))
+        image = city / "images" / "city_1.tif"
+        shutil.copy(city / "images" / "city_2.tif", image)
+        message = (
+            r"city_1\.geojson: none of its 2 roads touches .*city_1\.tif: the roads are at "
+            r"lon -114\..* lat 37\..*, the image at lon -115\..* lat 36\."
+        )
+        with pytest.raises(DataError, match=message):
+            look(city)
+
+    def test_swapped_axes_are_told(self, city):
+        path = city / "roads" / "city_1.geojson"
+        labels = json.loads(path.read_text())
+        for feature in labels["features"]:
+            line = feature["geometry"]["coordinates"]
+            feature["geometry"]["coordinates"] = [[y, x] for x, y in line]
+        path.write_text(json.dumps(labels))
+        with pytest.raises(DataError, match="x and y look swapped: write longitude before"):
+            look(city)
+
+    def test_one_label_file_that_no_image_touches_is_refused(self, city, make_scene):
+        make_scene(city / "other", "elsewhere", origin=(700000.0, 4100000.0))
+        with pytest.raises(DataError, match="none of its 2 roads touches"):
+            look(city, labels="other/roads/elsewhere.geojson")
+
+    def test_one_label_file_may_miss_some_images(self, city):
+        summary = look(city, labels="roads/city_2.geojson")
+        assert summary.bare == ["city_0", "city_1", "city_3", "city_4"]
+        assert "no road on city_0, city_1, city_3, 4 in all" in str(summary)
+
+    def test_label_files_without_any_road_are_refused(self, city):
+        for path in (city / "roads").iterdir():
+            labels = json.loads(path.read_text())
+            path.write_text(json.dumps(labels | {"features": []}))
+        with pytest.raises(DataError, match="no road in any of the 5 label files"):
+            look(city)
+
+
+class TestMasks:
+    def test_images_without_georeference_need_to_be_told_their_pixel_size(self, plain):
+        message = r"1\.png: no georeference found.*imagery\.gsd_m.*\(10 such images\)"
+        with pytest.raises(DataError, match=message):
+            look(plain, labels="masks")
+
+    def test_masks_serve_images_without_georeference(self, plain):
+        summary = look(plain, "imagery.gsd_m=1", labels="masks")
+        assert summary.matches["1"] == "1.png"
+        assert summary.mask_values == {"0": 10, "1": 10, "2": 10}
+        assert (summary.image_crs, summary.chips) == (["no georeference"], 10)
+
+    def test_values_of_masks_can_be_given_speeds(self, plain):
+        text = str(look(plain, "imagery.gsd_m=1", labels="masks"))
+        assert """--set 'labels.mask_speeds_mph={"1": 25, "2": 25}'""" in text
+        given = str(
+            look(
+                plain,
+                "imagery.gsd_m=1",
+                'labels.mask_speeds_mph={"2":40}',
+                labels="masks",
+                force=True,
+            )
+        )
+        assert "speeds by labels.mask_speeds_mph" in given
+
+    def test_a_mask_of_another_size_is_refused(self, plain):
+        write_plain(plain / "masks" / "3.png", np.ones((1, 32, 64)))
+        with pytest.raises(DataError, match=r"3\.png: found 32 x 64 pixels, expected 64 x 64"):
+            look(plain, "imagery.gsd_m=1", labels="masks")
+
+    @pytest.mark.usefixtures("city")
+    def test_lines_cannot_be_laid_over_images_without_georeference(self, plain):
+        with pytest.raises(DataError, match=r"has no georeference, so .* cannot be laid over it"):
+            look(plain, "imagery.gsd_m=1", labels="roads/city_1.geojson")
+
+
+class TestSplit:
+    def test_few_scenes_are_cut_into_chips_that_fill_the_folds_twice(self, make_scene, tmp_path):
+        make_scene(tmp_path, "big", size_px=1000, gsd_m=0.5)
+        summary = look(tmp_path)
+        assert summary.chips >= 10
+        assert summary.chip_px < 1000
+
+    def test_images_of_one_place_are_counted_as_one(self, city):
+        for number in range(5):
+            shutil.copy(
+                city / "images" / f"city_{number}.tif", city / f"images/city_{number}_b.tif"
+            )
+        summary = look(city)
+        assert (summary.scenes, summary.places, summary.split) == (10, 5, "by blocks of ground")
+        assert "images of one place share a fold" in str(summary)
+
+    def test_images_without_georeference_are_grouped_by_their_names(self, plain):
+        for number in range(1, 11):
+            source = plain / "images" / f"{number}.png"
+            shutil.copy(source, plain / "images" / f"{number}_left.png")
+            source.rename(plain / "images" / f"{number}_right.png")
+        summary = look(plain, "imagery.gsd_m=1", labels="masks")
+        assert written(plain)["split"]["method"] == "groups"
+        assert (summary.scenes, summary.places) == (20, 10)
+
+    def test_images_without_georeference_whose_names_say_no_place_are_refused(self, plain):
+        shutil.copy(plain / "images" / "1.png", plain / "images" / "x0_1_x2.png")
+        with pytest.raises(DataError, match=r"share a label file.*--set split\.group="):
+            look(plain, "imagery.gsd_m=1", labels="masks")
+
+    @pytest.mark.parametrize(("size_px", "chip_px"), [(163, 64), (480, 163)])
+    def test_small_chips_are_a_last_resort(self, make_scene, tmp_path, size_px, chip_px):
+        make_scene(tmp_path, "small", size_px=size_px)
+        assert look(tmp_path).chip_px == chip_px
+
+    def test_too_few_places_for_the_folds_are_refused(self, make_scene, tmp_path):
+        make_scene(tmp_path, "tiny", size_px=64)
+        with pytest.raises(DataError, match=r"1 images show 1 places .* 5 folds; add images"):
+            look(tmp_path)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("images", "labels", "assignments"),
+    [
+        ("spacenet/vegas", "spacenet/vegas", []),
+        ("spacenet/vegas16", "spacenet/vegas16", []),
+        ("spacenet/paris", "spacenet/paris", []),
+        ("san_diego/images", "san_diego/roads", []),
+        ("san_diego/images", "san_diego/masks", []),
+        ("tianjin/images", "tianjin/roads", []),
+        ("nyc/images", "nyc/masks", ["imagery.gsd_m=0.9"]),
+    ],
+)
+def test_prepare_works_on_what_init_wrote_for_real_data(
+    real_data, tmp_path, images, labels, assignments
+):
+    paths = [str(real_data / images)], [str(real_data / labels)]
+    found = init.run(*paths, tmp_path / "c.json", settings=load_config(None, assignments))
+    config = load_config(tmp_path / "c.json")
+    prepare(config, Workspace(config.run))
+    folds = json.loads((tmp_path / "run" / "folds.json").read_text())
+    assert len(folds) <= found.chips
+    assert set(folds.values()) == set(range(5))

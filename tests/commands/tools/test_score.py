@@ -1,0 +1,302 @@
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from click.testing import CliRunner
+from pyproj import Transformer
+
+from roadseg.commands.cli.main import main
+from roadseg.commands.tools.score import run
+from roadseg.errors import DataError
+from roadseg.roads.metrics.compare import Parameters
+
+ORIGIN = np.array([661300.0, 4005500.0])  # Las Vegas
+STREETS = [[(0, 0), (200, 0), (400, 0)], [(200, 0), (200, 300)], [(400, 0), (400, 300)]]
+GAP = [STREETS[0], STREETS[1]]
+
+
+@pytest.fixture
+def draw(tmp_path):
+    """Give a function that writes lines, metres from a place in Las Vegas, as GeoJSON."""
+
+    def write(name, lines, epsg=4326, **facts):
+        move = Transformer.from_crs(32611, epsg, always_xy=True)
+        features = []
+        for line in lines:
+            xy = np.column_stack(move.transform(*(np.array(line) + ORIGIN).T)).tolist()
+            shape = {"type": "LineString", "coordinates": xy}
+            features.append({"type": "Feature", "properties": facts, "geometry": shape})
+        crs = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{epsg}"}}
+        path = tmp_path / f"{name}.geojson"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"type": "FeatureCollection", "crs": crs, "features": features}))
+        return path
+
+    return write
+
+
+def score(*sides, **options):
+    return run(*sides, parameters=Parameters(**options))
+
+
+def only(*sides, **options):
+    (pair,) = score(*sides, **options).pairs
+    return pair
+
+
+def routes(pair, weight="length"):
+    found = pair["apls"][weight]
+    return found["score"], found["reference_to_predicted"], found["predicted_to_reference"]
+
+
+def test_the_same_roads_score_1_in_all(draw):
+    pair = only(draw("a", STREETS), draw("b", STREETS, epsg=3857))
+    assert routes(pair) == routes(pair, "time") == pytest.approx((1, 1, 1))
+    assert pair["topo"]["f1"] == pair["buffer"]["quality"] == 1
+
+
+def test_both_directions_swap_with_the_roles(draw):
+    files = draw("a", STREETS), draw("b", GAP)
+    there, back = routes(only(*files)), routes(only(*files[::-1]))
+    assert there == pytest.approx((back[0], back[2], back[1]))
+    assert there[1] < 1 == pytest.approx(there[2])
+
+
+@pytest.mark.parametrize("epsg", [3857, 32611, 32612])
+def test_the_crs_of_the_files_changes_nothing(draw, epsg):
+    degrees = only(draw("a", STREETS), draw("b", GAP))
+    others = only(draw("c", STREETS, epsg=epsg), draw("d", GAP, epsg=epsg))
+    assert routes(others) == pytest.approx(routes(degrees), abs=1e-6)
+    assert others["topo"]["f1"] == pytest.approx(degrees["topo"]["f1"], abs=1e-6)
+
+
+def test_times_follow_the_speeds_of_the_files(draw):
+    slow, fast = {"speed_mph": 20}, {"speed_mph": 25}
+    pair = only(draw("a", STREETS, **slow), draw("b", STREETS, **fast))
+    assert routes(pair) == pytest.approx((1, 1, 1))
+    assert routes(pair, "time")[1:] == pytest.approx((0.8, 0.75))
+
+
+def test_the_facts_of_both_sides_are_told(draw):
+    pair = only(draw("a", STREETS, speed_mph=20), draw("b", STREETS[1:]))
+    assert pair["reference"] == pytest.approx(
+        {"road_km": 1.0, "components": 1, "assumed_speed_km": 0}, abs=1e-6
+    )
+    assert pair["predicted"] == pytest.approx(
+        {"road_km": 0.6, "components": 2, "assumed_speed_km": 0.6}, abs=1e-6
+    )
+
+
+def test_protocols_have_numbers_of_their_own(draw):
+    files = draw("a", STREETS), draw("b", GAP)
+    ours, theirs = only(*files), only(*files, protocol="sat2graph")
+    assert [pair["apls"]["protocol"] for pair in (ours, theirs)] == ["spacenet", "sat2graph"]
+    assert routes(ours) != routes(theirs)
+    assert theirs["apls"]["time"] is None
+    assert ours["topo"] == theirs["topo"] | {"protocol": "sat2graph"}
+
+
+@pytest.mark.parametrize(("reach", "radius"), [(500, 150), (501, 300)])
+def test_topo_looks_further_on_more_than_a_chip(draw, reach, radius):
+    lines = [[(0, 0), (reach, 0)]]
+    assert only(draw("a", lines, epsg=32611), draw("b", lines))["topo"]["radius_m"] == radius
+
+
+@pytest.mark.parametrize("reach", [2048, 2049])
+def test_roads_beyond_the_tile_are_refused_by_sat2graph(draw, reach):
+    sides = [draw(name, [[(0, 0), (reach, 0)]], epsg=32611) for name in "ab"]
+    if reach > 2048:
+        with pytest.raises(DataError, match="reach over 2049 m, expected at most 2048 m"):
+            score(*sides, protocol="sat2graph")
+    else:
+        assert only(*sides, protocol="sat2graph")["name"] == "a"
+
+
+@pytest.fixture
+def folders(draw):
+    """Write references of three places, predictions for two of them and for another."""
+    draw("truth/img1", STREETS)
+    draw("truth/img2", STREETS)
+    draw("found/img1", STREETS)
+    draw("found/img9", STREETS)
+    return draw("truth/img3", GAP).parent, draw("found/img3", GAP).parent
+
+
+def test_a_missing_prediction_scores_0_and_is_listed(folders):
+    summary = score(*folders)
+    assert [pair["apls"]["length"]["score"] for pair in summary.pairs] == pytest.approx([1, 0, 1])
+    assert (summary.missing, summary.pairs[1]["predicted_path"]) == (["img2"], None)
+    assert routes(summary.pairs[1], "time") == (0, 0, 0)
+    assert summary.pairs[1]["topo"]["f1"] == 0
+
+
+def test_pooled_are_means_of_routes_and_sums_of_lengths(folders):
+    pooled = score(*folders).pooled
+    assert routes(pooled) == pytest.approx((2 / 3, 2 / 3, 2 / 3))
+    assert (pooled["topo"]["precision"], pooled["topo"]["f1"]) == pytest.approx((2 / 3, 2 / 3))
+    assert pooled["reference"]["road_km"] == pytest.approx(2.7)
+    assert pooled["buffer"]["completeness"] == pytest.approx(1.7 / 2.7, abs=1e-6)
+
+
+def test_a_prediction_without_reference_is_named_once(folders, caplog):
+    assert score(*folders).left_over == ["img9"]
+    assert [record.message for record in caplog.records] == [
+        "1 predictions have no reference: img9"
+    ]
+
+
+def test_the_table_has_a_row_for_each_pair_and_one_for_all(folders, tmp_path):
+    run(*folders, parameters=Parameters(), table=tmp_path / "out" / "scores.csv")
+    with (tmp_path / "out" / "scores.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows] == ["img1", "img2", "img3", "pooled"]
+    assert float(rows[3]["apls_length_score"]) == pytest.approx(2 / 3)
+
+
+def test_people_read_an_aligned_table(folders):
+    lines = str(score(*folders)).splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["APLS", "img1", "img2", "img3", "all"]
+    assert len({len(line) for line in lines[:5]}) == 1
+    assert "without a prediction, scored 0: img2" in lines
+    assert any("25 mph assumed on 1.70 of 1.70 km of the predicted" in line for line in lines)
+
+
+@pytest.fixture
+def paint(tmp_path):
+    """Give a function that writes a mask of streets 6 m wide, one pixel a metre."""
+
+    def write(name, *streets, place=True):
+        pixels = np.zeros((300, 300), dtype=np.uint8)
+        for rows, cols in streets:
+            pixels[rows, cols] = 255
+        facts = {"crs": "EPSG:32611", "transform": Affine(1, 0, *ORIGIN[:1], 0, -1, ORIGIN[1])}
+        path = tmp_path / f"{name}.tif"
+        with rasterio.open(
+            path, "w", "GTiff", 300, 300, 1, dtype="uint8", **(facts if place else {})
+        ) as target:
+            target.write(pixels, 1)
+        return path
+
+    return write
+
+
+ACROSS = slice(97, 103), slice(0, 300)
+DOWN = slice(0, 300), slice(147, 153)
+
+
+def test_masks_are_compared_by_pixels_too(paint):
+    pair = only(paint("a", ACROSS, DOWN), paint("b", ACROSS))
+    assert pair["pixels"]["recall"] == pytest.approx(1800 / 3564)
+    assert pair["pixels"]["precision"] == 1
+    assert 0.6 < pair["pixels"]["cldice"] < 0.7
+    assert pair["predicted"]["road_km"] == pytest.approx(0.3, abs=0.002)
+
+
+def test_a_mask_without_prediction_lacks_all_its_pixels(paint, tmp_path):
+    (tmp_path / "truth").mkdir()
+    (tmp_path / "found").mkdir()
+    for name in ("truth/img1", "truth/img2", "found/img1"):
+        paint(name, ACROSS)
+    summary = score(tmp_path / "truth", tmp_path / "found")
+    assert summary.pairs[1]["pixels"]["iou"] == 0
+    assert summary.pooled["pixels"]["iou"] == pytest.approx(0.5)
+
+
+def test_a_mask_and_lines_have_no_pixels_in_common(paint, draw):
+    pair = only(paint("a", ACROSS), draw("b", [[(0, -100), (300, -100)]]))
+    assert pair["pixels"] is None
+    assert routes(pair)[0] == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_lines_in_pixels_lie_in_those_of_the_mask_they_are_compared_with(paint, tmp_path):
+    (tmp_path / "a.csv").write_text('ImageId,WKT_Pix\nimg1,"LINESTRING (0 100, 300 100)"\n')
+    mask = paint("img1", ACROSS, place=False)
+    summary = run(tmp_path / "a.csv", mask, parameters=Parameters(), gsd_m=0.5)
+    assert routes(summary.pairs[0])[0] == pytest.approx(1, abs=0.01)
+    assert summary.pairs[0]["buffer"]["quality"] == 1
+
+
+def call(*words):
+    return CliRunner().invoke(main, ["score", *map(str, words)], catch_exceptions=False)
+
+
+def test_json_is_one_object(draw):
+    result = call(draw("a", STREETS), draw("b", GAP), "--json", "--snap-m", "2")
+    found = json.loads(result.stdout)
+    assert (found["protocol"], found["parameters"]["snap_m"]) == ("spacenet", 2)
+    assert found["pairs"][0]["apls"]["length"]["score"] == routes(found["pooled"])[0]
+
+
+def test_unusable_data_exit_with_3_and_one_line(draw, tmp_path):
+    result = call(draw("a", STREETS), tmp_path / "none.geojson")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (3, "", 1)
+
+
+def test_scoring_files_of_lines_loads_no_heavy_library(draw):
+    files = [str(draw(name, STREETS)) for name in "ab"]
+    code = f"""
+import sys
+from roadseg.commands.cli.main import main
+main(["score", *{files!r}, "--json"], standalone_mode=False)
+heavy = {{"torch", "rasterio", "skimage", "networkx", "pydantic", "matplotlib"}}
+sys.exit(" ".join(sorted(heavy & set(sys.modules))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+def recorded(facts):
+    return json.loads((facts / "apls_reference.json").read_text())
+
+
+@pytest.mark.real
+def test_label_files_score_as_the_repaired_reference_code_does(facts):
+    folders = [facts / "apls" / "speeds" / side for side in ("spacenetroads", "osm")]
+    for pair in score(*folders).pairs:
+        case = recorded(facts)["cases"][pair["name"].rpartition("_")[2]]
+        by_length, by_time = case["repaired_length"]["apls"], case["repaired_travel_time"]["apls"]
+        assert routes(pair)[0] == pytest.approx(by_length["total"], abs=2e-3)
+        assert routes(pair, "time")[0] == pytest.approx(by_time["total"], abs=2e-3)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("write", ["geojson", "degrees"])
+def test_graphs_score_as_recorded_when_they_come_from_files(facts, draw, write):
+    for chip in ("img991", "img997"):
+        files = []
+        for side in ("gt", "prop"):
+            path = facts / "apls" / "graphs_fixed" / f"{chip}_{side}.json"
+            lines = [np.array(e["coords"]) - ORIGIN for e in json.loads(path.read_text())["edges"]]
+            files.append(draw(side, lines, epsg=32611 if write == "geojson" else 4326))
+        case = recorded(facts)["cases"][chip]
+        total = case["repaired_length"]["apls"]["total"]
+        assert routes(only(*files))[0] == pytest.approx(total, abs=1e-6)
+        theirs = only(*files, protocol="sat2graph")
+        assert theirs["topo"]["f1"] == pytest.approx(case["sat2graph_topo"]["f1"], abs=1e-6)
+        runs = case["sat2graph_go_apls"]["sam_small352"]["apls_mean"]
+        assert runs["min"] - 3e-6 <= routes(theirs)[0] <= runs["max"] + 3e-6
+
+
+@pytest.mark.real
+def test_lines_in_pixels_score_as_in_the_official_scorer(facts):
+    files = [facts / "apls" / f"wkt_{side}_utm031.csv" for side in ("truth", "proposal")]
+    for pair in run(*files, parameters=Parameters(), gsd_m=0.31).pairs:
+        chip = pair["name"].rpartition("_")[2]
+        case = recorded(facts)["cases"][chip if chip != "img0" else "img0_json_wkt"]
+        expected = case["java_official_sn3"]["utm_metres/0.31 (isotropic)"]
+        values = [expected[key] for key in ("score", "gt_to_prop", "prop_to_gt")]
+        assert routes(pair) == pytest.approx(values, abs=5e-6)
+
+
+@pytest.mark.real
+def test_the_toys_of_the_official_scorer_are_exact(facts):
+    files = [facts / "apls" / f"toy_{side}.csv" for side in ("truth", "proposal")]
+    expected = {toy["id"]: toy["score"] for toy in recorded(facts)["toy_cases"]["java"]}
+    found = run(*files, parameters=Parameters(), gsd_m=0.31).pairs
+    assert {pair["name"]: routes(pair)[0] for pair in found} == pytest.approx(expected, abs=1e-12)

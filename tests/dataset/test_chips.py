@@ -1,0 +1,92 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roadseg.dataset.chips import (
+    ChipList,
+    ChipRecord,
+    SceneRecord,
+    read_chips,
+    write_chips,
+)
+from roadseg.errors import DataError
+from roadseg.roads.speeds import SpeedBins
+
+SCENE = SceneRecord("a", Path("/data/a.tif"), Path("/data/a.geojson"), (0.24, 0.3))
+CORNERS = ((660000.5, 4000000.25), (660650.5, 4000000.25), (660650.5, 3999350.25), (660000.5, 3e6))
+CHIP = ChipRecord("a_r0_c0", "a", (0, 0, 650, 650), CORNERS, 32611, 0.1, 1.0)
+BINS = SpeedBins((30.0, 50.0), "km/h")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "chips.json"
+
+
+def test_scenes_and_chips_written_come_back(path):
+    scenes = (SCENE, replace(SCENE, name="b"))
+    chips = (CHIP, replace(CHIP, name="a_r0_c650", window=(0, 650, 650, 650)))
+    write_chips(path, scenes, chips, BINS)
+    assert read_chips(path) == ChipList(scenes, chips, BINS)
+
+
+def test_a_scene_is_found_by_its_name(path):
+    write_chips(path, [replace(SCENE, name="b"), SCENE], [], BINS)
+    assert read_chips(path).scene("a") == SCENE
+
+
+def spoil(path, change):
+    write_chips(path, [SCENE], [CHIP], BINS)
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+FAULTS = {
+    "no scenes": (lambda v: v.pop("scenes"), "scenes: missing"),
+    "one key too many": (lambda v: v.update(x=1), "x: unknown key"),
+    "a name that leads elsewhere": (
+        lambda v: v["scenes"][0].update(name="../a"),
+        r"scenes\.0\.name: expected a name that leads to no other folder, got '\.\./a'",
+    ),
+    "pixels of no size": (
+        lambda v: v["scenes"][0].update(gsd_m=[0, 0.3]),
+        r"scenes\.0\.gsd_m\.0: expected greater than or equal to 0\.001, got 0",
+    ),
+    "a window before the scene": (
+        lambda v: v["chips"][0].update(window=[-1, 0, 650, 650]),
+        r"chips\.0\.window: expected row, col, height and width in pixels, got \(-1, 0, 650, 650\)",
+    ),
+    "a share above 1": (
+        lambda v: v["chips"][0].update(road_share=1.5),
+        r"chips\.0\.road_share: expected less than or equal to 1, got 1\.5",
+    ),
+    "a zone that is none": (
+        lambda v: v["chips"][0].update(zone=4326),
+        r"chips\.0\.zone: expected an EPSG number of UTM or UPS, or 0, got 4326",
+    ),
+    "falling edges": (
+        lambda v: v["bins"].update(edges=[50, 30]),
+        "bins: expected 1 to 30 edges that rise from above 0",
+    ),
+    "a chip of no scene": (
+        lambda v: v["chips"][0].update(scene="b"),
+        "found no scene 'b', expected each name once",
+    ),
+    "a chip twice": (lambda v: v["chips"].append(v["chips"][0]), "found 'a_r0_c0' twice"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), FAULTS.values(), ids=FAULTS)
+def test_a_file_that_is_no_list_of_chips_is_refused(path, change, told):
+    spoil(path, change)
+    with pytest.raises(DataError, match=rf"chips\.json: {told}.*; run `roadseg prepare --force`"):
+        read_chips(path)
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_share_may_be_none_or_all(path, share):
+    spoil(path, lambda values: values["chips"][0].update(road_share=share))
+    assert read_chips(path).chips[0].road_share == share

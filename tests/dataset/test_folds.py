@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roadseg.dataset.folds import (
+    deal_folds,
+    folds_by_name,
+    ground_blocks,
+    join_groups,
+    name_groups,
+)
+
+CHIPS = ["a_r0_c0", "a_r0_c9", "b"]
+SCENES = ["a", "a", "b"]
+GROUPS = st.lists(st.integers(0, 30), min_size=1, max_size=80)
+
+
+@given(GROUPS, st.integers(2, 6), st.integers(0, 99))
+def test_chips_of_one_block_share_a_fold(groups, folds, seed):
+    if len(set(groups)) < folds:
+        return
+    dealt = deal_folds(groups, folds=folds, seed=seed)
+    assert len(set(zip(groups, dealt.tolist(), strict=True))) == len(set(groups))
+
+
+@given(GROUPS, st.integers(2, 6), st.integers(0, 99))
+def test_folds_differ_by_no_more_than_the_largest_group(groups, folds, seed):
+    if len(set(groups)) < folds:
+        return
+    sizes = np.bincount(deal_folds(groups, folds=folds, seed=seed), minlength=folds)
+    assert sizes.min() > 0
+    assert np.ptp(sizes) <= max(groups.count(group) for group in groups)
+
+
+def test_chips_alone_in_their_group_fill_the_folds_evenly():
+    sizes = np.bincount(deal_folds(range(23), folds=5, seed=0))
+    assert sorted(sizes.tolist()) == [4, 4, 5, 5, 5]
+
+
+def test_a_seed_decides_the_folds():
+    deals = [deal_folds(range(20), folds=5, seed=seed).tolist() for seed in (1, 1, 2)]
+    assert deals[0] == deals[1] != deals[2]
+
+
+def test_the_order_of_chips_does_not_move_them_to_another_fold():
+    groups = [f"g{number}" for number in range(20)]
+    there = dict(zip(groups, deal_folds(groups, folds=5, seed=0), strict=True))
+    back = dict(zip(groups[::-1], deal_folds(groups[::-1], folds=5, seed=0), strict=True))
+    assert there == back
+
+
+def test_as_many_groups_as_folds_give_each_fold_one():
+    assert set(deal_folds([7, 7, 7, 8, 9], folds=3, seed=0).tolist()) == {0, 1, 2}
+
+
+def test_one_group_is_told_in_the_singular():
+    with pytest.raises(ValueError, match="1 chip in 1 group cannot fill 2 folds"):
+        deal_folds([7], folds=2, seed=0)
+
+
+def test_fewer_groups_than_folds_are_refused():
+    with pytest.raises(ValueError, match="5 chips in 2 groups cannot fill 3 folds"):
+        deal_folds([7, 7, 7, 8, 8], folds=3, seed=0)
+
+
+@pytest.mark.parametrize(("x", "column"), [(-0.1, -1), (0, 0), (499.9, 0), (500, 1), (999.9, 1)])
+def test_a_centre_on_an_edge_belongs_to_the_higher_block(x, column):
+    assert ground_blocks(np.array([[x, 750]]), [32611], block_m=500) == [(32611, column, 1)]
+
+
+def test_the_same_numbers_in_two_zones_are_two_blocks():
+    blocks = ground_blocks(np.zeros((2, 2)), [32611, 32612], block_m=500)
+    assert len(set(blocks)) == 2
+
+
+def test_the_same_numbers_in_two_scenes_without_georeference_are_two_blocks():
+    blocks = ground_blocks(np.zeros((3, 2)), ["a", "b", "a"], block_m=500)
+    assert blocks == [("a", 0, 0), ("b", 0, 0), ("a", 0, 0)]
+
+
+def test_no_chips_have_no_blocks():
+    assert ground_blocks(np.zeros((0, 2)), [], block_m=500) == []
+
+
+def test_names_are_grouped_by_the_first_group_of_the_pattern():
+    names = ["7_google", "7_yahoo", "8_google"]
+    assert name_groups(names, r"^(\d+)_(\w+)") == ["7", "7", "8"]
+
+
+def test_names_are_grouped_by_the_whole_match_of_a_pattern_without_groups():
+    assert name_groups(["x7_a", "x7_b", "x8_a"], r"x\d") == ["x7", "x7", "x8"]
+
+
+@pytest.mark.parametrize("pattern", [r"^\d", "^(1)?"])
+def test_a_name_that_the_pattern_does_not_match_is_refused(pattern):
+    with pytest.raises(ValueError, match=r"does not match b \(1 of 2 such\)"):
+        name_groups(["1a", "b", "1a"], pattern)
+
+
+def test_groups_with_chips_in_common_pairs_become_one():
+    joined = join_groups(["d", "a", "c", "b", "b"], np.array([[0, 2], [2, 4]]))
+    assert joined == ["b", "a", "b", "b", "b"]
+
+
+def test_groups_without_pairs_stay_as_they_are():
+    assert join_groups(["d", "a", "d"], np.empty((0, 2), dtype=np.int64)) == ["d", "a", "d"]
+
+
+@given(GROUPS, st.lists(st.tuples(st.integers(0, 79), st.integers(0, 79)), max_size=20))
+def test_joined_groups_do_not_depend_on_the_order_of_chips(groups, pairs):
+    here = np.array([p for p in pairs if max(p) < len(groups)], dtype=np.int64).reshape(-1, 2)
+    back = join_groups(groups[::-1], len(groups) - 1 - here)
+    assert join_groups(groups, here) == back[::-1]
+
+
+def test_a_fold_given_for_a_scene_is_that_of_all_its_chips():
+    assert folds_by_name(CHIPS, SCENES, {"b": 0, "a": 1}, folds=2).tolist() == [1, 1, 0]
+
+
+def test_a_fold_given_for_a_chip_comes_before_that_of_its_scene():
+    given = {"a": 1, "b": 0, "a_r0_c9": 0}
+    assert folds_by_name(CHIPS, SCENES, given, folds=2).tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"a": 0, "b": 1, "c": 1, "d": 0}, r"c is neither a chip nor a scene \(2 of 4 such\)"),
+        ({"a": 0, "b": 2}, r"b \(fold 2\) is in none of the folds 0 to 1 \(1 of 2 such\)"),
+        ({"a": -1, "b": 1}, r"a \(fold -1\) is in none of the folds 0 to 1"),
+        ({"a_r0_c9": 0, "b": 1}, r"a_r0_c0 has no fold \(1 of 3 such\)"),
+        ({"a": 1, "b": 1}, "fold 0 has no chip, as there are 2 folds"),
+    ],
+)
+def test_given_folds_that_do_not_fit_the_chips_are_refused(given, told):
+    with pytest.raises(ValueError, match=told):
+        folds_by_name(CHIPS, SCENES, given, folds=2)

@@ -1,0 +1,164 @@
+import time
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.dataset.footprints import (
+    areas_apart,
+    corners_degrees,
+    linked,
+    local_km,
+    overlapping_pairs,
+    unbroken,
+)
+from roadseg.raster.grid import DEGREES, Grid, transformer
+
+ZONE = 32611
+BOXES = st.lists(st.tuples(*[st.integers(0, 300)] * 2, *[st.integers(1, 120)] * 2), max_size=25)
+
+
+def box(x, y, width=100.0, height=100.0):
+    return [(x, y), (x + width, y), (x + width, y - height), (x, y - height)]
+
+
+def near(lon, lat, zone, width_m=200.0):
+    """Return a footprint around a place, in the metres of a zone."""
+    x, y = transformer(DEGREES, CRS.from_epsg(zone)).transform(lon, lat)
+    return box(x - width_m / 2, y + width_m / 2, width_m, width_m)
+
+
+def found(corners, zones=None):
+    return overlapping_pairs(np.array(corners), zones or [ZONE] * len(corners)).tolist()
+
+
+def grid_of_tiles(count):
+    """Return adjoining tiles, turned by a degree as UTM is against the meridian."""
+    x, y = np.divmod(np.arange(count**2), count)
+    tiles = np.array([box(100.0 * col, 100.0 * row) for col, row in zip(x, y, strict=True)])
+    turn = np.array([[np.cos(0.02), np.sin(0.02)], [-np.sin(0.02), np.cos(0.02)]])
+    return tiles @ turn + 500_000.1
+
+
+@given(BOXES)
+def test_the_pairs_are_those_that_share_more_than_a_hundredth_of_the_smaller(boxes):
+    corners = np.array([box(*values) for values in boxes], dtype=float).reshape(-1, 4, 2)
+    shapes = shapely.polygons(corners)
+    share = [
+        [i, j]
+        for j in range(len(shapes))
+        for i in range(j)
+        if shapely.area(shapely.intersection(shapes[i], shapes[j]))
+        > 0.01 * min(shapely.area(shapes[i]), shapely.area(shapes[j]))
+    ]
+    assert found(corners) == sorted(share)
+
+
+@pytest.mark.parametrize(("gap", "pairs"), [(-1.1, [[0, 1]]), (-0.9, []), (0.0, []), (1.0, [])])
+def test_tiles_overlap_from_a_hundredth_of_their_ground(gap, pairs):
+    assert found([box(0, 0), box(100 + gap, 0)]) == pairs
+
+
+def test_a_small_footprint_within_a_large_one_overlaps_it():
+    assert found([box(0, 0, 10_000, 10_000), box(50, -50, 1, 1)]) == [[0, 1]]
+
+
+def test_equal_footprints_all_overlap_each_other():
+    assert found([box(0, 0)] * 3) == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_the_same_metres_in_two_zones_are_two_places():
+    assert found([box(500_000, 4e6)] * 2, [ZONE, ZONE + 1]) == []
+
+
+def test_footprints_in_two_zones_overlap_where_they_show_the_same_ground():
+    border = -114.0
+    corners = [near(border, 36.0, 32611), near(border, 36.0, 32612), near(border, 36.1, 32612)]
+    assert found(corners, [32611, 32612, 32612]) == [[0, 1]]
+
+
+def test_tiles_that_touch_along_the_border_of_two_zones_do_not_overlap():
+    degree = 200 / 111_000
+    corners = [near(-114.0, 36.0, 32611), near(-114.0, 36.0 + degree, 32612)]
+    assert found(corners, [32611, 32612]) == []
+
+
+def test_footprints_overlap_across_the_date_line():
+    corners = [near(180.0, -17.0, 32701), near(180.0, -17.0, 32760), near(0.0, -17.0, 32730)]
+    assert found(corners, [32701, 32760, 32730]) == [[0, 1]]
+
+
+def test_a_hundred_thousand_adjoining_tiles_take_seconds():
+    begun = time.process_time()
+    assert found(grid_of_tiles(316)) == []
+    assert time.process_time() - begun < 20
+
+
+def test_nothing_overlaps_where_there_is_nothing():
+    assert overlapping_pairs(np.zeros((0, 4, 2)), []).shape == (0, 2)
+
+
+def test_corners_come_out_in_degrees():
+    corners = np.array([near(-115.2, 36.1, 32611), near(2.3, 48.9, 32631)])
+    middles = corners_degrees(corners, [32611, 32631]).mean(axis=1)
+    assert np.allclose(middles, [(-115.2, 36.1), (2.3, 48.9)], atol=1e-7)
+
+
+def test_a_footprint_across_the_date_line_stays_in_one_piece():
+    corners = corners_degrees(np.array([near(180.0, -17.0, 32760)]), [32760])
+    assert np.ptp(corners[..., 0]) < 0.01
+
+
+@pytest.mark.parametrize("lons", [(179.9, -179.9), (-0.1, 0.1), (-117.2, 103.8), (170.0, -5.0)])
+def test_longitudes_are_turned_so_that_neighbours_are_near(lons):
+    corners = np.array([box(lon, 0, 0.01, 0.01) for lon in lons])
+    apart = abs(lons[0] - lons[1])
+    assert np.isclose(np.ptp(unbroken(corners)[..., 0]), min(apart, 360 - apart) + 0.01)
+
+
+def test_longitudes_are_turned_by_whole_circles():
+    corners = np.array([box(lon, 0, 0.01, 0.01) for lon in (179.9, -179.9, -170.0)])
+    circles = (unbroken(corners) - corners) / [360, 1]
+    assert np.allclose(circles, np.round(circles))
+    assert np.ptp(circles[..., 0]) == 1
+
+
+def test_a_kilometre_to_the_east_and_north_is_one_on_the_plane():
+    corners = np.array([near(20.0, 60.0, 32634, 1000.0)])
+    assert np.allclose(np.ptp(local_km(corners_degrees(corners, [32634]))[0], axis=0), 1, atol=0.06)
+
+
+@pytest.mark.parametrize(("east_km", "areas"), [(9, [0, 0]), (40, [0, 1])])
+def test_areas_are_those_that_lie_far_apart(east_km, areas):
+    corners = np.array([box(20.0, 0.0, 0.01, 0.01), box(20.0 + east_km / 111.2, 0.0, 0.01, 0.01)])
+    assert areas_apart(corners, gap_km=10).tolist() == areas
+
+
+def test_areas_are_numbered_by_their_first_footprint():
+    corners = np.array([box(lon, 10.0, 0.01, 0.01) for lon in (30, -60, 30.05, 140, -60)])
+    assert areas_apart(corners, gap_km=50).tolist() == [0, 1, 0, 2, 1]
+
+
+def test_a_chain_of_footprints_is_one_area():
+    corners = np.array([box(0.05 * step, 50.0, 0.01, 0.01) for step in range(100)])
+    assert set(areas_apart(corners, gap_km=10)) == {0}
+
+
+def test_nodes_are_linked_by_way_of_others():
+    assert linked(np.array([[0, 3], [3, 1]]), nodes=5).tolist() == [0, 0, 1, 0, 2]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("name", "pairs"), [("tianjin", 3 * 61), ("san_diego", 0)])
+def test_images_of_one_place_overlap_and_adjoining_ones_do_not(real_data, name, pairs):
+    grids = []
+    for path in sorted((real_data / name / "images").glob("*.tif")):
+        with rasterio.open(path) as file:
+            crs = CRS.from_wkt(file.crs.to_wkt())
+            grids.append(Grid(crs, file.transform, file.height, file.width))
+    corners = [shapely.get_coordinates(grid.footprint_m)[:4] for grid in grids]
+    assert len(found(corners, [grid.metric_epsg for grid in grids])) == pairs

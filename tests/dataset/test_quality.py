@@ -1,0 +1,97 @@
+import pytest
+
+from roadseg.dataset.chips import ChipRecord
+from roadseg.dataset.quality import choose_examples, shift_text, summarise
+from roadseg.dataset.scene_records import SceneFound
+from roadseg.raster.windows import Window
+from roadseg.roads.masks.burning import IGNORE
+from roadseg.roads.speeds import SpeedBins
+
+BINS = SpeedBins((30.0,), "mph")
+CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
+
+
+def chip(scene, number=0, road_share=0.1):
+    return ChipRecord(
+        f"{scene}_{number}", scene, Window(0, 9 * number, 9, 9), CORNERS, 32611, road_share, 1.0
+    )
+
+
+def scene(name, *chips, **values):
+    chips = chips or (chip(name),)
+    pixels = {"0": 60, "1": 20, "2": 10, str(IGNORE): 10}
+    return SceneFound(name, (1, 2), "uint8", (0.5, 0.3), chips, pixels, **values)
+
+
+def summary(*scenes, labels=None, failed=None):
+    labels = labels or {scene.name: f"{scene.name}.geojson" for scene in scenes}
+    return summarise(
+        scenes, labels, bins=BINS, failed=failed or {}, shift=None, shifts={}, sheets=[]
+    )
+
+
+def test_shares_are_of_the_pixels_that_hold_data():
+    found = summary(scene("a"), scene("b"))
+    assert found.nodata_share == pytest.approx(0.1)
+    assert found.road_share == pytest.approx(30 / 90, abs=1e-6)
+    assert found.pixel_share_by_speed_bin == {
+        "0 to 30 mph": pytest.approx(20 / 90, abs=1e-6),
+        "above 30 mph": pytest.approx(10 / 90, abs=1e-6),
+    }
+
+
+def test_lengths_of_all_scenes_add_up_by_speed_bin():
+    found = summary(scene("a", road_km={"1": 1.5, "2": 2}), scene("b", road_km={"1": 1, "2": 0}))
+    assert found.road_km_by_speed_bin == {"0 to 30 mph": 2.5, "above 30 mph": 2}
+    assert found.road_km == 4.5
+
+
+def test_a_label_file_of_several_scenes_counts_once():
+    told = {"features": 7, "keys": ("lanes",), "scheme": "osm", "dropped": {"null": 2}}
+    scenes = scene("a", **told), scene("b", **told)
+    found = summary(*scenes, labels={"a": "city.gpkg", "b": "city.gpkg"})
+    assert (found.labels, found.dropped, found.schemes) == (7, {"null": 2}, {"osm": 1})
+    assert found.label_keys == {"lanes": 1}
+
+
+def test_roads_that_touch_no_scene_are_counted():
+    scenes = scene("a", roads=9, touching=(0, 1, 2)), scene("b", roads=9, touching=(2, 3))
+    found = summary(*scenes, labels={"a": "city.gpkg", "b": "city.gpkg"})
+    assert found.dropped == {"beyond the images": 5}
+
+
+def test_failed_scenes_are_in_the_table():
+    text = str(summary(scene("a"), failed={"c": "it is broken"}))
+    assert text.splitlines()[-1].split() == ["skipped", "c", "it", "is", "broken"]
+
+
+def test_the_example_of_a_scene_is_its_chip_with_most_road():
+    chips = chip("a", 0, 0.1), chip("a", 1, 0.3), chip("a", 2, 0.2)
+    assert choose_examples([scene("a", *chips)]) == [chips[1]]
+
+
+def test_scenes_without_roads_are_no_examples():
+    assert choose_examples([scene("a", chip("a", road_share=0.0))]) == []
+
+
+@pytest.mark.parametrize(("scenes", "expected"), [(5, 5), (12, 12), (13, 12), (500, 12)])
+def test_examples_are_spread_over_all_scenes(scenes, expected):
+    found = choose_examples([scene(f"{number}") for number in range(scenes)])
+    assert (len({c.scene for c in found}), found[0].scene) == (expected, "0")
+    assert found[-1].scene == f"{scenes - 1}"
+
+
+@pytest.mark.parametrize(
+    ("shift_m", "expected"),
+    [
+        ([3.0, -4.0], "labels lie 5.0 m off the images and would have to move 3.0 m right"),
+        ([-3.0, 4.0], "3.0 m left and 4.0 m down"),
+        ([0.0, -1.0], "0.0 m left and 1.0 m up"),
+    ],
+)
+def test_a_shift_is_told_with_its_direction(shift_m, expected):
+    assert expected in shift_text(shift_m)
+
+
+def test_a_shift_that_cannot_be_told_is_told_so():
+    assert shift_text(None) == "cannot be told from these images"

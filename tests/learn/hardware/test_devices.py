@@ -1,0 +1,241 @@
+"""Picking a device: what is there, what is asked for, and never something else."""
+
+import logging
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from roadseg.errors import ConfigError, DeviceError
+from roadseg.learn.hardware import cpu, devices
+from roadseg.learn.hardware.devices import Device, missing, pick_device
+
+
+def fake_build(monkeypatch, *, cuda=None, hip=None):
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", hip)
+
+
+@pytest.fixture
+def without_gpu(monkeypatch):
+    fake_build(monkeypatch, cuda="13.2")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: False)
+
+
+@pytest.fixture
+def with_gpu(monkeypatch):
+    fake_build(monkeypatch, cuda="13.2")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+
+
+def fake_cpu(monkeypatch, *, fast):
+    monkeypatch.setattr(cpu, "is_fast_at_bf16", lambda: fast)
+    monkeypatch.setattr(cpu, "is_fast_at_fp16", lambda: fast)
+
+
+@pytest.mark.parametrize(("fast", "precision"), [(True, "bf16"), (False, "fp32")])
+def test_auto_takes_bf16_on_a_cpu_only_where_it_is_fast(monkeypatch, fast, precision):
+    fake_cpu(monkeypatch, fast=fast)
+    assert pick_device("cpu", "auto").precision == precision
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_auto_falls_to_the_cpu_and_says_why():
+    device = pick_device("auto", "fp32")
+    assert device.type == "cpu"
+    assert "finds no CUDA device or driver" in device.reason
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_auto_says_when_torch_is_for_the_cpu_alone(monkeypatch):
+    fake_build(monkeypatch)
+    assert pick_device("auto", "fp32").reason == (
+        f"cpu (torch {torch.__version__} is built for nothing else), fp32 (asked for)"
+    )
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_auto_prefers_a_gpu_with_the_precision_it_is_fast_at():
+    device = pick_device()
+    assert (device.type, device.amp_dtype) == ("cuda", torch.bfloat16)
+    assert device.reason == "cuda (Some GPU, found), bf16 (native there)"
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_auto_takes_fp16_on_a_gpu_without_bf16(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    assert pick_device().precision == "fp16"
+
+
+@pytest.mark.usefixtures("without_gpu")
+def test_a_gpu_that_is_not_there_is_an_error():
+    with pytest.raises(DeviceError, match=r"^device cuda: torch .* finds no CUDA device or driver"):
+        pick_device("cuda")
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_bf16_on_a_gpu_without_it_is_an_error(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    with pytest.raises(DeviceError, match="choose auto or fp32"):
+        pick_device("cuda", "bf16")
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_rocm_on_a_torch_for_cuda_is_an_error_that_names_it():
+    with pytest.raises(DeviceError, match="not built for ROCm but for CUDA"):
+        pick_device("rocm")
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_cuda_on_a_torch_for_rocm_is_an_error_that_names_it(monkeypatch):
+    fake_build(monkeypatch, hip="6.4")
+    with pytest.raises(DeviceError, match="not built for CUDA but for ROCm"):
+        pick_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("compiled", "words"), [(False, "whl/xpu"), (True, "no Intel GPU or Level Zero driver")]
+)
+def test_xpu_that_is_not_there_says_whether_torch_or_the_driver_lacks(monkeypatch, compiled, words):
+    monkeypatch.setattr(torch.xpu, "_is_compiled", lambda: compiled)
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: False)
+    assert words in missing("xpu")
+
+
+def test_hpu_without_its_package_is_an_error_that_names_it():
+    with pytest.raises(DeviceError, match=r"no package habana_frameworks.*Gaudi"):
+        pick_device("hpu")
+
+
+@pytest.mark.parametrize(("built", "words"), [(False, "only macOS has"), (True, "finds no GPU")])
+def test_mps_that_is_not_there_says_why(monkeypatch, built, words):
+    monkeypatch.setattr(torch.backends.mps, "is_built", lambda: built)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert words in missing("mps")
+
+
+def test_nothing_is_missing_for_the_cpu():
+    assert missing("cpu") == ""
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(("fast", "warnings"), [(False, 1), (True, 0)])
+def test_mixed_precision_on_a_slow_cpu_warns_and_runs(
+    monkeypatch, caplog, precision, fast, warnings
+):
+    fake_cpu(monkeypatch, fast=fast)
+    with caplog.at_level(logging.WARNING):
+        device = pick_device("cpu", precision)
+    assert len(caplog.records) == warnings
+    with device.autocast():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is device.amp_dtype
+
+
+def test_fp32_computes_in_fp32(cpu):
+    with cpu.autocast():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+
+
+@pytest.mark.parametrize(
+    ("precision", "scales"), [("fp32", False), ("bf16", False), ("fp16", True)]
+)
+def test_only_fp16_scales_the_loss(monkeypatch, precision, scales):
+    fake_cpu(monkeypatch, fast=True)
+    assert pick_device("cpu", precision).scaler().is_enabled() is scales
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{"name": "gpu"}, {"precision": "fp8"}, {"backend": "openvino"}],
+    ids=lambda choices: next(iter(choices)),
+)
+def test_an_unknown_name_is_a_config_error(choices):
+    with pytest.raises(ConfigError, match="expected one of"):
+        pick_device(**choices)
+
+
+def test_only_four_dimensional_tensors_become_channels_last(cpu):
+    assert cpu.to(torch.zeros(2, 3, 4, 5)).is_contiguous(memory_format=torch.channels_last)
+    assert cpu.to(torch.zeros(2, 3, 4)).is_contiguous()
+
+
+def test_a_network_becomes_channels_last(cpu):
+    network = cpu.to(nn.Conv2d(3, 4, 3))
+    assert network.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_device_that_wants_rows_of_bands_keeps_them(cpu):
+    device = replace(cpu, channels_last=False)
+    assert device.to(torch.zeros(2, 3, 4, 5)).is_contiguous()
+    assert device.to(nn.Conv2d(3, 4, 3)).weight.is_contiguous()
+
+
+@pytest.mark.parametrize("slower", [True, False])
+def test_a_cpu_trains_in_the_format_it_is_faster_with_and_predicts_channels_last(
+    monkeypatch, slower
+):
+    monkeypatch.setattr(cpu, "trains_slower_channels_last", lambda: slower)
+    device = pick_device("cpu", "fp32")
+    assert (device.channels_last, device.in_inference.channels_last) == (not slower, True)
+
+
+def test_an_accelerator_keeps_its_format_in_inference(cpu):
+    assert not replace(cpu, type="hpu", channels_last=False).in_inference.channels_last
+
+
+def test_what_is_not_compiled_and_not_native_is_left_as_it_is(cpu):
+    network = nn.Conv2d(1, 1, 1)
+    optimizer = torch.optim.SGD(network.parameters())
+    assert cpu.compile(network) is network
+    assert cpu.for_training(network, optimizer) == (network, optimizer)
+    assert cpu.for_inference(network) is network
+
+
+def test_waiting_and_marking_do_nothing_on_a_cpu(cpu):
+    assert (cpu.mark(), cpu.synchronize()) == (None, None)
+
+
+def test_compiling_for_a_cpu_needs_a_compiler(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    with pytest.raises(DeviceError, match=r"no compiler no-such-compiler -O2; install it"):
+        pick_device("cpu", "fp32", compiled=True)
+
+
+def test_compiling_for_a_cpu_with_a_compiler_is_told(monkeypatch):
+    monkeypatch.setenv("CXX", shutil.which("true"))
+    device = pick_device("cpu", "fp32", compiled=True)
+    assert device.compiler == "inductor"
+    assert device.reason.endswith("compiled by inductor")
+
+
+@pytest.mark.usefixtures("with_gpu")
+def test_compiling_for_a_gpu_needs_triton(monkeypatch):
+    monkeypatch.setenv("CC", shutil.which("true"))
+    monkeypatch.setattr(devices, "find_spec", lambda _: None)
+    with pytest.raises(DeviceError, match="no package triton"):
+        pick_device("cuda", "fp32", compiled=True)
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"name": "cuda"}, "not cuda"),
+        ({"compiled": True}, "cannot be compiled"),
+        ({"precision": "fp16"}, "fp32 or bf16"),
+    ],
+    ids=str,
+)
+def test_ipex_refuses_what_it_cannot_do(choices, words):
+    with pytest.raises(ConfigError, match=words):
+        pick_device(**choices, backend="ipex")
+
+
+def test_every_device_can_say_its_precision_and_where_it_talks():
+    found = [(device.precision, device.dist_backend) for device in devices._DEVICES.values()]  # noqa: SLF001
+    assert {backend for _, backend in found} == {"nccl", "xccl", "hccl", "gloo"}
+    assert Device("cpu", "cpu", torch.float16).precision == "fp16"

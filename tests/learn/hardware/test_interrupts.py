@@ -1,0 +1,99 @@
+"""A signal to stop is noted, a second one obeyed, and all is as before afterwards."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from roadseg.learn.hardware.interrupts import Stop, ignore, postponed
+
+
+@pytest.fixture(autouse=True)
+def exit_on_sigterm():
+    """Set the handler that the command line has; put back what was there."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def leave(*_):
+        raise SystemExit(143)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_noted_and_the_work_goes_on(number):
+    with postponed() as stop:
+        assert not stop.requested
+        send(number)
+        assert (stop.requested, stop.signal) == (True, number)
+
+
+@pytest.mark.parametrize(
+    ("number", "ending"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_second_signal_is_obeyed_at_once(number, ending):
+    with postponed():
+        send(signal.SIGTERM)
+        with pytest.raises(ending):
+            send(number)
+
+
+def test_afterwards_signals_act_as_before():
+    with postponed():
+        pass
+    with pytest.raises(SystemExit):
+        send(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_leaving_after_sigterm_or_with_a_partner_ends_with_143(number):
+    stop = Stop()
+    stop.signal = number
+    with pytest.raises(SystemExit) as raised:
+        stop.leave()
+    assert raised.value.code == 143
+
+
+def test_leaving_after_sigint_is_an_interrupt():
+    stop = Stop()
+    stop.signal = signal.SIGINT
+    with pytest.raises(KeyboardInterrupt):
+        stop.leave()
+
+
+def test_another_thread_than_the_main_one_changes_no_handler():
+    handlers = []
+
+    def work():
+        with postponed():
+            handlers.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    before = signal.getsignal(signal.SIGTERM)
+    thread.start()
+    thread.join()
+    assert handlers == [before]
+
+
+def test_a_worker_leaves_stopping_to_its_parent():
+    ignore()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        send(number)  # and is still here
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_the_first_signal_is_obeyed_at_once_while_a_network_is_compiled():
+    def compile_fx_inner():  # as torch does
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("it goes on")
+
+    with pytest.raises(KeyboardInterrupt), postponed():
+        compile_fx_inner()

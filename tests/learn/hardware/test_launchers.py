@@ -1,0 +1,373 @@
+import os
+import shlex
+import subprocess
+import sys
+from argparse import ArgumentParser
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+
+import click
+import pytest
+
+from roadseg.commands.cli.main import main
+from roadseg.errors import ConfigError
+from roadseg.learn.hardware.launchers import (
+    Launch,
+    launch,
+    plan,
+    share_of_cpus,
+    shares_of_cores,
+)
+from roadseg.system.machine import Machine, read_machine
+
+TCMALLOC, JEMALLOC, IOMP = "/l/libtcmalloc.so.4.5.9", "/l/libjemalloc.so.2", "/l/libiomp5.so"
+PYTHON = [sys.executable, "-m", "roadseg"]
+WISHES = {"torchrun": {"processes": 1}}
+LAUNCHERS = [
+    "run_cpu",
+    "torchrun",
+    pytest.param(
+        "ipexrun",
+        marks=pytest.mark.skipif(
+            find_spec("intel_extension_for_pytorch") is None, reason="IPEX is not installed"
+        ),
+    ),
+]
+ONE_NODE = Machine(
+    model="",
+    cpus=(0, 1, 2, 3),
+    cores=(0, 1, 2, 3),
+    nodes={0: (0, 1, 2, 3)},
+    quota=None,
+    memory_bytes=None,
+    memory_limit_bytes=None,
+    libraries={},
+    unbound="",
+)
+# CPUs 4 to 7 are the second threads of 0 to 3
+TWO_NODES = replace(ONE_NODE, cpus=tuple(range(8)), nodes={0: (0, 2, 4, 6), 1: (1, 3, 5, 7)})
+WITH_LIBRARIES = replace(
+    ONE_NODE,
+    libraries={"tcmalloc": Path(TCMALLOC), "jemalloc": Path(JEMALLOC), "iomp5": Path(IOMP)},
+)
+REFUSED = [
+    ({"ncores": 0}, "choose 1 to 4"),
+    ({"ncores": 5}, r"--ncores 5: .*4 physical cores \(CPUs 0-3\)"),
+    ({"nodes": (1,)}, "--nodes 1: .* NUMA nodes 0"),
+    ({"launcher": "none", "ncores": 1}, "choose --launcher pin"),
+    ({"launcher": "mpirun"}, "expected one of none, pin"),
+    ({"launcher": "torchrun"}, "give --processes"),
+    ({"launcher": "pin", "processes": 2}, "choose --launcher torchrun"),
+    ({"processes": 0}, "expected 1 to 4"),
+    ({"processes": 5}, "expected 1 to 4"),
+    ({"processes": 3, "ncores": 2}, "expected 1 to 2"),
+    ({"allocator": "tcmalloc"}, "apt install libtcmalloc-minimal4"),
+    ({"allocator": "jemalloc"}, "apt install libjemalloc2"),
+    ({"omp": "intel"}, "pip install intel-openmp"),
+    ({"allocator": "mimalloc"}, "expected one of auto, tcmalloc"),
+    ({"omp": "llvm"}, "expected one of auto, intel"),
+]
+
+
+def planned(machine=ONE_NODE, arguments=("train",), environment=None, **wish):
+    return plan(Launch(**wish), machine, arguments, environment=environment or {})
+
+
+def parser_of(launcher):
+    """Give the parser of a launcher."""
+    if launcher == "run_cpu":
+        parser = ArgumentParser()
+        import_module("torch.backends.xeon.run_cpu").create_args(parser)
+        return parser
+    if launcher == "ipexrun":
+        return import_module("intel_extension_for_pytorch.launcher").init_parser()[0]
+    return import_module("torch.distributed.run").get_args_parser()
+
+
+def passed_on(launcher, arguments):
+    """Give the arguments of roadseg that are left when the launcher has read its line."""
+    words = planned(launcher=launcher, arguments=arguments, **WISHES.get(launcher, {})).words
+    read = parser_of(launcher).parse_args(words[4:])
+    if launcher == "torchrun":
+        assert (read.module, read.training_script) == (True, "roadseg")
+        return read.training_script_args
+    given = [read.program, *read.program_args]
+    started = shlex.split(" ".join(given)) if launcher == "ipexrun" else given
+    assert started[:3] == PYTHON
+    return started[3:]
+
+
+def commands(group, path=()):
+    """Yield the words and the command of all that a group knows, itself included."""
+    yield [*path], group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*path, name))
+
+
+def said(parameter):
+    """Give all ways to say an option, with a value where it takes one."""
+    if isinstance(parameter, click.Argument):
+        return ["x y"]
+    values = [] if parameter.is_flag or parameter.count else ["x y"]
+    return [word for name in parameter.opts + parameter.secondary_opts for word in [name, *values]]
+
+
+def start(launcher, *arguments):
+    """Start `roadseg train` with options that begin as the launcher's own do."""
+    options = ["--launcher", launcher, "--ncores", "1", "--nodes", "0", "--allocator", "default"]
+    options += ["--processes", "1"] if launcher == "torchrun" else []
+    words = [*PYTHON, "train", *options, *arguments]
+    kept = {k: v for k, v in os.environ.items() if k not in {"OMP_NUM_THREADS", "LD_PRELOAD"}}
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=kept)
+
+
+def run_launch(wish, *arguments, **variables):
+    """Launch `roadseg` in a process of its own; return that when it has ended."""
+    code = (
+        "import logging, sys\n"
+        "from roadseg.errors import RoadsegError\n"
+        "from roadseg.learn.hardware.launchers import Launch, launch\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        f"try: launch(Launch({wish}), sys.argv[1:])\n"
+        "except RoadsegError as error: print(error, file=sys.stderr); sys.exit(error.exit_code)"
+    )
+    kept = {k: v for k, v in os.environ.items() if k not in {"OMP_NUM_THREADS", "LD_PRELOAD"}}
+    words = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=kept | variables)
+
+
+@pytest.mark.parametrize(("wish", "words"), REFUSED)
+def test_what_cannot_be_done_is_refused(wish, words):
+    with pytest.raises(ConfigError, match=words):
+        planned(**wish)
+
+
+@pytest.mark.parametrize("launcher", ["pin", "run_cpu", "ipexrun"])
+def test_every_launcher_takes_all_cores_there_are_and_not_one_more(launcher):
+    assert planned(launcher=launcher, ncores=4).variables["OMP_NUM_THREADS"] == "4"
+    with pytest.raises(ConfigError, match="choose 1 to 4"):
+        planned(launcher=launcher, ncores=5)
+
+
+def test_a_quota_limits_the_cores_and_is_named():
+    machine = replace(ONE_NODE, quota=2.5)
+    assert planned(machine, ncores=2).cpus == (0, 1)
+    with pytest.raises(ConfigError, match=r"2 physical cores .*quota 2\.5"):
+        planned(machine, ncores=3)
+
+
+def test_any_option_is_enough_to_pin():
+    assert planned(allocator="default").launcher == "pin"
+
+
+def test_processes_are_enough_for_torchrun():
+    assert planned(processes=2).launcher == "torchrun"
+
+
+def test_pinning_binds_to_cores_and_starts_as_many_threads():
+    command = planned(ncores=2, arguments=["train", "--fold", "1"])
+    assert (command.cpus, command.variables["OMP_NUM_THREADS"]) == ((0, 1), "2")
+    assert list(command.words) == [*PYTHON, "train", "--fold", "1"]
+
+
+def test_cores_are_taken_node_after_node():
+    assert planned(replace(TWO_NODES, unbound="no"), ncores=3).cpus == (0, 2, 1)
+
+
+def test_cores_of_one_node_are_taken_only_there():
+    assert planned(replace(TWO_NODES, unbound="no"), nodes=(1,)).cpus == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"ncores": 2}, ["-C", "0,2", "-m", "0"]),
+        ({"ncores": 3}, ["-C", "0-2", "-m", "0-1"]),
+        ({"nodes": (1,)}, ["-C", "1,3", "-m", "1"]),
+    ],
+)
+def test_memory_is_bound_to_the_nodes_of_the_cores(wish, words):
+    assert list(planned(TWO_NODES, **wish).words) == ["numactl", *words, *PYTHON, "train"]
+
+
+def test_memory_is_not_bound_where_there_is_one_node():
+    assert list(planned(ncores=2).words) == [*PYTHON, "train"]
+
+
+def test_a_preset_number_of_threads_is_kept():
+    command = planned(ncores=4, environment={"OMP_NUM_THREADS": "3"})
+    assert command.variables["OMP_NUM_THREADS"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("wish", "preset", "preload"),
+    [
+        ({"allocator": "auto"}, None, TCMALLOC),
+        ({"ncores": 1}, None, TCMALLOC),
+        ({"allocator": "jemalloc"}, None, JEMALLOC),
+        ({"allocator": "default"}, None, None),
+        ({"allocator": "auto"}, "/own/lib.so", f"{TCMALLOC}:/own/lib.so"),
+        ({"allocator": "auto"}, "/own/libjemalloc.so", "/own/libjemalloc.so"),
+        ({"allocator": "tcmalloc"}, "/own/libjemalloc.so /a.so", f"{TCMALLOC}:/a.so"),
+        ({"allocator": "default"}, f"{TCMALLOC}:/a.so", "/a.so"),
+        ({"allocator": "default", "omp": "intel"}, "/a.so", f"/a.so:{IOMP}"),
+        ({"allocator": "default", "omp": "gnu"}, IOMP, ""),
+    ],
+)
+def test_libraries_are_loaded_beside_those_that_already_are(wish, preset, preload):
+    environment = {} if preset is None else {"LD_PRELOAD": preset}
+    command = planned(WITH_LIBRARIES, environment=environment, **wish)
+    assert command.variables.get("LD_PRELOAD") == preload
+
+
+def test_auto_does_without_tcmalloc_and_never_takes_jemalloc():
+    machine = replace(ONE_NODE, libraries={"jemalloc": Path(JEMALLOC)})
+    assert "LD_PRELOAD" not in planned(machine, allocator="auto").variables
+
+
+def test_intel_openmp_is_set_up_only_where_it_is_loaded():
+    assert planned(WITH_LIBRARIES, omp="intel").variables["KMP_BLOCKTIME"] == "1"
+    assert "KMP_BLOCKTIME" not in planned(WITH_LIBRARIES, omp="gnu").variables
+
+
+def test_jemalloc_is_told_to_keep_what_is_freed_unless_it_is_told_otherwise():
+    chosen = planned(WITH_LIBRARIES, allocator="jemalloc").variables["MALLOC_CONF"]
+    assert {"dirty_decay_ms:-1", "muzzy_decay_ms:-1"} <= {*chosen.split(",")}
+    preset = {"MALLOC_CONF": "narenas:1"}
+    kept = planned(WITH_LIBRARIES, allocator="jemalloc", environment=preset)
+    assert kept.variables["MALLOC_CONF"] == "narenas:1"
+    assert "MALLOC_CONF" not in planned(WITH_LIBRARIES, allocator="tcmalloc").variables
+
+
+def test_processes_that_predict_get_cores_node_after_node_and_leave_some_idle():
+    machine = replace(TWO_NODES, cores=(0, 1, 2, 3))
+    assert shares_of_cores(machine, 2) == [(0, 2), (1, 3)]
+    assert shares_of_cores(machine, 3) == [(0,), (2,), (1,)]
+    assert shares_of_cores(machine, 5) == [()] * 5
+
+
+def test_run_cpu_gets_its_cores_before_another_option():
+    words = planned(launcher="run_cpu", ncores=2).words
+    after = words[words.index("--ncores-per-instance") + 2]
+    assert after.startswith("--")
+    assert words[words.index("--core-list") + 1] == "0,1"
+
+
+def test_run_cpu_starts_python_itself():
+    words = list(planned(launcher="run_cpu").words)
+    assert words[words.index("--no-python") + 1 :] == ["--", *PYTHON, "train"]
+
+
+def test_ipexrun_gets_words_that_its_shell_gives_back():
+    arguments = ["train", "--set", 'train.architecture="a b $HOME"']
+    words = list(planned(launcher="ipexrun", arguments=arguments).words)
+    through_shell = " ".join(words[words.index("--") + 1 :])
+    assert shlex.split(through_shell) == [*PYTHON, *arguments]
+
+
+@pytest.mark.parametrize(("omp", "runtime"), [("intel", "intel"), ("gnu", "default")])
+def test_ipexrun_keeps_the_openmp_that_was_chosen(omp, runtime):
+    words = planned(WITH_LIBRARIES, launcher="ipexrun", omp=omp).words
+    assert words[words.index("--omp-runtime") + 1] == runtime
+
+
+def test_ipexrun_leaves_data_loaders_all_cores():
+    assert planned(launcher="ipexrun").variables["OMP_PROC_BIND"] == "false"
+
+
+def test_torchrun_deals_cores_and_threads_to_its_processes():
+    command = planned(processes=2, ncores=4)
+    assert command.variables["OMP_NUM_THREADS"] == "2"
+    assert (command.cpus, command.variables["ROADSEG_CPUS"]) == ((0, 1, 2, 3), "0,1,2,3")
+
+
+def test_processes_of_torchrun_do_not_share_a_node_where_they_need_not():
+    cpus = planned(TWO_NODES, processes=2).cpus
+    assert [share_of_cpus(cpus, rank, 2) for rank in (0, 1)] == [(0, 2), (1, 3)]
+
+
+def test_cores_left_over_stay_idle():
+    assert [share_of_cpus((0, 1, 2), rank, 2) for rank in (0, 1)] == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("variable", ["ROADSEG_LAUNCHED", "LOCAL_RANK"])
+def test_what_was_launched_launches_nothing(monkeypatch, variable):
+    monkeypatch.setenv(variable, "0")
+    launch(Launch(ncores=1), ["--version"])
+
+
+@pytest.mark.parametrize("wish", [Launch(), Launch("none")])
+def test_what_is_not_wished_is_not_launched(wish):
+    launch(wish, ["--version"])
+
+
+def test_a_pinned_command_ends_as_it_would_by_itself():
+    ended = run_launch("ncores=1", "train", "--config", "missing.json")
+    assert ended.returncode == 2
+    assert "Error: missing.json" in ended.stderr
+
+
+def test_the_line_that_is_shown_does_the_same_by_hand():
+    shown = run_launch("ncores=1, allocator='default'", "config", "show", "--set", "train.epochs=7")
+    line = shown.stderr.partition("launching: ")[2].splitlines()[0]
+    by_hand = subprocess.run(line, shell=True, capture_output=True, text=True, check=True)  # noqa: S602
+    assert by_hand.stdout == shown.stdout
+    assert '"epochs": 7' in shown.stdout
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_every_option_of_every_command_passes_through_the_launcher(launcher):
+    for path, command in commands(main):
+        arguments = [*path, *chain.from_iterable(map(said, command.params)), "--", "-a b.tif"]
+        assert passed_on(launcher, arguments) == arguments
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_launched_command_fails_as_it_would_by_itself(launcher, tmp_path):
+    ended = start(launcher, "--config", "missing file.json", "--run", tmp_path / "run")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("Error")]
+    assert (len(errors), "missing file.json: no config" in errors[0]) == (1, True)
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(
+    find_spec("intel_extension_for_pytorch") is not None, reason="IPEX is installed"
+)
+def test_ipexrun_without_ipex_says_what_to_install():
+    ended = start("ipexrun")
+    assert ended.returncode == 1
+    assert "pip install 'roadseg[ipex]'" in ended.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
+def test_a_process_of_torchrun_settles_on_its_share():
+    cpus = sorted(os.sched_getaffinity(0))
+    code = (
+        "import os; from roadseg.learn.hardware.launchers import settle; settle();"
+        "print(os.sched_getaffinity(0))"
+    )
+    shared = {"ROADSEG_CPUS": ",".join(map(str, cpus)), "LOCAL_RANK": "0"}
+    said = subprocess.check_output(
+        [sys.executable, "-c", code],
+        text=True,
+        env=os.environ | shared | {"LOCAL_WORLD_SIZE": str(len(cpus))},
+    )
+    assert said == f"{{{cpus[0]}}}\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process")
+def test_a_process_that_predicts_settles_on_its_share():
+    code = (
+        "import os, torch; from roadseg.learn.inference.sliding_window import share_cores;"
+        "torch.set_num_threads(4); share_cores(1, 2);"
+        "print(*os.sched_getaffinity(0), torch.get_num_threads())"
+    )
+    words = [sys.executable, "-c", code]
+    core, threads = subprocess.check_output(words, text=True).rsplit(maxsplit=1)
+    shares = shares_of_cores(read_machine(), 2)
+    assert {*map(int, core.split())} == {*shares[1]} or not shares[1]
+    assert threads == "2"

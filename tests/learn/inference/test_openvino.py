@@ -1,0 +1,90 @@
+"""OpenVINO: the network's probabilities in float32, nearly so in INT8; nothing is sent."""
+
+import logging
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from roadseg.errors import CheckpointError, RoadsegError
+from roadseg.learn.inference import openvino
+
+pytestmark = pytest.mark.skipif(
+    not all(map(find_spec, ("openvino", "nncf"))), reason="needs roadseg[openvino]"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(small_network, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("float32")
+    openvino.build(small_network, folder, window_shape=(None, 2, 8, 8))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def quantised(small_network, small_windows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("int8")
+    calibration = [small_windows(2), small_windows(2) // 3]
+    openvino.build(small_network, folder, window_shape=(2, 2, 8, 8), calibration=calibration)
+    return folder
+
+
+def test_int8_differs_but_little(small_network, small_windows, quantised):
+    difference = (
+        (openvino.open(quantised)(small_windows(2)) - small_network(small_windows(2))).abs().mean()
+    )
+    assert 1e-4 < difference < 0.05
+
+
+def test_only_what_was_calibrated_is_quantised(folder, quantised):
+    graphs = [(each / "model.xml").read_text() for each in (folder, quantised)]
+    assert ["FakeQuantize" in graph for graph in graphs] == [False, True]
+
+
+def test_quantising_says_nothing_and_leaves_logging_as_it_was(
+    small_network, small_windows, tmp_path, capfd
+):
+    before = logging.getLoggerClass()
+    openvino.build(
+        small_network, tmp_path, window_shape=(2, 2, 8, 8), calibration=[small_windows(2)]
+    )
+    assert logging.getLoggerClass() is before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_statistics_are_sent(folder):
+    openvino.open(folder)
+    assert sys.modules["openvino_telemetry"] is None
+    assert sys.modules["openvino.tools.ovc.telemetry_utils"].tm.__name__.endswith("telemetry_stub")
+
+
+@pytest.mark.parametrize("name", ["model.xml", "model.bin"])
+def test_a_missing_file_is_named(folder, tmp_path, name):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{name} does not exist; export or quantize again"):
+        openvino.open(tmp_path)
+
+
+def test_weights_cut_short_are_refused(folder, tmp_path):
+    (tmp_path / "model.xml").write_bytes((folder / "model.xml").read_bytes())
+    (tmp_path / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=r"model\.xml: damaged, or not a model"):
+        openvino.open(tmp_path)
+
+
+def test_a_missing_package_is_named_with_how_to_install_it(
+    small_network, small_windows, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "nncf", None)
+    with pytest.raises(RoadsegError, match=r"package nncf .*pip install 'roadseg\[openvino\]'"):
+        openvino.build(
+            small_network, tmp_path, window_shape=(2, 2, 8, 8), calibration=[small_windows(2)]
+        )
+
+
+def test_it_is_available_where_it_is_installed(monkeypatch):
+    assert openvino.available() is None
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    assert "no package openvino; run `pip install" in openvino.available()

@@ -1,0 +1,240 @@
+"""An engine over a scene: probabilities of the whole, nothing where there is no data."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from roadseg.errors import RoadsegError
+from roadseg.learn.inference import sliding_window
+from roadseg.learn.inference.engines import Engine
+from roadseg.learn.inference.sliding_window import (
+    count_windows,
+    predict_parts,
+    predict_rows,
+    seconds_per_window,
+)
+
+CLASSES = 3
+OPTIONS = {"classes": CLASSES, "overlap_px": 8}
+
+
+def reader_of(scene, valid=None):
+    """Read windows of a scene (row, col), repeating its edge where they reach beyond."""
+
+    def read(window):
+        rows = np.minimum(window.row + np.arange(window.height), scene.shape[0] - 1)
+        cols = np.minimum(window.col + np.arange(window.width), scene.shape[1] - 1)
+        known = np.ones_like(scene, dtype=bool) if valid is None else valid
+        return scene[rows[:, None], cols][np.newaxis], known[rows[:, None], cols]
+
+    return read
+
+
+def engine_of(network, *, window_px=32, batch_size=3, channels_last=True):
+    """Return an engine of a network, which notes how many windows it was shown at once."""
+    memory = torch.channels_last if channels_last else torch.contiguous_format
+
+    @torch.inference_mode()
+    def run(windows):
+        run.batches.append(tuple(windows.shape))
+        return network(windows.float() / 255).contiguous(memory_format=memory)
+
+    run.batches = []
+    return Engine("eager", "for the test", batch_size, window_px, run)
+
+
+def echo(images):
+    """Stand for a network: the pixel itself is the probability of every class."""
+    return images.expand(-1, CLASSES, -1, -1)
+
+
+@pytest.fixture(scope="module")
+def surroundings():
+    """Give a network in which pixels count that are up to 4 px away."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, CLASSES, 9, padding=4), nn.Sigmoid())
+
+
+def scene_of(height, width):
+    return np.random.default_rng(0).integers(1, 255, (height, width), dtype=np.uint8)
+
+
+def predict(engine, scene, valid=None, **changes):
+    height, width = scene.shape
+    rows = predict_rows(
+        engine, reader_of(scene, valid), height=height, width=width, **OPTIONS | changes
+    )
+    return list(rows)
+
+
+def whole(rows):
+    return np.concatenate([r.values for r in rows], axis=1)
+
+
+@pytest.mark.parametrize("shape", [(32, 32), (33, 70), (100, 40), (20, 90), (9, 9)])
+@pytest.mark.parametrize("overlap_px", [0, 8, 16, 31])
+def test_a_scene_of_any_size_gets_its_probabilities(shape, overlap_px):
+    scene = scene_of(*shape)
+    found = whole(predict(engine_of(echo), scene, overlap_px=overlap_px))
+    assert (found.shape, found.dtype) == ((CLASSES, *shape), np.float32)
+    np.testing.assert_allclose(found[2], scene / 255, rtol=1e-5)
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_parts_are_the_rows_in_bytes(surroundings, channels_last):
+    scene, found = scene_of(75, 140), np.zeros((CLASSES, 75, 140), np.uint8)
+    engine = engine_of(surroundings, channels_last=channels_last)
+    for part in predict_parts(engine, reader_of(scene), height=75, width=140, **OPTIONS):
+        rows, cols = part.known.shape
+        area = (slice(None), slice(part.start, part.start + rows), slice(part.col, part.col + cols))
+        assert not found[area].any()
+        found[area] = part.values
+    assert np.array_equal(found, np.rint(whole(predict(engine, scene)) * 255))
+
+
+def test_parts_come_from_left_to_right_and_top_to_bottom(surroundings):
+    reader = reader_of(scene_of(75, 140))
+    parts = predict_parts(engine_of(surroundings), reader, height=75, width=140, **OPTIONS)
+    places = [(part.start, part.col) for part in parts]
+    assert places == sorted(places)
+    assert len(places) == count_windows(75, 140, window_px=32, overlap_px=8)
+
+
+@pytest.mark.parametrize("overlap_px", [0, 8, 16, 25])
+@pytest.mark.parametrize("rows", [range(40), range(40, 41), range(39, 107), range(107, 150)])
+def test_rows_do_not_depend_on_the_rows_asked_for(surroundings, rows, overlap_px):
+    scene, valid = scene_of(150, 90), np.random.default_rng(2).random((150, 90)) > 0.3
+    valid[60:110, 20:80] = False
+    engine = engine_of(surroundings)
+    some = predict(engine, scene, valid, rows=rows, overlap_px=overlap_px)
+    everything = whole(predict(engine, scene, valid, overlap_px=overlap_px))
+    assert np.array_equal(whole(some), everything[:, rows.start : rows.stop])
+    assert np.array_equal(np.concatenate([r.known for r in some]), valid[rows.start : rows.stop])
+
+
+def test_the_size_of_the_windows_hardly_matters(surroundings):
+    scene = scene_of(200, 200)
+    small = whole(predict(engine_of(surroundings), scene))
+    large = whole(predict(engine_of(surroundings, window_px=64), scene, overlap_px=16))
+    assert 0 < np.abs(small - large).mean() < 1 / 255  # on noise, with weights of noise
+
+
+def test_the_place_of_the_windows_hardly_matters(surroundings):
+    scene = scene_of(200, 200)
+    here = whole(predict(engine_of(surroundings), scene))[:, 10:, 10:]
+    shifted = whole(predict(engine_of(surroundings), scene[10:, 10:]))
+    assert 0 < np.abs(here - shifted)[:, 4:, 4:].mean() < 1 / 255
+
+
+def test_pixels_at_the_edge_of_the_scene_are_predicted(surroundings):
+    scene = scene_of(70, 90)
+    wanted = surroundings(torch.from_numpy(scene / np.float32(255))[None, None])[0].detach()
+    found = whole(predict(engine_of(surroundings), scene))
+    np.testing.assert_allclose(found[:, [0, -1]], wanted[:, [0, -1]], atol=0.01)
+    np.testing.assert_allclose(found[:, :, [0, -1]], wanted[:, :, [0, -1]], atol=0.01)
+
+
+def test_pixels_without_data_have_probability_zero():
+    valid = np.random.default_rng(1).random((60, 50)) > 0.4
+    rows = predict(engine_of(echo), scene_of(60, 50), valid)
+    assert np.array_equal(np.concatenate([r.known for r in rows]), valid)
+    assert np.array_equal(whole(rows)[0] > 0, valid)
+
+
+def test_windows_without_data_are_not_shown_to_the_network():
+    valid = np.zeros((32, 160), dtype=bool)
+    valid[:, 70:90] = True
+    engine = engine_of(echo, batch_size=1)
+    rows = predict(engine, scene_of(32, 160), valid, overlap_px=0)
+    assert len(engine.run.batches) == 1
+    assert np.array_equal(whole(rows)[0] > 0, valid)
+
+
+def test_a_scene_without_data_is_zero_throughout():
+    engine = engine_of(echo)
+    rows = predict(engine, scene_of(70, 40), np.zeros((70, 40), dtype=bool))
+    assert whole(rows).shape == (CLASSES, 70, 40)
+    assert not any(r.values.any() or r.known.any() for r in rows)
+    assert engine.run.batches == []
+
+
+@pytest.mark.parametrize(("windows", "batches"), [(6, 2), (7, 3)])
+def test_the_network_sees_batches_of_one_shape(windows, batches):
+    engine = engine_of(echo)
+    scene = scene_of(32, 32 * windows)
+    assert np.allclose(whole(predict(engine, scene, overlap_px=0))[0], scene / 255)
+    assert engine.run.batches == [(3, 1, 32, 32)] * batches
+
+
+def test_windows_are_read_ahead_but_not_far():
+    scene, read = scene_of(32, 32 * 50), []
+
+    def reader(window):
+        read.append(threading.current_thread().name)
+        return reader_of(scene)(window)
+
+    parts = predict_parts(
+        engine_of(echo), reader, height=32, width=32 * 50, classes=CLASSES, overlap_px=0
+    )
+    next(parts)
+    parts.close()
+    assert 3 < len(read) <= 18
+    assert {name.split("_")[0] for name in read} == {"reader"}
+
+
+def test_several_readers_keep_the_order(monkeypatch):
+    monkeypatch.setattr(sliding_window.torch, "get_num_threads", lambda: 16)
+    scene = scene_of(150, 170)
+    np.testing.assert_allclose(whole(predict(engine_of(echo), scene))[1], scene / 255, rtol=1e-5)
+
+
+def test_what_a_reader_raises_is_raised():
+    def fail(_window):
+        raise OSError("unreadable")
+
+    parts = predict_parts(engine_of(echo), fail, height=50, width=50, **OPTIONS)
+    with pytest.raises(OSError, match="unreadable"):
+        next(parts)
+
+
+def test_gradients_are_as_before_between_the_rows(surroundings):
+    reader = reader_of(scene_of(70, 40))
+    for _ in predict_parts(engine_of(surroundings), reader, height=70, width=40, **OPTIONS):
+        assert torch.is_grad_enabled()
+        assert not torch.is_inference_mode_enabled()
+
+
+def test_the_time_of_a_window_is_measured_on_batches_of_its_shape():
+    engine = engine_of(echo)
+    assert seconds_per_window(engine, bands=1) > 0
+    assert engine.run.batches == [(3, 1, 32, 32)] * 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 7.0, -3.0])
+@pytest.mark.parametrize("read", [predict_rows, predict_parts])
+def test_what_are_no_probabilities_is_an_error_and_no_map(read, value):
+    engine = engine_of(lambda images: torch.full_like(echo(images), value))
+    with pytest.raises(RoadsegError, match="the network gave values that are no probabilities"):
+        list(read(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64))
+
+
+def test_one_value_that_is_no_number_is_found_wherever_it_lies():
+    def network(images):
+        found = echo(images).clone()
+        found[-1, 1, 3, 4] = torch.nan
+        return found
+
+    engine = engine_of(network, channels_last=False)
+    parts = predict_parts(engine, reader_of(scene_of(32, 90)), **OPTIONS, height=32, width=90)
+    with pytest.raises(RoadsegError, match="no probabilities"):
+        list(parts)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_none_and_certain_are_probabilities(value):
+    engine = engine_of(lambda images: torch.full_like(echo(images), value))
+    parts = predict_rows(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64)
+    assert all(np.allclose(part.values, value) for part in parts)

@@ -1,0 +1,249 @@
+"""Checkpoints: weights and facts come back; anything else is refused in one line."""
+
+import json
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from roadseg.errors import CheckpointError, OutputError
+from roadseg.learn.network import checkpoints
+from roadseg.learn.network.checkpoints import (
+    MODEL,
+    load_checkpoint,
+    named,
+    save_checkpoint,
+)
+from roadseg.learn.network.models import build_model
+from roadseg.raster.scaling import Scaling
+from roadseg.roads.speeds import SpeedBins
+
+FACTS = {
+    "architecture": "unet",
+    "encoder": "resnet18",
+    "in_channels": 2,
+    "classes": 4,
+    "bin_edges": [30.0, 50.5],
+    "bin_unit": "km/h",
+    "bands": [3, 1],
+    "scaling": {
+        "ranges": {"uint16": [[0.0, 9.0], [1.0, 9.0]]},
+        "mean": [5.0, 5.0],
+        "std": [2.0, 2.0],
+    },
+    "gsd_m": 0.5,
+    "gsd_range_m": [0.4, 0.5],
+    "band_names": ["red", ""],
+    "resample_m": None,
+    "nodata": 0.0,
+    "fold": 0,
+    "epoch": 4,
+    "versions": {"roadseg": "1.0", "torch": "2.8.0+cpu"},
+    "score": {"val_loss": 0.1},
+}
+ABSENT = "absent"
+
+
+def small_model():
+    return build_model(encoder="resnet18", encoder_weights=None, in_channels=2, classes=4)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = small_model()
+    save_checkpoint(tmp_path, "best", named(MODEL, model.state_dict()), FACTS)
+    return tmp_path, model
+
+
+def test_a_folder_is_enough_to_predict_as_before(saved):
+    folder, model = saved
+    loaded = load_checkpoint(folder)
+    image = torch.randn(1, 2, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(loaded.model(image), model.eval()(image))
+
+
+def test_the_facts_come_back_and_lie_readable_beside_the_weights(saved):
+    facts = load_checkpoint(saved[0]).facts
+    assert facts == {"format": 3, **FACTS}
+    assert json.loads((saved[0] / "best.json").read_text()) == facts
+
+
+def test_the_scaling_comes_back(saved):
+    wanted = Scaling({"uint16": ((0.0, 9.0), (1.0, 9.0))}, (5.0, 5.0), (2.0, 2.0))
+    assert load_checkpoint(saved[0]).scaling == wanted
+
+
+def test_the_speed_bins_come_back(saved):
+    assert load_checkpoint(saved[0]).bins == SpeedBins((30.0, 50.5), "km/h")
+
+
+def test_only_finished_files_are_left(saved):
+    assert sorted(p.name for p in saved[0].iterdir()) == ["best.json", "best.safetensors"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_error_that_names_it(saved, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_file", full)
+    with pytest.raises(OutputError, match=r"last\.safetensors: cannot be written: No space left"):
+        save_checkpoint(saved[0], "last", {}, FACTS)
+    assert not (saved[0] / "last.safetensors").exists()
+
+
+def test_a_missing_checkpoint_names_the_stage_that_makes_it(tmp_path):
+    with pytest.raises(CheckpointError, match=r"last\.safetensors does not exist; run `roadseg tr"):
+        load_checkpoint(tmp_path, "last")
+
+
+def test_a_checkpoint_cut_short_is_refused(saved):
+    path = saved[0] / "best.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=r"best\.safetensors: damaged"):
+        load_checkpoint(saved[0])
+
+
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "best.safetensors")
+    with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):
+        load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        (None, "found no facts of roadseg, expected format 3"),
+        ({"roadseg": "{"}, "damaged or not"),
+        ({"roadseg": json.dumps({**FACTS, "format": 2})}, "found format 2, expected format 3"),
+        ({"roadseg": "[]"}, "found no facts of roadseg, expected format 3"),
+    ],
+)
+def test_a_foreign_safetensors_file_is_refused(tmp_path, metadata, words):
+    save_file({"a": torch.zeros(1)}, tmp_path / "best.safetensors", metadata=metadata)
+    with pytest.raises(CheckpointError, match=words):
+        load_checkpoint(tmp_path)
+
+
+def rewrite(path, tensors=None, **facts):
+    """Write a checkpoint again, with other tensors or facts."""
+    tensors = load_file(path) if tensors is None else tensors
+    kept = {key: value for key, value in {"format": 3, **FACTS, **facts}.items() if value != ABSENT}
+    save_file(tensors, path, metadata={"roadseg": json.dumps(kept)})
+
+
+LAYER = "model.segmentation_head.0.bias"
+TENSORS = {
+    "missing": (lambda t: t.pop(LAYER), f"found no {LAYER}"),
+    "surplus": (lambda t: t.update(x=torch.zeros(1)), r"found x\)"),
+    "of another shape": (lambda t: t.update({LAYER: t[LAYER][:2]}), r"shape \(2,\) instead of"),
+    "of another type": (lambda t: t.update({LAYER: t[LAYER].char()}), "int8 instead of float32"),
+    "not a number": (lambda t: t[LAYER].fill_(torch.nan), "values that are no numbers"),
+    "infinite": (lambda t: t[LAYER].fill_(torch.inf), "values that are no numbers"),
+    "beyond limits": (lambda t: t[LAYER].fill_(2e18), "values that are no numbers"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), TENSORS.values(), ids=TENSORS)
+def test_weights_that_do_not_fit_the_facts_are_refused(saved, change, told):
+    path = saved[0] / "best.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    rewrite(path, tensors)
+    with pytest.raises(
+        CheckpointError, match=rf"best\.safetensors: its .* facts \(.*{told}"
+    ) as error:
+        load_checkpoint(saved[0])
+    assert "\n" not in str(error.value)
+
+
+def test_large_weights_are_taken(saved):
+    path = saved[0] / "best.safetensors"
+    tensors = load_file(path)
+    tensors[LAYER].fill_(1e18)
+    rewrite(path, tensors)
+    assert load_checkpoint(saved[0]).facts == {"format": 3, **FACTS}
+
+
+SCALING = FACTS["scaling"]
+LIES = {
+    "no ground size": ({"gsd_m": ABSENT}, "gsd_m: missing"),
+    "pixels of no size": ({"gsd_m": 0}, r"gsd_m: expected greater than or equal to 0\.001, got 0"),
+    "pixels of text": ({"gsd_m": "x"}, "gsd_m: expected a valid number, got 'x'"),
+    "endless pixels": ({"gsd_m": float("inf")}, "gsd_m: expected a finite number, got inf"),
+    "no range of sizes": ({"gsd_range_m": None}, "gsd_range_m: expected a valid array, got None"),
+    "a size outside its range": ({"gsd_m": 0.6}, "gsd_range_m: expected it around 0.6, as gsd_m"),
+    "no bands": ({"bands": []}, "bands: .* at least 1 item"),
+    "bands of nothing": ({"bands": None}, "bands: expected a valid array, got None"),
+    "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
+    "a band twice": ({"bands": [3, 3]}, "bands: expected each once, or with one scaling and name"),
+    "band 0": ({"bands": [0, 1]}, "bands.0.* expected greater than or equal to 1, got 0"),
+    "no edges": ({"bin_edges": []}, "expected 1 to 30 edges"),
+    "falling edges": ({"bin_edges": [50, 30]}, "expected 1 to 30 edges that rise"),
+    "other classes": ({"classes": 5}, "classes: expected 4, for 3 speed bins and any road, got 5"),
+    "another unit": ({"bin_unit": "knots"}, "bin_unit: expected 'mph' or 'km/h', got 'knots'"),
+    "a mean of NaN": (
+        {"scaling": SCALING | {"mean": [5, float("nan")]}},
+        "scaling.mean.1: expected a finite",
+    ),
+    "no deviation": ({"scaling": SCALING | {"std": [2, 0]}}, "scaling: std: expected numbers from"),
+    "ranges of text": (
+        {"scaling": SCALING | {"ranges": {"uint16": [["0", "9"], [1, 9]]}}},
+        "scaling.ranges.uint16.0.0: expected a valid number, got '0'",
+    ),
+    "an empty range": (
+        {"scaling": SCALING | {"ranges": {"uint16": [[0, 9], [9, 9]]}}},
+        "scaling: ranges.uint16: expected two numbers that rise",
+    ),
+    "unknown pixels": (
+        {"scaling": SCALING | {"ranges": {"pixels": [[0, 9], [1, 9]]}}},
+        "scaling: ranges: expected types of pixels such as uint16, got 'pixels'",
+    ),
+    "nodata of text": ({"nodata": "x"}, "nodata.*: expected a valid number, got 'x'"),
+    "no size to resample to": ({"resample_m": 0}, "resample_m.*: expected greater than"),
+    "versions of nothing": ({"versions": {}}, "versions: expected roadseg and torch"),
+    "an unknown architecture": ({"architecture": "evil"}, "its network cannot be built .*'evil'"),
+    "an encoder from a hub": ({"encoder": "tu-hf-hub:evil/model"}, "encoder: .*hf-hub:evil/model"),
+    "an encoder that is none": ({"encoder": "tu-evil"}, "encoder: expected one that is installed"),
+    "parts that do not go together": ({"architecture": "dpt"}, "its network cannot be built"),
+}
+
+
+@pytest.mark.parametrize(("facts", "told"), LIES.values(), ids=LIES)
+def test_facts_that_no_network_has_are_refused(saved, facts, told):
+    rewrite(saved[0] / "best.safetensors", **facts)
+    with pytest.raises(CheckpointError, match=rf"best\.safetensors: .*{told}") as error:
+        load_checkpoint(saved[0])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("encoder", ["tu-hf-hub:evil/model", "tu-local-dir:/etc", "tu-evil"])
+def test_a_checkpoint_makes_no_library_look_for_an_encoder(saved, monkeypatch, encoder):
+    rewrite(saved[0] / "best.safetensors", encoder=encoder)
+    monkeypatch.setattr(checkpoints, "build_model", None)
+    with pytest.raises(CheckpointError, match="encoder"):
+        load_checkpoint(saved[0])
+
+
+def test_nothing_pretrained_is_asked_for_whatever_the_facts_say(saved, monkeypatch):
+    rewrite(saved[0] / "best.safetensors", encoder_weights="imagenet", init="/etc")
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", None)
+    assert load_checkpoint(saved[0]).facts["encoder_weights"] == "imagenet"
+
+
+def test_what_a_newer_version_adds_is_kept(saved):
+    rewrite(saved[0] / "best.safetensors", unheard_of={"a": [1]})
+    assert load_checkpoint(saved[0]).facts["unheard_of"] == {"a": [1]}
+
+
+@pytest.mark.parametrize("absent", ["gsd_range_m", "band_names", "fold"])
+def test_checkpoints_that_do_not_say_it_yet_are_taken(saved, absent):
+    rewrite(saved[0] / "best.safetensors", **{absent: ABSENT})
+    assert absent not in load_checkpoint(saved[0]).facts
+
+
+def test_one_band_may_stand_for_several(saved):
+    alike = {"ranges": {"uint16": [[0, 9], [0, 9]]}, "mean": [5, 5], "std": [2, 2]}
+    rewrite(saved[0] / "best.safetensors", bands=[1, 1], scaling=alike, band_names=["", ""])
+    assert load_checkpoint(saved[0]).facts["bands"] == [1, 1]

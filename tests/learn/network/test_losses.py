@@ -1,0 +1,225 @@
+"""Losses: their values against plain formulas, their gradients, and what they ignore."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from roadseg.errors import ConfigError
+from roadseg.learn.network.losses import LossWeights, loss_of, loss_sums, soft_skeleton
+from roadseg.roads.tracing.skeletons import skeletonise
+
+TERMS = ("focal", "dice", "bce", "cldice", "skeleton_recall")
+NONE = dict.fromkeys(TERMS, 0.0)
+ALL = LossWeights(0.3, 0.2, 0.1, 0.25, 0.15)
+
+
+def only(term):
+    return LossWeights(**NONE | {term: 1.0})
+
+
+def loss(logits, masks, weights, skeletons=None):
+    return loss_of(loss_sums(logits, masks, skeletons, weights=weights), weights=weights)
+
+
+def mask_of(*values):
+    return torch.tensor(values, dtype=torch.uint8).view(1, 1, -1)
+
+
+def random_batch(n=2, *, bins=3, size_px=12, dtype=torch.float32):
+    """Draw logits, masks with all values, and skeletons of one row in four."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (n, size_px, size_px)
+    logits = torch.randn(n, bins + 1, size_px, size_px, generator=generator, dtype=dtype) * 2
+    masks = torch.randint(-1, bins + 1, shape, generator=generator).to(torch.uint8)
+    skeletons = torch.zeros(shape, dtype=torch.uint8)
+    skeletons[:, ::4] = (masks[:, ::4] > 0) & (masks[:, ::4] < 255)
+    return logits, masks, skeletons
+
+
+def certain(masks, bins, size=50.0):
+    """Return the logits of a network that is right and sure of it."""
+    planes = [masks == number for number in range(1, bins + 1)]
+    planes.append((masks > 0) & (masks < 255))
+    return (torch.stack(planes, dim=1).float() * 2 - 1) * size
+
+
+def plain(logits, masks):
+    """Return probability, what is wanted, and the entropy, of valid pixels, shape (channel, k)."""
+    valid = masks.numpy() != 255
+    channels = logits.double().numpy().transpose(1, 0, 2, 3)[:, valid]
+    values = masks.numpy()[valid]
+    wanted = np.stack([values == i for i in range(1, len(channels))] + [values > 0])
+    probability = 1 / (1 + np.exp(-channels))
+    return probability, wanted, -np.log(np.where(wanted, probability, 1 - probability))
+
+
+def test_the_focal_loss_is_the_entropy_times_the_square_of_what_is_wrong():
+    logits, masks, _ = random_batch()
+    _, _, entropy = plain(logits, masks)
+    expected = (entropy * (1 - np.exp(-entropy)) ** 2).mean()
+    assert loss(logits, masks, only("focal")).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_bce_is_the_mean_entropy():
+    logits, masks, _ = random_batch()
+    expected = plain(logits, masks)[2].mean()
+    assert loss(logits, masks, only("bce")).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_dice_counts_the_whole_batch_and_all_channels():
+    logits, masks, _ = random_batch()
+    probability, wanted, _ = plain(logits, masks)
+    expected = 1 - 2 * probability[wanted].sum() / (probability.sum() + wanted.sum())
+    assert loss(logits, masks, only("dice")).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_skeleton_recall_is_the_probability_near_the_skeleton_within_the_road():
+    logits = torch.linspace(-3, 3, 9).view(1, 1, 1, 9).expand(1, 3, 1, 9)
+    masks, skeletons = mask_of(0, 0, 1, 2, 2, 2, 255, 0, 0), mask_of(0, 0, 0, 1, 0, 0, 0, 0, 0)
+    expected = 1 - logits[0, -1, 0, 2:6].sigmoid().mean()
+    found = loss(logits, masks, only("skeleton_recall"), skeletons)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("wide_px", [3, 9, 15])
+def test_the_soft_skeleton_of_a_sure_road_lies_on_its_skeleton(wide_px):
+    road = np.zeros((40, 40), dtype=bool)
+    road[20 - wide_px // 2 : 21 + wide_px // 2] = True
+    plane = torch.from_numpy(road).float()[None, None]
+    ridges = soft_skeleton(plane, torch.zeros_like(plane, dtype=torch.bool))
+    assert np.array_equal(ridges[0, 0].numpy() > 0, skeletonise(road))
+
+
+def test_cldice_is_the_mean_of_precision_and_recall_of_skeletons():
+    masks = torch.zeros(1, 30, 30, dtype=torch.uint8)
+    masks[:, 10:15] = 1
+    predicted, skeletons = torch.zeros_like(masks), torch.zeros_like(masks)
+    predicted[:, 10:15, :20] = predicted[:, 20:25] = skeletons[:, 12] = 1
+    precision, recall = 18 / 48, 20 / 30  # the end of a ridge is two pixels inside its road
+    found = loss(certain(predicted, 1, 200.0), masks, only("cldice"), skeletons)
+    expected = 1 - 2 * precision * recall / (precision + recall)
+    assert found.item() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("bins", [1, 3, 31])
+@pytest.mark.parametrize("term", TERMS)
+def test_a_perfect_prediction_costs_nothing(term, bins):
+    masks = torch.zeros(1, 32, 32, dtype=torch.uint8)
+    masks[:, 10:15], masks[:, :4] = bins, 255
+    skeletons = torch.zeros_like(masks)
+    skeletons[:, 12] = 1
+    assert loss(certain(masks, bins), masks, only(term), skeletons).item() < 1e-5
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_wrong_prediction_costs_much(term):
+    masks = torch.zeros(1, 32, 32, dtype=torch.uint8)
+    masks[:, 10:15] = 1
+    skeletons = torch.zeros_like(masks)
+    skeletons[:, 12] = 1
+    assert loss(-certain(masks, 1), masks, only(term), skeletons).item() > 0.99
+
+
+@pytest.mark.parametrize("term", [*TERMS, "all"])
+def test_the_gradient_is_that_of_the_loss(term):
+    weights = ALL if term == "all" else only(term)
+    logits, masks, skeletons = random_batch(n=2, bins=2, size_px=5, dtype=torch.float64)
+    logits.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: loss(x, masks, weights, skeletons), logits)
+
+
+def test_the_gradient_is_that_of_plain_autograd():
+    logits, masks, _ = random_batch()
+    logits = logits.contiguous(memory_format=torch.channels_last).requires_grad_()
+    found = torch.autograd.grad(loss(logits, masks, LossWeights()), logits)[0]
+    wanted = (certain(masks, 3) > 0).float()
+    valid = (masks != 255).unsqueeze(1)
+    entropy = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+    focal = (entropy * (1 - torch.exp(-entropy)) ** 2 * valid).sum() / (valid.sum() * 4)
+    probability = logits.sigmoid() * valid
+    dice = 1 - 2 * (probability * wanted).sum() / (probability.sum() + wanted.sum())
+    expected = torch.autograd.grad(0.75 * focal + 0.25 * dice, logits)[0]
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-8)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_the_weights_add_up():
+    batch = logits, masks, skeletons = random_batch()
+    parts = [getattr(ALL, t) * loss(logits, masks, only(t), skeletons).item() for t in TERMS]
+    assert loss(*batch[:2], ALL, skeletons).item() == pytest.approx(sum(parts), rel=1e-5)
+
+
+def test_sums_of_parts_of_a_batch_add_up_to_those_of_the_batch():
+    batch = random_batch(n=4)
+    whole = loss_sums(*batch, weights=ALL)
+    parts = [loss_sums(*(b[i : i + 2] for b in batch), weights=ALL) for i in (0, 2)]
+    assert torch.allclose(parts[0] + parts[1], whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("term", [*TERMS, "all"])
+def test_ignored_pixels_change_neither_loss_nor_gradient(term):
+    weights = ALL if term == "all" else only(term)
+    logits, masks, skeletons = random_batch()
+    other = torch.where((masks == 255).unsqueeze(1), 30.0, logits).requires_grad_()
+    other_skeletons = torch.where(masks == 255, 1, skeletons).to(torch.uint8)
+    found = loss(other, masks, weights, other_skeletons)
+    found.backward()
+    assert found.item() == pytest.approx(loss(logits, masks, weights, skeletons).item(), rel=1e-6)
+    assert other.grad.masked_select((masks == 255).unsqueeze(1)).abs().max() == 0
+    assert other.grad.abs().max() > 0
+
+
+def test_ignored_pixels_wear_no_road_down():
+    logits = torch.full((1, 2, 24, 24), 50.0)
+    masks = torch.full((1, 24, 24), 255, dtype=torch.uint8)
+    masks[:, 8:13] = 1
+    skeletons = torch.zeros_like(masks)
+    skeletons[:, 10] = 1
+    assert loss(logits, masks, only("cldice"), skeletons).item() < 1e-5
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_batch_without_a_valid_pixel_costs_nothing(term):
+    logits = torch.randn(1, 8, 1, 2, requires_grad=True)
+    found = loss(logits, mask_of(255, 255), only(term), mask_of(0, 0))
+    found.backward()
+    assert found.item() == 0
+    assert torch.equal(logits.grad, torch.zeros_like(logits))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_the_loss_is_float32_and_stays_finite_for_extreme_logits(dtype):
+    masks = torch.tensor([[[3, 0], [0, 255]]], dtype=torch.uint8)
+    logits = (-certain(masks, 7, 3e4)).to(dtype).requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = loss(logits, masks, ALL, (masks == 3).to(torch.uint8))
+    found.backward()
+    assert found.dtype is torch.float32
+    assert torch.isfinite(found)
+    assert torch.isfinite(logits.grad).all()
+
+
+@pytest.mark.parametrize(("weights", "sums"), [(LossWeights(), 4), (ALL, 12)])
+def test_how_many_sums_there_are_depends_on_the_weights_alone(weights, sums):
+    for size_px in (4, 12):
+        found = loss_sums(*random_batch(size_px=size_px), weights=weights)
+        assert (found.shape, found.dtype) == ((sums,), torch.float32)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_only_two_terms_need_skeletons(term):
+    assert only(term).needs_skeletons == (term in {"cldice", "skeleton_recall"})
+
+
+def test_skeletons_that_are_needed_and_missing_are_told():
+    with pytest.raises(ValueError, match="needs skeletons"):
+        loss_sums(*random_batch()[:2], weights=ALL)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"focal": -1.0, "dice": 1.0}, {"bce": math.nan}])
+def test_weights_that_teach_nothing_are_a_config_error(wrong):
+    with pytest.raises(ConfigError, match="expected numbers from 0, one of them above 0"):
+        LossWeights(**NONE | wrong)

@@ -1,0 +1,166 @@
+"""Networks by name, without a look at the network outside."""
+
+import copy
+
+import pytest
+import segmentation_models_pytorch as smp
+import torch
+
+from roadseg.errors import ConfigError, RoadsegError
+from roadseg.learn.network.models import (
+    Normalise,
+    build_model,
+    check_batch,
+    check_window,
+    knows_encoder,
+    last_layer,
+)
+from roadseg.raster.scaling import Scaling
+
+SMALL = {"encoder": "resnet18", "encoder_weights": None, "in_channels": 3, "classes": 8}
+
+
+@pytest.mark.parametrize(("bands", "classes"), [(1, 8), (8, 3)])
+def test_a_model_takes_any_number_of_bands_and_gives_any_number_of_logits(bands, classes):
+    model = build_model(**SMALL | {"in_channels": bands, "classes": classes}).eval()
+    with torch.no_grad():
+        assert model(torch.zeros(1, bands, 64, 32)).shape == (1, classes, 64, 32)
+
+
+def test_an_encoder_of_timm_is_known_by_its_prefix():
+    model = build_model(**SMALL | {"encoder": "tu-resnet10t"})
+    assert isinstance(model, smp.Unet)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({"encoder": "resnet3"}, "train.encoder: 'resnet3' is unknown; did you mean resnet34"),
+        ({"architecture": "unett"}, "train.architecture: 'unett' .* did you mean unet"),
+        ({"architecture": "qqq"}, "'qqq' is unknown; expected unet, "),
+        ({"encoder": "tu-resnet3"}, "'tu-resnet3' is unknown; did you mean tu-resnet"),
+        ({"encoder": "tu-" + "q" * 80}, "q' is unknown; expected tu-"),
+        ({"architecture": "dpt"}, r"dpt with encoder resnet18, new weights.*start with 'tu-'"),
+        ({"architecture": "linknet", "encoder": "mit_b0"}, "linknet with .*mit_b0.*not supported"),
+        ({"encoder_weights": "nosuch"}, r"nosuch weights.*Wrong pretrained weights `nosuch`"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_names_that_exist(names, words):
+    with pytest.raises(ConfigError, match=words):
+        build_model(**SMALL | names)
+
+
+ELSEWHERE = {
+    "a hub": "tu-hf-hub:evil/model",
+    "a hub by its old name": "tu-hf_hub:evil/model",
+    "a folder": "tu-local-dir:/etc",
+    "a path": "tu-/etc/passwd",
+    "a path behind a name": "tu-resnet18./etc/passwd",
+    "weights that nobody knows": "tu-resnet18.evil",
+    "two lines": "tu-resnet18\n",
+    "nothing": "tu-",
+}
+
+
+@pytest.mark.parametrize("encoder", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_an_encoder_from_elsewhere_is_refused_before_a_library_sees_it(monkeypatch, encoder):
+    monkeypatch.setattr(smp, "create_model", None)
+    with pytest.raises(ConfigError, match=r"train\.encoder: .* is unknown") as error:
+        build_model(**SMALL | {"encoder": encoder})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "encoder", ["resnet18", "timm-efficientnet-b0", "tu-resnet18", "tu-resnet18.a1_in1k"]
+)
+def test_every_installed_encoder_is_known_by_its_whole_name(encoder):
+    assert knows_encoder(encoder)
+    assert not knows_encoder(f"{encoder} ")
+
+
+def test_weights_that_cannot_be_downloaded_say_what_to_do(monkeypatch):
+    def offline(*_, **__):
+        raise FileNotFoundError("no route to the hub\nand more")
+
+    monkeypatch.setattr(smp.encoders, "hf_hub_download", offline)
+    with pytest.raises(RoadsegError, match=r"set train\.encoder_weights to null") as error:
+        build_model(**SMALL | {"encoder_weights": "imagenet"})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("encoder", "given"), [("resnet18", "imagenet"), ("tu-resnet10t", True)])
+def test_pretrained_weights_are_asked_for_as_each_source_wants(monkeypatch, encoder, given):
+    asked = []
+    network = smp.Unet("resnet18", encoder_weights=None)
+    monkeypatch.setattr(smp, "create_model", lambda *args, **_: asked.extend(args) or network)
+    build_model(**SMALL | {"encoder": encoder, "encoder_weights": "imagenet"})
+    assert asked == ["unet", encoder, given, 3, 8]
+
+
+ENCODERS = {"dpt": "tu-test_vit"}  # which takes no others
+
+
+@pytest.mark.parametrize("architecture", list(smp.MODEL_ARCHITECTURES_MAPPING))
+def test_every_architecture_gives_logits_and_expects_few_roads(architecture):
+    encoder = ENCODERS.get(architecture, "tu-test_resnet")
+    model = build_model(**SMALL | {"architecture": architecture, "encoder": encoder})
+    with torch.no_grad():
+        assert model.eval()(torch.zeros(1, 3, 128, 128)).shape == (1, 8, 128, 128)
+    assert torch.allclose(last_layer(model).bias.sigmoid(), torch.tensor(0.05))
+
+
+def test_only_the_bias_of_the_last_layer_expects_few_roads():
+    head = build_model(
+        **SMALL | {"architecture": "dpt", "encoder": "tu-test_vit"}
+    ).segmentation_head
+    changed = [name for name, value in head.named_parameters() if (value < -2).all()]
+    assert changed == ["head.4.bias"]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "encoder", "window_px"),
+    [("dpt", "tu-vit_tiny_patch16_224", 96), ("unet", "tu-swin_tiny_patch4_window7_224", 160)],
+)
+def test_transformers_of_timm_take_windows_of_any_size(architecture, encoder, window_px):
+    with torch.device("meta"):  # nothing is computed
+        model = build_model(**SMALL | {"architecture": architecture, "encoder": encoder})
+    check_batch(model, in_channels=3, window_px=window_px, batch_size=2)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "training", "batch_size", "fitting_px", "words"),
+    [
+        ("pan", True, 2, 128, "train on 2 windows of 96 pixels: .*Output size is too small"),
+        ("unet", True, 1, 64, "train on 1 windows of 32 pixels: Expected more than 1 value"),
+        ("pan", False, 1, 128, "predict 1 windows of 96 pixels: .*Output size is too small"),
+    ],
+)
+def test_batches_that_a_network_cannot_take_are_refused(
+    architecture, training, batch_size, fitting_px, words
+):
+    network = build_model(**SMALL | {"architecture": architecture}).train(training)
+    check_batch(network, in_channels=3, window_px=fitting_px, batch_size=batch_size)
+    with pytest.raises(ConfigError, match=words):
+        check_batch(network, in_channels=3, window_px=fitting_px - 32, batch_size=batch_size)
+
+
+def test_checking_a_batch_leaves_network_and_generator_as_they_are():
+    network = build_model(**SMALL | {"architecture": "fpn"})  # its decoder has dropout
+    before, generator = copy.deepcopy(network.state_dict()), torch.get_rng_state()
+    check_batch(network, in_channels=3, window_px=64, batch_size=2)
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+def test_windows_are_multiples_of_32():
+    check_window(32)
+    with pytest.raises(ConfigError, match="expected a multiple of 32, got 33"):
+        check_window(33)
+    with pytest.raises(ConfigError, match="got 0"):
+        check_window(0)
+
+
+def test_bytes_are_normalised_band_by_band():
+    scaling = Scaling({"uint8": ((0.0, 255.0),) * 2}, mean=(10.0, 20.0), std=(2.0, 4.0))
+    images = torch.tensor([12, 12], dtype=torch.uint8).view(1, 2, 1, 1)
+    assert Normalise(scaling)(images).flatten().tolist() == [1.0, -2.0]

@@ -1,0 +1,291 @@
+"""Weights from files of torchvision, timm and roadseg, and from other runs."""
+
+import json
+
+import pytest
+import segmentation_models_pytorch as smp
+import timm
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+
+from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.network.checkpoints import MODEL, save_checkpoint
+from roadseg.learn.network.models import build_model
+from roadseg.learn.network.pretrained import (
+    Taken,
+    build_pretrained,
+    init_from,
+    load_encoder,
+    names_file,
+)
+from roadseg.roads.speeds import SpeedBins
+
+SMALL = {"architecture": "unet", "encoder": "resnet18", "in_channels": 3, "classes": 3}
+FACTS = {
+    **SMALL,
+    "bin_edges": [30.0],
+    "bin_unit": "km/h",
+    "bands": [1, 2, 3],
+    "scaling": {"ranges": {"uint8": [[0, 255]] * 3}, "mean": [99.0] * 3, "std": [60.0] * 3},
+    "gsd_m": 0.5,
+    "resample_m": None,
+    "nodata": None,
+    "epoch": 1,
+    "score": {"val_loss": 0.5},
+    "versions": {"roadseg": "0", "torch": "0"},
+}
+BINS = SpeedBins((30.0,), "km/h")
+IMAGES = torch.randn(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+
+
+def loaded(path, name="resnet18", bands=3):
+    """Load an encoder from a file."""
+    encoder = smp.encoders.get_encoder(name, in_channels=bands).eval()
+    load_encoder(encoder, path, name=name)
+    return encoder
+
+
+def untrained(**changes):
+    return build_model(encoder_weights=None, **SMALL | changes).eval()
+
+
+@pytest.fixture(scope="module")
+def resnet18():
+    return torchvision.models.resnet18(weights=None).eval()
+
+
+@pytest.fixture
+def resnet18_file(tmp_path, resnet18):
+    torch.save(resnet18.state_dict(), tmp_path / "resnet18.pth")
+    return tmp_path / "resnet18.pth"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Give the checkpoint folder of a run, and its model."""
+    folder, model = tmp_path_factory.mktemp("run"), untrained()
+    tensors = {MODEL + name: value for name, value in model.state_dict().items()}
+    save_checkpoint(folder, "best", tensors, FACTS)
+    return folder, model
+
+
+def same(encoder, other):
+    pairs = zip(encoder.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+# Where encoder weights come from
+
+
+@pytest.mark.parametrize(
+    ("text", "is_file"),
+    [
+        ("imagenet", False),
+        ("ssl", False),
+        ("a1_in1k", False),
+        ("resnet.pth", True),
+        ("w.safetensors", True),
+        ("runs/a", True),
+        ("./imagenet", True),
+    ],
+)
+def test_a_slash_or_the_suffix_of_a_file_makes_a_file_of_a_name(text, is_file):
+    assert names_file(text) is is_file
+
+
+@torch.no_grad()
+def test_stages_of_a_torchvision_encoder_give_what_torchvision_gives(resnet18, resnet18_file):
+    found = loaded(resnet18_file)(IMAGES)[1:]
+    expected = [resnet18.relu(resnet18.bn1(resnet18.conv1(IMAGES)))]
+    features = resnet18.maxpool(expected[0])
+    for stage in (resnet18.layer1, resnet18.layer2, resnet18.layer3, resnet18.layer4):
+        features = stage(features)
+        expected.append(features)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["test_resnet", "test_convnext"])
+def test_a_timm_encoder_gives_what_timm_gives(tmp_path, name):
+    network = timm.create_model(name).eval()
+    save_file(network.state_dict(), tmp_path / "model.safetensors")
+    found = loaded(tmp_path, f"tu-{name}")(IMAGES)[-1]
+    assert torch.allclose(found, network.forward_features(IMAGES), atol=1e-5)
+
+
+def test_a_vision_transformer_of_timm_is_taken_without_its_head(tmp_path):
+    network = timm.create_model("test_vit", num_classes=7)
+    save_file(network.state_dict(), tmp_path / "vit.safetensors")
+    encoder = smp.encoders.TimmViTEncoder("test_vit", pretrained=False)
+    load_encoder(encoder, tmp_path / "vit.safetensors", name="tu-test_vit")
+    assert torch.equal(encoder.model.blocks[-1].mlp.fc2.weight, network.blocks[-1].mlp.fc2.weight)
+
+
+@pytest.mark.parametrize("name", [".", "best.safetensors"])
+def test_a_checkpoint_gives_its_encoder_to_another_architecture(run, name):
+    model = build_pretrained(
+        encoder_weights=str(run[0] / name), **SMALL | {"architecture": "linknet"}
+    )
+    assert same(model.encoder, run[1].encoder)
+
+
+def test_a_name_is_left_to_segmentation_models():
+    with pytest.raises(ConfigError, match="Wrong pretrained weights `nosuch`"):
+        build_pretrained(encoder_weights="nosuch", **SMALL)
+
+
+def test_a_whole_segmentation_model_gives_its_encoder(tmp_path):
+    model = smp.Linknet("resnet18", encoder_weights=None)
+    weights = {f"module.{name}": value for name, value in model.state_dict().items()}
+    torch.save({"epoch": 3, "state_dict": weights}, tmp_path / "linknet.pt")
+    assert same(loaded(tmp_path / "linknet.pt"), model.encoder)
+
+
+@pytest.mark.parametrize("beginning", ["backbone.", "module.encoder_q."])
+def test_names_may_have_any_common_beginning(tmp_path, resnet18, beginning):
+    weights = {beginning + name: value for name, value in resnet18.state_dict().items()}
+    torch.save(weights, tmp_path / "a.bin")
+    assert torch.equal(loaded(tmp_path / "a.bin").conv1.weight, resnet18.conv1.weight)
+
+
+def test_old_files_without_counters_of_batches_are_taken(tmp_path, resnet18):
+    weights = {k: v for k, v in resnet18.state_dict().items() if "num_batches" not in k}
+    torch.save(weights, tmp_path / "old.pth")
+    assert torch.equal(loaded(tmp_path / "old.pth").bn1.weight, resnet18.bn1.weight)
+
+
+@pytest.mark.parametrize("bands", [1, 2, 3, 8])
+def test_weights_of_three_bands_are_spread_as_segmentation_models_does(resnet18_file, bands):
+    encoder = loaded(resnet18_file)
+    encoder.set_in_channels(bands, pretrained=True)
+    found = loaded(resnet18_file, bands=bands).conv1.weight
+    assert torch.allclose(found, encoder.conv1.weight)
+
+
+def test_a_timm_encoder_takes_other_bands_too(tmp_path):
+    network = timm.create_model("test_resnet")
+    save_file(network.state_dict(), tmp_path / "model.safetensors")
+    encoder = loaded(tmp_path, "tu-test_resnet", bands=6)
+    grey = network.conv1[0].weight.sum(dim=1)
+    assert torch.allclose(encoder.model.conv1[0].weight.sum(dim=1), grey, atol=1e-6)
+
+
+# Files that do not fit
+
+
+def test_weights_of_another_encoder_are_refused_with_the_first_that_lack(resnet18_file):
+    words = r"expected the 265 tensors of encoder resnet50, found layer1\.0\.conv1\.weight "
+    words += r"\(64, 64, 3, 3\) instead of \(64, 64, 1, 1\), no .* and 185 more; name a file"
+    with pytest.raises(CheckpointError, match=words):
+        loaded(resnet18_file, "resnet50")
+
+
+def test_weights_of_a_deeper_encoder_are_refused(tmp_path):
+    torch.save(torchvision.models.resnet34(weights=None).state_dict(), tmp_path / "34.pth")
+    with pytest.raises(CheckpointError, match=r"weights of more blocks, first layer1\.2\.bn1"):
+        loaded(tmp_path / "34.pth")
+
+
+def test_weights_for_four_bands_fit_four_bands_only(tmp_path, resnet18):
+    four = resnet18.state_dict() | {"conv1.weight": torch.ones(64, 4, 7, 7)}
+    torch.save(four, tmp_path / "4.pth")
+    assert (loaded(tmp_path / "4.pth", bands=4).conv1.weight == 1).all()
+    with pytest.raises(CheckpointError, match=r"conv1\.weight \(64, 4, 7, 7\) instead of \(64, 3"):
+        loaded(tmp_path / "4.pth")
+
+
+def test_a_file_with_more_than_tensors_is_refused_and_runs_nothing(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "sprung"), "w"))
+
+    torch.save({"state_dict": {}, "trainer": Trap()}, tmp_path / "a.pth")
+    with pytest.raises(CheckpointError, match=r"damaged, or more than tensors .* as safetensors"):
+        loaded(tmp_path / "a.pth")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("name", ["a.pth", "a.safetensors"])
+@pytest.mark.parametrize("content", [b"", b"no weights", b"PK\x03\x04 no archive"])
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=rf"{name}: damaged, or more than") as error:
+        loaded(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [[1, 2], {"epoch": 3}, {"state_dict": {"a": torch.zeros(1)}}])
+def test_a_file_without_weights_of_an_encoder_is_refused(tmp_path, content):
+    torch.save(content, tmp_path / "a.pth")
+    with pytest.raises(CheckpointError, match=r"found no conv1\.weight, .* and 97 more"):
+        loaded(tmp_path / "a.pth")
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"train\.encoder_weights: .*a\.pth does not exist"):
+        loaded(tmp_path / "a.pth")
+    with pytest.raises(CheckpointError, match=r"holds none of best\.safetensors, model\."):
+        loaded(tmp_path)
+
+
+# Another run to begin with
+
+
+def begin(model, path, **changes):
+    keys = ("architecture", "encoder", "in_channels")
+    return init_from(model, path, **{key: SMALL[key] for key in keys} | {"bins": BINS} | changes)
+
+
+@torch.no_grad()
+def test_a_network_begins_as_the_other_run_ended(run):
+    model = untrained()
+    taken = begin(model, run[0])
+    assert torch.equal(model(IMAGES), run[1](IMAGES))
+    assert taken == Taken(len(model.state_dict()), 3, 3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("bins", [SpeedBins((20.0, 40.0), "km/h"), SpeedBins((30.0,), "mph")])
+def test_with_other_bins_only_any_road_is_known(run, bins):
+    model = untrained(classes=bins.count + 1)
+    new = model.segmentation_head[0].weight[:-1].clone()
+    taken = begin(model, run[0] / "best.safetensors", bins=bins)
+    assert torch.allclose(model(IMAGES)[:, -1], run[1](IMAGES)[:, -1], atol=1e-6)
+    assert torch.equal(model.segmentation_head[0].weight[:-1], new)
+    assert (taken.logits, taken.classes) == (1, bins.count + 1)
+
+
+def test_what_was_taken_is_said():
+    assert str(Taken(280, 3, 3)) == "took over 280 tensors"
+    assert str(Taken(280, 1, 8)).endswith(
+        "the speed bins are others, and their 7 logits begin anew"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"encoder": "resnet34"}, "has encoder resnet18, expected resnet34; set train.encoder"),
+        ({"architecture": "fpn"}, "has architecture unet, expected fpn; set train.architecture"),
+        ({"in_channels": 8}, "has in_channels 3, expected 8; choose as many with imagery.bands"),
+    ],
+)
+def test_a_run_of_another_shape_is_refused(run, changes, words):
+    with pytest.raises(ConfigError, match=words):
+        begin(untrained(), run[0], **changes)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match=r"best\.safetensors does not exist"):
+        begin(untrained(), tmp_path)
+
+
+def test_weights_that_do_not_fit_their_facts_are_refused(run, tmp_path):
+    tensors = load_file(run[0] / "best.safetensors")
+    tensors.popitem()
+    facts = json.loads((run[0] / "best.json").read_text())
+    save_file(tensors, tmp_path / "best.safetensors", metadata={"roadseg": json.dumps(facts)})
+    with pytest.raises(CheckpointError, match="do not fit its facts") as error:
+        begin(untrained(), tmp_path)
+    assert "\n" not in str(error.value)

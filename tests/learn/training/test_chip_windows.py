@@ -1,0 +1,284 @@
+"""Training and validation windows of chips: which pixels they show, and when again."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from roadseg.errors import DataError
+from roadseg.learn.training import samples as chips_module
+from roadseg.learn.training.samples import (
+    EpochBatches,
+    TrainingWindows,
+    ValidationBatches,
+    ValidationWindows,
+)
+from roadseg.raster.windows import Window
+from roadseg.roads.tracing.skeletons import skeletonise
+
+
+def training_windows(chips, *, window_px=64, per_chip=4, road_share=0.75, seed=0, skeletons=False):
+    return TrainingWindows(
+        chips,
+        window_px=window_px,
+        windows_per_chip=per_chip,
+        road_share=road_share,
+        seed=seed,
+        skeletons=skeletons,
+    )
+
+
+def without_augmentation(windows):
+    windows._augment = lambda image, mask, *, seed: (image, mask)  # noqa: ARG005, SLF001
+    return windows
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_an_epoch_has_so_many_windows_of_each_chip(make_chips):
+    windows = training_windows(make_chips(chip_px=64), per_chip=3)
+    assert len(windows) == 12
+    image, mask = windows[12]
+    assert (image.shape, image.dtype) == ((3, 64, 64), torch.uint8)
+    assert (mask.shape, mask.dtype) == ((64, 64), torch.uint8)
+
+
+def test_a_window_depends_on_seed_and_index_alone(make_chips):
+    chips = make_chips()
+    first, second, other = (training_windows(chips, seed=seed) for seed in (0, 0, 1))
+    assert [second[i] for i in (7, 2)]
+    assert same(first[5], second[5])
+    assert not same(first[5], other[5])
+
+
+def test_each_epoch_shows_other_windows(make_chips):
+    windows = training_windows(make_chips())
+    assert not same(windows[4], windows[8])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_worker_processes_show_the_same_windows(make_chips, workers):
+    windows = training_windows(make_chips())
+    order = EpochBatches(len(windows), seed=0, batch_size=2)
+    loader = DataLoader(windows, batch_sampler=order, num_workers=workers)
+    images = torch.cat([i for i, _ in loader])
+    assert torch.equal(images, torch.stack([windows[i][0] for batch in order for i in batch]))
+
+
+def test_windows_can_travel_to_a_spawned_process(make_chips):
+    windows = training_windows(make_chips())
+    assert same(pickle.loads(pickle.dumps(windows))[4], windows[4])  # noqa: S301
+
+
+def test_an_image_shows_the_scene_where_its_mask_says(make_chips):
+    windows = without_augmentation(training_windows(make_chips()))
+    for index in range(4):
+        image, mask = windows[index]
+        assert torch.equal(image[0] > 150, mask > 0)
+
+
+def test_a_chip_never_shows_its_neighbours(make_chips):
+    mask = np.repeat(np.array([[1, 2]], dtype=np.uint8), 64, axis=1).repeat(128, axis=0)
+    left, right, *_ = make_chips(mask=mask, chip_px=64)
+    for chip, value in ((left, 1), (right, 2)):
+        windows = without_augmentation(training_windows([chip], window_px=32, per_chip=20))
+        assert {v for i in range(20) for v in windows[i][1].unique().tolist()} == {value}
+
+
+def sparse_mask():
+    mask = np.zeros((160, 160), dtype=np.uint8)
+    mask[70:74, 70:74] = 2
+    mask[150:, 150:] = 255  # is no road
+    return mask
+
+
+def drawn(chips, *, window_px, road_share, windows=3000):
+    """Return places of windows of the first chip."""
+    every = training_windows(chips, window_px=window_px, road_share=road_share)
+    return [every._draw(0, np.random.default_rng(i)) for i in range(windows)]  # noqa: SLF001
+
+
+def shown(mask, area):
+    row, col, height, width = area
+    return set(np.unique(mask[row : row + height, col : col + width]).tolist())
+
+
+def corners(areas):
+    return {(area.row, area.col) for area in areas}
+
+
+@pytest.mark.parametrize("road_share", [0.0, 0.5, 1.0])
+def test_so_many_windows_are_placed_on_a_road(make_chips, road_share):
+    mask = sparse_mask()
+    chips = make_chips(mask=mask, size_px=160, chip_px=160)
+    by_chance = (35 / 129) ** 2
+    areas = drawn(chips, window_px=32, road_share=road_share)
+    found = np.mean([2 in shown(mask, area) for area in areas])
+    assert found == pytest.approx(road_share + (1 - road_share) * by_chance, abs=0.03)
+
+
+def test_a_window_on_a_road_lies_anywhere_around_its_cell(make_chips):
+    mask = np.zeros((100, 100), dtype=np.uint8)
+    mask[40, 99] = 1  # in rows 32 to 63 and columns 96 to 99
+    chips = make_chips(mask=mask, size_px=100, chip_px=100)
+    found = corners(drawn(chips, window_px=64, road_share=1.0))
+    assert {row for row, _ in found} == set(range(33))
+    assert {col for _, col in found} == {36}
+
+
+def test_each_place_of_a_chip_can_be_drawn(make_chips):
+    mask = np.zeros((67, 67), dtype=np.uint8)
+    mask[0, 0] = 1
+    chips = make_chips(mask=mask, size_px=67, chip_px=67)
+    assert len(corners(drawn(chips, window_px=64, road_share=0.75))) == 4 * 4
+
+
+def test_all_roads_are_as_likely(make_chips):
+    mask = np.zeros((128, 128), dtype=np.uint8)
+    mask[:32, :32] = 1  # a full cell
+    mask[100, 100] = 2  # one pixel
+    areas = drawn(make_chips(mask=mask), window_px=32, road_share=1.0)
+    assert np.mean([1 in shown(mask, area) for area in areas]) == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_chip_without_a_road_is_drawn_from_anywhere(make_chips):
+    chips = make_chips(mask=np.zeros((66, 66), dtype=np.uint8), size_px=66, chip_px=66)
+    assert len(corners(drawn(chips, window_px=64, road_share=1.0))) == 9
+
+
+def test_the_skeleton_is_that_of_the_augmented_mask(make_chips):
+    windows = training_windows(make_chips(), skeletons=True)
+    for index in range(4):
+        image, mask, skeleton = windows[index]
+        assert (image.shape[1:], skeleton.dtype) == (skeleton.shape, torch.uint8)
+        road = (mask > 0) & (mask < 255)
+        assert np.array_equal(skeleton.numpy(), skeletonise(road.numpy()))
+        assert skeleton.any()
+
+
+def test_validation_windows_have_skeletons_if_asked(make_chips):
+    _, mask, skeleton = ValidationWindows(make_chips(), window_px=64, skeletons=True)[0]
+    assert not skeleton[(mask == 0) | (mask == 255)].any()
+    assert 0 < skeleton.sum() < (mask > 0).sum() / 2
+
+
+def test_a_chip_smaller_than_a_window_is_filled_with_ignore(make_chips):
+    windows = without_augmentation(training_windows(make_chips(size_px=40, chip_px=40)))
+    image, mask = windows[0]
+    assert (mask[40:] == 255).all()
+    assert (mask[:, 40:] == 255).all()
+    assert not (mask[:40, :40] == 255).any()
+    assert not image[:, 40:].any()
+
+
+def test_pixels_without_data_are_black_and_ignored(make_chips, monkeypatch):
+    def half_valid(*place):
+        values, valid = read_window(*place)
+        valid[:32] = False
+        return values, valid
+
+    read_window = chips_module.read_window
+    monkeypatch.setattr(chips_module, "read_window", half_valid)
+    image, mask = without_augmentation(training_windows(make_chips(size_px=64, chip_px=64)))[0]
+    assert not image[:, :32].any()
+    assert (mask[:32] == 255).all()
+    assert image[:, 32:].any()
+
+
+def flat(batches):
+    return [index for batch in batches for index in batch]
+
+
+def test_the_order_of_an_epoch_is_a_shuffle_that_repeats():
+    order = EpochBatches(10, seed=3, batch_size=2)
+    order.epoch = 2
+    shuffled = flat(order)
+    assert sorted(shuffled) == list(range(20, 30))
+    assert shuffled == flat(order)
+    order.epoch = 3
+    assert [i - 10 for i in flat(order)] != shuffled
+
+
+def test_an_epoch_can_go_on_from_any_of_its_batches():
+    order = EpochBatches(10, seed=3, batch_size=3)
+    whole = list(order)
+    order.start_batch = 1
+    assert list(order) == whole[1:]
+    assert (len(whole), len(order)) == (3, 2)
+
+
+@pytest.mark.parametrize("start_batch", [3, 4])
+def test_after_the_last_batch_nothing_is_left(start_batch):
+    order = EpochBatches(10, seed=3, batch_size=3)
+    order.start_batch = start_batch
+    assert (len(order), list(order)) == (0, [])
+
+
+@pytest.mark.parametrize(("windows", "batches"), [(23, 3), (24, 4), (25, 4)])
+def test_processes_together_see_the_windows_of_one(windows, batches):
+    alone = list(EpochBatches(windows, seed=1, batch_size=6))
+    shared = [EpochBatches(windows, seed=1, batch_size=2, rank=r, ranks=3) for r in range(3)]
+    assert [[*a, *b, *c] for a, b, c in zip(*shared, strict=True)] == alone
+    assert {len(order) for order in shared} == {batches}
+
+
+@pytest.mark.parametrize(("windows", "batches"), [(8, 2), (9, 3), (12, 3), (1, 1)])
+def test_validation_is_dealt_in_equal_batches(windows, batches):
+    shared = [ValidationBatches(windows, batch_size=2, rank=r, ranks=2) for r in range(2)]
+    assert {len(order) for order in shared} == {batches}
+    assert {len(batch) for order in shared for batch in order} == {2}
+    dealt = flat(flat(zip(*shared, strict=True)))
+    assert dealt == [*range(windows), *[-1] * (4 * batches - windows)]
+
+
+def test_the_empty_validation_window_counts_nowhere(make_chips):
+    cover = ValidationWindows(make_chips(bands=2), window_px=64, skeletons=True)
+    image, mask, skeleton = cover[-1]
+    assert [t.shape for t in (image, mask, skeleton)] == [t.shape for t in cover[0]]
+    assert (mask == 255).all()
+    assert not image.any()
+    assert not skeleton.any()
+
+
+@pytest.mark.parametrize(("size_px", "windows"), [(64, 1), (96, 4), (128, 4), (40, 1)])
+def test_validation_counts_each_pixel_of_a_chip_once(make_chips, size_px, windows):
+    chips = make_chips(bands=1, size_px=size_px, chip_px=size_px)
+    cover = ValidationWindows(chips, window_px=64)
+    counted = sum(int((mask != 255).sum()) for _, mask in (cover[i] for i in range(len(cover))))
+    assert (len(cover), counted) == (windows, size_px**2)
+
+
+def test_validation_windows_are_the_scene_unchanged(make_chips):
+    (chip,) = make_chips(bands=1)
+    cover = ValidationWindows([chip], window_px=64)
+    image, mask = cover[3]
+    values, _ = chips_module.read_window(chip.scene, Window(64, 64, 64, 64))
+    assert np.array_equal(image.numpy(), chip.scaling.apply(values))
+    assert torch.equal(mask > 0, image[0] > 150)
+
+
+def test_an_image_that_is_gone_is_a_data_error(make_chips):
+    chips = make_chips()
+    chips[0].scene.path.unlink()
+    with pytest.raises(DataError, match=r"scene\.tif"):
+        training_windows(chips)[0]
+
+
+def test_an_image_of_another_type_than_prepared_is_a_data_error(make_chips):
+    (chip,) = make_chips(bands=2)
+    one_band = replace(chip, scene=replace(chip.scene, bands=(1,)))
+    with pytest.raises(DataError, match=r"scene\.tif: got 1 bands of uint16, expected 2 of uint16"):
+        ValidationWindows([one_band], window_px=64)[0]
+
+
+def test_each_scene_has_its_own_order_of_bands(make_chips):
+    (chip,) = make_chips(bands=2)
+    turned = replace(chip, scene=replace(chip.scene, bands=(2, 1)))
+    first, second = (ValidationWindows([c], window_px=64)[0][0] for c in (chip, turned))
+    assert torch.equal(second, first.flip(0))
+    assert not torch.equal(second, first)

@@ -1,0 +1,47 @@
+"""The epochs of a training: the best one, the end, the table."""
+
+import pytest
+
+from roadseg.learn.training.history import best_row, has_ended, write_metrics
+from roadseg.learn.training.recipe import Recipe
+
+
+def epochs(*losses):
+    return [{"epoch": i, "val_loss": loss} for i, loss in enumerate(losses, start=1)]
+
+
+def ended(losses, epochs_, patience):
+    return has_ended(epochs(*losses), Recipe(epochs=epochs_, patience=patience))
+
+
+def test_the_best_epoch_has_the_lowest_validation_loss_and_comes_first():
+    assert best_row(epochs(0.5, 0.2, 0.3, 0.2), "loss")["epoch"] == 2
+
+
+def test_by_cldice_the_best_epoch_has_the_highest_and_comes_first():
+    shares = [0.1, 0.6, 0.5, 0.6]
+    rows = [
+        row | {"val_cldice": share} for row, share in zip(epochs(1, 4, 0, 4), shares, strict=True)
+    ]
+    assert best_row(rows, "cldice")["epoch"] == 2
+    assert has_ended(rows, Recipe(patience=2, best_by="cldice"))
+    assert not has_ended(rows, Recipe(patience=2, best_by="loss"))
+
+
+@pytest.mark.parametrize(
+    ("losses", "has_to_end"),
+    [((), False), ((3, 2), False), ((3, 2, 1), True), ((1, 2), False), ((1, 2, 2), True)],
+)
+def test_a_training_ends_after_all_epochs_or_when_patience_does(losses, has_to_end):
+    assert ended(losses, 3, 2) is has_to_end
+
+
+def test_patience_counts_from_the_best_epoch():
+    assert not ended((1, 2, 0, 2), 9, 2)
+    assert ended((1, 2, 0, 2, 2), 9, 2)
+
+
+def test_metrics_are_one_line_an_epoch(tmp_path):
+    write_metrics(tmp_path / "metrics.csv", epochs(0.5, 0.25))
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert lines == ["epoch,val_loss", "1,0.5", "2,0.25"]

@@ -1,0 +1,138 @@
+"""A learner's state comes back, and what accumulates is what one large batch would give."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from roadseg.errors import CheckpointError
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.losses import LossWeights
+from roadseg.learn.network.models import build_model
+from roadseg.learn.training.learner import Learner, Sharing
+from roadseg.learn.training.optimizers import build_optimizer
+from roadseg.raster.scaling import Scaling
+
+ENCODER = "tu-test_resnet"
+
+
+def build(device, *, state=None, ema=None, kind="adam", weights=None, norms=True):
+    torch.manual_seed(0)
+    model = build_model(encoder=ENCODER, encoder_weights=None, in_channels=3, classes=3)
+    model = device.to(model)
+    if not norms:
+        model.eval()
+        model.train = lambda *_: model
+    options = {"learning_rate": 1e-3, "weight_decay": 0.0, "momentum": 0.9}
+    return Learner(
+        model,
+        build_optimizer(model.parameters(), device=device, kind=kind, **options),
+        state=state,
+        scaling=Scaling({}, (127.0,) * 3, (64.0,) * 3),
+        weights=weights or LossWeights(),
+        clip_norm=1e6,
+        ema=ema,
+        device=device,
+        parallel=Parallel(),
+        sharing=Sharing(),
+    )
+
+
+def batch(seed, windows=2):
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(256, (windows, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    masks = torch.randint(3, (windows, 32, 32), dtype=torch.uint8, generator=generator)
+    return images, masks
+
+
+def take(learner, *seeds, first=1):
+    for number, seed in enumerate(seeds, start=first):
+        learner.step([batch(seed)], number=number, rate=1e-3)
+    return learner.state()[0]
+
+
+@pytest.mark.parametrize("changes", [{}, {"ema": 0.9}, {"kind": "sgd"}, {"kind": "adamw"}])
+def test_a_learner_goes_on_from_its_state_as_if_it_had_never_stopped(cpu, changes):
+    straight = take(build(cpu, **changes), 1, 2, 3)
+    stopped = build(cpu, **changes)
+    take(stopped, 1)
+    resumed = take(build(cpu, state=stopped.state(), **changes), 2, 3, first=2)
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+SPOILT = {
+    "a weight missing": (lambda t: t.pop("model.segmentation_head.0.bias"), "found no segm"),
+    "a weight of NaN": (
+        lambda t: t["model.segmentation_head.0.bias"].fill_(torch.nan),
+        "no numbers",
+    ),
+    "a moment of NaN": (
+        lambda t: t["optimizer.0.exp_avg"].fill_(torch.nan),
+        r"optimizer\.0\.exp_avg",
+    ),
+    "a moment of another shape": (
+        lambda t: t.update({"optimizer.0.exp_avg": torch.ones(2)}),
+        "shape",
+    ),
+    "a moment missing": (lambda t: t.pop("optimizer.0.exp_avg"), "entries of one kind"),
+    "a moment of no weight": (lambda t: t.update({"optimizer.999.x": torch.ones(1)}), "'999.x'"),
+    "a moment of text": (lambda t: t.update({"optimizer.x.y": torch.ones(1)}), "'x.y'"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), SPOILT.values(), ids=SPOILT)
+def test_a_state_that_does_not_fit_is_refused(cpu, change, told):
+    learner = build(cpu)
+    take(learner, 1)
+    tensors, values = learner.state()
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    change(tensors)
+    with pytest.raises(CheckpointError, match=rf"last\.safetensors: .*{told}") as error:
+        build(cpu, state=(tensors, values))
+    assert "\n" not in str(error.value)
+
+
+def test_the_settings_of_the_optimizer_are_the_recipes_whatever_a_file_says(cpu):
+    learner = build(cpu)
+    take(learner, 1)
+    tensors, values = learner.state()
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # counts of steps too
+    spoilt = values | {"optimizer_state": {"groups": [{"betas": "x"}], "values": {}}}
+    again = build(cpu, state=(tensors, spoilt))
+    wanted, found = (take(each, 2, first=2) for each in (learner, again))
+    assert all(torch.equal(wanted[name], found[name]) for name in wanted)
+
+
+def test_moments_come_back_in_the_memory_layout_of_their_weights(cpu):
+    learner = build(cpu)
+    take(learner, 1)
+    again = build(cpu, state=learner.state())
+    for group in again._optimizer.param_groups:  # noqa: SLF001
+        for weight in group["params"]:
+            moment = again._optimizer.state[weight]["exp_avg"]  # noqa: SLF001
+            assert moment.stride() == weight.stride()
+
+
+def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu):
+    focal = LossWeights(focal=1.0, dice=0.0)  # a mean over pixels, of which both have as many
+    together, apart = (build(cpu, weights=focal, norms=False, kind="sgd") for _ in range(2))
+    one, other = batch(1), batch(2)
+    joined = tuple(torch.cat(parts) for parts in zip(one, other, strict=True))
+    loss = together.step([joined], number=1, rate=0.1)
+    assert apart.step([one, other], number=1, rate=0.1).item() == pytest.approx(loss.item())
+    for name, tensor in together.state()[0].items():
+        assert torch.allclose(tensor, apart.state()[0][name], atol=1e-6)
+
+
+def test_half_precision_scales_the_loss_and_keeps_the_scale(cpu):
+    learner = build(replace(cpu, amp_dtype=torch.float16))
+    take(learner, 1)
+    assert learner.state()[1]["scaler_state"]["scale"] > 1
+
+
+def test_the_moving_average_is_what_is_judged(cpu):
+    learner = build(cpu, ema=0.999)
+    take(learner, 1, 2, 3)
+    weights, average = learner.state()[0], learner.kept.state_dict()
+    name = "segmentation_head.0.weight"
+    assert not torch.equal(weights["model." + name], average[name])

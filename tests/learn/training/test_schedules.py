@@ -1,0 +1,64 @@
+"""The learning rate of every step."""
+
+from itertools import pairwise
+
+import pytest
+
+from roadseg.learn.training.optimizers import learning_rate
+
+PLAIN = {
+    "steps_per_epoch": 10,
+    "epochs": 4,
+    "peak": 0.5,
+    "schedule": "step",
+    "warmup_steps": 0,
+    "milestones": (2,),
+    "gamma": 0.1,
+}
+
+
+def rate(step, **changes):
+    return learning_rate(step, **PLAIN | changes)
+
+
+@pytest.mark.parametrize(("step", "expected"), [(0, 0.5), (19, 0.5), (20, 0.05), (39, 0.05)])
+def test_the_rate_drops_after_the_last_step_of_a_milestone(step, expected):
+    assert rate(step) == pytest.approx(expected)
+
+
+def test_each_milestone_drops_it_once_more():
+    assert rate(35, milestones=(1, 2, 3)) == pytest.approx(0.5e-3)
+
+
+@pytest.mark.parametrize(("step", "expected"), [(0, 0.125), (2, 0.375), (3, 0.5), (4, 0.5)])
+def test_the_warm_up_rises_in_equal_parts_to_the_peak(step, expected):
+    assert rate(step, warmup_steps=4) == pytest.approx(expected)
+
+
+def test_a_milestone_counts_in_the_warm_up_too():
+    assert rate(24, warmup_steps=50) == pytest.approx(0.5 * 0.1 * 25 / 50)
+
+
+@pytest.mark.parametrize(("step", "expected"), [(0, 0.5), (20, 0.25), (40, 0.0), (41, 0.0)])
+def test_the_cosine_passes_half_the_peak_halfway_and_ends_at_zero(step, expected):
+    assert rate(step, schedule="cosine") == pytest.approx(expected)
+
+
+def test_no_step_of_a_cosine_is_wasted_at_zero():
+    assert rate(39, schedule="cosine") > 0
+
+
+def test_the_cosine_starts_at_the_peak_when_the_warm_up_is_over():
+    steps = [rate(step, schedule="cosine", warmup_steps=10) for step in range(8, 13)]
+    assert steps[1] == steps[2] == 0.5
+    assert steps[0] < 0.5 > steps[3] > steps[4]
+
+
+def test_a_warm_up_longer_than_the_training_only_rises():
+    steps = [rate(step, schedule="cosine", warmup_steps=100) for step in range(40)]
+    assert all(later > earlier for earlier, later in pairwise(steps))
+
+
+def test_a_prolonged_cosine_has_other_rates_and_a_prolonged_step_schedule_has_not():
+    assert rate(5, schedule="cosine", epochs=8) != rate(5, schedule="cosine")
+    assert rate(5, epochs=8) == rate(5)

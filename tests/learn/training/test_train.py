@@ -1,0 +1,439 @@
+"""Training learns, stops, goes on where it was, and says what is wrong."""
+
+import logging
+import math
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from roadseg.errors import ConfigError, DataError, RoadsegError
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.checkpoints import load_checkpoint, read_facts
+from roadseg.learn.network.losses import LossWeights
+from roadseg.learn.training import epochs
+from roadseg.learn.training.learner import Learner, Sharing
+from roadseg.learn.training.recipe import Recipe
+from roadseg.learn.training.train import train
+from roadseg.learn.training.validation import Scores
+from roadseg.raster.scaling import Scaling
+from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+
+RECIPE = Recipe(
+    encoder="tu-test_resnet",  # small
+    window_px=64,
+    windows_per_chip=2,
+    batch_size=2,
+    epochs=3,
+    patience=9,
+    learning_rate=1e-3,
+    lr_milestones=(1,),
+    lr_gamma=0.5,
+)
+OPTIONS = {
+    "facts": {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None},
+    "bins": DEFAULT_BINS,
+    "parallel": Parallel(),
+    "sharing": Sharing(),
+    "workers": 0,
+    "save_minutes": 5.0,
+    "tensorboard": False,
+}
+
+
+@pytest.fixture
+def start(cpu):
+    """Give a function that trains on some chips and validates on others."""
+
+    def start(chips, validation, folder, **changes):
+        recipe = {key: changes.pop(key) for key in list(changes) if hasattr(RECIPE, key)}
+        options = OPTIONS | {"device": cpu, "recipe": replace(RECIPE, **recipe)} | changes
+        return train(chips, validation, folder, **options)
+
+    return start
+
+
+@pytest.fixture
+def run(make_chips, start):
+    """Give a function that trains on two chips and validates on one."""
+    chips = make_chips(chip_px=64)
+
+    def run(folder, **changes):
+        return start(chips[:2], chips[2:3], folder, **changes)
+
+    return run
+
+
+class StoppedError(Exception):
+    """Stands for a kill."""
+
+
+def at_call(monkeypatch, owner, name, call, act):
+    """Let something happen before the n-th call of a function."""
+    calls, original = [], getattr(owner, name)
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == call:
+            act()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, counted)
+
+
+def die():
+    raise StoppedError
+
+
+def weights(folder, which="last"):
+    return load_file(folder / f"{which}.safetensors")
+
+
+def same_weights(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def same_checkpoints(one, other):
+    return all(same_weights(weights(one, which), weights(other, which)) for which in WHICH)
+
+
+WHICH = ("last", "best")
+
+
+def test_training_leaves_checkpoints_and_one_line_an_epoch(run, tmp_path):
+    history = run(tmp_path / "fold", epochs=2)
+    names = {p.name for p in (tmp_path / "fold").iterdir()}
+    checkpoints = {f"{w}.{suffix}" for w in WHICH for suffix in ("json", "safetensors")}
+    assert names == checkpoints | {"metrics.csv"}
+    header, *lines = (tmp_path / "fold" / "metrics.csv").read_text().splitlines()
+    assert header == (
+        "epoch,train_loss,val_loss,val_iou,val_f1,learning_rate,seconds,windows_per_s"
+    )
+    assert len(lines) == len(history) == 2
+
+
+def test_the_best_checkpoint_holds_the_facts_to_predict(run, tmp_path):
+    history = run(tmp_path, epochs=2)
+    facts = load_checkpoint(tmp_path).facts
+    best = min(history, key=lambda row: row["val_loss"])
+    assert facts["epoch"] == best["epoch"]
+    assert facts["score"]["val_loss"] == best["val_loss"]
+    assert (facts["gsd_m"], facts["bands"], facts["encoder"]) == (0.5, [1, 2, 3], "tu-test_resnet")
+
+
+def test_by_cldice_the_best_checkpoint_is_that_of_the_highest(run, tmp_path, monkeypatch):
+    shares, original = iter([1, 3, 2]), epochs.validate
+
+    def validate(*args, **options):
+        lines = CentrelineCounts(4, next(shares), 4, 4)
+        return replace(original(*args, **options), centrelines=lines)
+
+    monkeypatch.setattr(epochs, "validate", validate)
+    run(tmp_path, epochs=2, best_by="cldice")
+    history = run(tmp_path, epochs=3, best_by="cldice")
+    assert [row["val_cldice"] for row in history] == pytest.approx([0.4, 6 / 7, 2 / 3])
+    facts = load_checkpoint(tmp_path).facts
+    assert (facts["epoch"], facts["score"]["val_cldice"]) == (2, history[1]["val_cldice"])
+
+
+def test_cldice_is_measured_where_it_chooses(run, tmp_path):
+    assert 0 <= run(tmp_path, epochs=1, best_by="cldice")[0]["val_cldice"] <= 1
+    assert "val_cldice" in (tmp_path / "metrics.csv").read_text().splitlines()[0]
+
+
+@pytest.fixture
+def two_speeds():
+    """Draw a slow road and a fast one."""
+    mask = np.zeros((128, 128), dtype=np.uint8)
+    mask[30:36], mask[:, 60:66] = 1, 2
+    return mask
+
+
+def test_a_network_has_a_logit_for_each_bin_and_one_for_any_road(
+    make_chips, two_speeds, start, tmp_path
+):
+    chips, bins = make_chips(mask=two_speeds, chip_px=64), SpeedBins((50.0,), "km/h")
+    start(chips[:2], chips[2:3], tmp_path, bins=bins, epochs=1)
+    loaded = load_checkpoint(tmp_path)
+    assert (loaded.facts["classes"], loaded.bins) == (3, bins)
+    assert loaded.model(torch.zeros(1, 3, 64, 64)).shape == (1, 3, 64, 64)
+
+
+LEARNING = {"windows_per_chip": 48, "batch_size": 4, "learning_rate": 5e-3, "lr_milestones": ()}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"ema": 0.9, "accumulate": 2, "optimizer": "adamw", "schedule": "cosine"},
+        {"loss": LossWeights(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
+    ],
+)
+def test_a_network_learns_the_crossing(make_chips, start, tmp_path, changes):
+    chips = make_chips(size_px=64, chip_px=64)
+    history = start(chips, chips, tmp_path, **LEARNING | changes)
+    assert history[-1]["val_iou"] > 0.75
+
+
+# a run of 3 epochs takes 2 steps each
+@pytest.mark.parametrize(
+    "moment",
+    [
+        (Learner, "step", 1),  # before anything is there
+        (Learner, "step", 4),  # in the middle of the second epoch
+        (epochs, "save_checkpoint", 1),  # before the first checkpoint
+        (epochs, "save_checkpoint", 3),  # between best and last
+        (epochs, "validate", 3),
+    ],
+)
+@pytest.mark.parametrize("save_minutes", [0.0, 5.0])
+def test_a_killed_training_goes_on_to_the_same_weights(
+    run, tmp_path, monkeypatch, moment, save_minutes
+):
+    run(tmp_path / "straight")
+    with monkeypatch.context() as patch:
+        at_call(patch, *moment, die)
+        with pytest.raises(StoppedError):
+            run(tmp_path / "killed", save_minutes=save_minutes)
+    run(tmp_path / "killed")
+    assert same_checkpoints(tmp_path / "straight", tmp_path / "killed")
+
+
+PLAIN: dict[str, object] = {}
+AVERAGED = {"ema": 0.9, "accumulate": 2, "windows_per_chip": 4, "schedule": "cosine"}
+ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
+
+
+@pytest.mark.parametrize(
+    ("number", "place", "changes"),
+    [
+        (signal.SIGTERM, "step", PLAIN),
+        (signal.SIGINT, "step", AVERAGED),
+        (signal.SIGTERM, "step", {"optimizer": "sgd"}),
+        (signal.SIGTERM, "judge", AVERAGED),
+        (signal.SIGINT, "judge", PLAIN),
+    ],
+)
+def test_a_training_asked_to_stop_keeps_its_last_step(run, tmp_path, number, place, changes):
+    run(tmp_path / "straight", **changes)
+    with pytest.MonkeyPatch.context() as patch:
+        at_call(patch, Learner, place, 2, lambda: os.kill(os.getpid(), number))
+        with pytest.raises(ENDINGS[number]):
+            run(tmp_path / "stopped", **changes)
+    assert read_facts(tmp_path / "stopped", "last")["step"] > 0
+    run(tmp_path / "stopped", **changes)
+    assert same_checkpoints(tmp_path / "straight", tmp_path / "stopped")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_fails_after_a_signal_has_come_ends_as_the_signal_does(
+    run, tmp_path, monkeypatch, number
+):
+    def fail_as_a_compiler_that_was_interrupted():
+        os.kill(os.getpid(), number)
+        raise RuntimeError("C++ compile error")
+
+    at_call(monkeypatch, Learner, "step", 1, fail_as_a_compiler_that_was_interrupted)
+    with pytest.raises(ENDINGS[number]):
+        run(tmp_path)
+
+
+def test_signals_act_as_before_once_training_has_ended(run, tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    run(tmp_path, epochs=1)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_a_killed_process_left_half_written_is_removed(run, tmp_path):
+    (tmp_path / ".partial-last.safetensors").write_text("half")
+    run(tmp_path, epochs=1)
+    assert not list(tmp_path.glob(".partial*"))
+
+
+def test_each_epoch_learns_from_other_windows(run, tmp_path, monkeypatch):
+    seen, original = [], Learner.step
+
+    def watch(self, batches, **options):
+        seen.append(batches[0][0].float().mean().item())
+        return original(self, batches, **options)
+
+    monkeypatch.setattr(Learner, "step", watch)
+    run(tmp_path)
+    assert len(set(seen)) == 6
+
+
+def test_more_epochs_go_on_from_an_ended_training(run, tmp_path):
+    run(tmp_path / "straight")
+    run(tmp_path / "longer", epochs=2)
+    run(tmp_path / "longer", epochs=3)
+    assert same_weights(weights(tmp_path / "straight"), weights(tmp_path / "longer"))
+
+
+def test_worker_processes_change_nothing(run, tmp_path):
+    run(tmp_path / "here", epochs=2)
+    run(tmp_path / "workers", epochs=2, workers=1)
+    assert same_weights(weights(tmp_path / "here"), weights(tmp_path / "workers"))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_only_the_seed_decides_and_torchs_own_generator_stays_untouched(run, tmp_path, seed):
+    torch.manual_seed(seed)
+    run(tmp_path / "a", epochs=1)
+    after = torch.rand(1)
+    torch.manual_seed(seed)
+    assert torch.equal(after, torch.rand(1))
+    torch.manual_seed(99)
+    run(tmp_path / "b", epochs=1)
+    assert same_weights(weights(tmp_path / "a"), weights(tmp_path / "b"))
+
+
+def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
+    history = run(tmp_path, epochs=1)
+    at_call(monkeypatch, train, "build_pretrained", 1, die)
+    assert run(tmp_path, epochs=1) == history
+
+
+def test_training_stops_early_and_stays_stopped(run, tmp_path, monkeypatch):
+    losses, original = iter([0.5, 0.4, 0.6, 0.4, 0.1]), epochs.validate
+
+    def validate(*args, **options):
+        return replace(original(*args, **options), loss=next(losses))
+
+    monkeypatch.setattr(epochs, "validate", validate)
+    assert len(run(tmp_path, epochs=5, patience=2)) == 4
+    assert len(run(tmp_path, epochs=5, patience=2)) == 4
+    assert load_checkpoint(tmp_path).facts["epoch"] == 2
+
+
+def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_path):
+    run(tmp_path, epochs=1, lr_milestones=(1, 2))
+    history = run(tmp_path, epochs=3, lr_milestones=(1, 2))
+    assert [row["learning_rate"] for row in history] == [1e-3, 5e-4, 2.5e-4]
+
+
+def test_the_moving_average_is_what_is_kept(run, tmp_path):
+    run(tmp_path, epochs=1, ema=0.99)
+    kept, last = weights(tmp_path, "best"), weights(tmp_path)
+    names = [name.removeprefix("model.") for name in kept]
+    assert all(torch.equal(kept[f"model.{n}"], last[f"average.module.{n}"]) for n in names)
+    assert any(not torch.equal(kept[f"model.{n}"], last[f"model.{n}"]) for n in names)
+
+
+def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
+    run(tmp_path / "first", epochs=1)
+    with caplog.at_level(logging.INFO):
+        run(tmp_path / "second", epochs=1, init=tmp_path / "first", learning_rate=1e-9)
+    before, after = (weights(tmp_path / name, "best") for name in ("first", "second"))
+    name = "model.decoder.blocks.0.conv1.0.weight"
+    assert torch.allclose(before[name], after[name], atol=1e-7)
+    assert "starting from" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"learning_rate": 0.1},
+            r"last\.safetensors: .* began with learning_rate 0.001 \(now 0.1\)",
+        ),
+        ({"encoder": "resnet18"}, r"began with encoder tu-test_resnet \(now resnet18\)"),
+        ({"facts": {"gsd_m": 0.3}}, r"began with gsd_m 0.5 \(now 0.3\); .* --force"),
+        ({"facts": {"bands": ("red",)}}, r"began with bands \[1, 2, 3\] \(now \['red'\]\)"),
+        ({"bins": SpeedBins((50.0,), "km/h")}, r"classes 8 \(now 3\), bin_edges .*, bin_unit mph"),
+        ({"seed": 1, "ema": 0.9}, r"began with ema None \(now 0.9\), seed 0 \(now 1\)"),
+        ({"schedule": "cosine", "epochs": 5}, r"schedule step \(now cosine\)"),
+    ],
+)
+def test_another_training_in_the_folder_is_refused(run, tmp_path, changes, words):
+    run(tmp_path, epochs=1)
+    with pytest.raises(ConfigError, match=words):
+        run(tmp_path, **changes)
+
+
+def test_more_epochs_are_refused_where_the_rate_was_planned_to_the_end(run, tmp_path):
+    run(tmp_path, epochs=1, schedule="cosine")
+    with pytest.raises(ConfigError, match=r"began with epochs 1 \(now 2\)"):
+        run(tmp_path, epochs=2, schedule="cosine")
+
+
+def test_a_loss_that_is_no_number_stops_before_anything_is_saved(run, tmp_path, monkeypatch):
+    def nan(self, batches, **_):  # noqa: ARG001
+        return torch.tensor(math.nan)
+
+    monkeypatch.setattr(Learner, "step", nan)
+    with pytest.raises(RoadsegError, match="no longer a number"):
+        run(tmp_path / "fold")
+    assert not (tmp_path / "fold").exists()
+
+
+def test_a_validation_loss_that_is_no_number_stops_too(run, tmp_path, monkeypatch):
+    scores = Scores(math.nan, Counts(1, 1, 1))
+    monkeypatch.setattr(epochs, "validate", lambda *_, **__: scores)
+    with pytest.raises(RoadsegError, match="no longer a number"):
+        run(tmp_path / "fold")
+    assert not (tmp_path / "fold" / "metrics.csv").exists()
+
+
+@pytest.mark.parametrize("found", [1, 2])
+def test_a_network_blind_after_the_first_epoch_is_a_warning(
+    run, tmp_path, monkeypatch, caplog, found
+):
+    scores = Scores(0.5, Counts(true_positive=found, false_negative=100 - found))
+    monkeypatch.setattr(epochs, "validate", lambda *_, **__: scores)
+    with caplog.at_level(logging.WARNING):
+        run(tmp_path, epochs=2)
+    assert sum("hardly any road is found" in r.message for r in caplog.records) == (found < 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"batch_size": 4}, False),
+        ({"batch_size": 5}, True),
+        ({"batch_size": 2, "accumulate": 2}, False),
+        ({"batch_size": 2, "accumulate": 3}, True),
+    ],
+)
+def test_a_step_larger_than_an_epoch_is_refused(run, tmp_path, changes, refused):
+    if not refused:
+        assert run(tmp_path, epochs=1, **changes)
+        return
+    with pytest.raises(ConfigError, match="batch_size: expected at most 4"):
+        run(tmp_path, epochs=1, **changes)
+
+
+def test_validation_chips_without_data_are_refused(make_chips, start, tmp_path):
+    mask = np.full((128, 128), 255, dtype=np.uint8)
+    mask[:64] = 1
+    chips = make_chips(mask=mask, chip_px=64)
+    with pytest.raises(DataError, match="no pixel with data"):
+        start(chips[:2], chips[2:], tmp_path, epochs=1)
+
+
+def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
+    chips = make_chips(chip_px=64)
+    other = replace(chips[0], scaling=Scaling({}, mean=(0.0,) * 3, std=(1.0,) * 3))
+    with pytest.raises(DataError, match="another scaling"):
+        start(chips, [other], tmp_path)
+
+
+def test_packed_weights_are_not_averaged(run, tmp_path, cpu):
+    with pytest.raises(ConfigError, match="ipex keeps packed weights"):
+        run(tmp_path, ema=0.9, device=replace(cpu, backend="ipex"))
+
+
+def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):
+    run(tmp_path / "plain", windows_per_chip=4)
+    run(tmp_path / "profiled", windows_per_chip=4, profile=2)
+    plain, other = (weights(tmp_path / name) for name in ("plain", "profiled"))
+    assert plain.keys() == other.keys()
+    assert all(torch.equal(plain[name], other[name]) for name in plain)
+    facts = [read_facts(tmp_path / name, "best") for name in ("plain", "profiled")]
+    assert facts[0] == facts[1]
+    assert (tmp_path / "profiled" / "profile" / "rank-0.json.gz").is_file()

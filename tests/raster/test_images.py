@@ -1,0 +1,425 @@
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from pyproj import CRS
+from rasterio._env import get_gdal_config
+
+from roadseg.errors import DataError
+from roadseg.raster import images
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import (
+    OpenScene,
+    is_all_valid,
+    read_facts,
+    read_preview,
+    read_sample,
+    read_valid,
+    read_window,
+)
+from roadseg.raster.windows import Window
+
+UTM = CRS.from_epsg(32611)
+PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
+BYTES = np.random.default_rng(0).integers(0, 255, (1, 100, 300), dtype=np.uint8)
+
+
+def test_facts_say_what_a_raster_is(write_raster):
+    facts = read_facts(write_raster(dtype="uint16"))
+    assert facts.grid == Grid(UTM, PLACE, 40, 40)
+    assert (facts.bands, facts.dtype, facts.names) == ((1, 2, 3), "uint16", ("", "", ""))
+
+
+def test_facts_can_be_sent_to_another_process(write_raster):
+    facts = read_facts(write_raster())
+    assert pickle.loads(pickle.dumps(facts)) == facts  # noqa: S301 - of this test
+
+
+@pytest.mark.parametrize(
+    ("name", "driver", "options"),
+    [
+        ("a.tif", "COG", {}),
+        ("a.vrt", "VRT", {}),
+        ("a.jp2", "JP2OpenJPEG", {"quality": "100", "reversible": "yes"}),
+        ("a.png", "PNG", {}),
+        ("a.img", "HFA", {}),
+    ],
+)
+def test_any_format_is_read(save_as, name, driver, options):
+    facts = read_facts(save_as(BYTES, name, driver=driver, **options), gsd_m=1)
+    values, valid = read_window(facts, (10, 20, 30, 40))
+    assert np.array_equal(values, BYTES[:, 10:40, 20:60])
+    assert valid.all()
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64"]
+)
+def test_any_real_type_is_read_as_it_is(write_raster, dtype):
+    facts = read_facts(write_raster(dtype=dtype, bands=1))
+    values, _ = read_window(facts, (0, 5, 1, 2))
+    assert (values.tolist(), values.dtype.name, facts.dtype) == ([[[5, 6]]], dtype, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_are_refused(write_raster, dtype):
+    with pytest.raises(DataError, match=rf"complex numbers \({dtype}\), expected real ones"):
+        read_facts(write_raster(dtype=dtype))
+
+
+def test_bands_of_different_types_are_refused_but_one_type_can_be_chosen(write_raster, tmp_path):
+    paths = [write_raster(bands=1, dtype=kind, name=f"{kind}.tif") for kind in ("uint8", "uint16")]
+    mixed = tmp_path / "mixed.vrt"
+    mixed.write_text(mosaic_of_bands(paths))
+    with pytest.raises(DataError, match=r"uint16 and uint8 found, .* with imagery\.bands"):
+        read_facts(mixed)
+    assert read_facts(mixed, bands=(2,)).dtype == "uint16"
+
+
+def mosaic_of_bands(paths):
+    """Give a VRT whose bands are the first bands of two files of 40 x 40 pixels."""
+    bands = "".join(
+        f'<VRTRasterBand dataType="{kind}" band="{number}"><SimpleSource><SourceFilename>{path}'
+        "</SourceFilename><SourceBand>1</SourceBand></SimpleSource></VRTRasterBand>"
+        for number, (path, kind) in enumerate(zip(paths, ("Byte", "UInt16"), strict=True), 1)
+    )
+    return (
+        f'<VRTDataset rasterXSize="40" rasterYSize="40"><SRS>{UTM.to_wkt()}</SRS>'
+        f"<GeoTransform>660000, 1, 0, 4000000, 0, -1</GeoTransform>{bands}</VRTDataset>"
+    )
+
+
+@pytest.mark.parametrize(("transparent", "bands"), [(True, (1, 2, 3)), (False, (1, 2, 3, 4))])
+def test_a_band_is_left_out_if_it_is_declared_alpha(write_raster, transparent, bands):
+    path = write_raster(bands=4, transparent=transparent, photometric="rgb", alpha="unspecified")
+    assert read_facts(path).bands == bands
+
+
+def test_a_raster_of_nothing_but_alpha_is_refused(write_raster):
+    with pytest.raises(DataError, match="has an alpha band only"):
+        read_facts(write_raster(bands=1, transparent=True))
+
+
+def test_bands_can_be_chosen_in_any_order(write_raster):
+    facts = read_facts(write_raster(bands=4), bands=(4, 1))
+    values, _ = read_window(facts, (0, 0, 1, 2))
+    assert facts.bands == (4, 1)
+    assert values.tolist() == [[[24, 25]], [[0, 1]]]
+
+
+def test_bands_can_be_chosen_by_description(write_raster):
+    facts = read_facts(write_raster(names=["Red", "Green", "NIR"]), bands=("nir", 1, "GREEN "))
+    assert (facts.bands, facts.names) == ((3, 1, 2), ("NIR", "Red", "Green"))
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["red", "green"], r"no bands with the description 'nir'.*3 bands have red, green; a band"),
+        ([], "no bands with the description 'nir'.*3 bands have no descriptions; a band can"),
+        (["nir", "NIR"], "2 bands with the description 'nir', expected one"),
+    ],
+)
+def test_a_description_that_does_not_choose_a_band_is_told_what_there_is(write_raster, names, told):
+    with pytest.raises(DataError, match=told):
+        read_facts(write_raster(names=names), bands=("nir",))
+
+
+@pytest.mark.parametrize("band", [1, 3])
+def test_the_first_and_the_last_band_can_be_chosen(write_raster, band):
+    assert read_facts(write_raster(), bands=(band,)).bands == (band,)
+
+
+@pytest.mark.parametrize("band", [0, 4])
+def test_a_band_that_is_not_there_is_named(write_raster, band):
+    with pytest.raises(DataError, match=f"has bands 1 to 3, expected a band {band} as well"):
+        read_facts(write_raster(), bands=(band,))
+
+
+@pytest.mark.parametrize("shape", [(31, 40), (40, 31), (1, 1000)])
+def test_a_scene_of_few_rows_or_columns_is_refused(write_raster, shape):
+    size = f"{shape[0]} x {shape[1]}"
+    with pytest.raises(DataError, match=f"found {size} pixels, expected at least 32 each way"):
+        read_facts(write_raster(shape=shape))
+
+
+def test_a_scene_of_just_enough_rows_and_columns_is_taken(write_raster):
+    assert read_facts(write_raster(shape=(32, 32))).grid.height == 32
+
+
+def test_a_scene_that_resampling_makes_too_small_is_refused(write_raster):
+    with pytest.raises(DataError, match="found 20 x 20 pixels of 2 m, expected at least 32"):
+        read_facts(write_raster(), gsd_m=2)
+
+
+def test_a_file_cut_short_is_refused_before_any_pixel_is_read(write_raster):
+    path = write_raster(BYTES)
+    os.truncate(path, path.stat().st_size - 1)
+    with pytest.raises(DataError, match=r"scene\.tif: cut short: it has \d+ bytes, expected \d+"):
+        read_facts(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "driver"), [("a.png", "PNG"), ("a.jpg", "JPEG"), ("a.jp2", "JP2OpenJPEG")]
+)
+def test_another_format_cut_short_is_refused_when_it_is_sampled(save_as, name, driver):
+    path = save_as(BYTES, name, driver=driver)
+    facts = read_facts(path, gsd_m=1)
+    os.truncate(path, int(path.stat().st_size * 0.8))
+    with pytest.raises(DataError, match="not a readable raster"):
+        read_sample(facts, pixels=1000)
+
+
+def test_a_window_holds_its_pixels(write_raster):
+    values, valid = read_window(read_facts(write_raster(bands=1)), (2, 5, 1, 3))
+    assert values.tolist() == [[[85, 86, 87]]]
+    assert valid.tolist() == [[True] * 3]
+
+
+@pytest.mark.parametrize("gsd_m", [None, 2])
+def test_an_open_scene_gives_every_thread_the_windows_of_the_scene(write_raster, gsd_m):
+    facts = read_facts(write_raster(shape=(200, 300), nodata=7), gsd_m=gsd_m)
+    windows = [Window(row, col, 30, 40) for row in range(0, 70, 5) for col in range(0, 110, 10)]
+    with OpenScene(facts, rows=30) as scene, ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(scene.read, windows))
+    for window, (values, valid) in zip(windows, found, strict=True):
+        expected = read_window(facts, window)
+        assert np.array_equal(values, expected[0])
+        assert np.array_equal(valid, expected[1])
+
+
+def test_an_open_scene_opens_its_file_once_in_a_thread(write_raster, monkeypatch):
+    opened = []
+    real = images.open_raster
+    monkeypatch.setattr(images, "open_raster", lambda *a, **b: opened.append(a) or real(*a, **b))
+    with OpenScene(read_facts(write_raster()), rows=10) as scene:
+        opened.clear()
+        for col in range(20):
+            scene.read(Window(0, col, 10, 10))
+        assert len(opened) == 1
+
+
+def test_gdal_holds_little_while_a_scene_is_open(write_raster):
+    usual = get_gdal_config("GDAL_CACHEMAX")
+    facts = read_facts(write_raster())
+    with OpenScene(facts, rows=10) as scene, ThreadPoolExecutor(1) as pool:
+        pool.submit(scene.read, Window(0, 0, 10, 10)).result()
+        assert get_gdal_config("GDAL_CACHEMAX") == 2**26
+    assert get_gdal_config("GDAL_CACHEMAX") == usual != 2**26
+
+
+def test_an_unreadable_block_of_an_open_scene_is_named_in_one_line(write_raster):
+    noise = np.random.default_rng(0).integers(0, 255, (1, 400, 64), dtype=np.uint8)
+    path = write_raster(noise, compress="deflate", blockysize=16)
+    facts = read_facts(path)
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(bytes(5000))
+    with OpenScene(facts, rows=64) as scene:
+        scene.read(Window(0, 0, 32, 64))
+        with pytest.raises(DataError, match=r"scene\.tif: not a readable raster .*; replace it"):
+            scene.read(Window(180, 0, 64, 64))
+
+
+def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):
+    facts = read_facts(write_raster())
+    assert is_all_valid(facts)
+    assert read_valid(facts).all()
+
+
+@pytest.mark.parametrize(
+    ("profile", "options"),
+    [
+        ({"nodata": 7}, {}),
+        ({"transparent": True}, {}),
+        ({"dtype": "float32"}, {}),
+        ({}, {"nodata": 0}),
+    ],
+    ids=["nodata", "alpha", "floats", "nodata given"],
+)
+def test_otherwise_it_is_in_doubt(write_raster, profile, options):
+    assert not is_all_valid(read_facts(write_raster(**profile), **options))
+
+
+def test_a_pixel_is_nodata_where_all_bands_are(write_raster):
+    values = np.full((2, 40, 40), 5, dtype=np.uint8)
+    values[:, 0, :3] = [[0, 0, 5], [0, 5, 0]]
+    facts = read_facts(write_raster(values, nodata=0))
+    assert np.argwhere(~read_valid(facts)).tolist() == [[0, 0]]
+
+
+def test_a_given_nodata_counts_in_the_chosen_bands(write_raster):
+    values = np.full((2, 40, 40), 5, dtype=np.uint8)
+    values[:, 0, :3] = [[0, 0, 5], [0, 5, 0]]
+    facts = read_facts(write_raster(values), bands=(1,), nodata=0)
+    assert np.argwhere(~read_valid(facts)).tolist() == [[0, 0], [0, 1]]
+    assert np.array_equal(read_window(facts, (0, 0, 40, 40))[1], read_valid(facts))
+
+
+def test_a_given_nodata_adds_to_that_of_the_file(write_raster):
+    facts = read_facts(
+        write_raster(np.tile(np.arange(40, dtype=np.uint8), (40, 1)), nodata=3), nodata=9
+    )
+    assert np.flatnonzero(~read_valid(facts)[0]).tolist() == [3, 9]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_pixel_that_is_not_finite_in_a_band_is_not_valid(write_raster, value):
+    values = np.ones((2, 40, 40), dtype=np.float32)
+    values[1, 3, 4] = value
+    facts = read_facts(write_raster(values))
+    assert np.argwhere(~read_valid(facts)).tolist() == [[3, 4]]
+    assert read_valid(read_facts(facts.path, bands=(1,))).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("bands", [2, 3, 4, 5, 9])
+def test_transparent_pixels_are_not_valid(write_raster, bands, dtype):
+    values = np.full((bands, 40, 40), np.iinfo(dtype).max, dtype=dtype)
+    values[-1, 0, :3] = [0, 1, 200]
+    facts = read_facts(write_raster(values, transparent=True))
+    assert np.argwhere(~read_valid(facts)).tolist() == [[0, 0]]
+
+
+def test_valid_pixels_of_a_window_are_those_of_the_scene(write_raster):
+    facts = read_facts(write_raster(bands=1, nodata=0))
+    assert np.array_equal(read_valid(facts, (3, 30, 20, 10)), read_valid(facts)[3:23, 30:40])
+
+
+def test_a_scene_seen_with_larger_pixels_shows_their_mean(write_raster):
+    path = write_raster(bands=1, shape=(80, 80))
+    values, valid = read_window(read_facts(path, gsd_m=2), (3, 4, 2, 2))
+    whole, _ = read_window(read_facts(path), (6, 8, 4, 4))
+    assert np.allclose(values[0], whole[0].reshape(2, 2, 2, 2).mean(axis=(1, 3)), atol=0.5)
+    assert valid.all()
+
+
+@pytest.mark.parametrize(("gsd_m", "side"), [(0.5, 80), (1, 40), (1.25, 32)])
+def test_a_scene_seen_with_other_pixels_has_another_shape(write_raster, gsd_m, side):
+    facts = read_facts(write_raster(transparent=True), gsd_m=gsd_m)
+    assert read_valid(facts).shape == (facts.grid.height, facts.grid.width) == (side, side)
+
+
+def make_upper_half_invalid(path, kind):
+    """Say that the upper half of a scene holds no data, in one of the ways that files have."""
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as source:
+        valid = np.indices(source.shape)[0] >= source.height // 2
+        if kind == "mask":
+            source.write_mask(valid)
+        elif kind == "alpha":
+            source.write(np.where(valid, 255, 0).astype(np.uint8), source.count)
+        else:
+            nothing = np.nan if kind == "nan" else 0
+            source.write(np.where(valid, 100, nothing).astype(source.dtypes[0]), 1)
+
+
+@pytest.mark.parametrize("gsd_m", [0.5, 1, 2])
+@pytest.mark.parametrize(
+    ("kind", "profile", "options"),
+    [
+        ("mask", {}, {}),
+        ("alpha", {"bands": 2, "transparent": True}, {}),
+        ("alpha", {"bands": 5, "transparent": True}, {}),
+        ("nodata", {"bands": 1, "nodata": 0}, {}),
+        ("given nodata", {"bands": 1}, {"nodata": 0}),
+        ("nan", {"bands": 1, "dtype": "float32"}, {}),
+    ],
+)
+def test_what_is_not_valid_stays_so_with_other_pixels(write_raster, gsd_m, kind, profile, options):
+    path = write_raster(shape=(80, 80), **profile)
+    make_upper_half_invalid(path, kind)
+    facts = read_facts(path, gsd_m=gsd_m, **options)
+    lower = np.indices((facts.grid.height, facts.grid.width))[0] >= facts.grid.height // 2
+    assert np.array_equal(read_valid(facts), lower)
+
+
+@pytest.mark.parametrize("kind", ["given nodata", "nan"])
+def test_what_is_not_valid_does_not_darken_its_neighbours(write_raster, kind):
+    path = write_raster(bands=1, shape=(81, 81), dtype="float32")
+    make_upper_half_invalid(path, kind)
+    facts = read_facts(path, gsd_m=2, nodata=0 if kind == "given nodata" else None)
+    values, valid = read_window(facts, (0, 0, facts.grid.height, facts.grid.width))
+    assert values[0][valid] == pytest.approx(100)
+
+
+def test_a_sample_is_of_the_pixels_that_hold_data(write_raster):
+    values = np.full((1, 200, 100), 7, dtype=np.uint8)
+    values[:, :150] = 0
+    sample = read_sample(read_facts(write_raster(values, nodata=0)), pixels=500)
+    assert sample.dtype == np.uint8
+    assert set(sample.ravel().tolist()) == {7}
+
+
+@pytest.mark.parametrize(
+    ("pixels", "count"), [(29_999, 29_999), (30_000, 30_000), (30_001, 30_000)]
+)
+def test_a_sample_is_no_larger_than_asked_nor_than_the_scene(write_raster, pixels, count):
+    assert read_sample(read_facts(write_raster(BYTES)), pixels=pixels).shape == (1, count)
+
+
+def test_a_sample_of_all_pixels_is_the_scene(write_raster):
+    sample = read_sample(read_facts(write_raster(BYTES)), pixels=BYTES.size)
+    assert np.array_equal(np.sort(sample.ravel()), np.sort(BYTES.ravel()))
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [{"blockysize": 1}, {"blockysize": 100}, {"tiled": True, "blockxsize": 16, "blockysize": 16}],
+    ids=["rows", "one strip", "tiles"],
+)
+def test_a_small_sample_shows_all_parts_of_a_scene(write_raster, profile):
+    rows = np.tile(np.arange(100, dtype=np.uint8)[:, np.newaxis], (1, 300))
+    sample = read_sample(read_facts(write_raster(rows, **profile)), pixels=1500)
+    assert np.histogram(sample, bins=4, range=(0, 100))[0].min() > 0
+
+
+def test_little_data_in_a_scene_is_found(write_raster):
+    values = np.zeros((1, 3000, 64), dtype=np.uint8)
+    values[:, 700:760] = 9
+    sample = read_sample(read_facts(write_raster(values, nodata=0)), pixels=2000)
+    assert sample.shape[1] > 100
+
+
+def test_a_scene_without_data_gives_no_sample(write_raster):
+    values = np.zeros((2, 100, 64), dtype=np.uint8)
+    assert read_sample(read_facts(write_raster(values, nodata=0)), pixels=99).shape == (2, 0)
+
+
+def test_a_sample_is_of_original_pixels(write_raster):
+    facts = read_facts(write_raster(BYTES), gsd_m=2)
+    assert read_sample(facts, pixels=BYTES.size).shape == (1, BYTES.size)
+
+
+@pytest.mark.parametrize(
+    ("side", "shape"), [(299, (1, 100, 299)), (300, (1, 100, 300)), (301, (1, 100, 300))]
+)
+def test_a_preview_is_no_larger_than_asked_nor_than_the_scene(write_raster, side, shape):
+    values, valid = read_preview(read_facts(write_raster(BYTES)), side=side)
+    assert values.shape == shape
+    assert valid.shape == shape[1:]
+
+
+def test_a_preview_keeps_the_proportions_of_the_grid(write_raster):
+    path = write_raster(BYTES, transform=Affine(0.25, 0, 660000, 0, -0.5, 4000000))
+    values, _ = read_preview(read_facts(path, gsd_m=0.5), side=75)
+    assert values.shape == (1, 50, 75)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("name", "bands", "dtype", "gsd_m"),
+    [
+        ("vegas/RGB-PanSharpen_AOI_2_Vegas_img0.tif", (1, 2, 3), "uint8", (0.2427, 0.2996)),
+        ("paris/RGB-PanSharpen_img1447.tif", (1, 2, 3), "uint8", (0.1977, 0.3003)),
+        ("vegas16/road_mask_input.tif", (1,), "uint16", (0.2430, 0.2996)),
+    ],
+)
+def test_chips_of_spacenet_are_what_they_are(real_data, name, bands, dtype, gsd_m):
+    facts = read_facts(real_data / "spacenet" / name)
+    assert (facts.bands, facts.dtype) == (bands, dtype)
+    assert facts.grid.pixel_size_m == pytest.approx(gsd_m, abs=1e-4)
+    assert read_sample(facts, pixels=65536).shape[1] > 60_000

@@ -1,0 +1,110 @@
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from roadseg.raster.scaling import Scaling, filled_share, fit_scaling
+
+
+def ramp(bands=3, dtype=np.uint16, stop=1001):
+    """Return pixels of each band that rise from 0 in steps of one."""
+    return np.tile(np.arange(stop), (bands, 1)).astype(dtype)
+
+
+def test_uint8_is_left_as_it_is():
+    pixels = ramp(dtype=np.uint8, stop=200)
+    assert np.array_equal(fit_scaling([pixels]).apply(pixels), pixels)
+
+
+def test_the_percentiles_of_uint16_become_0_and_255():
+    assert fit_scaling([ramp()], percentiles=(2, 98)).ranges == {"uint16": ((20, 980),) * 3}
+
+
+@pytest.mark.parametrize(
+    ("value", "scaled"), [(0, 0), (20, 0), (21, 0), (22, 1), (500, 128), (978, 254), (980, 255)]
+)
+def test_values_between_the_percentiles_are_rounded(value, scaled):
+    scaling = fit_scaling([ramp(bands=1)])
+    assert scaling.apply(np.full((1, 2, 2), value, np.uint16)).tolist() == [[[scaled] * 2] * 2]
+
+
+def test_values_beyond_the_percentiles_are_clipped():
+    scaling = fit_scaling([ramp(bands=1)])
+    assert scaling.apply(np.array([[0, 981, 65535]], np.uint16)).tolist() == [[0, 255, 255]]
+
+
+def test_scenes_of_one_type_share_their_scaling():
+    dark, bright = ramp(bands=1, stop=501), ramp(bands=1, stop=500) + np.uint16(501)
+    assert fit_scaling([dark, bright], percentiles=(2, 98)).ranges == {"uint16": ((20, 980),)}
+
+
+def test_every_band_has_its_own_range():
+    bands = np.stack([np.arange(101), np.arange(101) * 10]).astype(np.uint16)
+    assert fit_scaling([bands], percentiles=(0, 100)).ranges["uint16"] == ((0, 100), (0, 1000))
+
+
+def test_a_dataset_of_two_types_scales_each_by_its_own_range():
+    scaling = fit_scaling([ramp(dtype=np.uint8, stop=256), ramp()], percentiles=(0, 100))
+    assert scaling.apply(np.full((3, 1), 100, np.uint8)).tolist() == [[100]] * 3
+    assert scaling.apply(np.full((3, 1), 1000, np.uint16)).tolist() == [[255]] * 3
+
+
+def test_mean_and_deviation_are_those_of_all_scaled_pixels():
+    pixels = [np.array([[0, 100]], np.uint8), np.array([[0, 1000]], np.uint16)]
+    scaling = fit_scaling(pixels, percentiles=(0, 100))
+    assert scaling.mean == (pytest.approx(np.mean([0, 100, 0, 255])),)
+    assert scaling.std == (pytest.approx(np.std([0, 100, 0, 255])),)
+
+
+def test_nan_is_left_out_of_range_and_statistics():
+    scaling = fit_scaling([np.array([[np.nan, 10, 20]], np.float32)], percentiles=(0, 100))
+    assert scaling.ranges == {"float32": ((10, 20),)}
+    assert scaling.mean == (127.5,)
+
+
+def test_nan_becomes_0():
+    scaling = Scaling({"float32": ((10.0, 20.0),)}, (0.0,), (1.0,))
+    assert scaling.apply(np.array([[np.nan, 20]], np.float32)).tolist() == [[0, 255]]
+
+
+def test_a_constant_band_is_scaled_without_a_division_by_0():
+    scaling = fit_scaling([np.full((1, 9), 300, np.uint16)])
+    assert scaling.apply(np.full((1, 9), 300, np.uint16)).tolist() == [[0] * 9]
+    assert scaling.std == (1.0,)
+
+
+def test_pixels_are_scaled_without_changing_them():
+    pixels = ramp()
+    fit_scaling([pixels]).apply(pixels)
+    assert np.array_equal(pixels, ramp())
+
+
+@pytest.mark.parametrize(
+    "bands", [np.zeros((2, 4, 4), np.uint16), np.zeros((3, 4, 4), np.uint8)], ids=["bands", "type"]
+)
+def test_other_bands_than_those_of_the_dataset_are_refused(bands):
+    scaling = fit_scaling([ramp()])
+    with pytest.raises(ValueError, match=f"{bands.dtype}, expected 3 of uint16"):
+        scaling.apply(bands)
+
+
+def test_a_dataset_without_a_valid_pixel_is_refused():
+    with pytest.raises(ValueError, match="no scene holds a valid pixel"):
+        fit_scaling([np.zeros((3, 0), np.uint8)])
+
+
+def test_a_band_of_nan_alone_is_refused():
+    with pytest.raises(ValueError, match="a band holds no valid pixel"):
+        fit_scaling([np.full((1, 5), np.nan, np.float32)])
+
+
+def test_a_scaling_written_as_json_comes_back():
+    scaling = fit_scaling([ramp(), ramp(dtype=np.uint8, stop=99)])
+    assert Scaling.from_json(json.loads(json.dumps(asdict(scaling)))) == scaling
+
+
+@pytest.mark.parametrize(("stop", "share"), [(1001, 0.96), (501, 0.48)])
+def test_pixels_fill_the_share_of_the_scaling_that_they_span(stop, share):
+    scaling = fit_scaling([ramp()], percentiles=(0, 100))
+    assert filled_share(ramp(stop=stop), scaling) == pytest.approx(share, abs=0.01)

@@ -1,0 +1,348 @@
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.images import read_facts
+from roadseg.raster.sources import find_images, find_labels, source_path, stem
+from roadseg.roads.labels.files import read_roads
+
+SERVER = Path(__file__).parents[1] / "data" / "serve_ranges.py"
+
+
+@pytest.fixture
+def touch(tmp_path):
+    """Give a function that makes empty files and returns the last of them."""
+
+    def make(*names):
+        for name in names:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).touch()
+        return tmp_path / names[-1]
+
+    return make
+
+
+def test_a_folder_gives_its_images_in_order(touch, tmp_path):
+    touch("b.tif", "a.TIFF", "c.vrt", "d.jp2", "e.jpg", "f.asc", "notes.txt")
+    assert list(find_images([str(tmp_path)])) == ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize("pattern", ["", "*", "a*", "*.*"])
+def test_what_lies_beside_an_image_is_none(touch, tmp_path, pattern):
+    touch("a.tif", "a.tif.aux.xml", "a.tif.ovr", "a.tif.msk", "a.tfw", "a.prj")
+    assert find_images([str(tmp_path / pattern)]) == {"a": tmp_path / "a.tif"}
+
+
+def test_a_glob_takes_unknown_suffixes_if_it_fits_no_known_one(touch, tmp_path):
+    touch("a.dat", "a.dat.aux.xml")
+    assert list(find_images([str(tmp_path / "a*")])) == ["a"]
+
+
+def test_hidden_files_are_no_images(touch, tmp_path):
+    touch(".a.tif", ".partial-1-b.tif", "c.tif")
+    assert list(find_images([str(tmp_path)])) == ["c"]
+    assert list(find_images([str(tmp_path / "*.tif")])) == ["c"]
+
+
+def test_a_file_is_taken_whatever_it_is_called(touch):
+    assert list(find_images([str(touch("scene.png"))])) == ["scene"]
+
+
+@pytest.mark.parametrize("pattern", ["*/x_*.tif", "**/x_*.tif", "[ab]/x_?.tif"])
+def test_a_glob_gives_what_it_fits(touch, tmp_path, pattern):
+    touch("a/x_1.tif", "b/x_2.tif", "b/y_3.tif")
+    assert list(find_images([str(tmp_path / pattern)])) == ["x_1", "x_2"]
+
+
+def test_an_image_found_twice_counts_once(touch, tmp_path):
+    image = touch("a.tif")
+    assert find_images([str(image), str(tmp_path)]) == {"a": image}
+
+
+def test_images_of_one_name_take_that_of_their_folder(touch, tmp_path):
+    touch("north/a.tif", "south/a.tif", "south/b.tif")
+    found = find_images([str(tmp_path / "north"), str(tmp_path / "south")])
+    assert list(found) == ["north_a", "south_a", "b"]
+
+
+def test_images_that_would_have_one_name_are_refused(touch, tmp_path):
+    touch("x/city/a.tif", "y/city/a.tif")
+    with pytest.raises(DataError, match=r"a\.tif and .*a\.tif would have the same name; rename"):
+        find_images([str(tmp_path / "*" / "*" / "*.tif")])
+
+
+@pytest.mark.parametrize("pattern", ["missing", "missing/*.tif", "*.jp2", "a.tiff"])
+def test_a_pattern_that_finds_nothing_is_named(touch, tmp_path, pattern):
+    touch("a.tif")
+    with pytest.raises(DataError, match=r"no images found there .*; see imagery\.images") as caught:
+        find_images([str(tmp_path), str(tmp_path / pattern)])
+    assert str(caught.value).startswith(str(tmp_path / pattern))
+
+
+@pytest.mark.parametrize(("name", "sign"), [("list.txt", ""), ("list.txt", "@"), ("list", "@")])
+def test_a_list_names_images_relative_to_itself(touch, tmp_path, name, sign):
+    touch("in/a.tif", "in/more/b_1.tif", "in/more/b_2.tif", "c.tif", "d#.tif")
+    lines = ["# of this year", "", "a.tif", " more/b_*.tif ", f"{tmp_path}/c.tif", "../d#.tif"]
+    (tmp_path / "in" / name).write_text("\r\n".join(lines), encoding="utf-8-sig")
+    found = find_images([f"{sign}{tmp_path}/in/{name}"])
+    assert list(found) == ["a", "b_1", "b_2", "c", "d#"]
+
+
+def test_a_list_names_addresses(tmp_path):
+    (tmp_path / "list.txt").write_text("s3://bucket/a.tif\n/vsizip//data/x.zip/b.tif\n")
+    assert [str(path) for path in find_images([str(tmp_path / "list.txt")]).values()] == [
+        "/vsis3/bucket/a.tif",
+        "/vsizip/{/data/x.zip}/b.tif",
+    ]
+
+
+def test_what_a_list_names_and_is_not_there_is_told(touch, tmp_path):
+    touch("a.tif")
+    (tmp_path / "list.txt").write_text("a.tif\nb.tif\n")
+    with pytest.raises(DataError, match=r"/b\.tif: no images found there"):
+        find_images([str(tmp_path / "list.txt")])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("list.txt", b"# nothing\n\n", "the list names no images, expected one path a line"),
+        ("@list", b"\xff\xfe\xff", "not a readable list of images"),
+        ("@none", b"", "not a readable list of images .*No such file"),
+    ],
+)
+def test_a_list_that_cannot_be_used_is_refused(tmp_path, monkeypatch, name, content, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.txt").write_bytes(content)
+    (tmp_path / "list").write_bytes(content)
+    with pytest.raises(DataError, match=told):
+        find_images([name])
+
+
+def test_no_pattern_at_all_is_refused():
+    with pytest.raises(ConfigError, match=r"imagery\.images is empty, expected at least one path"):
+        find_images([])
+
+
+def test_a_single_label_file_serves_all_images(touch, tmp_path):
+    touch("i/a_1.tif", "i/b_2.tif")
+    roads = touch("city.gpkg")
+    found = find_labels([str(roads)], find_images([str(tmp_path / "i")]))
+    assert found == {"a_1": roads, "b_2": roads}
+
+
+def test_labels_go_by_the_names_of_images(touch, tmp_path):
+    touch("i/rgb_img1.tif", "i/rgb_img2.tif", "r/roads_img1.geojson", "r/roads_img2.geojson")
+    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+    assert {name: path.name for name, path in found.items()} == {
+        "rgb_img1": "roads_img1.geojson",
+        "rgb_img2": "roads_img2.geojson",
+    }
+
+
+def test_images_named_after_their_folders_find_their_labels(touch, tmp_path):
+    touch("google/p_1.tif", "yahoo/p_1.tif", "google/p_2.tif", "r/p_1.geojson", "r/p_2.geojson")
+    images = find_images([str(tmp_path / "google"), str(tmp_path / "yahoo")])
+    found = find_labels([str(tmp_path / "r")], images)
+    assert {name: path.stem for name, path in found.items()} == {
+        "google_p_1": "p_1",
+        "p_2": "p_2",
+        "yahoo_p_1": "p_1",
+    }
+
+
+def test_an_image_without_a_label_is_named_and_counted(touch, tmp_path):
+    touch("i/a_1.tif", "i/a_2.tif", "i/a_3.tif", "r/r_1.geojson", "r/r_4.geojson")
+    message = r"a_2\.tif: none of the 2 label files has a name that fits \(2 such images\)"
+    with pytest.raises(DataError, match=message):
+        find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+
+
+def test_two_labels_for_one_image_are_refused(touch, tmp_path):
+    touch("i/a_1.tif", "r/osm_1.geojson", "r/sn_1.geojson")
+    with pytest.raises(DataError, match=r"labels\.roads: image a_1 fits osm_1 and sn_1 equally"):
+        find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+
+
+@pytest.mark.parametrize("names", [("r/a_1.gpkg", "r/a_1.geojson"), ("r/a_1.shp", "r/x/a_1.shp")])
+def test_two_labels_of_one_name_are_refused(touch, tmp_path, names):
+    touch("i/a_1.tif", *names)
+    with pytest.raises(DataError, match=r"a_1\.\w+ and .*a_1\.\w+ have the same name; .* one"):
+        find_labels([str(tmp_path / "r" / "**" / "*.*")], find_images([str(tmp_path / "i")]))
+
+
+def test_a_missing_label_folder_is_named(touch, tmp_path):
+    images = find_images([str(touch("a.tif"))])
+    with pytest.raises(DataError, match=r"roads: no label files found there .*; see labels\.roads"):
+        find_labels([str(tmp_path / "roads")], images)
+
+
+def test_of_a_folder_with_both_kinds_the_vector_files_are_the_labels(touch, tmp_path):
+    touch("i/a_1.tif", "r/a_1.tif", "r/a_1.json", "r/a_1.geojson")
+    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+    assert found == {"a_1": tmp_path / "r" / "a_1.geojson"}
+
+
+def test_json_counts_where_there_is_no_other_vector_file(touch, tmp_path):
+    touch("i/a_1.tif", "r/a_1.tif", "r/a_1.json")
+    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+    assert found == {"a_1": tmp_path / "r" / "a_1.json"}
+
+
+def test_of_a_folder_without_vector_files_raster_masks_are_the_labels(touch, tmp_path):
+    touch("i/10.jpg", "i/1.jpg", "r/10.png", "r/1.png")
+    found = find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
+    assert {name: path.name for name, path in found.items()} == {"1": "1.png", "10": "10.png"}
+
+
+def test_an_image_is_no_label_of_its_own_folder(touch, tmp_path):
+    touch("7_sat.jpg", "8_sat.jpg", "7_mask.png", "8_mask.png")
+    found = find_labels([str(tmp_path)], find_images([str(tmp_path / "*.jpg")]))
+    assert found == {f"{n}_sat": tmp_path / f"{n}_mask.png" for n in (7, 8)}
+
+
+def test_a_folder_of_images_alone_has_no_labels(touch, tmp_path):
+    touch("a.tif", "b.tif")
+    with pytest.raises(DataError, match="all label files found there are images already; name"):
+        find_labels([str(tmp_path)], find_images([str(tmp_path)]))
+
+
+def test_a_file_geodatabase_is_one_label_file(touch, tmp_path):
+    image = touch("a.tif")
+    touch("city.gdb/a00000001.gdbtable")
+    found = find_labels([str(tmp_path / "city.gdb")], find_images([str(image)]))
+    assert found == {"a": tmp_path / "city.gdb"}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a.b.tif", "a.b"),
+        ("city.osm.pbf", "city"),
+        ("roads_img1.geojson.gz", "roads_img1"),
+        ("ROADS.SHP.ZIP", "ROADS"),
+        ("scene.unknown", "scene"),
+        ("v1.2.pbf", "v1.2"),
+        ("city.osm", "city"),
+        (".tif", ".tif"),
+        ("100%25.tif", "100%25"),
+        ("/vsizip/{/data/x.zip}/in/a.tif", "a"),
+        ("/vsicurl?url=https%3A%2F%2Fhost/a%2520b.tif%3Fkey%3D1%2F2", "a b"),
+    ],
+)
+def test_a_name_has_no_suffixes(path, name):
+    assert stem(Path(path)) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("s3://bucket/in/a.tif", "/vsis3/bucket/in/a.tif"),
+        ("gs://bucket/a.tif", "/vsigs/bucket/a.tif"),
+        ("az://box/a.tif", "/vsiaz/box/a.tif"),
+        ("file:///data/a.tif", "/data/a.tif"),
+        ("https://host/in/a.tif", "/vsicurl?url=https%3A%2F%2Fhost/in/a.tif"),
+        ("/vsicurl/https://host/a.tif", "/vsicurl?url=https%3A%2F%2Fhost/a.tif"),
+        ("https://host/a.tif?k=1/2", "/vsicurl?url=https%3A%2F%2Fhost/a.tif%3Fk%3D1%2F2"),
+        ("/vsizip//data/x.zip/in/a.tif", "/vsizip/{/data/x.zip}/in/a.tif"),
+        ("/vsitar//data/x.tar.gz/a.tif", "/vsitar/{/data/x.tar.gz}/a.tif"),
+        (
+            "/vsizip//vsicurl/https://host/x.zip/a.tif",
+            "/vsizip/{/vsicurl?url=https%3A%2F%2Fhost/x.zip}/a.tif",
+        ),
+        ("/vsigzip//data/a.gml.gz", "/vsicached?file=/vsigzip%2F%2Fdata/a.gml.gz"),
+        ("/vsis3/bucket/a.tif", "/vsis3/bucket/a.tif"),
+    ],
+)
+def test_addresses_survive_as_paths(text, path):
+    assert str(source_path(text)) == path
+    assert str(source_path(path)) == path
+
+
+def test_an_archive_without_a_leading_slash_lies_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert str(source_path("/vsizip/x.zip/a.tif")) == f"/vsizip/{{{tmp_path}/x.zip}}/a.tif"
+
+
+def test_an_address_of_an_unknown_kind_is_refused():
+    with pytest.raises(DataError, match=r"gopher://host/a\.tif: addresses of this kind are not"):
+        source_path("gopher://host/a.tif")
+
+
+@pytest.fixture
+def scene(make_scene, tmp_path):
+    """Write a scene and its roads; return their folder."""
+    make_scene(tmp_path / "a b", "place_1")
+    return tmp_path / "a b"
+
+
+def requires_reading(image, labels):
+    images = find_images([image])
+    found = find_labels([labels], images)
+    assert read_facts(images["place_1"]).grid.height == 64
+    assert read_roads(found["place_1"]).features == 2
+
+
+def test_images_and_labels_are_read_from_a_zip(scene, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.write(scene / "images" / "place_1.tif", "in/place_1.tif")
+        archive.write(scene / "roads" / "place_1.geojson", "place_1.geojson")
+    start = f"/vsizip/{tmp_path}/x.zip"
+    requires_reading(f"{start}/in/place_1.tif", f"{start}/place_1.geojson")
+
+
+def test_images_and_labels_are_read_from_a_tar(scene, tmp_path):
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
+        archive.add(scene / "images" / "place_1.tif", "place_1.tif")
+        archive.add(scene / "roads" / "place_1.geojson", "place_1.geojson")
+    start = f"/vsitar/{tmp_path}/x.tar.gz"
+    requires_reading(f"{start}/place_1.tif", f"{start}/place_1.geojson")
+
+
+@pytest.fixture
+def server(scene, monkeypatch):
+    """Serve the folder of the scene; give the address."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with zipfile.ZipFile(scene / "x.zip", "w") as archive:
+        archive.write(scene / "images" / "place_1.tif", "place_1.tif")
+    command = [sys.executable, SERVER, scene]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        yield process.stdout.readline().strip()
+        process.terminate()
+
+
+@pytest.mark.parametrize("query", ["", "?key=1/2&x=a%20b"])
+def test_images_and_labels_are_read_from_the_network(server, query):
+    requires_reading(
+        f"{server}/images/place_1.tif{query}", f"{server}/roads/place_1.geojson{query}"
+    )
+
+
+def test_images_are_read_from_a_zip_on_the_network(server):
+    requires_reading(
+        f"/vsizip//vsicurl/{server}/x.zip/place_1.tif", f"{server}/roads/place_1.geojson"
+    )
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("images", "labels", "files"),
+    [
+        ("nyc/images", "nyc/masks", 260),
+        ("tianjin/images", "tianjin/roads", 61),
+        ("tianjin/images", "tianjin/masks", 61),
+        ("san_diego/images", "san_diego/masks", 19),
+        ("spacenet/vegas", "spacenet/vegas", 1),
+        ("spacenet/paris", "spacenet/paris", 1),
+    ],
+)
+def test_real_labels_go_by_the_names_of_their_images(real_data, images, labels, files):
+    found = find_labels([str(real_data / labels)], find_images([str(real_data / images)]))
+    assert len(set(found.values())) == files
+    assert files == 1 or all(name.startswith(stem(path)) for name, path in found.items())

@@ -1,0 +1,116 @@
+"""A raster in strips, each whole or not there."""
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from pyproj import CRS
+from rasterio.enums import MaskFlags
+
+from roadseg.errors import OutputError
+from roadseg.raster import strips as module
+from roadseg.raster.grid import Grid
+from roadseg.raster.strips import Strips, require_room
+from roadseg.raster.windows import Rows
+
+GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 50, 30)
+VALUES = np.random.default_rng(0).integers(0, 255, (2, 50, 30), dtype=np.uint8)
+KNOWN = np.random.default_rng(1).random((50, 30)) > 0.2
+
+
+@pytest.fixture
+def strips(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "STRIP_PX", 20)
+    return Strips.beside(tmp_path / "a.tif", "k1", height=50, width=30, bands=2)
+
+
+def part(rows, cols):
+    row, col = rows.start, cols.start
+    return Rows(
+        row,
+        VALUES[:, row : rows.stop, col : cols.stop],
+        KNOWN[row : rows.stop][:, col : cols.stop],
+        col,
+    )
+
+
+def parts(height=8, width=11):
+    for row in range(0, 50, height):
+        for col in range(0, 30, width):
+            yield part(range(row, min(row + height, 50)), range(col, min(col + width, 30)))
+
+
+def read(strips):
+    with (
+        strips.described(GRID, names=["slow & steady", "any"], tags={"A": "<b>"}) as (path, _),
+        rasterio.open(path) as source,
+    ):
+        assert (source.transform, source.crs.to_epsg()) == (GRID.transform, 32611)
+        assert (source.descriptions, source.tags()["A"]) == (("slow & steady", "any"), "<b>")
+        return source.read(), source.dataset_mask() > 0
+
+
+@pytest.mark.parametrize("joined_px", [1, 20, 2048])
+def test_parts_become_strips_that_gdal_reads_as_one_raster(strips, monkeypatch, joined_px):
+    monkeypatch.setattr(module, "_JOINED_PX", joined_px)
+    assert strips.missing == [range(20), range(20, 40), range(40, 50)]
+    assert strips.missing_bytes == 50 * 30 * 2
+    strips.write(parts())
+    values, known = read(strips)
+    assert np.array_equal(values, VALUES)
+    assert np.array_equal(known, KNOWN)
+    assert (strips.missing, strips.missing_bytes) == ([], 0)
+
+
+def test_only_the_strips_are_left_when_gdal_has_read_them(strips):
+    strips.write(parts())
+    before = sorted(strips.folder.iterdir())
+    read(strips)
+    assert sorted(strips.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(("gaps", "flags"), [(0, "all_valid"), (1, "per_dataset")])
+def test_there_is_a_mask_only_if_a_pixel_holds_no_data(strips, gaps, flags):
+    known = np.ones((50, 30), dtype=bool)
+    known[33, 5 : 5 + gaps] = False
+    strips.write([Rows(0, VALUES, known)])
+    described = strips.described(GRID, names=["slow", "any"], tags={})
+    with described as (path, _), rasterio.open(path) as source:
+        assert source.mask_flag_enums[0] == [MaskFlags[flags]]
+        assert np.array_equal(source.dataset_mask() > 0, known)
+
+
+def test_a_strip_that_lacks_a_pixel_is_not_kept(strips):
+    strips.write(list(parts())[:-1])
+    assert strips.missing == [range(40, 50)]
+    assert {path.stem for path in strips.folder.iterdir()} == {"00000000", "00000020"}
+
+
+def test_strips_can_be_made_in_any_order_by_several(strips):
+    for rows in (range(20, 40), range(50)[40:], range(20)):
+        strips.write([part(rows, range(30))])
+    assert np.array_equal(read(strips)[0], VALUES)
+
+
+def test_a_folder_without_a_strip_does_not_stay(strips):
+    strips.write([])
+    assert not strips.folder.exists()
+
+
+def test_strips_of_other_rasters_and_keys_are_told_apart(strips, tmp_path):
+    others = [
+        Strips.beside(tmp_path / name, key, height=50, width=30, bands=2)
+        for name, key in (("a.tif", "k2"), ("b.tif", "k2"), ("a.tif-x", "k2"))
+    ]
+    for each in (strips, *others):
+        each.write(parts())
+    strips.remove_others()
+    assert [each.folder.exists() for each in (strips, *others)] == [True, False, True, True]
+    strips.remove()
+    assert not strips.folder.exists()
+
+
+def test_a_disk_that_has_clearly_too_little_room_is_refused(tmp_path):
+    require_room(tmp_path / "not/there/a.tif", 1000)
+    with pytest.raises(OutputError, match=r"a\.tif: making it takes 1000000.00 GB, but its disk"):
+        require_room(tmp_path / "not/there/a.tif", 10**15)

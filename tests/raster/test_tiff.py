@@ -1,0 +1,99 @@
+import os
+import struct
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.shutil import copy
+
+from roadseg.raster.tiff import missing_bytes, require_written
+
+NOISE = np.random.default_rng(0).integers(0, 255, (3, 300, 200), dtype=np.uint8)
+KINDS = {
+    "strips": {},
+    "tiles": {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "lzw"},
+    "one band after the other": {"interleave": "band", "compress": "deflate"},
+    "big": {"bigtiff": "yes"},
+    "big-endian": {"endianness": "big"},
+    "one strip": {"blockysize": 300},
+}
+
+
+@pytest.fixture(params=KINDS)
+def path(write_raster, request):
+    return write_raster(NOISE, **KINDS[request.param])
+
+
+def cut(path, size):
+    os.truncate(path, size)
+    return path
+
+
+def test_a_whole_file_lacks_nothing(path):
+    assert missing_bytes(path) == 0
+    require_written(path)
+
+
+@pytest.mark.parametrize("lost", [1, 100, 20_000])
+def test_what_is_cut_off_is_missing(write_raster, lost):
+    path = write_raster(NOISE)
+    assert missing_bytes(cut(path, path.stat().st_size - lost)) == lost
+
+
+@pytest.mark.parametrize("share", [0.999, 0.5, 0.01])
+def test_a_file_cut_anywhere_lacks_something(path, share):
+    assert missing_bytes(cut(path, int(path.stat().st_size * share))) > 0
+
+
+def test_a_header_alone_lacks_its_directory(tmp_path):
+    path = tmp_path / "a.tif"
+    path.write_bytes(b"II*\0" + struct.pack("<I", 8))
+    assert missing_bytes(path) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"II", b"<html>", b"\x89PNG\r\n\x1a\n", b"II*"])
+def test_of_another_format_nothing_is_known_to_be_missing(tmp_path, content):
+    (tmp_path / "a.tif").write_bytes(content)
+    assert missing_bytes(tmp_path / "a.tif") == 0
+
+
+def test_a_cloud_optimized_file_with_mask_and_overviews_is_whole(write_raster, tmp_path):
+    values = np.zeros((1, 1200, 1200), dtype=np.uint8)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
+        path = write_raster(values)
+        with rasterio.open(path, "r+") as source:
+            source.write_mask(values[0] == 0)
+        copy(path, tmp_path / "cog.tif", driver="COG")
+    assert missing_bytes(tmp_path / "cog.tif") == 0
+    require_written(tmp_path / "cog.tif")
+
+
+def test_a_tile_left_out_is_not_missing_but_was_not_written(write_raster):
+    values = np.zeros((1, 200, 200), dtype=np.uint8)
+    tiles = {"tiled": True, "blockxsize": 64, "blockysize": 64}
+    path = write_raster(values, **tiles, sparse_ok=True)
+    assert missing_bytes(path) == 0
+    with pytest.raises(OSError, match="only a part"):
+        require_written(path)
+
+
+def test_a_tag_cut_off_was_not_written_though_no_pixel_is_missing(write_raster):
+    path = write_raster(NOISE)
+    with rasterio.open(path, "r+") as source:
+        source.update_tags(note="x" * 5000)  # put at the end of the file
+    cut(path, path.stat().st_size - 1000)
+    assert missing_bytes(path) == 0
+    with pytest.raises(OSError, match="only a part"):
+        require_written(path)
+
+
+def test_a_strip_written_over_another_is_found(write_raster):
+    path = write_raster(NOISE, compress="deflate")
+    with rasterio.open(path) as source:
+        first, second = (source.get_tag_item(f"BLOCK_OFFSET_0_{row}", "TIFF", 1) for row in (0, 1))
+    data = path.read_bytes()
+    second = struct.pack("<I", int(second))
+    assert data.count(second) == 1
+    path.write_bytes(data.replace(second, struct.pack("<I", int(first) + 1)))
+    with pytest.raises(OSError, match="only a part"):
+        require_written(path)

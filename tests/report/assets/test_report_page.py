@@ -1,0 +1,169 @@
+"""The report in a browser: it is drawn, can be clicked, and agrees with the command line."""
+
+import itertools
+
+import pytest
+import shapely
+
+from roadseg.commands.tools import route
+from roadseg.raster.grid import DEGREES, transformer
+from roadseg.roads.formats.files import read_graph
+
+LOADED = """() => Promise.all(
+    roadseg.map.scenes.flatMap(({ pictures }) => Object.values(pictures).map(one => one.load())))"""
+AT_THE_END = """async () => {
+    window.scrollTo(0, document.body.scrollHeight);
+    while (document.querySelectorAll("[data-drawn]").length < 2)
+        await new Promise(requestAnimationFrame);
+}"""
+
+
+@pytest.fixture(scope="module")
+def tab(browser):
+    """Open a tab; give it, what it says, and what it asks for."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    said, asked = [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    yield page, said, asked
+    page.close()
+
+
+@pytest.fixture
+def page(tab, shown_run):
+    """Open the report; give the page."""
+    tab[0].goto(shown_run.report.as_uri())
+    tab[0].evaluate(LOADED)
+    tab[0].locator("#ground").scroll_into_view_if_needed()
+    return tab[0]
+
+
+def middle(graph, row):
+    """Return longitude and latitude of the middle of an edge."""
+    point = shapely.line_interpolate_point(graph.lines[row], 0.5, normalized=True)
+    return transformer(graph.crs, DEGREES).transform(point.x, point.y)
+
+
+def click(page, lon_lat):
+    x, y = page.evaluate("place => roadseg.screen(place)", list(lon_lat))
+    page.locator("#ground").click(position={"x": x, "y": y})
+
+
+def drawn(page):
+    """Return the pixels of pictures and roads as texts."""
+    page.evaluate("() => roadseg.map.draw()")
+    return page.evaluate(
+        "() => ['ground', 'roads'].map(id => document.getElementById(id).toDataURL())"
+    )
+
+
+def test_nothing_is_wrong_and_nothing_is_asked_of_the_network(tab, page, shown_run):
+    _, said, asked = tab
+    page.evaluate(AT_THE_END)
+    assert said == []
+    assert {url for url in asked if url[:5] != "data:"} == {shown_run.report.as_uri()}
+
+
+def test_scripts_of_others_cannot_run(page):
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), "
+        "{textContent: 'window.planted = 1'}))"
+    )
+    assert page.evaluate("window.planted === undefined")
+
+
+def test_names_are_shown_as_text(page, shown_run):
+    assert page.locator("h1").inner_text() == shown_run.root.parent.name
+    assert page.locator("h1 b").count() == 0
+
+
+@pytest.mark.parametrize("scene", ["city_0", "city_2"])
+def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene):
+    graph = read_graph(shown_run.graph(scene))
+    click(page, middle(graph, 0))
+    text = page.locator("#panel").inner_text()
+    kph = graph.attributes["speed_kph"][0]
+    assert f"{graph.length_m[0]:.1f} m" in text
+    assert f"{kph:.0f} km/h" in text
+    assert scene in text
+
+
+def test_routes_take_the_time_that_the_command_says(page, shown_run):
+    graph = read_graph(shown_run.graph("city_0"))
+    places = [middle(graph, row) for row in range(len(graph.lines))]
+    for start, goal in itertools.pairwise(places):
+        expected = route.run(shown_run.graph("city_0"), start, goal)
+        found = page.evaluate("ends => roadseg.route(...ends)", [list(start), list(goal)])
+        assert found["seconds"] == pytest.approx(expected.seconds, abs=0.001)
+        assert found["length_m"] == pytest.approx(expected.length_m, abs=0.005)
+        assert found["edges"] == expected.edges
+
+
+def test_a_route_along_one_edge_is_a_part_of_it(page, shown_run):
+    graph = read_graph(shown_run.graph("city_0"))
+    to_degrees = transformer(graph.crs, DEGREES).transform
+    ends = [shapely.line_interpolate_point(graph.lines[0], at) for at in (3, 9)]
+    start, goal = (to_degrees(point.x, point.y) for point in ends)
+    found = page.evaluate("ends => roadseg.route(...ends)", [list(start), list(goal)])
+    assert found["length_m"] == pytest.approx(6, abs=0.005)
+
+
+def test_two_clicks_draw_a_route_with_its_time(page, shown_run):
+    graph = read_graph(shown_run.graph("city_0"))
+    start, goal = middle(graph, 0), middle(graph, 1)
+    page.click("#route")
+    click(page, start)
+    click(page, goal)
+    seconds = float(page.locator("#route-time").inner_text().removesuffix(" s"))
+    assert seconds == pytest.approx(
+        route.run(shown_run.graph("city_0"), start, goal).seconds, abs=0.2
+    )
+
+
+def test_graphs_of_their_own_have_no_way_between_them(page, shown_run):
+    ends = [list(middle(read_graph(shown_run.graph(name)), 0)) for name in ("city_0", "city_2")]
+    assert "graphs of their own" in page.evaluate("ends => roadseg.route(...ends)", ends)["problem"]
+
+
+@pytest.mark.parametrize("layer", ["image", "probability", "mask", "reference", "errors", "graph"])
+def test_a_layer_is_switched_by_its_button(page, layer):
+    button = page.locator(f"[data-layer={layer}]")
+    before, was_on = drawn(page), button.get_attribute("aria-pressed")
+    button.click()
+    assert button.get_attribute("aria-pressed") != was_on
+    assert drawn(page) != before
+
+
+@pytest.mark.parametrize("mode", ["certainty", "inferred"])
+def test_the_graph_takes_other_colours(page, mode):
+    before = drawn(page)
+    page.select_option("#colour", mode)
+    assert drawn(page) != before
+
+
+def test_keys_move_the_map_and_pick_a_road(page):
+    page.locator("#ground").focus()
+    page.keyboard.press("n")
+    page.keyboard.press("Enter")
+    assert page.locator("#scene").input_value() == "s0"
+    assert "Travel time" in page.locator("#panel").inner_text()
+
+
+def test_the_wheel_zooms_where_the_map_is_chosen(page):
+    page.locator("#ground").click(position={"x": 5, "y": 5})
+    before = page.evaluate("roadseg.map.view.scale")
+    page.mouse.wheel(0, -200)
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert page.evaluate("roadseg.map.view.scale") > before
+
+
+def test_the_worst_chips_come_first_until_a_header_is_clicked(page):
+    first = page.locator("#metrics tbody tr:first-child td:first-child")
+    assert first.inner_text() == "city_0"
+    page.click("#metrics th:has-text('IoU') button")
+    assert first.inner_text() == "city_2"
+
+
+def test_what_the_run_lacks_is_named_with_its_command(page):
+    assert "roadseg train" in page.locator("#training .note").inner_text()

@@ -1,0 +1,97 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from matplotlib.image import imread
+from pyproj import CRS
+
+from roadseg.errors import RoadsegError
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.report.plots import comparison
+from roadseg.report.plots.comparison import draw_comparison
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.speeds import SpeedBins
+
+UTM = CRS.from_epsg(32611)
+GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
+SCENE = np.full((3, 100, 100), 90, np.uint8)
+CERTAIN = Probability(GRID, np.full((100, 100), 255, np.uint8), None)
+ROAD = shapely.LineString([(660010, 3999950), (660090, 3999950)])
+
+
+def graph(*lines, kph=50.0, crs=UTM):
+    found = graph_from_lines(np.array(lines, dtype=object), crs)
+    return add_travel(found, np.full(len(lines), kph))
+
+
+def draw(path, *, image=SCENE, probability=CERTAIN, reference=None, predicted=None):
+    draw_comparison(path, image, probability, reference or graph(ROAD), predicted or graph())
+    return imread(path)[..., :3]
+
+
+def saturated(picture):
+    """Return the share of pixels that are neither black, grey nor white."""
+    return (np.ptp(picture, axis=-1) > 0.2).mean()
+
+
+@pytest.mark.parametrize("bands", [1, 2, 3, 8])
+def test_scenes_of_any_number_of_bands_are_drawn(tmp_path, bands):
+    picture = draw(tmp_path / "a.png", image=np.full((bands, 100, 100), 90, np.uint8))
+    assert picture.shape == (1060, 3170, 3)
+
+
+def test_roads_are_drawn_where_they_are_known_only(tmp_path):
+    picture = draw(tmp_path / "a.png")
+    assert saturated(picture[500:600, :980]) > 0
+    assert saturated(picture[500:600, 2060:2900]) == 0
+
+
+def test_the_road_runs_along_its_row(tmp_path):
+    panel = draw(tmp_path / "a.png")[:, :940]
+    rows = np.flatnonzero((np.ptp(panel, axis=-1) > 0.2).any(axis=1))
+    assert rows.mean() == pytest.approx(1060 / 2, abs=35)
+
+
+def road_colour(path, *, kph, bins):
+    found = replace(CERTAIN, speed_bins=bins)
+    picture = draw(path, probability=found, reference=graph(ROAD, kph=kph))
+    panel = picture[:, :940].reshape(-1, 3)
+    return panel[np.ptp(panel, axis=-1).argmax()]
+
+
+@pytest.mark.parametrize(("kph", "alike"), [(30, True), (50, True), (50.01, False)])
+def test_roads_of_one_speed_bin_have_one_colour(tmp_path, kph, alike):
+    bins = SpeedBins((20.0, 50.0), "km/h")
+    colours = [road_colour(tmp_path / "a.png", kph=speed, bins=bins) for speed in (45, kph)]
+    assert np.allclose(*colours) is alike
+
+
+def test_the_key_has_the_edges_of_the_bins_and_their_unit(tmp_path, monkeypatch):
+    figures, canvas = [], comparison.FigureCanvasAgg
+    monkeypatch.setattr(comparison, "FigureCanvasAgg", lambda f: figures.append(f) or canvas(f))
+    draw(tmp_path / "a.png", probability=replace(CERTAIN, speed_bins=SpeedBins((7.5, 50), "km/h")))
+    key = figures[0].axes[-1]
+    assert [text.get_text() for text in key.get_yticklabels()] == ["7.5", "50"]
+    assert key.get_ylabel() == "speed, km/h"
+
+
+def test_a_scene_without_georeference_is_drawn(tmp_path):
+    grid = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 0), 100, 100)
+    road = graph(shapely.LineString([(10, -50), (90, -50)]), crs=LOCAL_CRS)
+    picture = draw(
+        tmp_path / "a.png",
+        probability=replace(CERTAIN, grid=grid),
+        reference=road,
+        predicted=graph(crs=LOCAL_CRS),
+    )
+    assert saturated(picture[500:600, :980]) > 0
+
+
+def test_a_picture_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "pictures").write_text("no folder")
+    with pytest.raises(RoadsegError, match=r"pictures/a\.png: cannot be written"):
+        draw(tmp_path / "pictures" / "a.png")

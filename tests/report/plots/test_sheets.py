@@ -1,0 +1,114 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from roadseg.dataset.quality import Example
+from roadseg.dataset.shifts import SURE, WORTH_M, Shift
+from roadseg.errors import OutputError
+from roadseg.report.plots.sheets import write_sheets
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+
+MASK = np.zeros((300, 300), np.uint8)
+MASK[140:152], MASK[:, 200:210] = 3, 1
+EXAMPLE = Example("city_0", np.full((3, 300, 300), 90, np.uint8), MASK, (0.5, 0.5))
+ALARM, CYAN = (190, 40, 0), (0, 230, 255)
+BELOW_LEGEND = 58
+
+
+def sheet(folder, *examples, bins=DEFAULT_BINS):
+    (path,) = write_sheets(folder, examples, bins=bins)
+    with Image.open(path) as picture:
+        return np.asarray(picture)[BELOW_LEGEND:]
+
+
+def shows(picture, colour):
+    return bool((picture == colour).all(axis=-1).any())
+
+
+def with_shift(length_m, confidence=1.0, along_deg=None):
+    return replace(EXAMPLE, shift=Shift(length_m, 0.0, confidence, along_deg))
+
+
+@pytest.mark.parametrize(("examples", "sheets"), [(1, 1), (6, 1), (7, 2)])
+def test_six_examples_share_a_sheet(tmp_path, examples, sheets):
+    paths = write_sheets(tmp_path / "quality", [EXAMPLE] * examples, bins=DEFAULT_BINS)
+    assert [path.name for path in paths] == ["sheet_01.png", "sheet_02.png"][:sheets]
+    assert sorted((tmp_path / "quality").iterdir()) == paths
+
+
+def test_without_examples_no_sheet_is_written(tmp_path):
+    assert write_sheets(tmp_path / "quality", [], bins=DEFAULT_BINS) == []
+
+
+def test_sheets_of_before_are_removed_and_other_files_stay(tmp_path):
+    write_sheets(tmp_path, [EXAMPLE] * 7, bins=DEFAULT_BINS)
+    (tmp_path / "notes.png").touch()
+    write_sheets(tmp_path, [EXAMPLE], bins=DEFAULT_BINS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.png", "sheet_01.png"]
+
+
+def test_labels_off_by_more_than_two_metres_are_shown_moved_and_told_in_red(tmp_path):
+    picture = sheet(tmp_path, with_shift(WORTH_M + 0.1))
+    assert shows(picture, CYAN)
+    assert shows(picture, ALARM)
+
+
+@pytest.mark.parametrize(
+    "example", [EXAMPLE, with_shift(WORTH_M), with_shift(9.0, confidence=SURE - 0.01)]
+)
+def test_labels_that_are_not_surely_off_raise_no_alarm(tmp_path, example):
+    picture = sheet(tmp_path, example)
+    assert not shows(picture, CYAN)
+    assert not shows(picture, ALARM)
+
+
+def test_every_shift_has_words_of_its_own(tmp_path):
+    shifts = [1.0, 3.0, -3.0], [1.0, 0.5], [None, 0.0]
+    pictures = [
+        sheet(tmp_path, with_shift(length, confidence, along)).tobytes()
+        for length in shifts[0]
+        for confidence in shifts[1]
+        for along in shifts[2]
+    ]
+    assert len(set(pictures)) == 7  # those not sure are alike: "cannot be told here"
+
+
+def test_a_name_too_long_for_its_line_loses_its_middle(tmp_path):
+    pictures = [
+        sheet(tmp_path, replace(EXAMPLE, name="a" * 70 + middle + "z" * 70)) for middle in "bc"
+    ]
+    assert np.array_equal(*pictures)
+
+
+def test_lines_of_the_caption_are_written(tmp_path):
+    plain, told = sheet(tmp_path, EXAMPLE), sheet(tmp_path, replace(EXAMPLE, caption=("5 km",)))
+    assert not np.array_equal(plain, told)
+
+
+@pytest.mark.parametrize("bins", [SpeedBins((30.0,)), SpeedBins(tuple(range(5, 155, 5)), "km/h")])
+def test_the_legend_has_room_for_any_number_of_bins(tmp_path, bins):
+    (path,) = write_sheets(tmp_path, [EXAMPLE], bins=bins)
+    with Image.open(path) as picture:
+        assert picture.width == 880
+        assert (np.asarray(picture)[:BELOW_LEGEND, -4:] == 255).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 2), (40, 700)])
+@pytest.mark.parametrize("value", [0, 1, 255])
+def test_scenes_of_any_shape_are_drawn(tmp_path, shape, value):
+    example = Example("a", np.zeros((1, *shape), np.uint8), np.full(shape, value, np.uint8), (1, 1))
+    assert sheet(tmp_path, example).any()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "quality").write_text("no folder")
+    with pytest.raises(OutputError, match=r"quality/sheet_01\.png: cannot be written"):
+        write_sheets(tmp_path / "quality", [EXAMPLE], bins=DEFAULT_BINS)
+
+
+def test_a_sheet_of_before_that_cannot_be_removed_is_named(tmp_path):
+    (tmp_path / "sheet_09.png").mkdir()
+    with pytest.raises(OutputError, match=r"sheet_09\.png: cannot be removed"):
+        write_sheets(tmp_path, [], bins=DEFAULT_BINS)

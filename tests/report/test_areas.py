@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, transformer
+from roadseg.report.areas import describe_area, map_areas, terms
+
+
+def grid(x, y, *, epsg=32611, side_m=500):
+    return Grid(CRS.from_epsg(epsg), Affine(1, 0, x, 0, -1, y), side_m, side_m)
+
+
+def apply(fitted, places):
+    u, v = ((np.asarray(places) - fitted["centre"]) / fitted["scale"]).T
+    matrix = np.column_stack([u**i * v**j for i, j in terms()])
+    return matrix @ np.transpose(fitted["terms"]) + fitted["middle"]
+
+
+@pytest.mark.parametrize("side_m", [500, 60_000])
+def test_positions_go_to_degrees_and_back_within_a_millimetre(side_m):
+    (area,) = map_areas([grid(480000, 3650000, side_m=side_m)])
+    told = describe_area(area)
+    xy = np.random.default_rng(0).uniform(0, side_m, (50, 2))
+    x, y = (xy + told["origin"]).T
+    degrees = np.column_stack(transformer(area.crs, DEGREES).transform(x, y))
+    assert apply(told["to_degrees"], xy) == pytest.approx(degrees, abs=1e-8)
+    assert apply(told["from_degrees"], degrees) == pytest.approx(xy, abs=1e-3)
+
+
+@pytest.mark.parametrize(("apart_m", "areas"), [(15_000, 1), (30_000, 2)])
+def test_scenes_far_apart_have_a_map_each(apart_m, areas):
+    assert len(map_areas([grid(480000, 3650000), grid(480000 + apart_m, 3650000)])) == areas
+
+
+def test_scenes_in_two_zones_are_on_one_map():
+    east = grid(
+        *transformer(CRS.from_epsg(32611), CRS.from_epsg(32612)).transform(780000, 3650000),
+        epsg=32612,
+    )
+    (area,) = map_areas([grid(779000, 3650000), east])
+    assert area.crs.to_epsg() == 32611
+    assert area.km2 == pytest.approx(0.5, rel=0.01)
+
+
+def test_scenes_without_a_place_have_maps_of_their_own_and_no_degrees():
+    local = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
+    areas = map_areas([local, grid(480000, 3650000), local])
+    assert [area.scenes for area in areas] == [(1,), (0,), (2,)]
+    assert describe_area(areas[1])["to_degrees"] is None

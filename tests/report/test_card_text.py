@@ -1,0 +1,114 @@
+import re
+
+import numpy as np
+import pytest
+
+from roadseg.report.card_text import (
+    EVALUATION,
+    IMAGES,
+    LABELS,
+    TRAINING,
+    VALIDATION,
+    card_text,
+)
+from roadseg.report.stac_mlm import Weights, mlm_item
+
+FACTS = {
+    "architecture": "unet",
+    "encoder": "resnet18",
+    "fold": 2,
+    "bands": [1],
+    "band_names": ["red"],
+    "gsd_m": 0.5,
+    "in_channels": 1,
+    "classes": 3,
+    "bin_edges": [50],
+    "bin_unit": "km/h",
+    "scaling": {"ranges": {"uint16": [[200, 1800]]}, "mean": [100.0], "std": [50.0]},
+    "versions": {"torch": "2.15.0", "roadseg": "0.1.0"},
+}
+WEIGHTS = Weights("best.safetensors", 57_000_000, "ab" * 32, 14_300_000, "2026-01-02T03:04:05Z")
+
+
+def text(*, evaluation=None, degrees=(), **told):
+    """Return the text of a card of which some facts are changed."""
+    sections = {
+        TRAINING: {"fold": 2, "chips": 8, "area_km2": 1.5, "road_km": 20.21, "epochs": 8},
+        VALIDATION: {"chips": 2, "loss": 0.064, "iou": 0.755, "f1": 0.861},
+        IMAGES: {"files": {"count": 7, "names": ["a.tif"]}, "licence": None, "nodata": None},
+        LABELS: {"files": {"count": 1, "names": ["roads.gpkg"]}, "licence": "ODbL-1.0"},
+    }
+    sections[TRAINING] |= {"best_epoch": 7, "command": "roadseg train --fold 2"}
+    sections[IMAGES] |= {"gsd_range_m": [0.45, 0.55]}
+    sections[LABELS] |= {"schemes": ["osm"]}
+    for name, values in told.items():
+        sections[f"roadseg:{name}"] |= values
+    if evaluation:
+        sections[EVALUATION] = evaluation
+    item = mlm_item(FACTS, WEIGHTS, degrees=degrees, settings={"epochs": 8}, told=sections)
+    return card_text(item)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "unet with encoder resnet18, 14.3 million parameters",
+        "Started from random weights",
+        "Pixels of 0.45 to 0.55 m",
+        "| red | 200 to 1800 | 100.00 | 50.00 |",
+        "0 to 50 km/h, above 50 km/h, any road",
+        "1.50 km2 in 8 chips, without a place on earth",
+        "Roads in the labels there: 20.21 km",
+        "Images: `a.tif` and 6 more; licence: not given",
+        "Labels: `roads.gpkg`; licence: ODbL-1.0",
+        "Scheme of the labels: osm",
+        "loss 0.0640, IoU 0.755, F1 0.861",
+        "Command: `roadseg train --fold 2`",
+        "torch 2.15.0, roadseg 0.1.0",
+        "57.0 MB, SHA-256 abab",
+    ],
+)
+def test_a_card_says(words):
+    assert words in text()
+
+
+def test_pixels_of_one_size_have_one_number():
+    assert "Pixels of 0.50 m" in text(imagery={"gsd_range_m": [0.499, 0.501]})
+
+
+def test_a_card_says_where_the_training_area_is():
+    corners = [[(8.0, 49.01), (8.01, 49.01), (8.01, 49.0), (8.0, 49.0)]]
+    words = "longitude 8.0000 to 8.0100 and latitude 49.0000 to 49.0100"
+    assert words in text(degrees=np.array(corners))
+
+
+def test_roads_are_not_told_where_labels_have_no_lines():
+    assert "Roads in the labels" not in text(training={"road_km": None})
+
+
+def test_without_an_evaluation_a_card_says_how_to_get_one():
+    assert "`roadseg evaluate` adds that here" in text()
+
+
+def test_what_was_measured_is_told_and_what_was_not_is_left_out():
+    found = {"chips": 2, "reference_km": 4.8, "apls_length": 0.915, "topo_f1": None}
+    words = text(evaluation=found)
+    assert "On 2 chips held out, 4.80 km of road" in words
+    assert "| APLS by length, mean over chips | 0.915 |" in words
+    assert "TOPO" not in words
+
+
+@pytest.mark.parametrize(("chips", "are_few"), [(19, True), (20, False)])
+def test_few_chips_held_out_are_called_few(chips, are_few):
+    assert (f"{chips} chips held out are few" in text(validation={"chips": chips})) is are_few
+
+
+@pytest.mark.parametrize(("km2", "is_little"), [(0.99, True), (1.0, False)])
+def test_little_ground_is_called_little(km2, is_little):
+    assert ("less than 1 km2" in text(training={"area_km2": km2})) is is_little
+
+
+def test_tables_have_as_many_cells_in_every_row():
+    rows = [line for line in text().splitlines() if line.startswith("|")]
+    assert len(rows) == 3
+    assert len({len(re.findall(r"\|", row)) for row in rows}) == 1

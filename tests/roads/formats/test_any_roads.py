@@ -1,0 +1,254 @@
+import json
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from affine import Affine
+from pyproj import CRS, Transformer
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import LOCAL_CRS
+from roadseg.roads.formats.any_roads import (
+    Pixels,
+    check_nearness,
+    common_crs,
+    find_pixels,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.files import write_gpkg, write_graphml
+from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.metrics.compare import Side
+
+UTM = CRS.from_epsg(32611)
+ORIGIN = np.array([661300.0, 4005500.0])  # Las Vegas
+CROSS = [[(0, 0), (100.0004, 0.0004), (200, 0)], [(100.0004, 0.0004), (100, 90)]]
+
+
+@pytest.fixture
+def draw(tmp_path):
+    """Give a function that writes lines, metres from a place in Las Vegas, as GeoJSON."""
+
+    def write(lines, name="roads", epsg=32611, **facts):
+        move = Transformer.from_crs(UTM, epsg, always_xy=True)
+        features = []
+        for line in lines:
+            xy = np.column_stack(move.transform(*(np.array(line) + ORIGIN).T)).tolist()
+            shape = {"type": "LineString", "coordinates": xy}
+            features.append({"type": "Feature", "properties": facts, "geometry": shape})
+        crs = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{epsg}"}}
+        path = tmp_path / f"{name}.geojson"
+        whole = {"type": "FeatureCollection", "crs": crs, "features": features}
+        path.write_text(json.dumps(whole))
+        return path
+
+    return write
+
+
+def read(path, image=None, gsd_m=None, trace=None):
+    (source,) = find_sources(path).values()
+    return read_drawn(source, find_pixels(image, gsd_m), trace)
+
+
+def placed(path, **options):
+    roads = read(path, **options)
+    return place_roads(roads, common_crs(roads, None))
+
+
+@pytest.mark.parametrize("epsg", [4326, 3857, 32611, 32612])
+def test_roads_lie_in_one_place_whatever_the_crs_of_their_file(draw, epsg):
+    graph = placed(draw(CROSS, epsg=epsg)).graph
+    assert graph.crs == UTM
+    assert np.abs(graph.nodes.max(axis=0) - ORIGIN - (200, 90)).max() < 1e-6
+
+
+def test_lines_are_joined_at_shared_vertices_and_keep_their_coordinates(draw):
+    graph = placed(draw(CROSS)).graph
+    assert sorted(graph.degree.tolist()) == [1, 1, 1, 3]
+    assert (graph.nodes[graph.degree == 3] - ORIGIN).tolist() == [
+        pytest.approx(CROSS[1][0], abs=1e-9)
+    ]
+    assert graph.length_m.sum() == pytest.approx(290, abs=1e-3)
+
+
+def test_vertices_within_a_millimetre_are_one(draw):
+    graph = placed(draw([[(0, 0), (100, 0)], [(100.0003, 0), (200, 0)]])).graph
+    assert len(graph.nodes) == 3
+
+
+def test_lines_as_drawn_stay_apart(draw):
+    side = placed(draw(CROSS))
+    assert (len(side.graph.lines), len(side.drawn.lines)) == (3, 2)
+
+
+def test_every_line_counts_whatever_road_it_is(draw):
+    assert len(placed(draw(CROSS, highway="footway", tunnel="yes")).drawn.lines) == 2
+
+
+def test_speeds_are_those_of_the_attributes(draw):
+    side = placed(draw(CROSS, **{"speed_m/s": 10}))
+    assert side.graph.attributes["travel_time_s"].sum() == pytest.approx(29, abs=1e-3)
+    assert side.assumed_m == 0
+
+
+def test_roads_of_which_no_speed_is_told_are_driven_at_25_mph(draw):
+    side = placed(draw(CROSS))
+    assert side.graph.attributes["travel_time_s"].sum() == pytest.approx(290 / 11.176, abs=1e-3)
+    assert side.assumed_m == pytest.approx(290, abs=1e-3)
+
+
+@pytest.mark.parametrize(("suffix", "write"), [(".gpkg", write_gpkg), (".graphml", write_graphml)])
+def test_graphs_of_ours_keep_their_times(tmp_path, suffix, write):
+    lines = np.array([shapely.LineString(np.add(line, ORIGIN)) for line in CROSS])
+    graph = add_travel(graph_from_lines(lines, UTM), np.array([36.0, 36.0, 72.0]))
+    write(tmp_path / f"a{suffix}", graph)
+    side = placed(tmp_path / f"a{suffix}")
+    assert side.graph.attributes["travel_time_s"].sum() == pytest.approx(24.5, abs=1e-3)
+    assert (side.graph.crs, side.assumed_m) == (UTM, 0)
+
+
+@pytest.fixture
+def wkt(tmp_path):
+    path = tmp_path / "img1.csv"
+    path.write_text('ImageId,WKT_Pix\nimg1,"LINESTRING (0 0, 10 0)"\n')
+    return path
+
+
+@pytest.fixture
+def image(tmp_path):
+    transform = Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1])
+    options = {"crs": "EPSG:32611", "transform": transform, "dtype": "uint8"}
+    path = tmp_path / "img1.tif"
+    with rasterio.open(path, "w", "GTiff", 20, 20, 1, **options) as target:
+        target.write(np.eye(20, dtype=np.uint8), 1)
+    return path
+
+
+def test_lines_in_pixels_have_the_size_that_is_given(wkt):
+    side = placed(wkt, gsd_m=0.31)
+    assert (side.graph.crs, side.graph.length_m.tolist()) == (LOCAL_CRS, [pytest.approx(3.1)])
+    assert side.assumed_m == pytest.approx(3.1)
+
+
+def test_lines_in_pixels_lie_where_their_image_does(wkt, image):
+    graph = placed(wkt, image=image).graph
+    assert (graph.nodes - ORIGIN).tolist() == [[0, 0], [5, 0]]
+
+
+def test_lines_in_pixels_of_nobody_knows_what_are_refused(wkt):
+    with pytest.raises(ConfigError, match=r"in pixels; name the image, .* --image, or .* --gsd"):
+        read(wkt)
+
+
+def test_an_image_of_another_name_is_refused(tmp_path, image):
+    path = tmp_path / "two.csv"
+    path.write_text("ImageId,WKT_Pix\nimg1,LINESTRING EMPTY\nimg2,LINESTRING EMPTY\n")
+    source = find_sources(path)["img2"]
+    with pytest.raises(DataError, match=r"none of the 1 images has a name that fits \(img1\)"):
+        read_drawn(source, find_pixels(image, None), None)
+
+
+def test_a_raster_is_traced_and_its_pixels_are_kept(image):
+    found = read(image, trace=lambda raster: graph_from_lines(np.array([]), raster.grid.metric_crs))
+    assert found.raster.road.max() == 255
+    assert found.valid.all()
+
+
+def shapes(tmp_path, *geometries):
+    path = tmp_path / "a.geojson"
+    features = [
+        {"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(shape))}
+        for shape in geometries
+    ]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [(shapely.box(0, 0, 1, 1), r"holds polygons only \(1\)"), (shapely.Point(0, 0), "a point")],
+)
+def test_what_is_no_line_is_refused(tmp_path, shape, reason):
+    with pytest.raises(DataError, match=reason):
+        read(shapes(tmp_path, shape))
+
+
+def test_polygons_beside_lines_are_left_out_with_a_warning(tmp_path, caplog):
+    path = shapes(tmp_path, shapely.box(0, 0, 1, 1), shapely.LineString([(0, 0), (1e-3, 0)]))
+    assert len(read(path).graph.lines) == 1
+    assert "1 polygons are left out" in caplog.text
+
+
+def test_metres_among_degrees_are_refused(tmp_path):
+    metres = shapely.LineString([ORIGIN, ORIGIN + 100])
+    path = shapes(tmp_path, shapely.LineString([(-115.2, 36.1), (-115.1, 36.1)]), metres)
+    with pytest.raises(DataError, match="not all of its roads are near one place on earth"):
+        placed(path)
+
+
+@pytest.mark.parametrize(("size", "is_refused"), [(150_000_000, False), (150_000_001, True)])
+def test_a_huge_geojson_is_refused_before_it_is_read(tmp_path, size, is_refused):
+    path = tmp_path / "a.geojson"
+    with path.open("wb") as file:
+        file.truncate(size)
+    with pytest.raises(DataError, match="ogr2ogr a.gpkg" if is_refused else "not a vector file"):
+        read(path)
+
+
+def test_pixels_and_places_on_earth_cannot_be_compared(wkt, draw):
+    with pytest.raises(DataError, match=r"has no place on earth, but .* is in"):
+        common_crs(read(wkt, gsd_m=1.0), read(draw(CROSS)))
+
+
+def test_an_empty_reference_leaves_the_crs_to_the_prediction(draw):
+    assert common_crs(read(draw([], name="none")), read(draw(CROSS))) == UTM
+
+
+@pytest.mark.parametrize(("away", "is_refused"), [(1199, False), (1201, True)])
+def test_roads_more_than_a_kilometre_apart_are_of_two_places(draw, away, is_refused, caplog):
+    sides = [
+        place_roads(read(draw(CROSS, name="a")), UTM),
+        place_roads(read(draw([[(away, 0), (away, 9)]], name="b")), UTM),
+    ]
+    if is_refused:
+        with pytest.raises(DataError, match=r"do not overlap, they are 1\.0 km apart"):
+            check_nearness(*sides, "img1")
+    else:
+        check_nearness(*sides, "img1")
+        assert "999 m apart; is it one place?" in caplog.text
+
+
+def test_sides_without_roads_may_be_anywhere(draw):
+    side = place_roads(read(draw(CROSS)), UTM)
+    none = place_roads(read(draw([], name="none")), UTM)
+    check_nearness(side, none, "img1")
+    assert isinstance(none, Side)
+
+
+def test_no_image_means_no_pixels():
+    assert find_pixels(None, 0.3) == Pixels({}, 0.3)
+
+
+@pytest.mark.parametrize(("spacing_m", "is_refused"), [(0.249, True), (0.251, False)])
+def test_vertices_by_the_million_in_one_place_are_refused(draw, monkeypatch, spacing_m, is_refused):
+    monkeypatch.setattr("roadseg.roads.formats.any_roads._MANY_VERTICES", 100)
+    path = draw([[(i * spacing_m, 0) for i in range(1001)]])
+    if is_refused:
+        with pytest.raises(DataError, match=r"1001 vertices on 0.2 km .* every 0\.25 m at most"):
+            placed(path)
+    else:
+        placed(path)
+
+
+@pytest.mark.parametrize(("most", "is_refused"), [(1000, True), (1001, False)])
+def test_a_road_of_very_many_vertices_is_refused(draw, monkeypatch, most, is_refused):
+    monkeypatch.setattr("roadseg.roads.formats.any_roads._MOST_VERTICES", most)
+    path = draw([[(i, 0) for i in range(1001)]])
+    if is_refused:
+        with pytest.raises(DataError, match="1001 vertices between two junctions, expected at mos"):
+            placed(path)
+    else:
+        placed(path)

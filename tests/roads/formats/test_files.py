@@ -1,0 +1,362 @@
+import json
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from dataclasses import replace
+
+import geopandas as gpd
+import numpy as np
+import osmnx
+import pyogrio
+import pytest
+import shapely
+from affine import Affine
+from pyogrio.errors import FeatureError
+from pyproj import CRS
+
+from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.formats.files import (
+    check_formats,
+    read_graph,
+    write_geojson,
+    write_geoparquet,
+    write_gpkg,
+    write_graphs,
+)
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.system.files import partial_path
+
+UTM = CRS.from_epsg(32631)
+GRID = Grid(UTM, Affine(0.5, 0, 430_000, 0, -0.5, 4_581_000), 2000, 2000)
+OGR_WRITERS = [(write_gpkg, "a.gpkg"), (write_geojson, "a.geojson")]
+FORMATS = ["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
+
+
+@pytest.fixture
+def graph(graph):
+    """The drawn roads with names and lanes before their speeds."""
+    names = {"name": np.array(list("abcdef"), dtype=object), "lanes": np.arange(6)}
+    return replace(graph, attributes=names | graph.attributes)
+
+
+@pytest.fixture
+def traced(graph):
+    """The same roads with all attributes of a traced graph."""
+    unknown = np.nan
+    return replace(
+        graph,
+        attributes={
+            "speed_kph": graph.attributes["speed_kph"],
+            "travel_time_s": graph.attributes["travel_time_s"],
+            "inferred": np.array([0, 1, 0, 0, 0, 1], dtype=np.uint8),
+            "confidence": np.array([unknown, 0.5, unknown, unknown, unknown, 1]),
+            "probability": np.linspace(0, 1, 6),
+            "min_probability": np.zeros(6),
+            "width_m": np.array([7.25, unknown, 1, 2, 3, 4]),
+            "speed_known": np.array([1, 1, 1, 0, 1, 1], dtype=np.uint8),
+            "highway": np.array(["residential", "road"] * 3, dtype=object),
+            "source": np.full(6, "scene.v2 <1> é", dtype=object),
+            "model": np.full(6, "", dtype=object),
+        },
+    )
+
+
+@pytest.fixture
+def empty():
+    nothing = np.array([], dtype=object)
+    return add_travel(graph_from_lines(nothing, UTM), np.zeros(0))
+
+
+def test_a_graph_read_back_is_the_same(tmp_path, graph):
+    write_gpkg(tmp_path / "a.gpkg", graph)
+    back = read_graph(tmp_path / "a.gpkg")
+    assert back.crs == graph.crs
+    assert np.array_equal(back.nodes, graph.nodes)
+    assert np.array_equal(back.ends, graph.ends)
+    assert shapely.equals_exact(back.lines, graph.lines).all()
+    assert {k: v.tolist() for k, v in back.attributes.items()} == {
+        k: v.tolist() for k, v in graph.attributes.items()
+    }
+
+
+def test_all_attributes_of_a_traced_graph_read_back_are_the_same(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    back = read_graph(tmp_path / "a.gpkg")
+    assert list(back.attributes) == list(traced.attributes)
+    for name, column in traced.attributes.items():
+        assert back.attributes[name].dtype == column.dtype
+        np.testing.assert_array_equal(back.attributes[name], column)
+
+
+def test_the_attributes_of_an_empty_graph_read_back_are_there(tmp_path, traced, empty):
+    none = {name: column[:0] for name, column in traced.attributes.items()}
+    write_gpkg(tmp_path / "a.gpkg", replace(empty, attributes=none))
+    back = read_graph(tmp_path / "a.gpkg").attributes
+    assert {name: len(column) for name, column in back.items()} == dict.fromkeys(none, 0)
+
+
+def test_an_empty_graph_read_back_is_empty(tmp_path, empty):
+    write_gpkg(tmp_path / "a.gpkg", empty)
+    back = read_graph(tmp_path / "a.gpkg")
+    assert (back.nodes.shape, back.ends.shape, back.lines.shape) == ((0, 2), (0, 2), (0,))
+    assert (back.crs, list(back.attributes)) == (UTM, ["speed_kph", "travel_time_s"])
+
+
+def test_a_graph_without_place_on_earth_read_back_is_the_same(tmp_path, local):
+    write_gpkg(tmp_path / "a.gpkg", local)
+    back = read_graph(tmp_path / "a.gpkg")
+    assert back.crs == LOCAL_CRS
+    assert np.array_equal(back.nodes, local.nodes)
+    assert shapely.equals_exact(back.lines, local.lines).all()
+
+
+def test_an_empty_graph_without_place_on_earth_read_back_is_empty(tmp_path, empty):
+    write_gpkg(tmp_path / "a.gpkg", replace(empty, crs=LOCAL_CRS))
+    assert read_graph(tmp_path / "a.gpkg").crs == LOCAL_CRS
+
+
+def test_a_geopackage_has_nodes_and_edges_with_the_columns_of_osmnx(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    nodes = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="nodes")
+    edges = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="edges")
+    assert list(nodes.columns) == ["osmid", "x", "y", "street_count", "maybe_bridge", "geometry"]
+    assert {"osmid", "u", "v", "key", "length", "travel_time", "width"} < set(edges.columns)
+    assert edges["length"].tolist() == traced.length_m.tolist()
+
+
+def test_osmnx_makes_a_network_of_the_layers_of_a_geopackage(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    nodes, edges = (
+        pyogrio.read_dataframe(tmp_path / "a.gpkg", layer=n) for n in ("nodes", "edges")
+    )
+    network = osmnx.graph_from_gdfs(nodes.set_index("osmid"), edges.set_index(["u", "v", "key"]))
+    assert (len(network), network.number_of_edges()) == (5, 6)
+
+
+def test_a_geopackage_lists_both_layers_and_their_styles(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    layers = dict(pyogrio.list_layers(tmp_path / "a.gpkg"))
+    assert layers == {"nodes": "Point", "edges": "LineString", "layer_styles": None}
+    with closing(sqlite3.connect(tmp_path / "a.gpkg")) as file:
+        styles = file.execute("SELECT f_table_name, useAsDefault, styleQML FROM layer_styles")
+        found = {name: (default, qml[:15]) for name, default, qml in styles}
+    assert found == dict.fromkeys(("nodes", "edges"), (1, "<!DOCTYPE qgis "))
+
+
+def test_geojson_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
+    write_geojson(tmp_path / "a.geojson", local)
+    written = json.loads((tmp_path / "a.geojson").read_text())
+    lines = [shapely.geometry.shape(feature["geometry"]) for feature in written["features"]]
+    assert shapely.equals_exact(np.array(lines), local.lines, tolerance=1e-6).all()
+    assert "crs" not in written
+
+
+def test_geojson_is_longitude_latitude_without_a_crs_member(tmp_path, graph):
+    write_geojson(tmp_path / "a.geojson", graph)
+    written = json.loads((tmp_path / "a.geojson").read_text())
+    lon, lat = written["features"][0]["geometry"]["coordinates"][0]
+    assert (round(lon, 1), round(lat, 1)) == (2.2, 41.4)
+    assert "crs" not in written
+    assert written["features"][3]["properties"]["speed_kph"] == 90
+
+
+def test_an_empty_graph_makes_a_geojson_without_features(tmp_path, empty):
+    write_geojson(tmp_path / "a.geojson", empty)
+    written = json.loads((tmp_path / "a.geojson").read_text())
+    assert (written["type"], written["features"]) == ("FeatureCollection", [])
+
+
+def test_geojson_has_the_columns_of_the_geopackage(tmp_path, traced):
+    write_geojson(tmp_path / "a.geojson", traced)
+    facts = json.loads((tmp_path / "a.geojson").read_text())["features"][1]["properties"]
+    expected = {"osmid": 1, "inferred": 1, "confidence": 0.5, "width": None, "highway": "road"}
+    assert {name: facts[name] for name in expected} == expected
+
+
+def test_geopandas_reads_the_geoparquet(tmp_path, traced):
+    pytest.importorskip("pyarrow")
+    write_geoparquet(tmp_path / "a.parquet", traced)
+    table = gpd.read_parquet(tmp_path / "a.parquet")
+    assert table.crs == UTM
+    assert shapely.equals_exact(table.geometry.to_numpy(), traced.lines).all()
+    np.testing.assert_array_equal(table["width"], traced.attributes["width_m"])
+
+
+def test_a_geoparquet_of_a_graph_without_place_on_earth_is_in_metres(tmp_path, local):
+    pytest.importorskip("pyarrow")
+    write_geoparquet(tmp_path / "a.parquet", local)
+    table = gpd.read_parquet(tmp_path / "a.parquet")
+    assert table.crs.type_name == LOCAL_CRS.type_name
+    assert table.length.tolist() == local.length_m.tolist()
+
+
+def test_duckdb_reads_the_geoparquet(tmp_path, traced):
+    duckdb = pytest.importorskip("duckdb")
+    write_geoparquet(tmp_path / "a.parquet", traced)
+    query = "SELECT sum(length), count(*) FILTER (inferred = 1) FROM read_parquet(?)"
+    found = duckdb.execute(query, [str(tmp_path / "a.parquet")]).fetchone()
+    assert found == (pytest.approx(traced.length_m.sum()), 2)
+
+
+def test_every_format_is_a_file_of_the_name_of_the_scene(tmp_path, traced):
+    write_graphs(tmp_path / "a.b c", "chip.v2 x", traced, formats=FORMATS, grid=GRID)
+    files = sorted(path.name for path in (tmp_path / "a.b c").iterdir())
+    assert files == sorted(f"chip.v2 x.{suffix}" for suffix in FORMATS)
+
+
+def test_without_a_word_there_are_three_formats(tmp_path, traced):
+    write_graphs(tmp_path, "a", traced)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".geojson", ".gpkg", ".graphml"]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path, traced, empty, suffix):
+    write_graphs(tmp_path, "a", traced, formats=[suffix], grid=GRID)
+    write_graphs(tmp_path, "a", empty, formats=[suffix], grid=GRID)
+    write_graphs(tmp_path, "b", empty, formats=[suffix], grid=GRID)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert list(sizes) in ([f"a.{suffix}", f"b.{suffix}"], [f"b.{suffix}", f"a.{suffix}"])
+    assert abs(sizes[f"a.{suffix}"] - sizes[f"b.{suffix}"]) <= 1  # the id of the CSV's one row
+
+
+def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path, graph):
+    with pytest.raises(ConfigError, match="as 'shp', only as gpkg, geojson, graphml, parquet, osm"):
+        write_graphs(tmp_path, "a", graph, formats=["gpkg", "shp"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parquet_without_pyarrow_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    check_formats(["gpkg", "csv"])
+    with pytest.raises(ConfigError, match=r"needs pyarrow.* pip install 'roadseg\[parquet\]'"):
+        check_formats(["gpkg", "parquet"])
+
+
+def test_a_submission_of_a_graph_that_is_not_of_one_image_is_refused(tmp_path, graph):
+    with pytest.raises(ConfigError, match=r"a\.csv: .* its lines are in pixels"):
+        write_graphs(tmp_path, "a", graph, formats=["csv"])
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_full_disk_leaves_the_old_file(tmp_path, traced, suffix, largest_file):
+    path = tmp_path / f"a.{suffix}"
+    path.write_text("old")
+    with largest_file(200), pytest.raises(OutputError, match=rf"/a\.{suffix}: cannot be written"):
+        write_graphs(tmp_path, "a", traced, formats=[suffix], grid=GRID)
+    assert [found.read_text() for found in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize(("write", "name"), OGR_WRITERS)
+def test_a_file_that_cannot_be_finished_leaves_the_old_one(
+    write, name, tmp_path, graph, monkeypatch
+):
+    def fail(_, partial, **_options):
+        partial.write_text("half a file")
+        raise FeatureError("disk full")
+
+    (tmp_path / name).write_text("old")
+    monkeypatch.setattr(pyogrio, "write_dataframe", fail)
+    with pytest.raises(RoadsegError, match=rf"/{name}: cannot be written: disk full"):
+        write(tmp_path / name, graph)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "old")]
+
+
+def test_a_geojson_whose_end_is_missing_is_an_error(tmp_path, graph, monkeypatch):
+    def cut_short(table, path, **options):
+        write(table, path, **options)
+        os.truncate(path, path.stat().st_size - 3)
+
+    write = pyogrio.write_dataframe
+    monkeypatch.setattr(pyogrio, "write_dataframe", cut_short)
+    with pytest.raises(OutputError, match=r"a\.geojson: cannot be written: No space left"):
+        write_geojson(tmp_path / "a.geojson", graph)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_geopackage_without_its_indices_is_an_error(tmp_path, graph, monkeypatch):
+    def without_index(table, path, **options):
+        write(table, path, **options, SPATIAL_INDEX="NO")
+
+    write = pyogrio.write_dataframe
+    monkeypatch.setattr(pyogrio, "write_dataframe", without_index)
+    with pytest.raises(OutputError, match=r"a\.gpkg: cannot be written: No space left"):
+        write_gpkg(tmp_path / "a.gpkg", graph)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_geopackage_without_its_styles_is_an_error(tmp_path, graph, monkeypatch):
+    def without_styles(table, path, **options):
+        write(table[:1] if options["layer"] == "layer_styles" else table, path, **options)
+
+    write = pyogrio.write_dataframe
+    monkeypatch.setattr(pyogrio, "write_dataframe", without_styles)
+    with pytest.raises(OutputError, match=r"a\.gpkg: cannot be written: No space left"):
+        write_gpkg(tmp_path / "a.gpkg", graph)
+
+
+def test_a_file_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"a\.gpkg: layer nodes cannot be read"):
+        read_graph(tmp_path / "a.gpkg")
+
+
+def test_a_file_that_is_no_geopackage_is_refused(tmp_path):
+    (tmp_path / "a.gpkg").write_text("no")
+    with pytest.raises(DataError, match="run `roadseg graph`"):
+        read_graph(tmp_path / "a.gpkg")
+
+
+def test_a_geopackage_without_edges_is_refused(tmp_path, graph):
+    write_gpkg(tmp_path / "a.gpkg", graph)
+    nodes = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="nodes")
+    pyogrio.write_dataframe(nodes, tmp_path / "b.gpkg", layer="nodes")
+    with pytest.raises(DataError, match=r"b\.gpkg: layer edges cannot be read"):
+        read_graph(tmp_path / "b.gpkg")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DELETE FROM gpkg_contents WHERE table_name = 'edges'", "layer edges cannot be read"),
+        ("ALTER TABLE edges DROP COLUMN v", "layer edges has no column v"),
+        ("DELETE FROM nodes WHERE osmid = 1", "names a node"),
+        ("UPDATE nodes SET osmid = 1", "two nodes of one osmid"),
+        ("UPDATE edges SET u = NULL WHERE fid = 1", "names a node"),
+        ("UPDATE edges SET geom = NULL WHERE fid = 1", "no LineString"),
+        ("UPDATE gpkg_geometry_columns SET srs_id = 4326", "not in a metric CRS"),
+    ],
+)
+def test_a_geopackage_that_holds_no_whole_graph_is_refused(tmp_path, graph, change, words):
+    write_gpkg(tmp_path / "a.gpkg", graph)
+    spoil(tmp_path / "a.gpkg", change)
+    with pytest.raises(DataError, match=words):
+        read_graph(tmp_path / "a.gpkg")
+
+
+def spoil(path, change):
+    """Change a GeoPackage behind GDAL's back; its triggers need functions that sqlite lacks."""
+    with closing(sqlite3.connect(path)) as file, file:
+        triggers = file.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for (name,) in triggers:
+            file.execute(f'DROP TRIGGER "{name}"')
+        file.execute(change)
+
+
+def test_a_number_that_does_not_fit_its_column_is_refused(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    with closing(sqlite3.connect(tmp_path / "a.gpkg")) as file, file:
+        triggers = file.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for (name,) in triggers:
+            file.execute(f'DROP TRIGGER "{name}"')
+        file.execute("UPDATE nodes SET maybe_bridge = 32768")
+    with pytest.raises(DataError, match=r"a\.gpkg: layer nodes cannot be read \(.*roadseg graph"):
+        read_graph(tmp_path / "a.gpkg")
+
+
+def test_what_a_killed_process_left_is_not_added_to(tmp_path, traced):
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    (tmp_path / "a.gpkg").rename(partial_path(tmp_path / "a.gpkg"))
+    write_gpkg(tmp_path / "a.gpkg", traced)
+    assert len(read_graph(tmp_path / "a.gpkg").lines) == len(traced.lines)

@@ -1,0 +1,79 @@
+import itertools
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from roadseg.roads.formats.gpkg_styles import style_table
+from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH
+
+
+def qml(layer, *columns):
+    styles = style_table(columns).set_index("f_table_name")
+    return ET.fromstring(styles.loc[layer, "styleQML"])  # noqa: S314 - our own
+
+
+def ranges():
+    found = qml("edges", "speed_kph").iter("range")
+    return [(float(part.get("lower")), float(part.get("upper"))) for part in found]
+
+
+def dashes(*columns):
+    return [
+        option.get("value")
+        for option in qml("edges", *columns).iter("Option")
+        if option.get("name") == "expression"
+    ]
+
+
+def test_each_layer_has_one_style_and_it_is_the_default():
+    styles = style_table(["speed_kph"])
+    assert styles["f_table_name"].tolist() == ["nodes", "edges"]
+    assert styles["useAsDefault"].all()
+    assert set(styles["f_geometry_column"]) == {"geom"}
+
+
+def test_every_default_speed_bin_has_a_class_and_a_colour_of_its_own():
+    kph = [mph * KPH_PER_MPH for mph in DEFAULT_BINS.speeds_mph]
+    classes = [next(n for n, (low, high) in enumerate(ranges()) if low < s <= high) for s in kph]
+    assert classes == list(range(7))
+    colours = [
+        option.get("value")
+        for option in qml("edges", "speed_kph").iter("Option")
+        if option.get("name") == "line_color"
+    ]
+    assert len(set(colours)) == 7 + 1  # the dark line below
+
+
+def test_classes_follow_each_other_without_a_gap():
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges()))
+
+
+@pytest.mark.parametrize("layer", ["nodes", "edges"])
+def test_every_class_names_a_symbol_that_is_there(layer):
+    style = qml(layer, "speed_kph", "inferred")
+    symbols = {symbol.get("name") for symbol in style.iter("symbol")}
+    used = [part.get("symbol") for tag in ("range", "category") for part in style.iter(tag)]
+    assert used
+    assert set(used) == symbols
+
+
+def test_links_across_gaps_are_dashed():
+    found = dashes("speed_kph", "inferred")
+    assert set(found) == {"if(\"inferred\" = 1, 'dash', 'solid')"}
+    assert len(found) == 7
+
+
+def test_no_edge_is_dashed_where_none_can_be_inferred():
+    assert dashes("speed_kph") == []
+
+
+def test_edges_without_speed_have_one_symbol():
+    renderer = qml("edges").find("renderer-v2")
+    assert renderer.get("type") == "singleSymbol"
+    assert len(renderer.findall("symbols/symbol")) == 1
+
+
+def test_nodes_that_may_be_bridges_have_a_symbol_of_their_own():
+    renderer = qml("nodes").find("renderer-v2")
+    assert renderer.get("attr") == "maybe_bridge"
+    assert [part.get("value") for part in renderer.iter("category")] == ["0", "1"]

@@ -1,0 +1,208 @@
+import networkx as nx
+import numpy as np
+import osmnx
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.errors import DataError
+from roadseg.raster.grid import LOCAL_CRS
+from roadseg.roads.formats.files import write_graphml
+from roadseg.roads.formats.graphml import read_graphml
+
+UTM = CRS.from_epsg(32631)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(network):
+        path = tmp_path / "roads.graphml"
+        nx.write_graphml(network, path)
+        return path
+
+    return write
+
+
+def network(*edges, kind=nx.MultiGraph, **facts):
+    """Draw a network of nodes a at (0, 0), b at (300, 0), c at (300, 400)."""
+    drawn = kind(**facts)
+    for name, (x, y) in {"a": (0, 0), "b": (300, 0), "c": (300, 400)}.items():
+        drawn.add_node(name, x=430000 + x, y=4580000 + y)
+    for start, goal, more in edges:
+        drawn.add_edge(start, goal, **more)
+    return drawn
+
+
+def sorted_as(back, graph):
+    """Return the rows of a graph's edges in the order in which they were read back."""
+    places = [[line.interpolate(0.3, normalized=True) for line in g.lines] for g in (graph, back)]
+    return shapely.STRtree(places[0]).nearest(places[1])
+
+
+def test_a_graph_of_ours_read_back_is_the_same_to_a_millimetre(tmp_path, graph):
+    write_graphml(tmp_path / "a.graphml", graph)
+    back = read_graphml(tmp_path / "a.graphml")
+    rows = sorted_as(back, graph)
+    assert (back.crs, sorted(rows)) == (UTM, [0, 1, 2, 3, 4, 5])
+    assert np.abs(back.nodes - graph.nodes).max() < 1e-3
+    assert np.array_equal(back.ends, graph.ends[rows])
+    assert shapely.equals_exact(back.lines, graph.lines[rows], 1e-3).all()
+    for name, column in graph.attributes.items():
+        assert back.attributes[name] == pytest.approx(column[rows])
+
+
+def test_a_graph_without_place_on_earth_read_back_is_the_same(tmp_path, local):
+    write_graphml(tmp_path / "a.graphml", local)
+    back = read_graphml(tmp_path / "a.graphml")
+    assert back.crs == LOCAL_CRS
+    assert shapely.equals_exact(back.lines, local.lines[sorted_as(back, local)], 1e-6).all()
+
+
+def test_a_graph_that_osmnx_saved_has_the_same_roads(tmp_path, graph):
+    write_graphml(tmp_path / "a.graphml", graph)
+    osmnx.save_graphml(osmnx.load_graphml(tmp_path / "a.graphml"), tmp_path / "b.graphml")
+    back = read_graphml(tmp_path / "b.graphml")
+    assert sorted(back.length_m) == pytest.approx(sorted(graph.length_m), abs=1e-3)
+
+
+def test_an_empty_graph_is_empty(write):
+    assert len(read_graphml(write(nx.MultiGraph())).lines) == 0
+
+
+def test_an_edge_without_geometry_is_straight(write):
+    back = read_graphml(write(network(("a", "b", {}), crs="epsg:32631")))
+    assert back.length_m.tolist() == [300]
+
+
+def test_both_directions_of_an_edge_are_one(write):
+    edges = ("a", "b", {}), ("b", "a", {}), ("b", "c", {})
+    back = read_graphml(write(network(*edges, kind=nx.MultiDiGraph, crs="epsg:32631")))
+    assert back.ends.tolist() == [[0, 1], [1, 2]]
+
+
+def test_lines_run_from_the_first_node_to_the_last(write):
+    line = {"geometry": "LINESTRING (430300 4580000, 430100 4580050, 430000 4580000)"}
+    back = read_graphml(write(network(("a", "b", line), crs="epsg:32631")))
+    assert back.lines[0].coords[0] == (430000, 4580000)
+
+
+def test_lines_that_cross_at_a_vertex_stay_apart(write):
+    lines = (
+        {"geometry": "LINESTRING (430000 4580000, 430200 4580200, 430300 4580400)"},
+        {"geometry": "LINESTRING (430300 4580000, 430200 4580200, 430000 4580000)"},
+    )
+    edges = ("a", "c", lines[0]), ("b", "a", lines[1])
+    assert len(read_graphml(write(network(*edges, crs="epsg:32631"))).lines) == 2
+
+
+def test_degrees_come_to_metres(write):
+    lonlat = nx.Graph(crs="epsg:4326")
+    lonlat.add_node(1, x=2.0, y=41.0)
+    lonlat.add_node(2, x=2.0, y=41.001)
+    lonlat.add_edge(1, 2)
+    back = read_graphml(write(lonlat))
+    assert back.crs == UTM
+    assert back.length_m == pytest.approx([111.0], abs=0.2)
+
+
+@pytest.mark.parametrize("named", ["{'init': 'epsg:32631'}", "EPSG:32631", UTM.to_wkt()])
+def test_a_crs_may_be_written_in_many_ways(write, named):
+    assert read_graphml(write(network(("a", "b", {}), crs=named))).crs == UTM
+
+
+def test_coordinates_that_can_be_degrees_are_taken_for_them(write):
+    unnamed = nx.Graph()
+    unnamed.add_node(1, x=2.0, y=41.0)
+    assert read_graphml(write(unnamed)).crs == UTM
+
+
+def test_a_crs_can_be_given_for_a_file_that_names_none(write):
+    back = read_graphml(write(network(("a", "b", {}))), crs=UTM)
+    assert (back.crs, back.length_m.tolist()) == (UTM, [300])
+
+
+def test_the_utm_lines_of_cresi_are_taken(write):
+    cresi = nx.MultiGraph()
+    for name, east in ((1, 430000.0), (2, 430300.0)):
+        place = {"utm_east": east, "utm_north": 4580000.0, "utm_zone": 31, "utm_letter": "T"}
+        cresi.add_node(name, x=2.0, y=41.0, **place)
+    line = "LINESTRING (430000 4580000, 430300 4580000)"
+    speed = {"inferred_speed_mph": 25.0, "travel_time_s": 26.8}
+    cresi.add_edge(1, 2, geometry_utm_wkt=line, **speed)
+    back = read_graphml(write(cresi))
+    assert (back.crs, back.length_m.tolist()) == (UTM, [300])
+    assert back.attributes["speed_kph"].tolist() == [25 * 1.609344]
+    assert back.attributes["travel_time_s"].tolist() == [26.8]
+
+
+def test_edges_keep_their_speed_beside_one_that_lacks_it(write):
+    edges = ("a", "b", {"speed_kph": 50.0}), ("b", "c", {})
+    speeds = read_graphml(write(network(*edges, crs="epsg:32631"))).attributes["speed_kph"]
+    assert np.array_equal(speeds, [50, np.nan], equal_nan=True)
+
+
+def test_edges_without_a_speed_have_that_of_their_class(write):
+    edges = ("a", "b", {"highway": "primary"}), ("b", "c", {"maxspeed": "30 mph"})
+    speeds = read_graphml(write(network(*edges, crs="epsg:32631"))).attributes["speed_kph"]
+    assert speeds == pytest.approx([45 * 1.609344, 30 * 1.609344])
+
+
+def without_places():
+    return nx.path_graph(3)
+
+
+def in_two_crss():
+    line = {"geometry": "LINESTRING (2.0 41.0, 2.1 41.0)"}
+    return network(("a", "b", line), crs="epsg:32631")
+
+
+def with_a(geometry):
+    return network(("a", "b", {"geometry": geometry}), crs="epsg:32631")
+
+
+def in_zones(*zones):
+    cresi = nx.Graph()
+    for zone in zones:
+        cresi.add_node(zone, utm_east=4e5, utm_north=4e6, utm_zone=zone)
+    return cresi
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (without_places(), "a graph without geometry: not every node has numbers x and y"),
+        (in_two_crss(), "m away from its node; expected nodes and geometry in one CRS"),
+        (with_a("POINT (1 2)"), "geometry of an edge is no LineString"),
+        (with_a("POLYGON ((0 0, 1 0, 1 1, 0 0))"), "geometry of an edge is no LineString"),
+        (with_a("LINESTRING EMPTY"), "geometry of an edge is no LineString"),
+        (with_a("road"), "geometry of an edge is no WKT"),
+        (network(crs="epsg:1"), "its crs epsg:1 is not known"),
+        (network(), "names no coordinate system, and x 430000, y 4580000 are not degrees"),
+        (network(crs="epsg:4326"), "is no place on earth in WGS 84"),
+        (in_zones(31, 32), r"its nodes are in 2 UTM zones"),
+        (in_zones(61), r"its nodes are in 1 UTM zones"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(write, wrong, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read_graphml(write(wrong))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "<html></html>", "<graphml><graph>"])
+def test_what_is_no_graphml_is_turned_down(tmp_path, text):
+    path = tmp_path / "roads.graphml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"roads\.graphml: cannot be read as GraphML"):
+        read_graphml(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"none\.graphml: cannot be read as GraphML"):
+        read_graphml(tmp_path / "none.graphml")
+
+
+def test_what_is_wrong_with_wkt_is_told_in_one_line(write):
+    path = write(network(("a", "b", {"geometry": "LINESTRING (0 0)"}), crs="EPSG:32631"))
+    with pytest.raises(DataError, match=r"^[^\n]*geometry of an edge is no WKT[^\n]*$"):
+        read_graphml(path)

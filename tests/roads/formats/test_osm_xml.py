@@ -1,0 +1,213 @@
+import itertools
+import re
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.errors import DataError, OutputError
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject
+from roadseg.roads.formats.osm_xml import write_osm
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.labels.vectors import read_vectors
+
+UTM = CRS.from_epsg(32631)
+SPEEDS_KPH = [30, 40, 50, 60, 70, 100]
+CLASSES = ["unclassified", "residential", "tertiary", "secondary", "primary", "trunk"]
+
+
+@pytest.fixture
+def graph(graph):
+    """The drawn roads with a speed of each kind."""
+    return replace(graph, attributes={"speed_kph": np.array(SPEEDS_KPH, dtype=float)})
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Give a function that writes a graph with further attributes, and parses it."""
+
+    def write(graph, **attributes):
+        told = {name: np.array(column) for name, column in attributes.items()}
+        write_osm(tmp_path / "a.osm", replace(graph, attributes={**graph.attributes, **told}))
+        return ET.parse(tmp_path / "a.osm").getroot()  # noqa: S314 - just written
+
+    return write
+
+
+def tags(way):
+    return {tag.get("k"): tag.get("v") for tag in way.iter("tag")}
+
+
+def values(root, key):
+    return [tags(way).get(key) for way in root.iter("way")]
+
+
+def refs(root):
+    return [[int(nd.get("ref")) for nd in way.iter("nd")] for way in root.iter("way")]
+
+
+def one_line(vertices):
+    xy = np.column_stack([430_000 + np.arange(vertices), np.full(vertices, 4_580_000.0)])
+    return RoadGraph(UTM, xy[[0, -1]], np.array([[0, 1]]), np.array([shapely.LineString(xy)]))
+
+
+# What OpenStreetMap's API 0.6 and JOSM say of a file; the schema itself is not at hand offline.
+ORDER = {"node": 0, "way": 1}
+ATTRIBUTES = {
+    "osm": {"version": r"0\.6", "generator": ".+"},
+    "node": {"id": r"-[1-9]\d*", "lat": r"-?\d+\.\d{7}", "lon": r"-?\d+\.\d{7}"},
+    "way": {"id": r"-[1-9]\d*"},
+    "nd": {"ref": r"-[1-9]\d*"},
+    "tag": {"k": ".{1,255}", "v": ".{1,255}"},
+}
+CHILDREN = {
+    "osm": {"node", "way"},
+    "node": {"tag"},
+    "way": {"nd", "tag"},
+    "nd": set(),
+    "tag": set(),
+}
+
+
+def faults(root):
+    """Say what in a file is against the structure of OSM XML."""
+    for element in root.iter():
+        expected = ATTRIBUTES[element.tag]
+        if set(element.attrib) != set(expected):
+            yield f"{element.tag} has {set(element.attrib)}"
+        elif not all(re.fullmatch(expected[key], value) for key, value in element.items()):
+            yield f"{element.tag} has {element.attrib}"
+        if not {child.tag for child in element} <= CHILDREN[element.tag]:
+            yield f"{element.tag} holds something else"
+    parts = [ORDER[child.tag] for child in root]
+    nodes, ways = ([part.get("id") for part in root.iter(tag)] for tag in ("node", "way"))
+    used = {nd.get("ref") for nd in root.iter("nd")}
+    if parts != sorted(parts) or len({*nodes}) < len(nodes) or len({*ways}) < len(ways):
+        yield "order or ids"
+    if used != {*nodes} or not all(2 <= len(way) <= 2000 for way in refs(root)):
+        yield "a way with too few or too many nodes, or a node that is missing or not used"
+    if any(len(way.findall("tag")) != len(tags(way)) for way in root.iter("way")):
+        yield "a key twice"
+
+
+def test_the_structure_is_that_of_osm_xml(written, graph):
+    assert list(faults(written(graph, source=["a"] * 6, inferred=[0, 1, 0, 0, 0, 0]))) == []
+
+
+@pytest.mark.parametrize("spoil", ["node", "nd", "tag"])
+def test_a_fault_planted_in_the_structure_is_found(written, graph, spoil):
+    root = written(graph)
+    next(root.iter(spoil)).set("version", "1")
+    assert list(faults(root))
+
+
+def test_osmium_reads_the_same_nodes_ways_and_tags(tmp_path, written, graph):
+    osmium = pytest.importorskip("osmium")
+    root = written(graph, source=["scene & 1"] * 6)
+    nodes, ways = [], []
+    for entity in osmium.FileProcessor(str(tmp_path / "a.osm")):
+        if entity.is_node():
+            nodes.append((entity.id, entity.location.lon, entity.location.lat))
+        else:
+            ways.append((dict(entity.tags), [node.ref for node in entity.nodes]))
+    assert ways == [(tags(way), ref) for way, ref in zip(root.iter("way"), refs(root), strict=True)]
+    assert nodes == [
+        (int(n.get("id")), float(n.get("lon")), float(n.get("lat"))) for n in root.iter("node")
+    ]
+
+
+def test_roads_meet_in_one_node_and_have_their_other_vertices_to_themselves(written, graph):
+    ways = refs(written(graph))
+    assert [(way[0], way[-1]) for way in ways] == [tuple(ends) for ends in -1 - graph.ends]
+    inner = [node for way in ways for node in way[1:-1]]
+    assert sorted(inner) == [-9, -8, -7, -6]
+
+
+def test_parallel_roads_and_loops_are_kept(written, graph):
+    ways = refs(written(graph))
+    assert ways[2] != ways[3]
+    assert (ways[2][0], ways[2][-1]) == (ways[3][0], ways[3][-1])
+    assert ways[4][0] == ways[4][-1]
+
+
+def test_vertices_are_where_they_were(written, graph):
+    root = written(graph)
+    place = {
+        int(n.get("id")): (float(n.get("lon")), float(n.get("lat"))) for n in root.iter("node")
+    }
+    found = np.array([shapely.LineString([place[ref] for ref in way]) for way in refs(root)])
+    expected = reproject(graph.lines, UTM, DEGREES)
+    assert shapely.equals_exact(found, expected, tolerance=0.75e-7).all()
+
+
+def test_the_class_of_a_road_is_that_of_its_speed(written, graph):
+    assert values(written(graph), "highway") == CLASSES
+
+
+def test_the_class_that_a_road_has_is_kept(written, graph):
+    told = written(
+        graph, highway=np.array(["service", None, "", np.nan, "track", "x"], dtype=object)
+    )
+    assert values(told, "highway") == ["service", *CLASSES[1:4], "track", "x"]
+
+
+def test_a_road_without_evidence_of_a_speed_has_no_class(written, graph):
+    told = written(graph, speed_known=np.array([1, 1, 1, 0, 1, 1]), highway=CLASSES)
+    assert values(told, "highway") == [*CLASSES[:3], "road", *CLASSES[4:]]
+
+
+def test_roads_without_speed_have_no_class(written, graph):
+    assert set(values(written(replace(graph, attributes={})), "highway")) == {"road"}
+
+
+def test_a_link_across_a_gap_is_to_be_looked_at(written, graph):
+    found = values(written(graph, inferred=np.array([0, 1, 0, 0, 0, 0])), "fixme")
+    assert found == [None, "inferred across a gap", None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("scene", "source"),
+    [("a.v2 <b>", "roadseg;a.v2 <b>"), ("", "roadseg"), ("é" * 300, "roadseg;" + "é" * 247)],
+)
+def test_the_source_is_roadseg_and_the_scene(written, graph, scene, source):
+    assert set(values(written(graph, source=[scene] * 6), "source")) == {source}
+
+
+def test_nothing_is_invented(written, graph):
+    told = {"width_m": np.full(6, 7.0), "probability": np.ones(6), "inferred": np.ones(6)}
+    root = written(graph, **told)
+    assert {key for way in root.iter("way") for key in tags(way)} == {"highway", "source", "fixme"}
+
+
+@pytest.mark.parametrize(("vertices", "sizes"), [(2000, [2000]), (2001, [2000, 2])])
+def test_a_long_road_is_several_ways(written, vertices, sizes):
+    ways = refs(written(one_line(vertices)))
+    assert [len(way) for way in ways] == sizes
+    assert all(before[-1] == after[0] for before, after in itertools.pairwise(ways))
+
+
+def test_an_empty_graph_is_an_empty_file(written, graph):
+    root = written(graph_from_lines(graph.lines[:0], UTM))
+    assert (root.tag, len(root)) == ("osm", 0)
+
+
+def test_a_graph_without_place_on_earth_is_refused(tmp_path, graph):
+    with pytest.raises(DataError, match=r"a\.osm: .* no place on earth, .* give the image"):
+        write_osm(tmp_path / "a.osm", replace(graph, crs=LOCAL_CRS))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, graph, largest_file):
+    (tmp_path / "a.osm").write_text("old")
+    with largest_file(500), pytest.raises(OutputError, match=r"a\.osm: cannot be written"):
+        write_osm(tmp_path / "a.osm", graph)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_our_own_reader_reads_every_way(tmp_path, graph):
+    write_osm(tmp_path / "a.osm", graph)
+    found = read_vectors(tmp_path / "a.osm", list)
+    assert len(found.geometries) == len(graph.lines)

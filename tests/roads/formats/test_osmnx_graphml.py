@@ -1,0 +1,118 @@
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import osmnx
+import pytest
+import shapely
+from pyproj import CRS
+from scipy.sparse.csgraph import dijkstra
+
+from roadseg.errors import OutputError
+from roadseg.raster.grid import LOCAL_CRS, reproject
+from roadseg.roads.formats.graphml import write_graphml
+from roadseg.roads.graph.road_graph import graph_from_lines
+
+UTM = CRS.from_epsg(32631)
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Give a function that writes a graph and loads it with osmnx."""
+
+    def write_and_load(graph, **options):
+        write_graphml(tmp_path / "a.graphml", graph)
+        return osmnx.load_graphml(tmp_path / "a.graphml", **options)
+
+    return write_and_load
+
+
+def with_column(graph, name, *values):
+    return replace(graph, attributes={name: np.array(values, dtype=object)})
+
+
+def to_metres(line):
+    return reproject(np.array([line], dtype=object), CRS.from_epsg(4326), UTM)[0]
+
+
+def test_osmnx_finds_the_fastest_route_that_our_arrays_hold(load, graph):
+    network = load(graph)
+    route = osmnx.shortest_path(network, 1, 2, weight="travel_time")
+    edges = osmnx.routing.route_to_gdf(network, route, weight="travel_time")
+
+    seconds, length = graph.attributes["travel_time_s"], graph.length_m
+    fastest = np.full((len(graph.nodes),) * 2, np.inf)
+    np.minimum.at(fastest, tuple(graph.ends.T), seconds)
+    _, before = dijkstra(fastest, directed=False, indices=1, return_predecessors=True)
+    assert route == [1, before[2], 2] == [1, 0, 2]
+    taken = np.flatnonzero(np.isin(seconds, [fastest[0, 1], fastest[0, 2]]))
+    assert edges["length"].sum() == pytest.approx(length[taken].sum(), rel=1e-12)
+
+
+def test_it_holds_what_osmnx_expects(load, graph):
+    network = load(graph)
+    assert network.graph["crs"] == "epsg:4326"
+    assert isinstance(network, nx.MultiDiGraph)
+    assert sorted(network.nodes) == [0, 1, 2, 3, 4]
+    assert network.edges[0, 2, 1]["speed_kph"] == 90
+    assert network.edges[0, 2, 1]["oneway"] is False
+
+
+def test_street_counts_are_those_of_osmnx(load, graph):
+    network = load(graph)
+    counts = osmnx.stats.count_streets_per_node(network)
+    assert dict(network.nodes(data="street_count")) == counts == {0: 3, 1: 2, 2: 5, 3: 1, 4: 1}
+
+
+def test_every_edge_is_there_in_both_directions_and_a_loop_once(load, graph):
+    network = load(graph)
+    osmids = sorted(network.get_edge_data(*edge)["osmid"] for edge in network.edges)
+    assert osmids == [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 5]
+    loop = to_metres(network.edges[2, 2, 0]["geometry"])
+    assert shapely.equals_exact(loop, graph.lines[4], tolerance=0.001)
+
+
+def test_the_line_of_every_edge_runs_in_its_direction(load, graph):
+    network = load(graph)
+    for u, v, line in network.edges(data="geometry"):
+        ends = [(network.nodes[node]["x"], network.nodes[node]["y"]) for node in (u, v)]
+        assert [line.coords[0], line.coords[-1]] == ends
+
+
+@pytest.mark.parametrize("missing", [None, "", np.nan])
+def test_what_is_missing_is_left_out(load, graph, missing):
+    network = load(with_column(graph, "name", "a", missing, "c", "d", "e", "f"))
+    named = sorted({d["osmid"] for *_, d in network.edges(data=True) if "name" in d})
+    assert named == [0, 2, 3, 4, 5]
+
+
+def test_letters_that_xml_needs_for_itself_come_back(load, graph):
+    names = ["<a>", "b & c", '"d"', "é ü 道", "x\ny", "'"]
+    network = load(with_column(graph, "the name", *names))
+    found = {d["osmid"]: d["the name"] for *_, d in network.edges(data=True)}
+    assert [found[row] for row in range(6)] == names
+
+
+def test_other_numbers_are_read_as_told(load, graph):
+    network = load(
+        with_column(graph, "width_m", 1.5, 2.5, 3.5, 4.5, 5.5, 6.5), edge_dtypes={"width": float}
+    )
+    assert network.edges[0, 1, 0]["width"] == 1.5
+
+
+def test_an_empty_graph_has_no_nodes(load):
+    assert len(load(graph_from_lines(np.array([], dtype=object), UTM))) == 0
+
+
+def test_a_graph_without_place_on_earth_is_in_metres(load, local):
+    nodes, edges = osmnx.graph_to_gdfs(load(local))
+    assert edges.crs == LOCAL_CRS
+    assert nodes[["x", "y"]].to_numpy().tolist() == local.nodes.tolist()
+    assert edges.length.sort_values().unique() == pytest.approx(sorted(set(local.length_m)))
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, graph, largest_file):
+    (tmp_path / "a.graphml").write_text("old")
+    with largest_file(2000), pytest.raises(OutputError, match=r"a\.graphml: cannot be written"):
+        write_graphml(tmp_path / "a.graphml", graph)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

@@ -1,0 +1,142 @@
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.errors import OutputError
+from roadseg.raster.grid import LOCAL_CRS, Grid, transformer
+from roadseg.roads.formats.spacenet_csv import read_wkt_csv, write_submission
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+
+UTM = CRS.from_epsg(32631)
+GRID = Grid(UTM, Affine(0.5, 0, 430_000, 0, -0.5, 4_580_500), 1000, 1000)
+LINES = [
+    [(0, 0), (300, 0)],
+    [(300, 0), (300, 400)],
+    [(0, 0), (150, 200), (300, 400)],
+    [(0, 0), (150, 250), (300, 400)],  # parallel
+    [(300, 400), (350, 400), (350, 450), (300, 400)],  # loop
+]
+
+
+def roads(*lines, crs=UTM, origin=(430_000.1, 4_580_000.7)):
+    drawn = np.array([shapely.LineString(np.add(line, origin)) for line in lines], dtype=object)
+    return add_travel(graph_from_lines(drawn, crs), np.full(len(drawn), 36.0))
+
+
+@pytest.fixture
+def graph():
+    return roads(*LINES)
+
+
+@pytest.fixture
+def parse(tmp_path):
+    """Give a function that writes scenes and parses them as SpaceNet describes the format.
+
+    A CSV with a header; ImageId, WKT_Pix, length_m, travel_time_s in each row; LINESTRING in
+    pixels, or LINESTRING EMPTY with zeros as the only row of an image without roads.
+    """
+
+    def write_and_parse(*scenes):
+        write_submission(tmp_path / "a.csv", scenes)
+        with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        assert header == ["ImageId", "WKT_Pix", "length_m", "travel_time_s"]
+        return [
+            (image, shapely.from_wkt(wkt), float(length), float(seconds))
+            for image, wkt, length, seconds in rows
+        ]
+
+    return write_and_parse
+
+
+def test_every_edge_is_a_row_with_its_length_and_seconds(parse, graph):
+    rows = parse(("scene 1.v2", graph, GRID))
+    assert {image for image, *_ in rows} == {"scene 1.v2"}
+    assert all(line.geom_type == "LineString" and line.is_valid for _, line, *_ in rows)
+    lengths = [length for *_, length, _ in rows]
+    assert lengths == pytest.approx(graph.length_m, abs=0.0005)
+    assert [seconds for *_, seconds in rows] == pytest.approx(graph.length_m / 10, abs=0.0005)
+
+
+def test_lines_are_in_pixels_with_y_down(parse, graph):
+    (_, line, *_), *_ = parse(("a", graph, GRID))
+    assert list(line.coords) == [(0.2, 998.6), (600.2, 998.6)]
+
+
+def test_the_centre_of_the_first_pixel_is_at_one_half(parse):
+    (_, line, *_), *_ = parse(
+        ("a", roads([(0.25, -0.25), (0.75, -0.25)], origin=(430_000, 4_580_500)), GRID)
+    )
+    assert list(line.coords) == [(0.5, 0.5), (1.5, 0.5)]
+
+
+def test_an_image_without_roads_is_one_row(parse):
+    ((image, line, length, seconds),) = parse(("a", roads(), GRID))
+    assert (image, line.wkt, length, seconds) == ("a", "LINESTRING EMPTY", 0, 0)
+
+
+def test_one_file_holds_many_images(parse, graph):
+    rows = parse(("b", graph, GRID), ("empty", roads(), GRID), ("a", graph, GRID))
+    assert [image for image, *_ in rows] == [*"bbbbb", "empty", *"aaaaa"]
+
+
+def test_no_images_make_a_file_without_rows(parse):
+    assert parse() == []
+
+
+@pytest.mark.parametrize("crs", [UTM, CRS.from_epsg(4326), CRS.from_epsg(3857)])
+def test_our_reader_gives_the_same_graph_back(tmp_path, graph, crs):
+    lon_lat = Affine(3e-6, 0, 2.16, 0, -3e-6, 41.38)
+    web = Affine(0.4, 0, 240_300, 0, -0.4, 5_071_000)
+    place = {4326: lon_lat, 3857: web}.get(crs.to_epsg(), GRID.transform)
+    grid = Grid(crs, place, 4000, 4000)
+    write_submission(tmp_path / "a.csv", [("a", graph, grid)])
+    back = read_wkt_csv(tmp_path / "a.csv").graph("a", grid)
+    assert back.ends.tolist() == graph.ends.tolist()
+    assert shapely.equals_exact(back.lines, graph.lines, tolerance=0.001).all()
+    assert back.attributes["travel_time_s"] == pytest.approx(
+        graph.attributes["travel_time_s"], abs=0.001
+    )
+
+
+def test_a_graph_of_the_next_utm_zone_lies_at_the_same_pixels(parse, graph):
+    there = Grid(CRS.from_epsg(32630), Affine(0.5, 0, 931_000, 0, -0.5, 4_597_000), 9000, 9000)
+    (_, line, *_), *_ = parse(("a", graph, there))
+    back = on_the_ground(line, there, graph.crs)
+    assert shapely.equals_exact(back, graph.lines[0], tolerance=0.001)
+
+
+def on_the_ground(line, grid, crs):
+    xy = grid.to_map(shapely.get_coordinates(line)[:, ::-1])
+    return shapely.LineString(np.column_stack(transformer(grid.crs, crs).transform(*xy.T)))
+
+
+def test_a_scene_without_place_on_earth_has_pixels_as_well(parse):
+    grid = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 0), 100, 100)
+    local = roads([(1, -1), (3, -1)], crs=LOCAL_CRS, origin=(0, 0))
+    ((_, line, length, _),) = parse(("a", local, grid))
+    assert (list(line.coords), length) == ([(2, 2), (6, 2)], 2)
+
+
+def test_a_graph_without_travel_times_is_refused(tmp_path, graph):
+    with pytest.raises(ValueError, match="a: a submission needs the attribute travel_time_s"):
+        write_submission(tmp_path / "a.csv", [("a", replace(graph, attributes={}), GRID)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_graph_without_place_on_earth_does_not_fit_a_grid_that_has_one(tmp_path, graph):
+    with pytest.raises(ValueError, match="a: either the graph or the grid has no place"):
+        write_submission(tmp_path / "a.csv", [("a", replace(graph, crs=LOCAL_CRS), GRID)])
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, graph, largest_file):
+    (tmp_path / "a.csv").write_text("old")
+    with largest_file(100), pytest.raises(OutputError, match=r"a\.csv: cannot be written"):
+        write_submission(tmp_path / "a.csv", [("a", graph, GRID)])
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.roads.formats.tables import (
+    attributes_of,
+    edge_table,
+    in_degrees,
+    node_table,
+)
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+
+UTM = CRS.from_epsg(32631)
+CROSS = [[(0, 0), (100, 0)], [(100, 0), (200, 0)], [(100, -90), (100, 0)], [(100, 0), (100, 90)]]
+
+
+def cross(speed_kph=(50, 50, 50, 50), **attributes):
+    lines = np.array([shapely.LineString(line) for line in CROSS])
+    columns = {"speed_kph": np.array(speed_kph, dtype=float), **attributes}
+    return graph_from_lines(lines, UTM, columns)
+
+
+def test_nodes_say_how_many_streets_meet():
+    table = node_table(cross())
+    assert table.columns.tolist()[:5] == ["osmid", "x", "y", "street_count", "maybe_bridge"]
+    assert sorted(table["street_count"]) == [1, 1, 1, 1, 4]
+    assert table.loc[table["street_count"] == 4, ["x", "y"]].to_numpy().tolist() == [[100, 0]]
+
+
+@pytest.mark.parametrize(("fast", "marked"), [(110, 1), (50, 0)])
+def test_a_node_that_may_be_a_bridge_is_marked(fast, marked):
+    table = node_table(cross(speed_kph=(fast, fast, 50, 50)))
+    assert table["maybe_bridge"].sum() == marked
+
+
+def test_attributes_have_the_names_of_osmnx():
+    table = edge_table(cross(travel_time_s=np.ones(4), width_m=np.ones(4), inferred=np.zeros(4)))
+    names = ["osmid", "u", "v", "key", "length", "speed_kph", "travel_time", "width", "inferred"]
+    assert table.columns.tolist() == [*names, "geometry"]
+
+
+def test_keys_number_parallel_edges_of_either_direction():
+    graph = cross()
+    lines = np.append(graph.lines, shapely.reverse(graph.lines[:1]))
+    twice = RoadGraph(UTM, graph.nodes, np.vstack([graph.ends, graph.ends[:1, ::-1]]), lines)
+    assert edge_table(twice)["key"].tolist() == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["osmid", "key", "geometry", "oneway"])
+def test_an_attribute_named_as_a_column_is_refused(name):
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        edge_table(cross(**{name: np.zeros(4)}))
+
+
+def test_attributes_come_back_from_the_table():
+    told = {
+        "width_m": np.array([1.5, np.nan, 2, 3]),
+        "highway": np.array(["a", None, "", "b"], dtype=object),
+    }
+    back = attributes_of(edge_table(cross(**told)))
+    assert list(back) == ["speed_kph", "width_m", "highway"]
+    np.testing.assert_array_equal(back["width_m"], told["width_m"])
+    assert back["highway"].tolist() == ["a", None, "", "b"]
+
+
+def test_a_flag_that_an_edge_lacks_is_not_set():
+    back = attributes_of(edge_table(cross(inferred=np.array([1, np.nan, 0, 1]))))
+    assert (back["inferred"].tolist(), back["inferred"].dtype) == ([1, 0, 0, 1], np.uint8)
+
+
+def test_lines_in_degrees_end_at_the_nodes_in_degrees():
+    graph = cross()
+    lines, nodes = in_degrees(graph)
+    first = shapely.get_coordinates(shapely.get_point(lines, 0))
+    assert np.array_equal(first, nodes[graph.ends[:, 0]])

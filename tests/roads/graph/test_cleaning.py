@@ -1,0 +1,228 @@
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.roads.graph.cleaning import (
+    drop_components,
+    merge_chains,
+    prune_spurs,
+    simplify_lines,
+)
+from roadseg.roads.graph.road_graph import graph_from_lines, graph_from_paths
+from roadseg.roads.tracing.skeletons import skeletonise, smooth_paths, trace_paths
+
+UTM = CRS.from_epsg(32631)
+
+
+def graph_of(*lines, **attributes):
+    """A graph of lines given as lists of (x, y)."""
+    drawn = np.array([shapely.LineString(line) for line in lines], dtype=object)
+    return graph_from_lines(drawn, UTM, attributes)
+
+
+def extracted(mask, reach_px=3, tolerance_m=0.5, pixel_m=0.3):
+    """The graph of a mask, as the graph stage makes it: traced, smoothed, simplified."""
+    paths = smooth_paths(trace_paths(skeletonise(mask)), reach_px=reach_px)
+    xy = paths.points[:, ::-1] * pixel_m, paths.nodes[:, ::-1] * pixel_m
+    graph = graph_from_paths(xy[1], paths.ends, xy[0], paths.offsets, UTM)
+    return simplify_lines(merge_chains(graph), tolerance_m=tolerance_m)
+
+
+def drawn(graph):
+    return [shapely.get_coordinates(line).tolist() for line in graph.lines]
+
+
+def test_two_edges_in_a_row_become_one():
+    merged = merge_chains(graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (9, 3)]))
+    assert drawn(merged) == [[[0, 0], [5, 0], [9, 0], [9, 3]]]
+    assert merged.nodes.tolist() == [[0, 0], [9, 3]]
+
+
+def test_edges_that_point_at_each_other_become_one():
+    merged = merge_chains(graph_of([(0, 0), (5, 0)], [(9, 0), (7, 1), (5, 0)]))
+    assert drawn(merged) == [[[0, 0], [5, 0], [7, 1], [9, 0]]]
+
+
+def test_a_junction_of_three_stays():
+    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(5, 0), (5, 3)])
+    assert drawn(merge_chains(graph)) == drawn(graph)
+
+
+def test_the_pieces_of_a_ring_become_one_loop():
+    merged = merge_chains(graph_of([(0, 0), (4, 0), (4, 3)], [(0, 0), (4, 3)]))
+    assert merged.ends.tolist() == [[0, 0]]
+    assert merged.length_m.tolist() == [12]
+
+
+def test_a_loop_on_a_stalk_stays():
+    merged = merge_chains(graph_of([(0, 0), (4, 0), (4, 3), (0, 0)], [(0, 0), (-5, 0)]))
+    assert sorted(merged.length_m) == [5, 12]
+
+
+@pytest.mark.parametrize(
+    ("values", "edges"), [([30, 30], 1), ([30, 50], 2), ([np.nan, np.nan], 1), ([30, np.nan], 2)]
+)
+def test_edges_merge_only_where_their_attributes_are_equal(values, edges):
+    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], speed_kph=np.array(values))
+    assert len(merge_chains(graph).lines) == edges
+
+
+def test_merged_edges_add_up_their_travel_times():
+    seconds = np.array([2.0, 3.0])
+    merged = merge_chains(graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], travel_time_s=seconds))
+    assert merged.attributes["travel_time_s"].tolist() == [5]
+
+
+def test_names_that_are_equal_merge():
+    names = np.array(["A", "A", "B"], dtype=object)
+    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9, 0)], [(9, 0), (12, 0)], name=names)
+    assert merge_chains(graph).attributes["name"].tolist() == ["A", "B"]
+
+
+corners = st.tuples(st.integers(0, 4), st.integers(0, 4))
+walks = st.lists(st.lists(corners, min_size=2, max_size=8), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(walks)
+def test_merging_keeps_every_metre_and_leaves_no_node_of_two_edges(lines):
+    graph = graph_of(*lines)
+    merged = merge_chains(graph)
+    assert merged.length_m.sum() == pytest.approx(graph.length_m.sum())
+    through = np.flatnonzero(merged.degree == 2)
+    rows = [np.flatnonzero((merged.ends == node).any(axis=1)) for node in through]
+    assert all(len(row) == 1 for row in rows)
+
+
+@settings(deadline=None)
+@given(walks)
+def test_merged_edges_start_and_end_exactly_at_their_nodes(lines):
+    merged = merge_chains(graph_of(*lines))
+    ends = [[line[0], line[-1]] for line in drawn(merged)]
+    assert merged.nodes[merged.ends].tolist() == ends
+
+
+@settings(deadline=None)
+@given(walks)
+def test_merging_twice_changes_nothing_more(lines):
+    once = merge_chains(graph_of(*lines))
+    assert drawn(merge_chains(once)) == drawn(once)
+
+
+def spur_of(length):
+    return graph_of([(0, 0), (50, 0)], [(50, 0), (90, 0)], [(50, 0), (50, length)])
+
+
+def test_a_spur_shorter_than_the_limit_goes_and_its_road_is_whole():
+    assert drawn(prune_spurs(spur_of(9.9), min_spur_m=10)) == [[[0, 0], [50, 0], [90, 0]]]
+
+
+def test_a_spur_of_just_the_limit_stays():
+    assert len(prune_spurs(spur_of(10), min_spur_m=10).lines) == 3
+
+
+@pytest.mark.parametrize(("border_m", "edges"), [(2.0, 3), (1.9, 1)])
+def test_a_spur_that_ends_near_the_border_stays(border_m, edges):
+    border = shapely.LineString([(0, 10), (90, 10)])
+    pruned = prune_spurs(spur_of(8), min_spur_m=10, border=border, border_m=border_m)
+    assert len(pruned.lines) == edges
+
+
+def test_of_two_short_ends_the_longer_survives_as_the_end_of_the_road():
+    fork = graph_of([(0, 0), (50, 0)], [(50, 0), (53, 4)], [(50, 0), (54, -3.1)])
+    assert drawn(prune_spurs(fork, min_spur_m=10)) == [[[0, 0], [50, 0], [54, -3.1]]]
+
+
+def test_a_star_of_short_ends_keeps_its_two_longest():
+    star = graph_of([(0, 0), (1, 0)], [(0, 0), (-2, 0)], [(0, 0), (0, 3)], [(0, 0), (0, -4)])
+    assert prune_spurs(star, min_spur_m=10).length_m.tolist() == [7]
+
+
+def test_a_free_standing_edge_is_no_spur():
+    assert len(prune_spurs(graph_of([(0, 0), (3, 0)]), min_spur_m=10).lines) == 1
+
+
+def test_a_short_edge_between_junctions_is_no_spur():
+    arms = [[(0, 0), (-50, 30)], [(0, 0), (-50, -30)], [(3, 0), (50, 30)], [(3, 0), (50, -30)]]
+    assert len(prune_spurs(graph_of([(0, 0), (3, 0)], *arms), min_spur_m=10).lines) == 5
+
+
+def test_a_spur_on_a_ring_goes_and_the_ring_stays():
+    pruned = prune_spurs(
+        graph_of([(0, 0), (4, 0), (4, 3), (0, 0)], [(0, 0), (-5, 0)]), min_spur_m=6
+    )
+    assert (pruned.length_m.tolist(), pruned.ends.tolist()) == ([12], [[0, 0]])
+
+
+@settings(deadline=None)
+@given(walks, st.floats(0, 6))
+def test_no_spur_below_the_limit_is_left(lines, limit):
+    pruned = prune_spurs(graph_of(*lines), min_spur_m=limit)
+    degree = pruned.degree[pruned.ends]
+    hangs = (degree.min(axis=1) == 1) & (degree.max(axis=1) >= 3)
+    assert (pruned.length_m[hangs] >= limit).all()
+
+
+def test_a_part_shorter_than_the_limit_is_dropped():
+    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (9.9, 0)], [(50, 0), (80, 0)])
+    assert drop_components(graph, min_component_m=10).length_m.tolist() == [30]
+
+
+def test_a_part_of_just_the_limit_stays():
+    graph = graph_of([(0, 0), (5, 0)], [(5, 0), (10, 0)], [(50, 0), (80, 0)])
+    assert len(drop_components(graph, min_component_m=10).lines) == 3
+
+
+@pytest.mark.parametrize(("bump", "vertices"), [(0.49, 2), (0.51, 3)])
+def test_a_bump_within_the_tolerance_is_left_out(bump, vertices):
+    simple = simplify_lines(graph_of([(0, 0), (5, bump), (10, 0)]), tolerance_m=0.5)
+    assert shapely.get_num_coordinates(simple.lines).tolist() == [vertices]
+
+
+def test_a_loop_does_not_collapse():
+    graph = graph_of([(0, 0), (9, 0), (9, 0.1), (0, 0)])
+    assert drawn(simplify_lines(graph, tolerance_m=1)) == drawn(graph)
+
+
+@pytest.mark.parametrize("verb", [merge_chains, lambda g: prune_spurs(g, min_spur_m=5)])
+def test_an_empty_graph_stays_empty(verb):
+    empty = verb(graph_of(speed_kph=np.zeros(0), travel_time_s=np.zeros(0)))
+    assert (empty.nodes.shape, empty.ends.shape, empty.lines.shape) == ((0, 2), (0, 2), (0,))
+    assert {name: len(column) for name, column in empty.attributes.items()} == {
+        "speed_kph": 0,
+        "travel_time_s": 0,
+    }
+
+
+def test_an_empty_graph_can_be_dropped_from_and_simplified():
+    empty = simplify_lines(drop_components(graph_of(), min_component_m=1), tolerance_m=1)
+    assert (len(empty.nodes), len(empty.lines)) == (0, 0)
+
+
+@pytest.mark.parametrize("angle_deg", [0, 7, 15, 22.5, 30, 40, 45, 52, 63.4, 71, 80, 90])
+def test_the_length_of_a_straight_road_is_right_at_any_angle(angle_deg):
+    rows, cols = np.indices((400, 400)) - 199.5
+    angle = np.deg2rad(angle_deg)
+    along = cols * np.cos(angle) + rows * np.sin(angle)
+    across = rows * np.cos(angle) - cols * np.sin(angle)
+    graph = extracted((np.abs(across) <= 6) & (np.abs(along) <= 150))
+    middle = shapely.LineString([(60 - 42, 60), (60 + 42, 60)])
+    turned = shapely.buffer(shapely.LineString(_rotated(middle, angle)), 3, cap_style="flat")
+    kept = shapely.length(shapely.intersection(graph.lines, turned)).sum()
+    assert kept == pytest.approx(84, rel=0.02)
+
+
+def _rotated(line, angle):
+    xy = shapely.get_coordinates(line) - 60
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    return xy @ turn + 60
+
+
+@pytest.mark.parametrize("radius_px", [40, 100, 180])
+def test_the_length_of_a_ring_road_is_right(radius_px):
+    rows, cols = np.indices((400, 400)) - 199.5
+    graph = extracted(np.abs(np.hypot(rows, cols) - radius_px) <= 6)
+    assert graph.length_m.tolist() == pytest.approx([2 * np.pi * radius_px * 0.3], rel=0.02)

@@ -1,0 +1,67 @@
+"""Control points stand where they should, and are found where they should be."""
+
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.roads.graph.control_points import place, snap
+from roadseg.roads.graph.road_graph import graph_from_lines
+
+UTM = CRS.from_epsg(32632)
+
+
+def drawn(*roads):
+    return graph_from_lines(np.array([*map(shapely.LineString, roads), None])[:-1], UTM)
+
+
+@pytest.mark.parametrize(
+    ("length", "inner"),
+    [(37.49, []), (37.5, [18.75]), (50, [25]), (99, [49.5]), (100, [50]), (102, [34, 68])],
+)
+def test_points_on_an_edge_are_even(length, inner):
+    _, xy = place(drawn([(0, 0), (length, 0)]), spacing_m=50)
+    assert xy[:, 0] == pytest.approx([0, *inner, length])
+
+
+def test_a_point_names_its_edge_and_how_far_along_it_is():
+    graph = drawn([(0, 0), (40, 0)], [(80, 0), (40, 0)], [(40, 0), (40, 9)])
+    points, xy = place(graph, spacing_m=50)
+    lines = graph.lines[points.edge]
+    there = shapely.line_interpolate_point(lines, points.fraction, normalized=True)
+    assert shapely.get_coordinates(there) == pytest.approx(xy)
+
+
+def test_a_node_where_edges_meet_is_one_point():
+    points, _ = place(drawn([(0, 0), (9, 0)], [(9, 0), (9, 9)], [(9, 0), (20, 0)]), spacing_m=50)
+    assert len(points) == 4
+
+
+def test_points_come_from_west_to_east():
+    _, xy = place(drawn([(90, 0), (0, 10)], [(0, 10), (0, 0)]), spacing_m=50)
+    assert xy.tolist() == sorted(xy.tolist())
+
+
+@pytest.mark.parametrize(("away", "is_found"), [(3.999, True), (4.0, True), (4.001, False)])
+def test_an_edge_is_found_up_to_and_including_the_distance(away, is_found):
+    _, found = snap(np.array([[5.0, away]]), drawn([(0, 0), (10, 0)]), snap_m=4)
+    assert found.tolist() == [is_found]
+
+
+def test_the_nearest_edge_is_found_at_the_nearest_place():
+    points, _ = snap(
+        np.array([[4.0, 2.5]]),
+        drawn([(0, 0), (10, 0)], [(0, 4), (8, 4)], [(0, 6), (9, 6)]),
+        snap_m=4,
+    )
+    assert (points.edge.tolist(), points.fraction.tolist()) == ([1], [0.5])
+
+
+def test_of_edges_equally_near_the_first_is_found():
+    points, _ = snap(np.array([[5.0, 0]]), drawn([(0, 3), (10, 3)], [(0, -3), (10, -3)]), snap_m=4)
+    assert points.edge.tolist() == [0]
+
+
+def test_nothing_is_found_in_a_graph_without_edges():
+    points, found = snap(np.array([[5.0, 0], [6, 0]]), drawn(), snap_m=4)
+    assert (len(points), found.tolist()) == (2, [False, False])

@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from pyproj import CRS
+
+from roadseg.roads.graph.road_graph import (
+    graph_from_lines,
+    graph_from_paths,
+    take_edges,
+)
+from roadseg.roads.tracing.skeletons import trace_paths
+
+UTM = CRS.from_epsg(32631)
+
+
+def graph_of(*lines, **attributes):
+    """A graph of lines given as lists of (x, y)."""
+    drawn = np.array([shapely.LineString(line) for line in lines], dtype=object)
+    return graph_from_lines(drawn, UTM, attributes)
+
+
+def drawn(graph):
+    return [shapely.get_coordinates(line).tolist() for line in graph.lines]
+
+
+def ends_fit(graph):
+    first = shapely.get_coordinates(shapely.get_point(graph.lines, 0))
+    last = shapely.get_coordinates(shapely.get_point(graph.lines, -1))
+    return np.array_equal(np.stack([first, last], 1), graph.nodes[graph.ends].reshape(-1, 2, 2))
+
+
+def test_lines_join_where_they_share_a_vertex():
+    graph = graph_of([(0, 0), (5, 0), (10, 0)], [(5, 0), (5, 7)])
+    assert sorted(graph.length_m) == [5, 5, 7]
+    assert sorted(graph.degree) == [1, 1, 1, 3]
+
+
+def test_lines_that_cross_without_a_shared_vertex_stay_unconnected():
+    graph = graph_of([(0, 0), (10, 0)], [(5, -5), (5, 5)])
+    assert graph.degree.tolist() == [1, 1, 1, 1]
+
+
+def test_vertices_half_a_millimetre_apart_are_one():
+    assert len(graph_of([(0, 0), (5, 0)], [(5.0004, 0), (9, 0)]).nodes) == 3
+
+
+def test_vertices_a_millimetre_apart_are_two():
+    assert len(graph_of([(0, 0), (5, 0)], [(5.001, 0), (9, 0)]).nodes) == 4
+
+
+def test_a_line_that_meets_itself_has_a_node_there():
+    graph = graph_of([(0, 0), (5, 0), (9, 4), (1, 4), (5, 0), (5, -5)])
+    assert (graph.ends[:, 0] == graph.ends[:, 1]).tolist() == [False, True, False]
+
+
+def test_a_closed_line_is_one_loop():
+    graph = graph_of([(0, 0), (4, 0), (4, 3), (0, 0)])
+    assert graph.ends.tolist() == [[0, 0]]
+    assert graph.length_m.tolist() == [12]
+
+
+def test_a_line_that_turns_back_on_itself_counts_once():
+    assert graph_of([(0, 0), (4, 0), (0, 0)]).length_m.tolist() == [4]
+
+
+def test_a_line_drawn_again_backwards_counts_once_and_in_one_piece():
+    graph = graph_of([(0, 0), (4, 0), (8, 1)], [(8, 1), (4, 0), (0, 0)], name=np.array(["a", "b"]))
+    assert drawn(graph) == [[[0, 0], [4, 0], [8, 1]]]
+    assert graph.attributes["name"].tolist() == ["a"]
+
+
+def test_a_shared_piece_of_two_lines_counts_once():
+    graph = graph_of([(0, 0), (4, 0), (8, 0)], [(4, 0), (8, 0), (8, 5)])
+    assert graph.length_m.sum() == 13
+
+
+def test_parallel_lines_between_two_nodes_are_kept():
+    graph = graph_of([(0, 0), (8, 0)], [(0, 0), (4, 3), (8, 0)])
+    assert graph.length_m.tolist() == [8, 10]
+    assert graph.degree.tolist() == [2, 2]
+
+
+def test_lines_without_length_and_repeated_vertices_are_dropped():
+    graph = graph_of([(0, 0), (0, 0)], [(0, 0), (0, 0), (3, 0), (3, 0)])
+    assert drawn(graph) == [[[0, 0], [3, 0]]]
+
+
+def test_pieces_keep_the_attributes_of_their_line():
+    graph = graph_of([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], speed_kph=np.array([30, 50]))
+    assert graph.attributes["speed_kph"].tolist() == [30, 30, 50]
+
+
+def test_pieces_share_the_travel_time_of_their_line():
+    seconds = np.array([8.0, 1.0])
+    graph = graph_of([(0, 0), (1, 0), (4, 0)], [(1, 0), (1, 2)], travel_time_s=seconds)
+    assert graph.attributes["travel_time_s"].tolist() == [2, 6, 1]
+
+
+def test_heights_are_dropped():
+    graph = graph_from_lines(np.array([shapely.LineString([(0, 0, 5), (1, 0, 6)])]), UTM)
+    assert not shapely.has_z(graph.lines).any()
+
+
+def test_no_lines_make_an_empty_graph():
+    graph = graph_from_lines(np.array([], dtype=object), UTM, {"speed_kph": np.zeros(0)})
+    assert (graph.nodes.shape, graph.ends.shape, graph.lines.shape) == ((0, 2), (0, 2), (0,))
+    assert graph.attributes["speed_kph"].shape == (0,)
+
+
+@pytest.mark.parametrize("geometry", [shapely.Point(1, 2), None])
+def test_other_geometries_are_refused(geometry):
+    with pytest.raises(ValueError, match="made of LineStrings"):
+        graph_from_lines(np.array([geometry], dtype=object), UTM)
+
+
+def test_coordinates_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="not finite"):
+        graph_of([(0, 0), (np.inf, 1)])
+
+
+def test_an_attribute_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="speed_kph has 2 values for 1 lines"):
+        graph_of([(0, 0), (1, 1)], speed_kph=np.zeros(2))
+
+
+corners = st.tuples(st.integers(0, 4), st.integers(0, 4))
+walks = st.lists(st.lists(corners, min_size=2, max_size=8), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(walks)
+def test_the_union_of_the_edges_is_the_union_of_the_lines(lines):
+    graph = graph_of(*lines)
+    whole = shapely.union_all([shapely.LineString(line) for line in lines])
+    assert shapely.union_all(graph.lines).symmetric_difference(whole).length < 1e-9
+    assert ends_fit(graph)
+
+
+@settings(deadline=None)
+@given(walks)
+def test_no_inner_vertex_of_an_edge_lies_on_another_or_is_a_node(lines):
+    graph = graph_of(*lines)
+    inner = [tuple(xy) for line in drawn(graph) for xy in line[1:-1]]
+    assert len(set(inner)) == len(inner)
+    assert not set(inner) & set(map(tuple, graph.nodes.tolist()))
+
+
+@settings(deadline=None)
+@given(hnp.arrays(bool, st.tuples(st.integers(1, 20), st.integers(1, 20))))
+def test_edges_of_traced_paths_start_and_end_exactly_at_their_nodes(mask):
+    paths = trace_paths(mask)
+    metres = paths.points * 0.3 + 1e-9, paths.nodes * 0.3
+    graph = graph_from_paths(metres[1], paths.ends, metres[0], paths.offsets, UTM)
+    assert ends_fit(graph)
+    assert len(graph.lines) == len(paths.ends)
+
+
+def test_points_given_to_a_graph_stay_as_they_are():
+    points = np.array([[0.1, 0], [5, 0]])
+    graph_from_paths(
+        np.array([[0.0, 0], [5, 0]]), np.array([[0, 1]]), points, np.array([0, 2]), UTM
+    )
+    assert points[0, 0] == 0.1
+
+
+def test_taken_edges_bring_their_nodes_and_attributes_only():
+    graph = graph_of([(0, 0), (1, 0)], [(5, 5), (6, 5)], lanes=np.array([1, 2]))
+    taken = take_edges(graph, np.array([False, True]))
+    assert (taken.nodes.tolist(), taken.ends.tolist()) == ([[5, 5], [6, 5]], [[0, 1]])
+    assert taken.attributes["lanes"].tolist() == [2]

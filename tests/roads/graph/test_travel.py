@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import (
+    add_travel,
+    sample_points,
+    travel_time_s,
+    vote_speeds,
+)
+
+UTM = CRS.from_epsg(32631)
+SPEEDS = np.array([20.0, 50.0, 90.0])
+
+
+def graph_of(*lines):
+    """A graph of lines given as lists of (x, y)."""
+    return graph_from_lines(np.array([shapely.LineString(line) for line in lines]), UTM)
+
+
+def vote(*edges, **options):
+    return vote_speeds(np.array(edges), SPEEDS, default_kph=40, **options).tolist()
+
+
+def test_samples_lie_in_the_middle_of_equal_parts_of_the_whole_line():
+    xy, edge = sample_points(graph_of([(0, 0), (4, 0), (4, 4)]), spacing_m=2)
+    assert xy.tolist() == [[1, 0], [3, 0], [4, 1], [4, 3]]
+    assert edge.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("length", "count"), [(6, 2), (6.1, 3)])
+def test_parts_are_no_longer_than_the_spacing(length, count):
+    assert len(sample_points(graph_of([(0, 0), (length, 0)]), spacing_m=3)[0]) == count
+
+
+def test_a_short_edge_still_has_a_sample():
+    xy, edge = sample_points(graph_of([(0, 0), (1, 0)], [(1, 0), (1, 8)]), spacing_m=8)
+    assert (xy.tolist(), edge.tolist()) == ([[0.5, 0], [1, 4]], [0, 1])
+
+
+def test_an_empty_graph_has_no_samples():
+    xy, edge = sample_points(graph_of(), spacing_m=3)
+    assert (xy.shape, edge.shape) == ((0, 2), (0,))
+    assert vote_speeds(np.empty((0, 3)), SPEEDS, default_kph=40).tolist() == []
+
+
+def test_a_spacing_of_zero_is_refused():
+    with pytest.raises(ValueError, match="above 0"):
+        sample_points(graph_of([(0, 0), (1, 0)]), spacing_m=0)
+
+
+def test_the_likeliest_bin_of_each_edge_wins():
+    assert vote([0.9, 0, 0.1], [0.3, 0, 0.6]) == [20, 90]
+
+
+def test_of_equally_likely_bins_the_slower_wins():
+    assert vote([0.2, 0.5, 0.5]) == [50]
+
+
+@pytest.mark.parametrize(("evidence", "speed"), [(0.0999, 40), (0.1, 90)])
+def test_too_little_evidence_gives_the_default(evidence, speed):
+    assert vote([0, 0, evidence], min_evidence=0.1) == [speed]
+
+
+def test_one_probability_for_each_bin_is_expected():
+    with pytest.raises(ValueError, match="each of 2 bins, got 3"):
+        vote_speeds(np.zeros((1, 3)), SPEEDS[:2], default_kph=40)
+
+
+def test_a_limit_of_no_evidence_is_refused():
+    with pytest.raises(ValueError, match="min_evidence must be above 0"):
+        vote([1, 0, 0], min_evidence=0)
+
+
+def test_a_kilometre_at_36_km_per_hour_takes_100_seconds():
+    assert travel_time_s(np.array([1000.0]), np.array([36.0])).tolist() == [100]
+
+
+@pytest.mark.parametrize("speed", [0, -1, np.nan, np.inf])
+def test_a_speed_that_is_not_above_zero_is_refused(speed):
+    with pytest.raises(ValueError, match="above 0 km/h"):
+        travel_time_s(np.array([1000.0]), np.array([speed]))
+
+
+def test_travel_adds_two_attributes_and_keeps_the_others():
+    drawn = np.array([shapely.LineString([(0, 0), (100, 0)])])
+    graph = graph_from_lines(drawn, UTM, {"lanes": np.array([2])})
+    travelled = add_travel(graph, np.array([36]))
+    assert {k: v.tolist() for k, v in travelled.attributes.items()} == {
+        "lanes": [2],
+        "speed_kph": [36],
+        "travel_time_s": [10],
+    }
+    assert list(graph.attributes) == ["lanes"]
+
+
+def test_one_speed_for_each_edge_is_expected():
+    with pytest.raises(ValueError, match="expected 1 speeds"):
+        add_travel(graph_of([(0, 0), (1, 0)]), np.array([30.0, 40.0]))

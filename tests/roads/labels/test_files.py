@@ -1,0 +1,317 @@
+import json
+import sqlite3
+from contextlib import closing
+
+import geopandas as gpd
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES
+from roadseg.roads.labels.files import read_roads
+from roadseg.roads.labels.schemes import Scheme
+
+UTM = CRS.from_epsg(32611)
+XY = [[2.28, 48.98], [2.29, 48.98]]
+LINE = {"type": "LineString", "coordinates": XY}
+REVERSED = {"type": "LineString", "coordinates": XY[::-1]}
+POINT = {"type": "Point", "coordinates": [2.28, 48.98]}
+AREA = {"type": "Polygon", "coordinates": [[[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]]]}
+BOW_TIE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}
+METRES = {"type": "LineString", "coordinates": [[660000, 4000000], [660003, 4000004]]}
+SWAPPED = {"type": "LineString", "coordinates": [[36.2, -115.1], [36.3, -115.1]]}
+
+
+def named(name):
+    return {"type": "name", "properties": {"name": name}}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Give a function that writes features, each geometry and properties, as GeoJSON."""
+
+    def make(*features, **more):
+        path = tmp_path / "roads.geojson"
+        found = [{"type": "Feature", "geometry": g, "properties": p} for g, p in features]
+        path.write_text(json.dumps({"type": "FeatureCollection", **more, "features": found}))
+        return path
+
+    return make
+
+
+def line(number):
+    return {"type": "LineString", "coordinates": [[0, number], [1, number]]}
+
+
+def test_lines_come_with_their_speeds(write):
+    roads = read_roads(write((line(0), {"speed_mph": 45}), (line(1), {"road_type": "4"}))).roads
+    assert roads.speed_mph.tolist() == [45, 30]
+    assert roads.speed_source.tolist() == ["speed_mph", "road_type"]
+
+
+def test_roads_without_attributes_have_the_default_speed_and_width(write):
+    roads = read_roads(write((LINE, {})), scheme=Scheme(default_mph=15, width_m=6)).roads
+    assert (roads.speed_mph.tolist(), roads.speed_source.tolist()) == ([15], ["default"])
+    assert roads.width_m.tolist() == [6]
+
+
+def test_roads_have_the_width_that_the_scheme_finds(write):
+    path = write((line(0), {"w": 7.5}), (line(1), {"w": None}))
+    scheme = Scheme(width="attribute", width_key="w", width_m=4)
+    assert read_roads(path, scheme=scheme).roads.width_m.tolist() == [7.5, 4]
+
+
+@pytest.mark.parametrize("key", ["lane_number", "lane_numbe"])
+def test_numbers_may_be_strings_under_both_spellings(write, key):
+    path = write((LINE, {"road_type": "1", key: "3"}))
+    assert read_roads(path).roads.speed_mph.tolist() == [65]
+
+
+def test_a_value_that_one_feature_lacks_is_not_taken_from_another(write):
+    path = write((line(0), {"speed_mph": 45}), (line(1), {"speed_mph": None}), (line(2), {}))
+    assert read_roads(path).roads.speed_mph.tolist() == [45, 25, 25]
+
+
+def test_speeds_stay_with_their_lines_when_some_are_left_out(write):
+    multi = {"type": "MultiLineString", "coordinates": [XY, [[0, 0], [1, 1]]]}
+    found = read_roads(write((None, {"speed_mph": 1}), (multi, {"speed_mph": 2}), (POINT, {})))
+    assert found.roads.speed_mph.tolist() == [2, 2]
+    assert (found.features, found.dropped) == (3, {"null": 1, "a point": 1})
+
+
+def test_polygons_are_roads(write):
+    found = read_roads(write((AREA, {"speed_mph": 30}), (LINE, {"speed_mph": 20})))
+    assert found.roads.is_area.tolist() == [True, False]
+
+
+def test_a_repaired_polygon_is_counted_but_not_as_dropped(write):
+    found = read_roads(write((BOW_TIE, {"speed_mph": 30})))
+    assert (found.repaired, found.dropped) == (1, {})
+    assert found.roads.speed_mph.tolist() == [30, 30]
+
+
+def test_duplicates_are_counted_and_the_fastest_is_kept(write):
+    found = read_roads(write(*[(g, {"speed_mph": v}) for g, v in ((LINE, 20), (REVERSED, 45))]))
+    assert (found.roads.speed_mph.tolist(), found.dropped) == ([45], {"duplicate": 1})
+
+
+def test_ways_that_are_not_for_cars_are_counted_and_left_out(write):
+    ways = [(line(i), {"highway": way}) for i, way in enumerate(("footway", "primary", "steps"))]
+    found = read_roads(write(*ways))
+    assert found.roads.speed_mph.tolist() == [45]
+    assert (found.dropped, found.scheme) == ({"not for cars": 2}, "osm")
+
+
+def test_a_file_of_footways_only_is_a_scene_without_roads(write):
+    found = read_roads(write((LINE, {"highway": "footway"})))
+    assert (len(found.roads.shapes), found.dropped) == (0, {"not for cars": 1})
+
+
+def test_a_duplicate_of_a_way_that_is_left_out_is_kept(write):
+    found = read_roads(write((LINE, {"highway": "footway"}), (LINE, {"highway": "primary"})))
+    assert (len(found.roads.shapes), found.dropped) == (1, {"not for cars": 1})
+
+
+def test_the_keys_of_the_attributes_are_told(write):
+    found = read_roads(write((LINE, {"highway": "road", "name": "A"})))
+    assert (found.keys, found.scheme) == (("highway", "name"), "osm")
+
+
+def test_a_file_without_features_is_a_scene_without_roads(write):
+    found = read_roads(write())
+    assert (len(found.roads.shapes), found.features, found.dropped) == (0, 0, {})
+
+
+@pytest.mark.parametrize("scheme", ["spacenet", "osm", "attribute", "constant"])
+def test_a_file_without_features_suits_every_scheme(write, scheme):
+    assert read_roads(write(), scheme=Scheme(name=scheme, speed_key="v")).scheme == scheme
+
+
+def test_a_key_that_the_file_lacks_is_refused(write):
+    with pytest.raises(DataError, match=r"roads\.geojson: no attribute 'vmax' .*: name"):
+        read_roads(write((LINE, {"name": "A"})), scheme=Scheme(name="attribute", speed_key="vmax"))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_coordinate_that_is_no_number_is_counted(write, number):
+    broken = {"type": "LineString", "coordinates": [[number, 48.98], [2.29, 48.98]]}
+    found = read_roads(write((LINE, {}), (broken, {})))
+    assert (len(found.roads.shapes), found.dropped) == (1, {"not finite": 1})
+
+
+def test_a_line_of_one_point_is_counted(write):
+    broken = {"type": "LineString", "coordinates": [[2.28, 48.98]]}
+    found = read_roads(write((LINE, {}), (broken, {}), (None, {})))
+    assert (len(found.roads.shapes), found.dropped) == (1, {"broken": 1, "null": 1})
+
+
+@pytest.mark.parametrize(
+    ("geometry", "properties", "reason"),
+    [
+        (None, {}, "1 null"),
+        (POINT, {}, "1 a point"),
+    ],
+    ids=["null", "point"],
+)
+def test_a_file_of_features_that_are_no_roads_is_refused(write, geometry, properties, reason):
+    with pytest.raises(DataError, match=rf"none of its 1 features is a road \({reason}\)"):
+        read_roads(write((geometry, properties)))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"crs": named("urn:ogc:def:crs:OGC:1.3:CRS84")},
+        {"crs": named("EPSG:4326")},
+        {"crs": None},
+    ],
+    ids=["none", "CRS84", "EPSG", "null"],
+)
+def test_geojson_is_in_degrees_x_before_y(write, more):
+    roads = read_roads(write((LINE, {}), **more)).roads
+    assert roads.crs == DEGREES
+    assert shapely.get_coordinates(roads.shapes).tolist() == XY
+
+
+def test_degrees_become_metres_x_before_y(write):
+    roads = read_roads(write((LINE, {}))).roads.to_crs(CRS.from_epsg(32631))
+    assert np.allclose(shapely.get_coordinates(roads.shapes)[0], [447315, 5425413], atol=100)
+
+
+@pytest.mark.parametrize("name", ["urn:ogc:def:crs:EPSG::32611", "EPSG:32611"])
+def test_geojson_keeps_the_crs_that_it_names(write, name):
+    assert read_roads(write((METRES, {}), crs=named(name)), crs=DEGREES).roads.crs == UTM
+
+
+def test_a_crs_that_is_no_object_is_understood(write):
+    assert read_roads(write((METRES, {}), crs="EPSG:32611")).roads.crs == UTM
+
+
+def test_a_crs_after_the_features_counts(write):
+    path = write((METRES, {}))
+    text = json.dumps(json.loads(path.read_text()) | {"crs": named("EPSG:999999")})
+    path.write_text(text)
+    with pytest.raises(DataError, match="'EPSG:999999' is not known"):
+        read_roads(path)
+
+
+def test_a_crs_after_many_features_counts(write):
+    path = write(*[(line(i), {}) for i in range(1000)])
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"crs": named("EPSG:999999")}))
+    with pytest.raises(DataError, match="'EPSG:999999' is not known"):
+        read_roads(path)
+
+
+@pytest.mark.parametrize(
+    ("crs", "told"),
+    [
+        (named("urn:ogc:def:crs:EPSG::999999"), "'urn:ogc:def:crs:EPSG::999999' is not known"),
+        ({"type": "link", "properties": {"href": "a"}}, '"href": "a".* is not known'),
+    ],
+    ids=["name", "link"],
+)
+def test_geojson_of_an_unknown_crs_is_refused(write, crs, told):
+    with pytest.raises(DataError, match=rf"roads\.geojson: .*{told}; set labels\.crs"):
+        read_roads(write((METRES, {}), crs=crs))
+
+
+def test_the_given_crs_stands_in_for_an_unknown_one(write):
+    path = write((METRES, {}), crs=named("EPSG:999999"))
+    assert read_roads(path, crs=UTM).roads.crs == UTM
+
+
+def test_a_property_called_crs_is_no_crs(write):
+    assert read_roads(write((LINE, {"crs": "here"}))).roads.crs == DEGREES
+
+
+def test_metres_in_geojson_without_a_crs_are_refused(write):
+    with pytest.raises(
+        DataError, match=r"names no .*, and x 660000, y 4000000 are not degrees; se"
+    ):
+        read_roads(write((METRES, {})))
+
+
+def test_metres_in_geojson_without_a_crs_take_the_given_one(write):
+    assert read_roads(write((METRES, {})), crs=UTM).roads.crs == UTM
+
+
+@pytest.mark.parametrize("geometry", [LINE, SWAPPED], ids=["degrees", "swapped degrees"])
+def test_degrees_in_geojson_without_a_crs_stay_degrees(write, geometry):
+    assert read_roads(write((geometry, {})), crs=UTM).roads.crs == DEGREES
+
+
+@pytest.fixture
+def drawing(tmp_path):
+    """Write a Shapefile in the coordinates of a drawing."""
+    path = tmp_path / "roads.shp"
+    line = shapely.LineString([(0, 0), (3, 4)])
+    gpd.GeoDataFrame({"a": [1]}, geometry=[line], crs=UTM).to_file(path)
+    path.with_suffix(".prj").write_text('LOCAL_CS["site",UNIT["metre",1]]')
+    return path
+
+
+def test_a_crs_without_a_place_on_earth_is_refused(drawing):
+    with pytest.raises(DataError, match=r"""'LOCAL_CS\["site".* is not known; set labels\.crs"""):
+        read_roads(drawing)
+
+
+def test_the_given_crs_stands_in_for_one_without_a_place_on_earth(drawing):
+    assert read_roads(drawing, crs=UTM).roads.crs == UTM
+
+
+def test_a_file_without_a_crs_is_refused(drawing):
+    drawing.with_suffix(".prj").unlink()
+    told = r"roads\.shp: no coordinate system found; set labels\.crs .* labels of a run; .* ogr2ogr"
+    with pytest.raises(DataError, match=told):
+        read_roads(drawing)
+
+
+def test_a_file_without_a_crs_takes_the_given_one(drawing):
+    drawing.with_suffix(".prj").unlink()
+    assert read_roads(drawing, crs=UTM).roads.crs == UTM
+
+
+def test_a_geopackage_of_an_undefined_crs_has_none(tmp_path):
+    path = tmp_path / "roads.gpkg"
+    line = shapely.LineString([(0, 0), (3, 4)])
+    gpd.GeoDataFrame({"a": [1]}, geometry=[line], crs=UTM).to_file(path)
+    with closing(sqlite3.connect(path)) as base, base:
+        for table in ("gpkg_geometry_columns", "gpkg_contents"):
+            base.execute(f"UPDATE {table} SET srs_id = 0")  # noqa: S608 - one of two words
+    with pytest.raises(DataError, match=r"Undefined geographic SRS.* is not known; set labels"):
+        read_roads(path)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("number", [990, 991, 995, 997])
+def test_spacenet_labels_of_vegas_are_read_whole(real_data, number):
+    labels = real_data / "spacenet" / "labels_only" / "spacenetroads"
+    found = read_roads(labels / f"AOI_2_Vegas_img{number}.geojson")
+    assert len(found.roads.shapes) + found.dropped.total() >= found.features > 0
+    assert (found.scheme, set(found.roads.speed_source)) == ("spacenet", {"road_type"})
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("number", [990, 991, 995, 997])
+def test_osm_labels_of_vegas_are_read_whole(real_data, number):
+    labels = real_data / "spacenet" / "labels_only" / "osm"
+    found = read_roads(labels / f"AOI_2_Vegas_img{number}.geojson")
+    assert len(found.roads.shapes) + found.dropped.total() >= found.features > 0
+    assert "highway" in found.roads.speed_source
+
+
+@pytest.mark.real
+def test_the_stated_speeds_of_vegas_are_taken(real_data):
+    (labels,) = (real_data / "spacenet" / "vegas").glob("*.geojson")
+    found = read_roads(labels)
+    assert (found.features, set(found.roads.speed_source)) == (38, {"speed_mph"})
+
+
+@pytest.mark.real
+def test_a_compressed_city_is_read_whole(real_data):
+    found = read_roads(real_data / "osm" / "rhein_neckar_highways.geojson.gz")
+    assert (found.features, found.scheme) == (37344, "osm")
+    assert len(found.roads.shapes) + found.dropped.total() >= found.features

@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+
+from roadseg.roads.labels.highways import (
+    are_of,
+    highway_class,
+    highway_keys,
+    highway_of,
+    highways,
+    is_unpaved,
+    road_types,
+    usual_mph,
+)
+from roadseg.roads.labels.tags import read_tags
+from roadseg.roads.speeds import KPH_PER_MPH
+
+
+def usual(road_type, lanes=np.nan, *, unpaved=False):
+    return usual_mph(np.array([road_type]), np.array([lanes]), np.array([unpaved]))[0]
+
+
+@pytest.mark.parametrize(
+    ("road_type", "two_lanes", "three_lanes"),
+    [(1, 55, 65), (2, 45, 55), (3, 35, 45), (4, 30, 35), (5, 25, 30), (6, 20, 20), (7, 20, 20)],
+)
+def test_road_types_have_the_speeds_of_cresi(road_type, two_lanes, three_lanes):
+    assert usual(road_type, 2.0) == two_lanes
+    assert usual(road_type, 3.0) == three_lanes
+
+
+def test_unknown_lanes_are_few_lanes():
+    assert usual(1.0, np.nan) == 55
+
+
+def test_an_unpaved_road_has_three_quarters_of_the_speed():
+    assert usual(3.0, unpaved=True) == 0.75 * 35
+
+
+@pytest.mark.parametrize("road_type", [0.0, 8.0, 1.5, -1.0, np.nan])
+def test_an_unknown_road_type_has_no_speed(road_type):
+    assert np.isnan(usual(road_type))
+
+
+@pytest.mark.parametrize(
+    ("highway", "expected"),
+    [
+        ("primary", "primary"),
+        ("primary_link", "primary"),
+        ("track_grade2", "track"),
+        ("residential;service", "residential"),
+        ("footway; service", "service"),
+        ("footway;cycleway", "footway"),
+        ("", ""),
+    ],
+)
+def test_the_class_of_a_highway(highway, expected):
+    assert highway_class(highway) == expected
+
+
+@pytest.mark.parametrize("road_type", range(1, 8))
+def test_a_road_of_a_usual_speed_gets_a_class_of_that_speed(road_type):
+    mph = usual(road_type)
+    found = highway_of([mph * KPH_PER_MPH])
+    assert usual(road_types(found)[0]) == mph
+
+
+@pytest.mark.parametrize(
+    ("mph", "expected"),
+    [
+        (1, "unclassified"),
+        (22.5, "unclassified"),
+        (22.6, "residential"),
+        (27.5, "residential"),
+        (27.6, "tertiary"),
+        (32.5, "tertiary"),
+        (32.6, "secondary"),
+        (40, "secondary"),
+        (40.1, "primary"),
+        (50, "primary"),
+        (50.1, "trunk"),
+        (80, "trunk"),
+    ],
+)
+def test_the_class_of_a_speed_is_the_nearest_and_of_two_the_slower(mph, expected):
+    assert highway_of(mph * KPH_PER_MPH) == expected
+
+
+def test_roads_without_speed_are_just_roads():
+    assert highway_of([np.nan, 0, -1, 30]).tolist() == ["road", "road", "road", "unclassified"]
+
+
+def test_no_roads_have_no_classes():
+    assert highway_of([]).shape == (0,)
+
+
+def test_highways_have_the_types_of_the_spacenet_labellers():
+    found = road_types(np.array(["trunk_link", "living_street", "", "residential", "stopline"]))
+    np.testing.assert_array_equal(found, [1, 5, np.nan, 5, np.nan])
+
+
+def test_a_highway_is_excluded_by_its_name_or_its_class():
+    found = np.array(["motorway", "motorway_link", "trunk", "trunk_link", ""])
+    assert are_of(found, {"Motorway", "trunk_link"}).tolist() == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("surface", "claim"),
+    [
+        ("gravel", True),
+        ("sand; dirt", True),
+        ("asphalt;gravel", False),
+        ("paved", False),
+        ("cobblestone", False),
+        ("", False),
+    ],
+)
+def test_a_surface_is_unpaved_if_it_is_named_so(surface, claim):
+    assert is_unpaved(surface) == claim
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (["name", "highway", "fclass"], "highway"),
+        (["fclass", "other_tags"], "fclass"),
+        (["osm_id", "type", "class"], "type"),
+        (["name", "other_tags"], "highway"),
+    ],
+)
+def test_the_class_of_roads_has_a_name_in_each_kind_of_file(keys, expected):
+    assert highway_keys(keys)[0] == expected
+
+
+@pytest.mark.parametrize("keys", [[], ["type", "class"], ["type", "osm_id"]])
+def test_other_files_have_no_class_of_roads(keys):
+    assert highway_keys(keys) == ()
+
+
+def test_of_an_imposm_file_only_highways_are_highways():
+    columns = {
+        "type": np.array(["residential", "tram"]),
+        "class": np.array(["highway", "railway"]),
+        "osm_id": np.array([1, 2]),
+    }
+    assert highways(read_tags(columns, 2, columns)).tolist() == ["residential", ""]
+
+
+def test_a_file_without_classes_has_no_highways():
+    assert highways(read_tags({}, 2, ["highway"])).tolist() == ["", ""]

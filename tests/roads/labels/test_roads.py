@@ -1,0 +1,331 @@
+import math
+
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from hypothesis import given
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.roads.labels.roads import (
+    Roads,
+    clean_shapes,
+    drop_duplicates,
+    extent_degrees,
+    looks_swapped,
+    roads_on,
+)
+
+UTM = CRS.from_epsg(32611)
+GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
+ACROSS = [(660010, 3999990), (660090, 3999910)]
+BESIDE = [(661000, 3999990), (661000, 3999910)]
+LINE = "LINESTRING (0 0, 3 4)"
+OTHER = "LINESTRING (9 9, 9 8)"
+SQUARE = "POLYGON ((0 0, 0 2, 2 2, 2 0, 0 0))"
+BOW_TIE = "POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))"
+FLAT = "POLYGON ((0 0, 1 1, 2 2, 0 0))"
+
+
+def clean(*texts):
+    geometries = [shapely.from_wkt(text) if text else None for text in texts]
+    found = clean_shapes(np.array(geometries, dtype=object))
+    return [shape.wkt for shape in found.shapes], found.owner.tolist(), dict(found.dropped)
+
+
+def roads_of(*shapes, crs=UTM, speeds=None, widths=4.0):
+    many = np.array(
+        [shapely.from_wkt(s) if isinstance(s, str) else s for s in shapes], dtype=object
+    )
+    speeds = np.arange(1.0, len(many) + 1) if speeds is None else np.array(speeds, dtype=float)
+    source, times = np.full(len(many), "speed_mph"), np.full(len(many), np.nan)
+    return Roads(crs, many, speeds, source, times, np.broadcast_to(widths, len(many)))
+
+
+def roads_at(*lines, **options):
+    return roads_of(*map(shapely.LineString, lines), **options)
+
+
+def touching(grid, roads):
+    return roads_on(grid, roads)[1].tolist()
+
+
+def test_lines_are_kept_as_they_are():
+    assert clean(LINE, OTHER) == ([LINE, OTHER], [0, 1], {})
+
+
+def test_a_line_that_crosses_itself_is_kept():
+    knot = "LINESTRING (0 0, 2 2, 2 0, 0 2)"
+    assert clean(knot) == ([knot], [0], {})
+
+
+def test_polygons_are_kept_beside_lines():
+    assert clean(SQUARE, LINE) == ([SQUARE, LINE], [0, 1], {})
+
+
+def test_a_multi_part_line_is_taken_apart():
+    assert clean(OTHER, "MULTILINESTRING ((0 0, 3 4), (9 9, 9 8))") == (
+        [OTHER, LINE, OTHER],
+        [0, 1, 1],
+        {},
+    )
+
+
+def test_a_multi_part_polygon_is_taken_apart():
+    assert clean("MULTIPOLYGON (((0 0, 0 2, 2 2, 2 0, 0 0)), ((5 5, 5 6, 6 6, 5 5)))") == (
+        [SQUARE, "POLYGON ((5 5, 5 6, 6 6, 5 5))"],
+        [0, 0],
+        {},
+    )
+
+
+def test_shapes_are_taken_out_of_nested_collections():
+    nested = (
+        f"GEOMETRYCOLLECTION (GEOMETRYCOLLECTION ({LINE}), MULTIPOINT ((1 1), (2 2)), {SQUARE})"
+    )
+    assert clean(nested, OTHER) == ([LINE, SQUARE, OTHER], [0, 0, 1], {"a point": 2})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LINESTRING Z (0 0 7, 3 4 7)",
+        "LINESTRING M (0 0 7, 3 4 7)",
+        "LINESTRING ZM (0 0 7 8, 3 4 7 8)",
+    ],
+)
+def test_heights_and_measures_are_dropped(text):
+    assert clean(OTHER, text) == ([OTHER, LINE], [0, 1], {})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "null"),
+        ("LINESTRING EMPTY", "empty"),
+        ("MULTILINESTRING EMPTY", "empty"),
+        ("GEOMETRYCOLLECTION EMPTY", "empty"),
+        ("POINT EMPTY", "empty"),
+        ("POLYGON EMPTY", "empty"),
+        ("POINT (1 1)", "a point"),
+        ("LINESTRING (1 1, 1 1)", "zero length"),
+        ("POLYGON ((1 1, 1 1, 1 1, 1 1))", "zero area"),
+        (FLAT, "zero area"),
+    ],
+)
+def test_what_is_no_road_is_counted_by_reason(text, reason):
+    assert clean(LINE, text, OTHER) == ([LINE, OTHER], [0, 2], {reason: 1})
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("make", "place"),
+    [(shapely.linestrings, 0), (shapely.linestrings, 1), (shapely.polygons, 1)],
+    ids=["first", "line", "polygon"],
+)
+def test_a_shape_with_a_coordinate_that_is_no_number_is_left_out(make, broken, place):
+    xy = np.array([[0, 0], [1, 1], [2, 0], [0, 0]], dtype=float)
+    xy[place, 1] = broken
+    with np.errstate(invalid="ignore"):
+        shape = make(xy)
+    found = clean_shapes(np.array([shape], dtype=object))
+    assert (len(found.shapes), dict(found.dropped)) == (0, {"not finite": 1})
+
+
+def test_empty_parts_beside_a_multi_part_line_are_counted_once():
+    assert clean("MULTILINESTRING ((0 0, 3 4))", "LINESTRING EMPTY")[2] == {"empty": 1}
+
+
+def test_no_labels_have_no_shapes():
+    assert clean() == ([], [], {})
+
+
+def test_an_invalid_polygon_is_repaired_and_counted():
+    found = clean_shapes(shapely.from_wkt(np.array([LINE, BOW_TIE, OTHER])))
+    assert shapely.is_valid(found.shapes).all()
+    assert shapely.area(found.shapes).tolist() == [0, 1, 1, 0]
+    assert (found.owner.tolist(), found.repaired, found.dropped) == ([0, 1, 1, 2], 1, {})
+
+
+def test_a_polygon_that_cannot_be_repaired_does_not_count_as_repaired():
+    found = clean_shapes(shapely.from_wkt(np.array([FLAT, BOW_TIE])))
+    assert (found.repaired, found.dropped) == (1, {"zero area": 1})
+
+
+def test_a_spike_on_a_polygon_is_cut_off():
+    spiked = shapely.from_wkt(np.array(["POLYGON ((0 0, 0 2, 2 2, 9 9, 2 2, 2 0, 0 0))"]))
+    found = clean_shapes(spiked)
+    assert (shapely.area(found.shapes).tolist(), found.repaired) == ([4], 1)
+
+
+def test_of_equal_roads_the_fastest_is_kept():
+    left, dropped = drop_duplicates(roads_of(LINE, OTHER, LINE, LINE, speeds=[20, 5, 45, 30]))
+    assert (left.speed_mph.tolist(), dropped) == ([5, 45], 2)
+
+
+def test_of_equally_fast_roads_the_widest_is_kept():
+    left, _ = drop_duplicates(roads_of(LINE, LINE, LINE, speeds=[20] * 3, widths=[4.0, 8.0, 6.0]))
+    assert left.width_m.tolist() == [8]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        (LINE, "LINESTRING (3 4, 0 0)", 1),
+        (LINE, "LINESTRING (0 0, 3 4.000001)", 2),
+        ("LINESTRING (0 0, 1 2, 2 0)", "LINESTRING (0 0, 2 0, 1 2)", 2),  # in the same box
+        (SQUARE, "POLYGON ((2 0, 2 2, 0 2, 0 0, 2 0))", 1),
+        (SQUARE, "LINESTRING (0 0, 0 2, 2 2, 2 0, 0 0)", 2),
+    ],
+    ids=["reversed", "moved", "turned", "reversed ring", "line and area"],
+)
+def test_roads_are_equal_whichever_way_they_are_drawn(first, second, left):
+    kept, dropped = drop_duplicates(roads_of(first, second))
+    assert (len(kept.shapes), dropped) == (left, 2 - left)
+
+
+def test_no_roads_have_no_duplicates():
+    assert drop_duplicates(roads_of())[1] == 0
+
+
+@pytest.mark.parametrize("width_m", [4, 10])
+@pytest.mark.parametrize(("gap_m", "found"), [(-0.01, [0]), (0.01, [])])
+def test_a_line_touches_a_scene_with_half_its_width(width_m, gap_m, found):
+    x = 660100 + width_m / 2 + gap_m
+    line = roads_at([(x, 4000000), (x, 3999900)], widths=float(width_m))
+    assert touching(GRID, line) == found
+
+
+@pytest.mark.parametrize(("gap_m", "found"), [(-0.01, [0]), (0.01, [])])
+def test_a_polygon_touches_a_scene_with_its_edge(gap_m, found):
+    west = 660100 + gap_m
+    area = shapely.box(west, 3999950, west + 50, 3999960)
+    assert touching(GRID, roads_of(area, widths=4.0)) == found
+
+
+def test_each_line_has_its_own_width():
+    lines = [[(660100 + beside, 4000000), (660100 + beside, 3999900)] for beside in (3, 3, 8)]
+    assert touching(GRID, roads_at(*lines, widths=[4.0, 7.0, 10.0])) == [1]
+
+
+def test_a_road_that_only_its_box_brings_near_is_left_out():
+    around = [(659000, 3999950), (660050, 4001000)]
+    assert touching(GRID, roads_at(around)) == []
+
+
+def test_a_polygon_around_the_scene_touches_it():
+    assert touching(GRID, roads_of(shapely.box(6e5, 3.9e6, 7e5, 4.1e6))) == [0]
+
+
+def test_roads_on_a_scene_come_in_its_metric_crs():
+    near, _ = roads_on(GRID, roads_at(ACROSS).to_crs(DEGREES))
+    assert near.crs == UTM
+    assert np.allclose(shapely.get_coordinates(near.shapes), ACROSS, atol=1e-3)
+
+
+def test_roads_keep_what_is_known_of_them_when_some_are_left_out():
+    roads = roads_at([(0, 0), (1, 1)], ACROSS, BESIDE, ACROSS, widths=[1.0, 2.0, 3.0, 4.0])
+    near, index = roads_on(GRID, roads)
+    assert (index.tolist(), near.speed_mph.tolist()) == ([1, 3], [2, 4])
+    assert near.width_m.tolist() == [2, 4]
+
+
+def test_no_roads_lie_on_no_scene():
+    assert touching(GRID, roads_at()) == []
+
+
+def test_a_long_side_of_a_scene_bends_with_its_crs():
+    wide = Grid(DEGREES, Affine(0.01, 0, -118.5, 0, -0.01, 61), 100, 300)  # 160 km at 60 N
+    on_the_edge = roads_at([(-117.01, 60.0001), (-116.99, 60.0001)], crs=DEGREES)
+    assert touching(wide, on_the_edge) == [0]
+    assert shapely.distance(wide.footprint_m, on_the_edge.to_crs(UTM).shapes)[0] > 500
+
+
+@pytest.mark.parametrize("epsg", [32633, 2154, 3031, 27700, 3857, 32711])
+def test_roads_of_a_distant_crs_do_not_disturb(epsg):
+    there = roads_at([(500000, 500000), (600000, 600000)], crs=CRS.from_epsg(epsg))
+    assert touching(GRID, there) == []
+
+
+@pytest.mark.parametrize("place", [(0, 1000), (1e9, 1e9), (-117, 89.9)])
+def test_roads_at_no_place_on_earth_touch_nothing(place):
+    nowhere = [place, (place[0] + 1, place[1] + 1)]
+    here = roads_at(ACROSS).to_crs(DEGREES).shapes[0]
+    assert touching(GRID, roads_of(shapely.LineString(nowhere), here, crs=DEGREES)) == [1]
+
+
+def test_roads_beyond_the_antimeridian_touch_a_scene_that_crosses_it():
+    grid = Grid(DEGREES, Affine(1e-4, 0, 179.95, 0, -1e-4, -16), 1000, 1000)
+    beyond = roads_at([(-179.99, -16.05), (-179.98, -16.06)], crs=DEGREES)
+    assert touching(grid, beyond) == [0]
+
+
+def test_a_scene_around_the_world_does_not_disturb():
+    world = Grid(DEGREES, Affine(1, 0, -180, 0, -1, 90), 180, 360)
+    roads_on(world, roads_at([(2, 48), (3, 49)], crs=DEGREES))
+
+
+@pytest.mark.parametrize("crs", [DEGREES, UTM, CRS.from_epsg(3857)], ids=["degrees", "UTM", "web"])
+def test_swapped_roads_are_recognised(crs):
+    roads = roads_at(BESIDE, ACROSS).to_crs(crs)
+    swapped = roads_of(*shapely.transform(roads.shapes, lambda xy: xy[:, ::-1]), crs=crs)
+    assert touching(GRID, swapped) == []
+    assert looks_swapped(GRID, swapped)
+
+
+@pytest.mark.parametrize("line", [BESIDE, [(0, 0), (1, 1)]])
+def test_roads_elsewhere_do_not_look_swapped(line):
+    assert not looks_swapped(GRID, roads_at(line))
+
+
+def test_no_roads_do_not_look_swapped():
+    assert not looks_swapped(GRID, roads_at())
+
+
+def test_only_polygons_are_areas():
+    roads = roads_of(LINE, SQUARE, OTHER)
+    assert (roads.has_areas, roads.is_area.tolist()) == (True, [False, True, False])
+    assert roads.half_width_m.tolist() == [2, 0, 2]
+
+
+def test_lines_alone_have_no_areas():
+    lines = roads_of(LINE, SQUARE, OTHER).lines_only()
+    assert (lines.has_areas, lines.speed_mph.tolist()) == (False, [1, 3])
+
+
+@given(
+    st.lists(st.tuples(st.floats(640000, 680000), st.floats(3.9e6, 4.1e6)), min_size=2, unique=True)
+)
+def test_roads_sent_to_degrees_come_back(line):
+    roads = roads_at(line)
+    back = roads.to_crs(DEGREES).to_crs(UTM)
+    assert shapely.equals_exact(back.shapes, roads.shapes, tolerance=1e-6).all()
+
+
+def test_reprojected_points_are_x_before_y():
+    points = np.array([shapely.Point(500000, 0)], dtype=object)
+    (there,) = reproject(points, UTM, DEGREES)
+    assert (there.x, there.y) == (pytest.approx(-117), pytest.approx(0, abs=1e-9))
+
+
+def test_an_extent_is_told_in_degrees():
+    roads = roads_at([(500000, 0), (500000, 100000)])
+    assert extent_degrees(roads.shapes, UTM) == "lon -117.0000 to -117.0000, lat 0.0000 to 0.9047"
+
+
+@pytest.mark.parametrize(
+    ("line", "crs", "told"),
+    [
+        ([(36.2, -115.5), (36.3, -115)], DEGREES, "x 36.2 to 36.3, y -115.5 to -115 (not on earth"),
+        ([(660000, 4e6), (660000.5, 4e6)], DEGREES, "x 660000 to 660000.5, y 4000000 to 4000000"),
+        ([(-115, 36), (1e12, 4e6)], UTM, "x -115 to 1e+12, y 36 to 4000000 (not on earth in WGS"),
+    ],
+)
+def test_an_extent_beyond_the_earth_is_told_as_it_is(line, crs, told):
+    assert extent_degrees(roads_at(line).shapes, crs).startswith(told)
+
+
+def test_nothing_has_no_extent():
+    assert extent_degrees(roads_at().shapes, UTM) == "no place"

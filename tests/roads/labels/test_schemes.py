@@ -1,0 +1,430 @@
+import gzip
+from collections import Counter
+
+import numpy as np
+import pyogrio.raw
+import pytest
+
+from roadseg.roads.labels.schemes import (
+    Scheme,
+    choose_scheme,
+    read_attributes,
+    stated_travel,
+    wanted_keys,
+)
+from roadseg.roads.speeds import KPH_PER_MPH
+
+
+def read(scheme="auto", features=1, /, *, columns=None, **options):
+    """Read features whose attributes are given as lists."""
+    found = {key: np.array(values, dtype=object) for key, values in (columns or {}).items()}
+    return read_attributes(found, features, Scheme(name=scheme, **options))
+
+
+def one(scheme, **values):
+    """Return speed in mph and source of one feature."""
+    found = read(scheme, columns={key: [value] for key, value in values.items()}, default_mph=33)
+    return found.mph[0], found.source[0]
+
+
+def width(values, rule, **options):
+    """Return the width of one feature."""
+    columns = {key: [value] for key, value in values.items()}
+    return read("auto", columns=columns, width=rule, width_m=4.5, **options).width_m[0]
+
+
+def reason(scheme, /, values, **options):
+    """Say why one feature is left out."""
+    columns = {key: [value] for key, value in values.items()}
+    return read(scheme, columns=columns, **options).left_out[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "scheme"),
+    [
+        (["road_type", "highway"], "spacenet"),
+        (["highway", "inferred_speed_mph"], "spacenet"),
+        (["speed_mph"], "spacenet"),
+        (["inferred_speed_mps"], "spacenet"),
+        (["speed_m/s"], "spacenet"),
+        (["highway", "speed_kph"], "osm"),
+        (["name", "other_tags"], "osm"),
+        (["fclass"], "osm"),
+        (["class", "type", "osm_id"], "osm"),
+        (["u", "v", "speed_kph"], "attribute"),
+        (["type", "name"], "constant"),
+        ([], "constant"),
+    ],
+)
+def test_a_scheme_is_chosen_by_the_keys(keys, scheme):
+    assert choose_scheme(keys) == scheme
+
+
+def test_spacenet_keys_are_asked_in_their_order():
+    values = {
+        "inferred_speed_mph": 41,
+        "speed_mph": "42",
+        "inferred_speed_mps": 20,
+        "speed_m/s": 21.0,
+        "road_type": "2",
+        "highway": "motorway",
+    }
+    asked = []
+    while values:
+        asked.append(one("spacenet", **values)[1])
+        del values[asked[-1]]
+    assert asked == [
+        "inferred_speed_mph",
+        "speed_mph",
+        "inferred_speed_mps",
+        "speed_m/s",
+        "road_type",
+        "highway",
+    ]
+
+
+def test_a_stated_speed_is_in_the_unit_of_its_key():
+    assert one("spacenet", speed_mph="45")[0] == 45
+    assert one("spacenet", **{"speed_m/s": 20.1168})[0] == pytest.approx(45)
+
+
+def test_a_stated_speed_is_not_slowed_down():
+    assert one("spacenet", speed_mph=40, road_type="1", paved="2") == (40, "speed_mph")
+
+
+@pytest.mark.parametrize("speed", ["0", -1, "fast", None, np.nan, "inf", 999])
+def test_an_impossible_speed_is_passed_over(speed):
+    assert one("spacenet", speed_mph=speed, road_type="5") == (25, "road_type")
+
+
+@pytest.mark.parametrize("road_type", [5, 5.0, "5", " 5 ", np.int64(5)])
+def test_a_road_type_may_be_a_number_or_a_string(road_type):
+    assert one("spacenet", road_type=road_type)[0] == 25
+
+
+@pytest.mark.parametrize("road_type", ["0", "8", "motorway", None, np.nan])
+def test_an_unknown_road_type_has_the_default_speed(road_type):
+    assert one("spacenet", road_type=road_type) == (33, "default")
+
+
+@pytest.mark.parametrize("key", ["lane_number", "lane_numbe", "lanes"])
+def test_lanes_count_under_each_spelling(key):
+    assert one("spacenet", road_type="1", **{key: "3"})[0] == 65
+
+
+@pytest.mark.parametrize(("paved", "mph"), [("1", 35), ("2", 26.25), (2.0, 26.25), ("3", 35)])
+def test_paved_is_1_unpaved_2_and_unknown_3(paved, mph):
+    assert one("spacenet", road_type="3", paved=paved)[0] == mph
+
+
+def test_spacenet_5_has_highway_and_surface():
+    assert one("spacenet", highway="primary_link", lanes="3", surface="unpaved") == (
+        41.25,
+        "highway",
+    )
+
+
+def test_spacenet_roads_without_highway_are_kept():
+    assert reason("spacenet", {"highway": None, "road_type": "5"}) == ""
+
+
+def test_osm_keys_are_asked_in_their_order():
+    values = {
+        "maxspeed": "30",
+        "maxspeed:forward": "60",
+        "maxspeed:backward": "50",
+        "zone:maxspeed": "DE:30",
+        "source:maxspeed": "DE:rural",
+        "maxspeed:type": "GB:nsl_dual",
+        "highway": "primary",
+    }
+    asked = []
+    while values:
+        asked.append(one("osm", **values)[1])
+        del values[asked[-1]]
+    assert asked == [
+        "maxspeed",
+        "maxspeed:forward",
+        "maxspeed:backward",
+        "zone:maxspeed",
+        "source:maxspeed",
+        "maxspeed:type",
+        "highway",
+    ]
+
+
+def test_the_faster_direction_counts():
+    slow, fast = "30 mph", "40 mph"
+    assert one("osm", **{"maxspeed:forward": slow, "maxspeed:backward": fast}) == (
+        40,
+        "maxspeed:backward",
+    )
+    assert one("osm", **{"maxspeed:forward": fast, "maxspeed:backward": slow}) == (
+        40,
+        "maxspeed:forward",
+    )
+
+
+@pytest.mark.parametrize("maxspeed", ["signals", "variable", "XX:urban", "0", "fast", "", None])
+def test_a_maxspeed_that_states_no_speed_leaves_it_to_the_class(maxspeed):
+    assert one("osm", maxspeed=maxspeed, highway="primary") == (45, "highway")
+
+
+def test_a_null_is_not_the_none_of_a_motorway():
+    found = read("osm", 2, columns={"maxspeed": [None, "none"], "highway": ["motorway"] * 2})
+    assert found.mph.tolist() == pytest.approx([55, 130 / KPH_PER_MPH])
+
+
+@pytest.mark.parametrize(
+    ("highway", "mph"),
+    [("motorway", 55), ("motorway_link", 55), ("tertiary", 30), ("living_street", 25)],
+)
+def test_a_highway_has_the_speed_of_its_class(highway, mph):
+    assert one("osm", highway=highway)[0] == mph
+
+
+@pytest.mark.parametrize(("surface", "mph"), [("gravel", 18.75), ("Asphalt", 25), (None, 25)])
+def test_a_loose_surface_slows_down(surface, mph):
+    assert one("osm", highway="residential", surface=surface)[0] == mph
+
+
+def test_an_unknown_class_has_the_default_speed():
+    assert one("osm", highway="busway") == (33, "default")
+
+
+def test_tags_of_a_pbf_count_as_columns():
+    tags = r'"maxspeed"=>"30 mph","note"=>"\"a\"","lanes"=>"3","tunnel"=>"yes"'
+    found = read("auto", columns={"highway": ["primary"], "other_tags": [tags]}, width="lanes")
+    assert (found.mph[0], found.source[0]) == (30, "maxspeed")
+    assert (found.width_m[0], found.left_out[0]) == (10.5, "tunnel")
+
+
+def test_a_geofabrik_shapefile_is_osm():
+    columns = {"fclass": ["track_grade1", "footway"], "maxspeed": [0, 0], "tunnel": ["F", "F"]}
+    found = read("auto", 2, columns=columns)
+    assert (found.mph[0], found.source[0]) == (20, "fclass")
+    assert found.left_out.tolist() == ["", "not for cars"]
+
+
+@pytest.mark.parametrize(
+    ("value", "mph"), [(50, 50 / KPH_PER_MPH), ("50", 50 / KPH_PER_MPH), ("50 mph", 50)]
+)
+def test_a_speed_attribute_is_in_its_unit_unless_it_names_one(value, mph):
+    found = read("attribute", columns={"v": [value]}, speed_key="v", speed_unit="km/h")
+    assert (found.mph[0], found.source[0]) == (pytest.approx(mph), "v")
+
+
+@pytest.mark.parametrize("value", [None, np.nan, "", "fast", 0])
+def test_a_missing_speed_is_the_default(value):
+    found = read("attribute", columns={"v": [value]}, speed_key="v", default_mph=33)
+    assert (found.mph[0], found.source[0]) == (33, "default")
+
+
+def test_a_file_without_the_speed_attribute_is_refused_with_its_keys():
+    with pytest.raises(
+        ValueError, match="no attribute 'v' to take speeds from; its attributes: a, b"
+    ):
+        read("attribute", columns={"a": [1], "b": [2]}, speed_key="v")
+    with pytest.raises(
+        ValueError, match="no attribute 'v' to take speeds from; its attributes: a, b"
+    ):
+        wanted_keys(["a", "b"], Scheme(name="attribute", speed_key="v"))
+
+
+def test_a_file_without_features_needs_no_speed_attribute():
+    scheme = Scheme(name="attribute", speed_key="v")
+    assert wanted_keys([], scheme) == []
+    assert read_attributes({}, 0, scheme).mph.shape == (0,)
+
+
+def test_a_road_graph_of_ours_has_its_speeds():
+    found = read("auto", columns={"u": [1], "speed_kph": [80.0]})
+    assert (found.mph[0], found.source[0]) == (pytest.approx(80 / KPH_PER_MPH), "speed_kph")
+
+
+def test_a_constant_speed_is_that_of_all():
+    found = read("constant", 2, columns={"maxspeed": ["50", "30"]}, default_mph=33)
+    assert found.mph.tolist() == [33, 33]
+    assert found.source.tolist() == ["default", "default"]
+
+
+@pytest.mark.parametrize("scheme", ["spacenet", "osm", "attribute", "constant"])
+def test_by_every_scheme_a_footway_is_not_for_cars(scheme):
+    assert reason(scheme, {"highway": "footway", "v": 5}, speed_key="v") == "not for cars"
+    assert reason(scheme, {"highway": "service", "v": 5}, speed_key="v") == ""
+
+
+def test_classes_to_exclude_can_be_chosen():
+    assert reason("osm", {"highway": "footway"}, exclude=("motorway",)) == ""
+    assert reason("osm", {"highway": "motorway_link"}, exclude=("motorway",)) == "not for cars"
+
+
+@pytest.mark.parametrize("tunnel", ["yes", "building_passage", 1, "1", "T", True])
+def test_a_tunnel_is_left_out(tunnel):
+    assert reason("osm", {"highway": "primary", "tunnel": tunnel}) == "tunnel"
+
+
+@pytest.mark.parametrize("tunnel", [None, "", "no", 0, "0", 0.0, "F", False, "culvert"])
+def test_a_road_that_is_in_no_tunnel_is_kept(tunnel):
+    assert reason("osm", {"highway": "primary", "tunnel": tunnel}) == ""
+
+
+def test_tunnels_can_be_kept():
+    assert reason("osm", {"highway": "primary", "tunnel": "yes"}, tunnels=True) == ""
+
+
+@pytest.mark.parametrize("highway", [None, "", np.nan])
+def test_what_has_no_highway_tag_is_no_road_of_osm(highway):
+    assert reason("osm", {"highway": highway}) == "no highway tag"
+
+
+def test_in_a_graph_with_speeds_what_has_no_highway_is_road():
+    assert reason("osm", {"highway": None, "speed_kph": None}) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "mph", "source"),
+    [
+        ({"speed_kph": 80.4672, "maxspeed": "30 mph", "highway": "road"}, 50, "speed_kph"),
+        ({"speed_kph": None, "maxspeed": "30 mph", "highway": "road"}, 30, "maxspeed"),
+        ({"speed_kph": "80.4672", "inferred_speed_mph": 30}, 50, "speed_kph"),
+        ({"speed_kph": 0, "inferred_speed_mph": 30}, 30, "inferred_speed_mph"),
+    ],
+)
+def test_the_speed_of_a_graph_counts_before_all_others(values, mph, source):
+    assert one("auto", **values) == (pytest.approx(mph), source)
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        ({"travel_time_s": 7, "travel_time": 9}, 7),
+        ({"travel_time_s": None, "travel_time": "9.5"}, 9.5),
+        ({"travel_time_s": 0, "travel_time": 9}, 9),
+        ({"travel_tim": 9}, 9),  # as a Shapefile cuts it
+        ({"travel_time": -1}, np.nan),
+        ({"travel_time": "inf"}, np.nan),
+        ({"highway": "primary"}, np.nan),
+    ],
+)
+def test_a_travel_time_is_the_first_that_is_stated(values, seconds):
+    columns = {key: np.array([value], dtype=object) for key, value in values.items()}
+    assert stated_travel(columns, 1)[1] == pytest.approx([seconds], nan_ok=True)
+
+
+@pytest.mark.parametrize("kph", [40.2336, 50.0, 33.3333333])
+def test_a_stated_speed_comes_back_as_it_was(kph):
+    assert stated_travel({"speed_kph": np.array([kph])}, 1)[0] == [kph]
+
+
+def test_a_speed_that_nothing_states_is_not_known():
+    assert np.isnan(stated_travel({"name": np.array(["A 5"])}, 1)[0]).all()
+
+
+def test_in_a_file_of_osm_without_classes_everything_is_road():
+    assert reason("osm", {"maxspeed": "50"}) == ""
+
+
+def test_a_constant_width_is_that_of_all():
+    assert width({"width": "9", "lanes": "3"}, "constant") == 4.5
+
+
+@pytest.mark.parametrize(
+    ("value", "metres"), [("7.5 m", 7.5), (12.4, 12.4), (None, 4.5), ("?", 4.5)]
+)
+def test_a_width_attribute_counts_where_it_can_be_read(value, metres):
+    assert width({"w": value}, "attribute", width_key="w") == metres
+
+
+def test_a_file_without_the_width_attribute_has_the_constant_width():
+    assert width({"name": "a"}, "attribute") == 4.5
+
+
+@pytest.mark.parametrize(
+    ("values", "metres"),
+    [
+        ({"road_type": "5", "lane_numbe": "3"}, 9),
+        ({"highway": "primary", "lanes": "1.5"}, 4.5),
+        ({"highway": "primary", "oneway": "yes"}, 3),
+        ({"highway": "primary"}, 6),
+        ({"road_type": "5", "lanes": None}, 6),
+        ({"road_type": "5"}, 4.5),
+        ({"name": "a"}, 4.5),
+    ],
+)
+def test_a_width_by_lanes_is_lanes_times_their_width(values, metres):
+    assert width(values, "lanes", lane_m=3) == metres
+
+
+def test_only_keys_that_are_read_are_wanted():
+    keys = ["osm_id", "name", "lanes", "highway", "width", "oneway", "maxspeed", "tunnel"]
+    assert wanted_keys(keys, Scheme()) == ["lanes", "highway", "maxspeed", "tunnel"]
+    assert wanted_keys(keys, Scheme(name="constant")) == ["highway", "tunnel"]
+    assert wanted_keys(keys, Scheme(name="constant", width="attribute")) == [
+        "highway",
+        "width",
+        "tunnel",
+    ]
+    assert "oneway" in wanted_keys(keys, Scheme(width="lanes"))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["road_type", "name", "highway"],
+        ["speed_m/s", "name"],
+        ["class", "type", "osm_id", "name"],
+        ["other_tags", "name"],
+        ["speed_kph", "highways"],
+        ["name"],
+    ],
+)
+def test_the_wanted_keys_choose_the_scheme_that_all_keys_choose(keys):
+    assert choose_scheme(wanted_keys(keys, Scheme())) == choose_scheme(keys)
+
+
+@pytest.mark.parametrize("scheme", ["auto", "spacenet", "osm", "attribute", "constant"])
+def test_no_features_have_empty_arrays(scheme):
+    columns = {"highway": [], "v": []}
+    found = read(scheme, 0, columns=columns, speed_key="v", width="lanes")
+    assert {found.mph.shape, found.source.shape, found.width_m.shape, found.left_out.shape} == {
+        (0,)
+    }
+
+
+def from_file(path, **options):
+    """Read the attributes of a file as io does: only the wanted columns."""
+    scheme = Scheme(**options)
+    keys = pyogrio.read_info(path)["fields"].tolist()
+    meta, _, wkb, values = pyogrio.raw.read(path, columns=wanted_keys(keys, scheme))
+    columns = dict(zip(meta["fields"], values, strict=True))
+    return columns, read_attributes(columns, len(wkb), scheme)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("rule", ["constant", "attribute", "lanes"])
+def test_every_road_of_every_file_has_a_speed_and_a_width(real_data, rule):
+    patterns = ("spacenet/**/*.geojson", "osm/*.geojson", "san_diego/roads/*.geojson")
+    for path in (path for pattern in patterns for path in real_data.glob(pattern)):
+        _, found = from_file(path, width=rule)
+        assert (np.isfinite(found.mph) & (found.mph > 0)).all(), path
+        assert (np.isfinite(found.width_m) & (found.width_m >= 1)).all(), path
+
+
+@pytest.mark.real
+def test_the_speeds_of_vegas_are_those_of_its_speed_mph(real_data):
+    path = real_data / "spacenet" / "vegas" / "spacenetroads_AOI_2_Vegas_img0.geojson"
+    columns, found = from_file(path)
+    assert found.mph.tolist() == columns["speed_mph"].tolist()
+    assert set(found.source) == {"speed_mph"}
+
+
+@pytest.mark.real
+def test_all_ways_of_rhein_neckar_have_a_speed(real_data, tmp_path):
+    path = tmp_path / "rhein_neckar.geojson"
+    packed = real_data / "osm" / "rhein_neckar_highways.geojson.gz"
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    _, found = from_file(path)
+    assert Counter(found.source.tolist()) == {"maxspeed": 24854, "highway": 12490}
+    assert Counter(found.left_out.tolist()) == {"": 37277, "tunnel": 67}
+    assert (np.isfinite(found.mph) & (found.mph > 0)).all()

@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roadseg.roads.labels.tags import read_tags, text
+from roadseg.roads.speeds import number
+
+
+def column(*values):
+    """Return a column as pyogrio gives strings: objects, some of them None."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def packed(*values, key="lanes"):
+    """Return the words of a key that is packed in `other_tags`."""
+    return read_tags({"other_tags": column(*values)}, len(values), [key]).words(key).tolist()
+
+
+@pytest.mark.parametrize("value", [None, np.nan, float("nan"), "", "  ", "None", "NULL", "<NA>"])
+def test_a_null_is_an_empty_text(value):
+    assert text(value) == ""
+
+
+@pytest.mark.parametrize(("value", "expected"), [(5.0, "5"), (2.5, "2.5"), (7, "7"), (" a ", "a")])
+def test_a_text_is_short(value, expected):
+    assert text(value) == expected
+
+
+def test_none_in_small_letters_is_no_null():
+    assert text("none") == "none"
+
+
+@pytest.mark.parametrize(
+    "value", [["50", "30 mph"], "['50', '30 mph']", '[ "50", "30 mph" ]', column("50", "30 mph")]
+)
+def test_a_list_is_joined(value):
+    assert text(value) == "50;30 mph"
+
+
+def test_numbers_are_nan_where_nothing_is_found():
+    tags = read_tags({"lanes": column("2", None, "x")}, 3, ["lanes"])
+    np.testing.assert_array_equal(tags.numbers("lanes", number), [2, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64, object, np.str_])
+def test_numbers_are_read_from_any_dtype(dtype):
+    tags = read_tags({"lanes": np.array([2, 3]).astype(dtype)}, 2, ["lanes"])
+    assert tags.numbers("lanes", number).tolist() == [2, 3]
+
+
+def test_words_are_in_small_letters():
+    tags = read_tags({"oneway": column("YES", None, "-1")}, 3, ["oneway"])
+    assert tags.words("oneway").tolist() == ["yes", "", "-1"]
+
+
+def test_a_key_that_is_not_there_is_null_everywhere():
+    tags = read_tags({}, 2, ["lanes"])
+    assert "lanes" not in tags
+    assert np.isnan(tags.numbers("lanes", number)).all()
+    assert tags.words("lanes").tolist() == ["", ""]
+
+
+def test_no_features_have_empty_columns():
+    tags = read_tags({"lanes": column()}, 0, ["lanes"])
+    assert tags.numbers("lanes", number).shape == tags.words("lanes").shape == (0,)
+
+
+def test_keys_are_taken_out_of_other_tags():
+    assert packed('"oneway"=>"yes","lanes"=>"3"', None, '"lanes"=>"2"') == ["3", "", "2"]
+
+
+def test_other_tags_may_be_json():
+    assert packed('{"oneway":"yes","lanes":"3"}', '{"lanes": "2"}') == ["3", "2"]
+
+
+def test_a_quoted_tag_within_a_value_is_no_tag():
+    assert packed(r'"note"=>"a \"lanes\"=>\"9\", b"', r'"note"=>"c:\\","lanes"=>"2"') == ["", "2"]
+
+
+def test_a_longer_key_is_another_key():
+    assert packed('"lanes:forward"=>"1","bus:lanes"=>"2"') == [""]
+
+
+def test_escaped_quotes_are_unescaped():
+    assert packed(r'"width"=>"20\'6\""'.replace(r"\'", "'"), key="width") == ["20'6\""]
+
+
+def test_a_column_wins_over_other_tags():
+    columns = {"lanes": column("1"), "other_tags": column('"lanes"=>"2"')}
+    assert read_tags(columns, 1, ["lanes"]).words("lanes").tolist() == ["1"]
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b:c", "d"]), st.text(alphabet='x"\\=>,{}: ')))
+def test_packed_tags_come_back(tags):
+    escaped = {k: v.replace("\\", "\\\\").replace('"', '\\"') for k, v in tags.items()}
+    found = read_tags(
+        {"other_tags": column(",".join(f'"{k}"=>"{v}"' for k, v in escaped.items()))},
+        1,
+        ["a", "b:c", "d"],
+    )
+    assert {key: found.columns[key][0] for key in tags} == tags

@@ -1,0 +1,378 @@
+import gzip
+import json
+import shutil
+import sqlite3
+import zipfile
+from contextlib import closing
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pyogrio
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.errors import DataError
+from roadseg.roads.labels.vectors import read_vectors
+
+UTM = CRS.from_epsg(32611)
+LINE = shapely.LineString([(0, 0), (3, 4)])
+SQUARE = shapely.box(0, 0, 2, 2)
+FORMATS = ["gpkg", "shp", "fgb", "geojson", "geojsonl", "geojsons", "gml", "kml", "kmz", "gpx"]
+PARTS = [".shp", ".shx", ".dbf", ".prj", ".cpg"]
+
+
+def read(path):
+    return read_vectors(path, list)
+
+
+def frame_of(*shapes, crs=4326, **columns):
+    return gpd.GeoDataFrame(columns, geometry=list(shapes), crs=crs)
+
+
+def save(frame, path, **options):
+    """Write a frame in the format of the suffix."""
+    drivers = {
+        ".geojsons": "GeoJSONSeq",
+        ".geojsonl": "GeoJSONSeq",
+        ".kml": "LIBKML",
+        ".kmz": "LIBKML",
+    }
+    if path.suffix == ".gpx":
+        frame, options = frame[["geometry"]], {"layer": "tracks", "FORCE_GPX_TRACK": "YES"}
+    frame.to_file(path, driver=drivers.get(path.suffix), **options)
+    return path
+
+
+def many(count=300):
+    lines = [shapely.LineString([(i / 9, 0), (i / 9 + 1, i / 9)]) for i in range(count)]
+    return frame_of(*lines, a=np.arange(count), s=["text"] * count)
+
+
+@pytest.fixture
+def shapefile(tmp_path):
+    """Write a Shapefile with many lines."""
+    return save(many(), tmp_path / "roads.shp")
+
+
+@pytest.fixture(scope="session")
+def write_osm():
+    """Give the function that writes OpenStreetMap files (tests/data/make_osm.py)."""
+    path = Path(__file__).parents[2] / "data" / "make_osm.py"
+    spec = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.write_osm
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_every_format_is_read_alike(tmp_path, suffix):
+    file = read(save(many(), tmp_path / f"roads.{suffix}"))
+    assert CRS.from_user_input(file.crs).to_epsg() == 4326
+    assert np.allclose(
+        shapely.total_bounds(file.geometries), [0, 0, 299 / 9 + 1, 299 / 9], atol=1e-5
+    )
+    assert (len(file.geometries), file.broken) == (300, 0)
+
+
+@pytest.mark.parametrize("suffix", FORMATS[:7])
+def test_attributes_are_read_alike(tmp_path, suffix):
+    file = read(save(many(3), tmp_path / f"roads.{suffix}"))
+    assert sorted(file.columns["a"].tolist()) == [0, 1, 2]
+    assert file.columns["s"].tolist() == ["text"] * 3
+
+
+@pytest.mark.parametrize("rows", [3, 20000], ids=["small", "large"])
+def test_only_the_chosen_attributes_are_read(tmp_path, rows):
+    path = save(many(rows), tmp_path / "roads.geojson")
+    file = read_vectors(path, lambda keys: [key for key in keys if key == "s"])
+    assert (file.keys, list(file.columns)) == (("a", "s"), ["s"])
+    assert len(file.geometries) == rows
+
+
+@pytest.mark.parametrize("suffix", ["osm", "osm.pbf"])
+def test_openstreetmap_files_give_their_ways(tmp_path, write_osm, suffix):
+    points = [(8.5, 49.5), (8.501, 49.502)]
+    tags = {"highway": "residential", "maxspeed": "50"}
+    file = read(write_osm(tmp_path / f"roads.{suffix}", [(points, tags)]))
+    assert np.allclose(shapely.get_coordinates(file.geometries), points)
+    assert file.columns["highway"].tolist() == ["residential"]
+    assert file.columns["other_tags"].tolist() == ['"maxspeed"=>"50"']
+
+
+def test_curves_become_lines_and_areas(tmp_path):
+    path = tmp_path / "roads.csv"
+    curves = ["CIRCULARSTRING (0 0, 1 1, 2 0)", "CURVEPOLYGON (CIRCULARSTRING (0 0, 2 0, 0 0))"]
+    path.write_text("WKT\n" + "\n".join(f'"{curve}"' for curve in curves))
+    arc, disc = read(path).geometries
+    assert shapely.length(arc) == pytest.approx(np.pi, rel=1e-3)
+    assert shapely.area(disc) == pytest.approx(np.pi, rel=1e-3)
+
+
+def test_of_several_layers_the_one_with_lines_is_read(tmp_path, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "graph.gpkg"
+    for layer, shape in {"nodes": shapely.Point(0, 0), "blocks": SQUARE, "edges": LINE}.items():
+        save(frame_of(shape), path, layer=layer)
+    assert read(path).geometries.tolist() == [LINE]
+    assert "has the layers nodes, blocks, edges; read edges" in caplog.text
+
+
+def test_without_lines_the_layer_with_polygons_is_read(tmp_path):
+    path = tmp_path / "city.gpkg"
+    for layer, shape in {"trees": shapely.Point(0, 0), "streets": SQUARE}.items():
+        save(frame_of(shape), path, layer=layer)
+    assert shapely.area(read(path).geometries).tolist() == [4]
+
+
+def test_a_layer_without_features_is_passed_over(tmp_path):
+    path = tmp_path / "roads.gpkg"
+    save(frame_of(LINE).iloc[:0], path, layer="empty", geometry_type="LineString")
+    save(frame_of(LINE), path, layer="edges")
+    assert len(read(path).geometries) == 1
+
+
+def test_layers_without_features_are_a_file_without_features(tmp_path):
+    path = tmp_path / "roads.gpkg"
+    save(frame_of(LINE).iloc[:0], path, layer="empty", geometry_type="LineString")
+    assert len(read(path).geometries) == 0
+
+
+def test_a_file_of_points_is_refused(tmp_path):
+    path = save(frame_of(shapely.Point(0, 0)), tmp_path / "trees.gpkg")
+    with pytest.raises(DataError, match=r"no layer with lines or polygons \(found trees: Point\)"):
+        read(path)
+
+
+def test_a_table_without_geometry_is_refused(tmp_path):
+    path = tmp_path / "roads.csv"
+    path.write_text("name,speed_mph\nA,25\n")
+    with pytest.raises(DataError, match=r"roads\.csv: has no geometry, expected road lines"):
+        read(path)
+
+
+def test_a_compressed_file_is_read(tmp_path):
+    path = save(many(), tmp_path / "roads.geojson")
+    packed = tmp_path / "roads.geojson.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert len(read(packed).geometries) == 300
+
+
+def test_a_compressed_file_that_names_an_unknown_crs_is_told(tmp_path):
+    path = tmp_path / "roads.geojson.gz"
+    text = save(many(1), tmp_path / "roads.geojson").read_text()
+    path.write_bytes(gzip.compress(text.replace("OGC:1.3:CRS84", "EPSG::999999").encode()))
+    assert read(path).crs == "urn:ogc:def:crs:EPSG::999999"
+
+
+@pytest.fixture
+def archive(shapefile):
+    """Zip a Shapefile in a folder, beside a text."""
+    path = shapefile.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("readme.txt", "roads")
+        for part in PARTS:
+            made.write(shapefile.with_suffix(part), f"folder/roads{part}")
+    return path
+
+
+def test_a_vector_file_in_a_zip_is_found(archive):
+    assert len(read(archive).geometries) == 300
+
+
+def test_a_zipped_shapefile_is_read(shapefile):
+    path = shapefile.with_suffix(".shp.zip")
+    with zipfile.ZipFile(path, "w") as made:
+        for part in PARTS:
+            made.write(shapefile.with_suffix(part), f"roads{part}")
+    assert len(read(path).geometries) == 300
+
+
+def test_a_virtual_path_leads_into_an_archive(archive):
+    assert len(read(Path(f"/vsizip/{{{archive}}}/folder/roads.shp")).geometries) == 300
+
+
+def test_a_virtual_path_may_be_relative(archive, monkeypatch):
+    monkeypatch.chdir(archive.parent)
+    assert len(read(Path("/vsizip/roads.zip/folder/roads.shp")).geometries) == 300
+
+
+def test_a_virtual_path_that_leads_nowhere_is_named(tmp_path):
+    with pytest.raises(
+        DataError, match=r"none\.zip}/a\.shp: cannot be read \(.*check that the file"
+    ):
+        read(Path(f"/vsizip/{{{tmp_path}/none.zip}}/a.shp"))
+
+
+def test_a_zip_without_a_vector_file_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr("readme.txt", "roads")
+    with pytest.raises(DataError, match=r"holds no vector file \(found readme\.txt\)"):
+        read(tmp_path / "a.zip")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"roads\.geojson does not exist"):
+        read(tmp_path / "roads.geojson")
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(DataError, match="a folder, expected a vector file"):
+        read(tmp_path)
+
+
+def test_an_empty_file_is_refused(tmp_path):
+    (tmp_path / "roads.geojson").touch()
+    with pytest.raises(DataError, match="the file is empty, expected a vector file with road line"):
+        read(tmp_path / "roads.geojson")
+
+
+@pytest.mark.parametrize("name", ["roads.geojson", "roads.gpkg", "roads.fgb"])
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"<html>\n<p>not found</p></html>", ", it starts with '<html>'; expected GeoJSON, Geo"),
+        (b"[1, 2]", r", it starts with '\[1, 2\]'; expected"),
+        (np.random.default_rng(0).bytes(5000), "; expected GeoJSON, GeoPackage, Shapefile"),
+    ],
+    ids=["page", "list", "noise"],
+)
+def test_a_file_that_is_no_vector_file_is_refused(tmp_path, name, content, told):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{name}: not a vector file{told}"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.98])
+@pytest.mark.parametrize("suffix", [*FORMATS, "geojson.gz", "zip", "osm", "osm.pbf"])
+def test_a_file_that_is_cut_short_is_refused(tmp_path, archive, write_osm, suffix, share):
+    path = tmp_path / f"cut.{suffix}"
+    if suffix == "zip":
+        shutil.copy(archive, path)
+    elif suffix.startswith("osm"):
+        write_osm(path, [([(i, 1), (i, 2)], {"highway": "road"}) for i in range(99)])
+    elif suffix.endswith("gz"):
+        path.write_bytes(gzip.compress(many().to_json().encode()))
+    else:
+        save(many(), path)
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+    with pytest.raises(DataError, match=r"cut\.") as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_large_file_that_is_cut_short_is_refused(tmp_path):
+    path = save(many(20000), tmp_path / "roads.geojson")
+    path.write_bytes(path.read_bytes()[:-1_000_000])
+    with pytest.raises(DataError, match=r"cannot be read \(Failed to read GeoJSON"):
+        read(path)
+
+
+@pytest.mark.parametrize("suffix", ["geojsonl", "geojsons"])
+def test_a_record_that_cannot_be_read_is_not_skipped(tmp_path, suffix):
+    path = save(many(5), tmp_path / f"roads.{suffix}")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:3], lines[3].replace("]", ""), *lines[4:]]))
+    with pytest.raises(
+        DataError, match="only 4 of its 5 features can be read; the file is damaged"
+    ):
+        read(path)
+
+
+@pytest.mark.parametrize(("part", "holds"), [(".shx", "where each"), (".dbf", "the attributes")])
+def test_a_shapefile_without_a_part_is_refused(shapefile, part, holds):
+    shapefile.with_suffix(part).unlink()
+    with pytest.raises(DataError, match=rf"its {part} is missing, which holds {holds}.*copy all p"):
+        read(shapefile)
+
+
+def test_the_parts_of_a_shapefile_may_be_in_capitals(shapefile):
+    for part in PARTS:
+        shapefile.with_suffix(part).rename(shapefile.with_suffix(part.upper()))
+    assert len(read(shapefile.with_suffix(".SHP")).geometries) == 300
+
+
+def test_a_shapefile_without_prj_has_no_crs(shapefile):
+    shapefile.with_suffix(".prj").unlink()
+    assert read(shapefile).crs is None
+
+
+def test_text_that_is_not_utf_8_is_refused(tmp_path):
+    path = tmp_path / "roads.geojson"
+    path.write_bytes(many(1).to_json().replace("text", "Straße").encode("latin-1"))
+    with pytest.raises(DataError, match=r"attributes are not in UTF-8 \(.*save it as UTF-8"):
+        read(path)
+
+
+def test_text_that_is_not_needed_need_not_be_utf_8(tmp_path):
+    path = tmp_path / "roads.geojson"
+    path.write_bytes(many(1).to_json().replace("text", "Straße").encode("latin-1"))
+    assert len(read_vectors(path, lambda _: ["a"]).geometries) == 1
+
+
+def test_what_gdal_remarks_is_logged(tmp_path, caplog):
+    path = tmp_path / "roads.geojson"
+    features = json.loads(many(2).to_json())["features"]
+    collection = {"type": "FeatureCollection", "features": [{**f, "id": 1} for f in features]}
+    path.write_text(json.dumps(collection))
+    assert len(read(path).geometries) == 2
+    assert "Several features with id = 1" in caplog.text
+
+
+def test_the_crs_of_a_file_is_kept(tmp_path):
+    assert read(save(frame_of(LINE, crs=UTM), tmp_path / "roads.gpkg")).crs == "EPSG:32611"
+
+
+@pytest.mark.parametrize("suffix", ["kml", "gml", "gpx", "osm"])
+def test_xml_with_a_document_type_is_refused(tmp_path, suffix):
+    path = tmp_path / f"roads.{suffix}"
+    path.write_text('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>')
+    with pytest.raises(DataError, match=r"roads\.\w+: XML with a document type"):
+        read_vectors(path, list)
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '{"a":' * 100_000])
+def test_geojson_nested_without_end_is_refused(tmp_path, deep):
+    path = tmp_path / "roads.geojson"
+    path.write_text(f'{{"type": "FeatureCollection", "crs": {deep}')
+    with pytest.raises(DataError, match=r"^[^\n]*roads\.geojson: [^\n]*$"):
+        read_vectors(path, list)
+
+
+def test_a_geopackage_without_layers_is_refused(tmp_path):
+    path, table = tmp_path / "roads.gpkg", gpd.GeoDataFrame({"a": [1]}, geometry=[LINE], crs=UTM)
+    table.to_file(path, layer="roads")
+    pyogrio.write_dataframe(table[["a"]], path, layer="facts", append=True)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM gpkg_geometry_columns")
+        file.execute("DROP TABLE facts")
+    with pytest.raises(DataError, match=r"roads\.gpkg: has no layer"):
+        read_vectors(path, list)
+
+
+@pytest.fixture
+def with_view(tmp_path):
+    """Write a GeoPackage whose layer is a view with rows without end; return it."""
+    path = tmp_path / "view.gpkg"
+    lines = gpd.GeoSeries.from_wkt(["LINESTRING (0 0, 1 1)"], crs="EPSG:32611")
+    lines.to_frame("geometry").to_file(path, layer="roads", driver="GPKG")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"CREATE VIEW endless AS {endless} SELECT fid, geom FROM n, roads")  # noqa: S608 - ours
+        for table in ("gpkg_contents", "gpkg_geometry_columns"):
+            file.execute(f"UPDATE {table} SET table_name = 'endless'")  # noqa: S608 - ours
+    return path
+
+
+def test_a_view_is_refused_as_its_rows_need_not_end(with_view):
+    with pytest.raises(DataError, match=r"its layer endless is a view, expected tables only"):
+        read_vectors(with_view, list)
+
+
+def test_a_view_in_an_archive_is_refused_too(with_view, tmp_path):
+    with zipfile.ZipFile(tmp_path / "view.zip", "w") as archive:
+        archive.write(with_view, "view.gpkg")
+    with pytest.raises(DataError, match="is a view"):
+        read_vectors(tmp_path / "view.zip", list)

@@ -1,0 +1,191 @@
+import os
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from hypothesis import given
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.errors import OutputError
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.images import read_grid
+from roadseg.raster.windows import Window, cut_blocks
+from roadseg.roads.masks.mask_files import (
+    CONTENT_TAG,
+    SPEED_BINS,
+    bin_colours,
+    bins_of,
+    bins_tags,
+    read_key,
+    read_mask,
+    write_mask,
+)
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+
+PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
+GRID = Grid(CRS.from_epsg(32611), PLACE, 40, 60)
+MASK = (np.arange(2400).reshape(40, 60) % 9).clip(0, 7).astype(np.uint8)
+
+
+def write(path, mask=MASK, grid=GRID, *, bins=DEFAULT_BINS, block_px=4096, key=""):
+    windows = cut_blocks(*mask.shape, block_px=block_px)
+    blocks = [(w, mask[w.row : w.row + w.height, w.col : w.col + w.width]) for w in windows]
+    write_mask(path, blocks, grid, bins=bins, key=key)
+    return path
+
+
+def test_a_mask_written_comes_back(tmp_path):
+    assert np.array_equal(read_mask(write(tmp_path / "masks" / "a.tif")), MASK)
+
+
+def test_a_window_of_a_mask_is_read(tmp_path):
+    path = write(tmp_path / "a.tif")
+    assert np.array_equal(read_mask(path, Window(5, 7, 20, 30)), MASK[5:25, 7:37])
+
+
+@pytest.mark.parametrize("block_px", [512, 700, 2048])
+def test_a_mask_written_in_blocks_is_that_written_at_once(tmp_path, block_px):
+    mask = np.random.default_rng(0).integers(0, 8, (2100, 1300), dtype=np.uint8)
+    grid = Grid(GRID.crs, PLACE, 2100, 1300)
+    path = write(tmp_path / "a.tif", mask, grid, block_px=block_px)
+    assert np.array_equal(read_mask(path), mask)
+
+
+def test_what_no_block_covers_is_ignored(tmp_path):
+    write_mask(tmp_path / "a.tif", [(Window(0, 0, 10, 60), MASK[:10])], GRID, bins=DEFAULT_BINS)
+    assert (read_mask(tmp_path / "a.tif")[10:] == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile"),
+    [
+        ((40, 60), (48, 64)),
+        ((512, 513), (512, 272)),
+        ((1300, 2048), (448, 512)),
+        ((2049, 5000), (512, 512)),
+    ],
+)
+def test_little_of_the_tiles_lies_beyond_a_small_mask(tmp_path, shape, tile):
+    path = write(tmp_path / "a.tif", np.zeros(shape, np.uint8), Grid(GRID.crs, PLACE, *shape))
+    with rasterio.open(path) as source:
+        assert source.block_shapes == [tile]
+
+
+def test_a_mask_lies_where_its_scene_lies(tmp_path):
+    assert read_grid(write(tmp_path / "a.tif")) == GRID
+
+
+def test_a_mask_of_a_scene_without_georeference_lies_on_its_grid(tmp_path):
+    grid = Grid(LOCAL_CRS, Affine(0.9, 0, 0, 0, -0.9, 0), 40, 60)
+    assert read_grid(write(tmp_path / "a.tif", grid=grid)) == grid
+
+
+def test_a_mask_has_colours_no_data_and_says_what_it_is(tmp_path):
+    with rasterio.open(write(tmp_path / "a.tif")) as source:
+        assert source.nodata == 255
+        assert source.tags()[CONTENT_TAG] == SPEED_BINS
+        assert bins_of(source.tags()) == DEFAULT_BINS
+        assert len({source.colormap(1)[value] for value in range(8)}) == 8
+
+
+def test_pixels_of_a_mask_to_ignore_are_not_valid(tmp_path):
+    path = write(tmp_path / "a.tif", np.where(MASK == 1, 255, MASK).astype(np.uint8))
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.dataset_mask() > 0, MASK != 1)
+
+
+def test_a_mask_keeps_its_key(tmp_path):
+    assert read_key(write(tmp_path / "a.tif", key="f00")) == "f00"
+
+
+def test_a_mask_without_a_key_has_none(tmp_path):
+    assert read_key(write(tmp_path / "a.tif")) is None
+
+
+@pytest.mark.parametrize("damage", ["removed", "emptied", "cut short", "no raster"])
+def test_what_is_no_whole_mask_has_no_key(tmp_path, damage):
+    path = write(tmp_path / "a.tif", key="f00")
+    if damage == "cut short":
+        os.truncate(path, path.stat().st_size - 1)
+    elif damage == "removed":
+        path.unlink()
+    else:
+        path.write_text("" if damage == "emptied" else "no raster")
+    assert read_key(path) is None
+
+
+@pytest.mark.parametrize("lacking", [1, 50, 300, 1000, 5000, 200_000])
+def test_a_mask_that_does_not_fit_on_the_disk_is_an_error_and_leaves_nothing(
+    largest_file, tmp_path, lacking
+):
+    mask = np.random.default_rng(0).integers(0, 8, (600, 600), dtype=np.uint8)
+    grid = Grid(GRID.crs, PLACE, 600, 600)
+    size = write(tmp_path / "whole.tif", mask, grid).stat().st_size
+    with (
+        largest_file(size - lacking),
+        pytest.raises(OutputError, match=r"masks/a\.tif: cannot be written: "),
+    ):
+        write(tmp_path / "masks" / "a.tif", mask, grid)
+    assert list((tmp_path / "masks").iterdir()) == []
+
+
+def test_a_mask_that_just_fits_is_written(largest_file, tmp_path):
+    with largest_file(write(tmp_path / "whole.tif").stat().st_size):
+        assert np.array_equal(read_mask(write(tmp_path / "a.tif")), MASK)
+
+
+def test_a_mask_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "masks").write_text("no folder")
+    with pytest.raises(OutputError, match=r"masks/a\.tif: cannot be written"):
+        write(tmp_path / "masks" / "a.tif")
+
+
+def test_blocks_that_fail_leave_no_mask(tmp_path):
+    def blocks():
+        yield Window(0, 0, 10, 60), MASK[:10]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_mask(tmp_path / "a.tif", blocks(), GRID, bins=DEFAULT_BINS)
+    assert list(tmp_path.iterdir()) == []
+
+
+edges = st.lists(
+    st.floats(0.1, 500, allow_subnormal=False), min_size=1, max_size=30, unique=True
+).map(lambda found: tuple(sorted(found)))
+
+
+@given(edges, st.sampled_from(["mph", "km/h"]))
+def test_speed_bins_come_back_from_tags(edges, unit):
+    assert bins_of(bins_tags(SpeedBins(edges, unit))) == SpeedBins(edges, unit)
+
+
+def test_tags_of_others_name_no_speed_bins():
+    assert bins_of({"AREA_OR_POINT": "Area"}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10,20",
+        "[]",
+        '{"edges": [10]}',
+        '{"edges": [10, 5], "unit": "mph"}',
+        '{"edges": ["x"], "unit": "mph"}',
+        '{"edges": [10], "unit": "knots"}',
+        '{"edges": null, "unit": "mph"}',
+    ],
+)
+def test_tags_that_were_changed_are_an_error(text):
+    (name,) = bins_tags(DEFAULT_BINS)
+    with pytest.raises(ValueError, match="is no list of speed bins"):
+        bins_of({name: text})
+
+
+@pytest.mark.parametrize("count", [2, 7, 31])
+def test_bins_have_as_many_colours_from_blue_to_red(count):
+    colours = bin_colours(count)
+    assert len(set(colours)) == count
+    assert (colours[0], colours[-1]) == ((49, 54, 149), (215, 48, 39))

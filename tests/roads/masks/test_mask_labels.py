@@ -1,0 +1,350 @@
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from pyproj import CRS, Transformer
+from rasterio.enums import Resampling
+from rasterio.warp import reproject
+
+from roadseg.errors import DataError
+from roadseg.raster.images import read_facts, read_window
+from roadseg.raster.windows import Window
+from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, write_mask
+from roadseg.roads.masks.mask_labels import (
+    is_mask_file,
+    looks_like_mask,
+    mask_values,
+    read_mask_labels,
+)
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+
+UTM = CRS.from_epsg(32611)
+PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
+NOWHERE = {"crs": None, "transform": Affine.identity()}
+WHOLE = Window(0, 0, 40, 40)
+CLASSES = np.zeros((40, 40), dtype=np.uint8)
+CLASSES[10:14] = 1
+CLASSES[:, 20:26] = 2
+ROADS = CLASSES > 0
+OF_25_MPH, OF_55_MPH = 3, 6  # by DEFAULT_BINS
+
+
+@pytest.fixture
+def image(write_raster):
+    return read_facts(write_raster(name="image.tif"))
+
+
+@pytest.fixture
+def photo(write_raster):
+    return read_facts(write_raster(name="photo.tif", **NOWHERE), gsd_m=0.9)
+
+
+def labels(path, facts, window=WHOLE, *, speeds=None, bins=DEFAULT_BINS, crs=None):
+    return read_mask_labels(
+        path, facts, window, bins=bins, speeds_mph=speeds, default_mph=25, crs=crs
+    )
+
+
+@pytest.mark.parametrize("name", ["a.tif", "a.TIFF", "a.png", "a.jpg", "a.jpeg", "a.vrt", "a.jp2"])
+def test_rasters_are_mask_files(tmp_path, name):
+    assert is_mask_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.geojson", "a.gpkg", "a.shp", "a.osm.pbf", "tif", "a.tif.gz"])
+def test_other_files_are_not(tmp_path, name):
+    assert not is_mask_file(tmp_path / name)
+
+
+def test_every_value_but_0_is_road_with_the_default_speed(image, write_raster):
+    mask = labels(write_raster(CLASSES), image)
+    assert np.array_equal(mask, np.where(ROADS, OF_25_MPH, 0))
+    assert mask.dtype == np.uint8
+
+
+@pytest.mark.parametrize("value", [1, 254, 255])
+def test_a_drawn_road_may_have_any_value(image, write_raster, value):
+    mask = labels(write_raster(np.where(ROADS, value, 0).astype(np.uint8)), image)
+    assert np.array_equal(mask == OF_25_MPH, ROADS)
+
+
+def test_values_have_their_speeds(image, write_raster):
+    mask = labels(write_raster(CLASSES), image, speeds={1: 25, 2: 55})
+    assert np.array_equal(mask, np.array([0, OF_25_MPH, OF_55_MPH])[CLASSES])
+
+
+def test_a_value_without_a_speed_is_background(image, write_raster):
+    mask = labels(write_raster(CLASSES), image, speeds={2: 55})
+    assert np.array_equal(mask, np.where(CLASSES == 2, OF_55_MPH, 0))
+
+
+def test_a_value_of_0_can_be_given_a_speed(image, write_raster):
+    assert (labels(write_raster(CLASSES), image, speeds={0: 55})[~ROADS] == OF_55_MPH).all()
+
+
+def test_a_window_is_that_of_the_whole(image, write_raster):
+    path = write_raster(CLASSES)
+    part = labels(path, image, Window(8, 15, 20, 9))
+    assert np.array_equal(part, labels(path, image)[8:28, 15:24])
+
+
+def test_nodata_is_ignored(image, write_raster):
+    values = CLASSES.copy()
+    values[0, :5] = 9
+    mask = labels(write_raster(values, nodata=9), image)
+    assert np.flatnonzero(mask == 255).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_nodata_value_of_0_is_background(image, write_raster):
+    mask = labels(write_raster(CLASSES, nodata=0), image)
+    assert np.array_equal(mask, np.where(ROADS, OF_25_MPH, 0))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(("value", "expected"), [(0.49, 0), (0.5, OF_25_MPH), (3, OF_25_MPH)])
+def test_floats_of_a_half_and_more_are_road(image, write_raster, kind, value, expected):
+    assert (labels(write_raster(np.full((40, 40), value, dtype=kind)), image) == expected).all()
+
+
+def test_no_number_is_ignored(image, write_raster):
+    values = np.where(ROADS, np.nan, 0).astype(np.float32)
+    assert np.array_equal(labels(write_raster(values), image) == 255, ROADS)
+
+
+def test_a_drawing_in_colours_is_road_where_it_is_not_black(image, write_raster):
+    drawn = np.stack([CLASSES == 1, CLASSES == 2, np.zeros((40, 40))]).astype(np.uint8) * 200
+    assert np.array_equal(labels(write_raster(drawn), image) == OF_25_MPH, ROADS)
+
+
+def test_the_value_of_three_equal_bands_is_theirs(image, write_raster):
+    mask = labels(write_raster(np.stack([CLASSES] * 3)), image, speeds={2: 55})
+    assert np.array_equal(mask == OF_55_MPH, CLASSES == 2)
+
+
+@pytest.mark.parametrize("bands", [1, 3])
+def test_transparent_pixels_are_ignored(image, write_raster, bands):
+    alpha = np.where(CLASSES == 1, 0, 255).astype(np.uint8)
+    path = write_raster(np.stack([CLASSES] * bands + [alpha]), transparent=True)
+    mask = labels(path, image)
+    assert np.array_equal(mask == 255, CLASSES == 1)
+    assert np.array_equal(mask == OF_25_MPH, CLASSES == 2)
+
+
+def test_a_jpeg_is_road_from_half_of_white(photo, save_as):
+    path = save_as(np.where(ROADS, 255, 0).astype(np.uint8), "a.jpg", driver="JPEG", quality="50")
+    assert np.mean((labels(path, photo) == OF_25_MPH) == ROADS) > 0.98
+
+
+def test_a_jpeg_has_no_values_to_look_up(photo, save_as):
+    path = save_as(CLASSES, "a.jpg", driver="JPEG")
+    with pytest.raises(DataError, match=r"a\.jpg: JPEG changes the values.*save the mask as PNG"):
+        labels(path, photo, speeds={1: 25})
+
+
+@pytest.mark.parametrize(
+    ("bins", "expected"),
+    [(DEFAULT_BINS, [0, 3, 6, 7]), (SpeedBins((40.0, 80.0), "km/h"), [0, 2, 3, 3])],
+    ids=["same bins", "other bins"],
+)
+def test_a_mask_of_speed_bins_keeps_its_speeds(image, tmp_path, bins, expected):
+    pixels = np.array([0, OF_25_MPH, OF_55_MPH, 7], dtype=np.uint8)[np.arange(1600) % 4]
+    blocks = [(WHOLE, pixels.reshape(40, 40))]
+    write_mask(tmp_path / "a.tif", blocks, image.grid, bins=DEFAULT_BINS)
+    assert labels(tmp_path / "a.tif", image, bins=bins)[0, :4].tolist() == expected
+
+
+def test_a_mask_of_speed_bins_keeps_what_it_ignores(image, tmp_path):
+    blocks = [(Window(0, 0, 20, 40), np.zeros((20, 40), dtype=np.uint8))]
+    write_mask(tmp_path / "a.tif", blocks, image.grid, bins=DEFAULT_BINS)
+    assert (labels(tmp_path / "a.tif", image)[20:] == 255).all()
+
+
+def test_a_mask_with_changed_tags_is_refused(image, write_raster):
+    path = write_raster(CLASSES)
+    tag(path, CONTENT_TAG, SPEED_BINS)
+    tag(path, "ROADSEG_SPEED_BINS", "10,20")
+    with pytest.raises(DataError, match=r"scene\.tif: the tag .* is no list of speed bins"):
+        labels(path, image)
+
+
+def tag(path, name, text):
+
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**{name: text})
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:3857", "EPSG:32612"])
+def test_a_mask_in_another_crs_falls_on_the_same_ground(image, write_raster, crs):
+    path = warped(write_raster, crs)
+    mask = labels(path, image)
+    assert np.mean((mask == OF_25_MPH) == ROADS) > 0.97
+    assert np.array_equal(labels(path, image, Window(5, 10, 20, 20)), mask[5:25, 10:30])
+
+
+def warped(write_raster, crs):
+    """Write the classes in another CRS with small pixels, and with much ground around them."""
+    around = np.zeros((80, 80), dtype=np.uint8)
+    around[20:60, 20:60] = CLASSES
+    place = PLACE @ Affine.translation(-20, -20)
+    corners = [place @ corner for corner in ((0, 0), (80, 0), (0, 80), (80, 80))]
+    convert = Transformer.from_crs(UTM, crs, always_xy=True)
+    x, y = convert.transform(*np.array(corners).T)
+    size_x, size_y = np.ptp(x) / 400, np.ptp(y) / 400
+    transform = Affine(size_x, 0, x.min(), 0, -size_y, y.max())
+    values = np.zeros((400, 400), dtype=np.uint8)
+    reproject(
+        around,
+        values,
+        src_transform=place,
+        src_crs=UTM.to_wkt(),
+        dst_transform=transform,
+        dst_crs=crs,
+        resampling=Resampling.nearest,
+    )
+    return write_raster(values, crs=crs, transform=transform)
+
+
+@pytest.mark.parametrize("finer", [2, 3, 0.5])
+def test_a_mask_with_other_pixels_gives_the_value_at_the_centre(image, write_raster, finer):
+    side = int(40 * finer)
+    values = np.random.default_rng(0).integers(0, 3, (side, side), dtype=np.uint8)
+    path = write_raster(values, transform=PLACE @ Affine.scale(1 / finer))
+    chosen = ((np.arange(40) + 0.5) * finer).astype(int)
+    expected = np.array([0, OF_25_MPH, OF_55_MPH])[values[np.ix_(chosen, chosen)]]
+    assert np.array_equal(labels(path, image, speeds={1: 25, 2: 55}), expected)
+
+
+@pytest.mark.parametrize("nodata", [None, 0, 9])
+def test_where_a_mask_does_not_reach_is_ignored(image, write_raster, nodata):
+    path = write_raster(CLASSES[:, :30].copy(), nodata=nodata)
+    mask = labels(path, image)
+    assert (mask[:, 30:] == 255).all()
+    assert np.array_equal(mask[:, :30], np.where(ROADS, OF_25_MPH, 0)[:, :30])
+
+
+@pytest.mark.parametrize("shift", [40, -40, 1_000_000])
+def test_a_mask_that_misses_the_image_is_an_error_with_both_places(image, write_raster, shift):
+    path = write_raster(CLASSES, transform=PLACE @ Affine.translation(0, shift))
+    with pytest.raises(
+        DataError,
+        match=r"scene\.tif: does not touch .*image\.tif: the mask is at lon .*, lat .*, the image "
+        r"at lon -115\.2\d+ to -115\.2\d+, lat 36\.1\d+ to 36\.1\d+; check the CRS",
+    ):
+        labels(path, image)
+
+
+def test_a_mask_that_touches_with_one_row_is_taken(image, write_raster):
+    path = write_raster(np.ones((40, 40), np.uint8), transform=PLACE @ Affine.translation(0, 39))
+    assert np.flatnonzero((labels(path, image) != 255).any(axis=1)).tolist() == [39]
+
+
+def test_a_mask_without_georeference_lies_on_an_image_of_its_size(image, write_raster):
+    mask = labels(write_raster(CLASSES, **NOWHERE), image)
+    assert np.array_equal(mask == OF_25_MPH, ROADS)
+
+
+def test_a_mask_without_georeference_follows_an_image_that_is_resampled(write_raster):
+    facts = read_facts(write_raster(name="image.tif", shape=(80, 80)), gsd_m=2)
+    path = write_raster(np.kron(CLASSES, np.ones((2, 2), np.uint8)), **NOWHERE)
+    assert np.array_equal(labels(path, facts) == OF_25_MPH, ROADS)
+
+
+@pytest.mark.parametrize("shape", [(39, 40), (40, 41)])
+def test_a_mask_without_georeference_of_another_size_is_refused(image, write_raster, shape):
+    path = write_raster(np.zeros(shape, np.uint8), **NOWHERE)
+    told = rf"found {shape[0]} x {shape[1]} pixels, expected 40 x 40 as in .*image\.tif, since the "
+    with pytest.raises(DataError, match=told + "mask has no place on the ground"):
+        labels(path, image)
+
+
+def test_a_mask_without_a_crs_takes_the_given_one(image, write_raster):
+    path = write_raster(CLASSES[:30].copy(), crs=None)
+    mask = labels(path, image, crs=UTM)
+    assert np.array_equal(mask[:30] == OF_25_MPH, ROADS[:30])
+
+
+def test_a_mask_of_another_size_without_a_crs_is_refused(image, write_raster):
+    path = write_raster(CLASSES[:30].copy(), crs=None)
+    with pytest.raises(DataError, match=r"since the mask names no coordinate system \(labels\.crs"):
+        labels(path, image)
+
+
+def test_a_mask_of_a_photo_needs_no_georeference(photo, save_as):
+    mask = labels(save_as(CLASSES, "a.png", driver="PNG"), photo, speeds={1: 25, 2: 55})
+    assert np.array_equal(mask, np.array([0, OF_25_MPH, OF_55_MPH])[CLASSES])
+
+
+def test_a_mask_of_a_photo_must_have_its_size(photo, write_raster):
+    with pytest.raises(DataError, match=r"expected 40 x 40 .* since the image has no place"):
+        labels(write_raster(np.zeros((40, 39), np.uint8)), photo)
+
+
+def test_a_mask_cut_short_is_refused(image, write_raster):
+    path = write_raster(CLASSES)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(DataError, match=r"scene\.tif: cut short"):
+        labels(path, image)
+
+
+def test_values_of_a_mask_have_their_shares(write_raster):
+    assert mask_values(write_raster(CLASSES)) == pytest.approx(
+        {value: float((value == CLASSES).mean()) for value in range(3)}
+    )
+
+
+def test_values_of_floats_are_rounded(write_raster):
+    values = np.where(ROADS, 0.9, 0.2).astype(np.float32)
+    assert set(mask_values(write_raster(values))) == {0, 1}
+
+
+def test_values_of_a_mask_leave_out_what_it_ignores(write_raster):
+    assert set(mask_values(write_raster(CLASSES, nodata=2))) == {0, 1}
+
+
+@pytest.mark.parametrize(("values", "is_mask"), [(1, True), (8, True), (9, False)])
+def test_few_values_look_like_a_mask(write_raster, values, is_mask):
+    pixels = (np.arange(1600) % values).reshape(40, 40).astype(np.uint8)
+    assert looks_like_mask(write_raster(pixels)) == is_mask
+
+
+def test_several_bands_or_floats_do_not_look_like_a_mask(write_raster):
+    assert not looks_like_mask(write_raster(np.stack([CLASSES] * 3)))
+    assert not looks_like_mask(write_raster(CLASSES.astype(np.float32)))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("number", ["10", "1005"])
+def test_maps_of_new_york_lie_on_their_photos(real_data, number):
+    photo = read_facts(real_data / "nyc" / "images" / f"{number}.jpg", gsd_m=0.9)
+    path = real_data / "nyc" / "masks" / f"{number}.png"
+    mask = labels(path, photo, Window(0, 0, 600, 600), speeds={1: 25, 2: 55})
+    shares = mask_values(path)
+    assert np.mean(mask == OF_25_MPH) == pytest.approx(shares[1], abs=0.07)
+    assert np.mean(mask == OF_55_MPH) == pytest.approx(shares.get(2, 0), abs=0.07)
+
+
+@pytest.mark.real
+def test_the_mask_of_a_chip_of_vegas_is_road_at_255(real_data):
+    folder = real_data / "spacenet" / "vegas16"
+    chip = read_facts(folder / "road_mask_input.tif")
+    mask = labels(folder / "sample_road_raster_mask.tif", chip, Window(0, 0, 1300, 1300))
+    assert np.bincount(mask.ravel()).tolist() == [1633584, 0, 0, 56416]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("place", ["san_diego", "tianjin"])
+def test_hand_masks_are_masks_and_images_are_not(real_data, place):
+    masks, images = (
+        sorted((real_data / place / kind).iterdir())[:3] for kind in ("masks", "images")
+    )
+    assert all(looks_like_mask(path) for path in masks)
+    assert not any(looks_like_mask(path) for path in images)
+
+
+@pytest.mark.real
+def test_a_mask_resampled_with_its_image_keeps_its_roads(real_data):
+    folder = real_data / "spacenet" / "vegas16"
+    chip = read_facts(folder / "road_mask_input.tif", gsd_m=0.5)
+    window = Window(0, 0, chip.grid.height, chip.grid.width)
+    mask = labels(folder / "sample_road_raster_mask.tif", chip, window)
+    assert np.mean(mask > 0) == pytest.approx(56416 / 1300**2, rel=0.05)
+    assert read_window(chip, window)[1].all()

@@ -1,0 +1,377 @@
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from pyproj import CRS
+from rasterio.errors import NotGeoreferencedWarning
+
+from roadseg.errors import DataError, OutputError, RoadsegError
+from roadseg.raster import gdal
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.windows import Window
+from roadseg.roads.masks import probabilities
+from roadseg.roads.masks.mask_files import bins_tags, read_key, write_mask
+from roadseg.roads.masks.probabilities import (
+    probability_strips,
+    read_probability,
+    write_probability,
+)
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+
+GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 20, 30)
+VALUES = np.linspace(0, 1, 8 * 600, dtype=np.float32).reshape(8, 20, 30)
+VALID = np.ones((20, 30), dtype=bool)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "probabilities" / "a.tif"
+
+
+def write(path, *, values=VALUES, valid=VALID, cut=13, grid=GRID, bins=DEFAULT_BINS):
+    rows = [(0, values[:, :cut], valid[:cut]), (cut, values[:, cut:], valid[cut:])]
+    write_probability(path, rows, grid, bins=bins, key="k1", tags={"CHECKPOINT": "fold-0"})
+
+
+def write_bins(path, mask, bins, grid=GRID):
+    """Write a mask as `roadseg prepare` does."""
+    write_mask(path, [(Window(0, 0, *mask.shape), mask)], grid, bins=bins)
+
+
+def write_raster(path, values, **profile):
+    path.parent.mkdir(exist_ok=True)
+    bands, height, width = values.shape
+    options = {"driver": "GTiff", "crs": "EPSG:32611", "transform": GRID.transform} | profile
+    with rasterio.open(
+        path, "w", count=bands, height=height, width=width, dtype=values.dtype.name, **options
+    ) as target:
+        target.write(values)
+
+
+def test_probabilities_written_in_two_parts_come_back_as_bytes(path):
+    write(path)
+    found = read_probability(path)
+    assert found.grid == GRID
+    assert np.array_equal(np.concatenate([found.bins, [found.road]]), np.rint(VALUES * 255))
+
+
+def test_the_raster_is_cloud_optimized_and_names_its_bands(path):
+    write(path)
+    with rasterio.open(path) as source:
+        assert source.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+        assert source.descriptions == DEFAULT_BINS.band_names
+        assert source.tags()["CHECKPOINT"] == "fold-0"
+
+
+@pytest.mark.parametrize("bins", [SpeedBins((50.0,), "km/h"), SpeedBins((10.5, 30), "mph")])
+def test_the_speed_bins_name_the_bands_and_come_back(path, bins):
+    write(path, values=VALUES[: bins.count + 1], bins=bins)
+    found = read_probability(path)
+    assert (found.speed_bins, found.bins.shape) == (bins, (bins.count, 20, 30))
+    with rasterio.open(path) as source:
+        assert source.descriptions == bins.band_names
+
+
+def test_eight_bands_without_tags_are_the_default_bins(path):
+    write_raster(path, np.rint(VALUES * 255).astype(np.uint8))
+    assert read_probability(path).speed_bins == DEFAULT_BINS
+
+
+def test_another_number_of_bands_than_the_tags_say_is_refused(path):
+    write_raster(path, np.zeros((5, 4, 4), np.uint8))
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**bins_tags(DEFAULT_BINS))
+    with pytest.raises(DataError, match=r"has 5 bands, expected 1 or 8, as its tags name 7 speed"):
+        read_probability(path)
+
+
+def test_tags_of_speed_bins_that_are_not_understood_are_refused(path):
+    write_raster(path, np.zeros((8, 4, 4), np.uint8))
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**dict.fromkeys(bins_tags(DEFAULT_BINS), "many"))
+    with pytest.raises(DataError, match=r"a\.tif: .* many; expected a file that roadseg wrote"):
+        read_probability(path)
+
+
+def test_a_band_taken_out_of_a_probability_raster_is_no_mask(path):
+    write_raster(path, np.full((1, 4, 4), 6, np.uint8))
+    with rasterio.open(path, "r+") as target:
+        target.update_tags(**bins_tags(DEFAULT_BINS))
+    assert read_probability(path).bins is None
+
+
+def test_a_scene_without_georeference_keeps_its_metres(path):
+    local = Grid(LOCAL_CRS, Affine(0.6, 0, 0, 0, -0.6, 0), 20, 30)
+    write(path, grid=local)
+    found = read_probability(path)
+    assert found.grid.is_local
+    assert found.grid.transform.almost_equals(local.transform)
+
+
+def test_a_mask_of_others_without_georeference_needs_the_size_of_its_pixels(path):
+    with pytest.warns(NotGeoreferencedWarning):
+        write_raster(path, np.ones((1, 4, 4), np.uint8), crs=None, transform=Affine.identity())
+    with pytest.raises(DataError, match=r"imagery\.gsd_m"):
+        read_probability(path)
+    assert read_probability(path, gsd_m=0.5).grid.pixel_size_m == (0.5, 0.5)
+
+
+def test_the_size_of_pixels_is_not_asked_of_a_raster_that_has_its_own(path):
+    write(path)
+    assert read_probability(path, gsd_m=7).grid == GRID
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Give a function that mounts a disk of so many pages of 4096 bytes."""
+    folder, mount = tmp_path / "small", shutil.which("mount")
+    folder.mkdir()
+
+    def mount_pages(pages):
+        options = ["-t", "tmpfs", "-o", f"size={pages * 4096}", "tmpfs", str(folder)]
+        if os.geteuid() or not mount or subprocess.run([mount, *options], check=False).returncode:
+            pytest.skip("only root can mount a small disk")
+        return folder
+
+    yield mount_pages
+    if folder.is_mount():
+        subprocess.run([shutil.which("umount"), str(folder)], check=True)
+
+
+NOISE = np.random.default_rng(0).random((8, 150, 150), dtype=np.float32)
+
+
+@pytest.mark.parametrize("pages", [1, 20, 42, 48, 74, 84])
+def test_a_full_disk_is_an_error_after_which_the_same_call_goes_on(small_disk, pages):
+    folder = small_disk(pages)  # the strip needs 44 pages, the raster 45
+    grid = replace(GRID, height=150, width=150)
+    valid = np.ones((150, 150), dtype=bool)
+    with pytest.raises(OutputError, match=r"a\.tif: cannot be written: No space left"):
+        write(folder / "a.tif", values=NOISE, valid=valid, cut=50, grid=grid)
+    strips = probability_strips(folder / "a.tif", grid, bins=DEFAULT_BINS, key="k1")
+    assert {p.name for p in folder.iterdir()} <= {strips.folder.name}
+    assert (strips.missing == []) == (pages >= 48)
+
+
+def test_a_disk_with_just_enough_room_is_enough(small_disk):
+    folder = small_disk(112)
+    grid = replace(GRID, height=150, width=150)
+    write(folder / "a.tif", values=NOISE, valid=np.ones((150, 150), dtype=bool), cut=50, grid=grid)
+    assert np.array_equal(read_probability(folder / "a.tif").road, np.rint(NOISE[-1] * 255))
+
+
+def test_a_raster_cut_short_at_its_close_is_an_error(path, monkeypatch):
+    def cut_short(source, target, **options):
+        copy(source, target, **options)
+        os.truncate(target, Path(target).stat().st_size - 100)
+
+    copy = gdal.copy_raster
+    monkeypatch.setattr(gdal, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(gdal, "copy_raster", cut_short)
+    with pytest.raises(OutputError, match=r"a\.tif: cannot be written"):
+        write(path)
+    assert not path.exists()
+
+
+def test_a_raster_is_the_same_whether_it_is_made_in_memory_or_not(path, monkeypatch):
+    write(path)
+    in_memory = path.read_bytes()
+    monkeypatch.setattr(gdal, "IN_MEMORY_BYTES", 0)
+    write(path)
+    assert path.read_bytes() == in_memory
+
+
+@pytest.mark.parametrize(
+    ("epsg", "transform"),
+    [
+        (4326, Affine(1 / 3e5, 0, -117.1, 0, -1 / 3e5, 32.7)),
+        (32611, Affine(0.3, 0, 660000.1, 0, -0.3, 4000000.7)),
+        (32611, Affine.translation(660000.1, 4e6) @ Affine.rotation(31) @ Affine.scale(0.3, -0.3)),
+        (32611, Affine(0.3, 0, 660000.1, 0, 0.3, 4000000.7)),
+    ],
+    ids=["degrees", "metres", "rotated", "south up"],
+)
+def test_the_raster_lies_exactly_where_its_scene_does(path, epsg, transform):
+    write(path, grid=Grid(CRS.from_epsg(epsg), transform, 20, 30))
+    with rasterio.open(path) as source:
+        assert source.transform == transform
+        assert source.crs.to_epsg() == epsg
+
+
+def test_a_large_raster_has_overviews(path):
+    noise = np.random.default_rng(0).integers(0, 255, (3, 600, 1030), dtype=np.uint8)
+    grid = replace(GRID, height=600, width=1030)
+    rows = [(0, noise, np.ones((600, 1030), dtype=bool))]
+    write_probability(path, rows, grid, bins=SpeedBins((50.0,), "km/h"), key="", tags={})
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.read(), noise)
+        assert source.overviews(1) == [2, 4]
+        assert source.block_shapes[0] == (512, 512)
+
+
+def test_overviews_hold_the_means_of_the_pixels_that_hold_data(path):
+    values = np.full((3, 600, 1032), 100, dtype=np.uint8)
+    known = np.ones((600, 1032), dtype=bool)
+    known[100:301, 200:501] = False
+    rows = [(0, values * known, known)]
+    grid = replace(GRID, height=600, width=1032)
+    write_probability(path, rows, grid, bins=SpeedBins((50.0,), "km/h"), key="", tags={})
+    for level, factor in enumerate((2, 4)):
+        with rasterio.open(path, overview_level=level) as source:
+            held = source.dataset_mask() > 0
+            assert held.mean() == pytest.approx(known.mean(), abs=4e-3)
+            assert held.shape == (600 // factor, 1032 // factor)
+            assert (source.read()[:, held] == 100).all()
+
+
+@pytest.mark.parametrize("most", [0, 2**28])
+def test_a_raster_is_the_same_however_gdal_reads_its_strips(path, monkeypatch, most):
+    monkeypatch.setattr(probabilities, "_MOST_CACHE_BYTES", most)
+    write(path)
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.read(), np.rint(VALUES * 255))
+
+
+def test_a_key_of_markup_and_a_name_of_a_pattern_are_kept(tmp_path):
+    path = tmp_path / "a&b[1].tif"
+    write_probability(path, [(0, VALUES, VALID)], GRID, bins=DEFAULT_BINS, key="<k>", tags={})
+    assert read_key(path) == "<k>"
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_pixels_without_data_are_masked(path):
+    valid = np.indices((20, 30)).sum(axis=0) > 5
+    write(path, valid=valid)
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.dataset_mask() > 0, valid)
+
+
+def test_only_the_raster_lies_in_its_folder(path):
+    write(path)
+    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+
+
+def failing(rows):
+    yield from rows
+    raise RuntimeError("out of memory")
+
+
+def test_nothing_is_left_behind_when_the_first_strip_fails(path):
+    rows = failing([(0, VALUES[:, :5], VALID[:5])])
+    with pytest.raises(RuntimeError, match="out of memory"):
+        write_probability(path, rows, GRID, bins=DEFAULT_BINS, key="k1", tags={})
+    assert list(path.parent.iterdir()) == []
+
+
+TALL = replace(GRID, height=5000)
+TALL_VALUES = np.random.default_rng(1).integers(0, 255, (8, 5000, 30), dtype=np.uint8)
+TALL_ROWS = [
+    (start, TALL_VALUES[:, start : start + 700], np.ones((min(700, 5000 - start), 30), dtype=bool))
+    for start in range(0, 5000, 700)
+]
+
+
+def write_tall(path, rows, key="k1"):
+    write_probability(path, rows, TALL, bins=DEFAULT_BINS, key=key, tags={})
+
+
+def test_after_an_interruption_only_the_missing_rows_are_needed(path):
+    with pytest.raises(RuntimeError, match="out of memory"):
+        write_tall(path, failing(TALL_ROWS[:6]))
+    missing = probability_strips(path, TALL, bins=DEFAULT_BINS, key="k1").missing
+    assert missing == [range(4096, 5000)]
+    write_tall(path, [(4096, TALL_VALUES[:, 4096:], np.ones((904, 30), dtype=bool))])
+    with rasterio.open(path) as source:
+        assert np.array_equal(source.read(), TALL_VALUES)
+    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+
+
+def test_strips_of_another_key_are_removed(path):
+    with pytest.raises(RuntimeError, match="out of memory"):
+        write_tall(path, failing(TALL_ROWS[:6]), key="old")
+    assert [p.name for p in path.parent.iterdir()] == [".strips-a.tif-old"]
+    write_tall(path, TALL_ROWS)
+    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+
+
+def test_rows_that_are_not_given_are_missed(path):
+    with pytest.raises(ValueError, match=r"no rows range\(2048, 4096\) were given"):
+        write_tall(path, TALL_ROWS[:3])
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(path):
+    path.parent.write_text("no folder")
+    with pytest.raises(RoadsegError, match=r"probabilities/a\.tif: cannot be written"):
+        write(path)
+
+
+def test_the_key_is_kept(path):
+    write(path)
+    assert read_key(path) == "k1"
+
+
+def test_a_missing_raster_and_one_of_others_have_no_key(path):
+    assert read_key(path) is None
+    write_raster(path, np.zeros((1, 20, 30), np.uint8))
+    assert read_key(path) is None
+
+
+def test_a_mask_of_speed_bins_is_certain_of_its_bins(path):
+    mask = (np.arange(600).reshape(20, 30) % 8).astype(np.uint8)
+    mask[0, :5] = 255
+    write_bins(path, mask, DEFAULT_BINS)
+    found = read_probability(path)
+    assert np.array_equal(found.road, np.where((mask > 0) & (mask < 255), 255, 0))
+    assert np.array_equal(found.bins[2], np.where(mask == 3, 255, 0))
+
+
+def test_a_mask_of_prepare_is_one_whatever_its_values(path):
+    bins = SpeedBins(tuple(range(10, 110, 10)), "km/h")
+    mask = (np.arange(600).reshape(20, 30) % 12).astype(np.uint8)
+    write_bins(path, mask, bins)
+    found = read_probability(path)
+    assert found.speed_bins == bins
+    assert np.array_equal(found.bins.argmax(axis=0)[mask > 0] + 1, mask[mask > 0])
+    assert np.array_equal(found.road > 0, mask > 0)
+
+
+@pytest.mark.parametrize(("largest", "first"), [(7, 255), (8, 1)])
+def test_bytes_are_a_mask_when_none_is_above_7(path, largest, first):
+    write_raster(path, np.array([[[0, 1, largest]]], np.uint8))
+    found = read_probability(path)
+    assert found.road.tolist() == [[0, first, 255 if largest == 7 else 8]]
+    assert found.bins is None
+
+
+def test_floats_of_one_band_are_probabilities(path):
+    write_raster(path, np.array([[[0, 0.5, 1, np.nan, 2]]], np.float32))
+    assert read_probability(path).road.tolist() == [[0, 128, 255, 0, 255]]
+
+
+def test_pixels_without_data_are_no_road(path):
+    write_raster(path, np.array([[[9, 200, 201]]], np.uint8), nodata=200)
+    assert read_probability(path).road.tolist() == [[9, 0, 201]]
+
+
+def test_a_scene_without_road_has_none(path):
+    write_raster(path, np.zeros((1, 4, 4), np.uint8))
+    assert not read_probability(path).road.any()
+
+
+@pytest.mark.parametrize("bands", [2, 7, 9])
+def test_another_number_of_bands_is_refused(path, bands):
+    write_raster(path, np.zeros((bands, 4, 4), np.uint8))
+    with pytest.raises(DataError, match=rf"a\.tif: has {bands} bands, expected 1 or 8"):
+        read_probability(path)
+
+
+def test_a_raster_that_lies_nowhere_is_refused(path):
+    write_raster(path, np.zeros((1, 4, 4), np.uint8), crs=None)
+    with pytest.raises(DataError, match=r"a\.tif: no coordinate system found"):
+        read_probability(path)

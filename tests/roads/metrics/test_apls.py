@@ -1,0 +1,423 @@
+"""APLS on graphs small enough to work out by hand, and what must not change it."""
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyproj import CRS, Transformer
+from shapely.ops import substring
+
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.metrics import path_similarity
+from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
+
+UTM = CRS.from_epsg(32611)
+PIXEL = 0.31  # metres of a toy pixel: the toys are those of the SpaceNet 3 scorer
+ROAD = [(0, 0), (500, 0)]
+LONG = [(0, 0), (500, 0), (1000, 0)]
+LOOP = [(500, 0), (700, 0), (700, 200), (500, 200), (500, 0)]
+
+
+def drawn(*roads, scale=1.0, seconds=None):
+    """Draw a graph: one edge a road, a node at each different end."""
+    ends = [scale * np.array(point, dtype=float) for road in roads for point in (road[0], road[-1])]
+    nodes, rows = np.unique(np.reshape(ends, (-1, 2)), axis=0, return_inverse=True)
+    lines = np.empty(len(roads), dtype=object)
+    lines[:] = [shapely.LineString(scale * np.array(road, dtype=float)) for road in roads]
+    columns = {} if seconds is None else {"travel_time_s": np.array(seconds, dtype=float)}
+    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines, columns)
+
+
+def toy(*roads):
+    return drawn(*roads, scale=PIXEL)
+
+
+def directions(score):
+    return score.reference_to_predicted, score.predicted_to_reference
+
+
+EMPTY = drawn()
+
+
+@pytest.mark.parametrize(
+    ("reference", "predicted", "there", "back", "score"),
+    [
+        (EMPTY, EMPTY, 1, 1, 1),
+        (toy(ROAD), EMPTY, 0, 0, 0),
+        (EMPTY, toy(ROAD), 0, 0, 0),
+        (toy(ROAD), toy(ROAD), 1, 1, 1),
+        (toy(LONG), toy([(0, 0), (480, 0)], [(520, 0), (1000, 0)]), 3 / 7, 1, 0.6),
+        (toy(ROAD), toy([(0, 9.6), (500, 9.6)]), 1, 1, 1),
+        (toy(ROAD), toy([(0, 12.95), (500, 12.95)]), 0, 0, 0),
+        (
+            toy([(0, 0), (500, 0)], [(500, 0), (1000, 0)], [(500, 0), (500, 400)]),
+            toy(LONG),
+            6 / 11,
+            1,
+            12 / 17,
+        ),
+        (toy(ROAD), toy(ROAD, [(0, 300), (500, 300)]), 1, 1 / 2, 2 / 3),
+        (toy(ROAD), toy([(0, 0), (0, 300), (500, 300), (500, 0)]), 0, 5 / 308, 0),
+        (toy(ROAD, LOOP), toy(ROAD, LOOP), 1, 1, 1),
+    ],
+    ids=[
+        *("both_empty", "gt_only", "prop_only", "self", "gap", "offset3m", "offset4m01"),
+        *("tee_miss", "extra", "longer2x", "loop"),
+    ],
+)
+def test_the_toys_score_as_in_the_official_scorer(reference, predicted, there, back, score):
+    result = apls(reference, predicted)
+    assert directions(result) == pytest.approx((there, back), abs=1e-12)
+    assert result.score == pytest.approx(score, abs=1e-12)
+
+
+@pytest.mark.parametrize(("offset", "score"), [(3.99, 1), (4.0, 1), (4.0001, 0), (4.01, 0)])
+def test_a_control_point_is_found_up_to_and_including_the_snap_distance(offset, score):
+    result = apls(drawn([(0, 0), (100, 0)]), drawn([(0, offset), (100, offset)]), snap_m=4)
+    assert directions(result) == (score, score)
+
+
+def test_a_point_between_two_equally_near_roads_is_put_on_the_same_one_in_any_order():
+    straight, round_about = [(0, 2), (30, 2)], [(0, -2), (15, -30), (30, -2)]
+    road = drawn([(0, 0), (30, 0)])
+    assert apls(road, drawn(straight, round_about)) == apls(road, drawn(round_about, straight))
+
+
+def test_a_point_where_two_roads_cross_is_put_on_the_same_one_in_any_order():
+    """The middle of the road lies on both diagonals, of which one goes further."""
+    road, diagonal = drawn([(0, 0), (40, 40)]), [(0, 40), (40, 0)]
+    one = drawn([(0, 0), (40, 40)], diagonal, [(0, 40), (0, 90)])
+    other = drawn([(0, 40), (0, 90)], diagonal, [(0, 0), (40, 40)])
+    assert directions(apls(road, one)) == directions(apls(road, other))
+
+
+@pytest.mark.parametrize(
+    ("length", "middles"),
+    [(37.4, 0), (37.5, 1), (50, 1), (50.1, 1), (100, 1), (100.1, 2), (150, 2), (150.1, 3)],
+)
+def test_control_points_are_evenly_spaced_and_close_enough(length, middles):
+    """Of n + 2 points in a row a prediction of the first half mile has some and misses others."""
+    half = apls(drawn([(0, 0), (length, 0)]), drawn([(0, 0), (length / 2, 0)]), snap_m=0.01)
+    seen = (middles + 3) // 2
+    expected = seen * (seen - 1) / ((middles + 2) * (middles + 1))
+    assert half.reference_to_predicted == pytest.approx(expected)
+
+
+def test_a_detour_costs_its_share_of_the_route():
+    """The one pair of 30 m takes 36 m in the prediction, which has a longer way between."""
+    detour = drawn([(0, 0), (0, 3), (30, 3), (30, 0)])
+    there, _ = directions(apls(drawn([(0, 0), (30, 0)]), detour, snap_m=1))
+    assert there == pytest.approx(1 - 6 / 30)
+
+
+def test_a_loop_road_is_part_of_the_score():
+    with_loop, without = toy(ROAD, LOOP), toy(ROAD)
+    assert apls(with_loop, with_loop).score == pytest.approx(1)
+    assert apls(with_loop, without).reference_to_predicted < 0.5
+
+
+def test_points_on_a_loop_are_joined_the_shorter_way_round():
+    """A loop of 120 m with two middles 40 m apart hangs on 10 m: opening it leaves one way."""
+    stub, loop = [(-10, 0), (0, 0)], [(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)]
+    there, _ = directions(apls(drawn(stub, loop), drawn(stub, [*loop[:-1], (0, 0.5)]), snap_m=1))
+    # of six pairs two cannot go the shorter way: 80 instead of 40 m, and 90 instead of 50
+    assert there == pytest.approx(1 - (1 + 0.8) / 6)
+
+
+def test_parallel_edges_both_hold_control_points_and_the_shorter_one_carries_routes():
+    stubs = [(-10, 0), (0, 0)], [(30, 0), (40, 0)]
+    short, bow = [(0, 0), (30, 0)], [(0, 0), (0, 30), (30, 30), (30, 0)]
+    both = drawn(*stubs, bow, short)
+    assert apls(both, both).score == pytest.approx(1)
+    # the middle of the bow is missing on the short edge: 4 of 10 pairs
+    assert directions(apls(both, drawn(*stubs, short))) == pytest.approx((6 / 10, 1))
+    # on the bow alone it is found, but what went over the short edge is three times as far
+    assert directions(apls(both, drawn(*stubs, bow)))[0] == pytest.approx(6 / 10)
+
+
+def test_a_ring_by_itself_has_control_points_at_its_corners_however_it_is_drawn():
+    """A square of 4 x 30 m has 12 pairs, 4 of them along the one side that is predicted."""
+    square, side = [(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)], drawn([(0, 0), (30, 0)])
+    from_side = [(0, 15), (0, 0), (30, 0), (30, 30), (0, 30), (0, 15)]
+    halves = [(0, 15), (0, 0), (30, 0), (30, 30)], [(30, 30), (0, 30), (0, 15)]
+    for ring in (drawn(square), drawn(from_side), drawn(*halves)):
+        result = apls(ring, side)
+        assert (result.reference_points, result.reference_to_predicted) == (4, 2 / 12)
+
+
+@pytest.mark.parametrize("again", [ROAD, ROAD[::-1]], ids=["same way", "other way"])
+def test_the_same_road_drawn_twice_counts_once(again):
+    assert directions(apls(drawn(ROAD), drawn(ROAD, again))) == (1, 1)
+
+
+def test_of_a_road_drawn_twice_the_faster_one_counts():
+    twice = drawn(ROAD, ROAD, seconds=[40, 20])
+    assert apls(drawn(ROAD, seconds=[20]), twice, weight="travel_time_s").score == 1
+
+
+def test_an_edge_without_length_joins_what_it_touches():
+    point = [(500, 0), (500, 0)]
+    assert directions(apls(drawn(ROAD), drawn(point, ROAD))) == (1, 1)
+
+
+def test_nodes_at_no_distance_are_right_if_they_are_at_no_distance_again():
+    """Two junctions are 0 s apart; where that takes a second, two of 30 ordered pairs are wrong."""
+    streets = [[(x, 0), (x, 30)] for x in (0, 20)] + [[(x, -30), (x, 0)] for x in (0, 20)]
+    at_once = drawn([(0, 0), (20, 0)], *streets, seconds=[0, 1e9, 1e9, 1e9, 1e9])
+    slowly = drawn([(0, 0), (20, 0)], *streets, seconds=[1, 1e9, 1e9, 1e9, 1e9])
+    assert apls(at_once, at_once, weight="travel_time_s").score == 1
+    there = apls(at_once, slowly, weight="travel_time_s").reference_to_predicted
+    assert there == pytest.approx(28 / 30)
+
+
+def test_a_road_without_length_alone_has_no_route_and_counts_as_empty():
+    point = drawn([(10, 0), (10, 0)])
+    assert directions(apls(point, EMPTY)) == (1, 1)
+    assert directions(apls(point, drawn(ROAD))) == (0, 0)
+
+
+def test_a_missing_prediction_scores_zero_even_where_there_is_no_road():
+    assert apls(drawn(ROAD), None) == apls(EMPTY, None) == Apls(0, 0, 0)
+
+
+def test_nodes_without_edges_change_nothing():
+    road = drawn([(0, 0), (30, 0)])
+    lonely = RoadGraph(UTM, np.vstack([[[9, 9]], road.nodes]), road.ends + 1, road.lines)
+    assert directions(apls(lonely, road)) == (1, 1)
+
+
+def test_travel_time_weighs_each_edge_with_its_own_speed():
+    """Twice 40 m with a middle each, in 4 and 8 s; predicted at one speed, in 6 and 6 s.
+
+    Between them a street of 20 m goes off, in 3 s.
+    """
+    roads = [(0, 0), (40, 0)], [(40, 0), (80, 0)], [(40, 0), (40, 20)]
+    reference, predicted = drawn(*roads, seconds=[4, 8, 3]), drawn(*roads, seconds=[6, 6, 3])
+    first, second = np.triu_indices(6, k=1)
+    right, found = (
+        np.abs(np.subtract.outer(along, along)) + np.add.outer(off, off)
+        for along in ([0, 2, 4, 8, 12, 4], [0, 3, 6, 9, 12, 6])
+        for off in [[0, 0, 0, 0, 0, 3]]
+    )
+    right, found = right[first, second], found[first, second]
+    result = apls(reference, predicted, weight="travel_time_s")
+    there, back = (1 - np.mean(np.abs(right - found) / cost) for cost in (right, found))
+    assert directions(result) == pytest.approx((there, back))
+    assert result.score == pytest.approx(2 * there * back / (there + back))
+
+
+def test_the_seconds_of_a_road_in_pieces_add_up():
+    pieces = drawn([(0, 0), (40, 0)], [(40, 0), (80, 0)], seconds=[4, 8])
+    assert apls(pieces, drawn([(0, 0), (80, 0)], seconds=[12]), weight="travel_time_s").score == 1
+
+
+def test_length_takes_no_notice_of_travel_time():
+    reference, predicted = drawn(ROAD, seconds=[4]), drawn(ROAD, seconds=[400])
+    assert apls(reference, predicted).score == 1
+    assert apls(reference, predicted, weight="travel_time_s").score == 0
+
+
+def test_an_empty_graph_needs_no_travel_times():
+    assert apls(drawn(ROAD, seconds=[4]), EMPTY, weight="travel_time_s").score == 0
+
+
+def test_missing_travel_times_are_named():
+    with pytest.raises(ValueError, match="no travel_time_s"):
+        apls(drawn(ROAD, seconds=[4]), drawn(ROAD), weight="travel_time_s")
+
+
+@pytest.mark.parametrize("seconds", [-1, np.nan, np.inf])
+def test_impossible_travel_times_are_turned_down(seconds):
+    with pytest.raises(ValueError, match="finite and not negative"):
+        apls(EMPTY, drawn(ROAD, seconds=[seconds]), weight="travel_time_s")
+
+
+@pytest.mark.parametrize("options", [{"spacing_m": 0}, {"snap_m": 0}, {"snap_m": np.nan}])
+def test_distances_must_be_above_zero(options):
+    with pytest.raises(ValueError, match="must be above 0"):
+        apls(drawn(ROAD), drawn(ROAD), **options)
+
+
+def test_graphs_in_different_crss_are_turned_down():
+    elsewhere = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
+    with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
+        apls(EMPTY, elsewhere)
+
+
+def test_the_score_is_the_same_in_blocks_of_one_source(monkeypatch):
+    reference, predicted = toy(LONG, LOOP), toy(ROAD, [(500, 0), (640, 3), (640, 190), (510, 190)])
+    at_once = apls(reference, predicted)
+    monkeypatch.setattr(path_similarity, "CELLS_AT_ONCE", 1)
+    assert directions(apls(reference, predicted)) == pytest.approx(directions(at_once))
+    assert 0 < at_once.score < 1
+
+
+def blocks(rows, cols, *, dropped=()):
+    """Draw the streets between blocks of 60 x 80 m, less those dropped."""
+    across = [[(60 * c, 80 * r), (60 * c + 60, 80 * r)] for r in range(rows) for c in range(cols)]
+    along = [[(60 * c, 80 * r), (60 * c, 80 * r + 80)] for r in range(rows) for c in range(cols)]
+    return drawn(*(road for row, road in enumerate(across + along) if row not in dropped))
+
+
+TOWN, WITH_GAPS = blocks(6, 6), blocks(6, 6, dropped=(3, 8, 17, 30, 41, 44, 59, 60))
+
+
+def sampled(seed, points=40):
+    return apls(TOWN, WITH_GAPS, exact_points=0, sampled_points=points, seed=seed)
+
+
+@pytest.mark.parametrize(("limit", "sources"), [(119, 119), (118, 20)])
+def test_nothing_is_sampled_up_to_and_including_the_stated_size(limit, sources):
+    result = apls(TOWN, WITH_GAPS, exact_points=limit, sampled_points=20)
+    assert (result.reference_points, result.reference_sources) == (119, sources)
+    assert (result.reference_to_predicted_margin > 0) == (sources == 20)
+
+
+def test_nine_of_ten_intervals_or_more_hold_the_exact_score():
+    exact = apls(TOWN, WITH_GAPS).score
+    bounds = [sampled(seed).interval for seed in range(50)]
+    assert sum(low <= exact <= high for low, high in bounds) >= 45
+    assert max(high - low for low, high in bounds) < 0.1
+
+
+def test_a_sample_of_all_points_is_exact():
+    result, exact = sampled(0, points=119), apls(TOWN, WITH_GAPS)
+    assert directions(result) == pytest.approx(directions(exact), abs=1e-12)
+    assert result.score_margin == exact.score_margin == 0
+
+
+def test_a_sample_is_that_of_its_seed():
+    assert sampled(1) == sampled(1)
+    assert sampled(1) != sampled(2)
+
+
+def test_swapping_the_graphs_swaps_the_directions_of_a_sample():
+    there = sampled(7)
+    back = apls(WITH_GAPS, TOWN, exact_points=0, sampled_points=40, seed=7)
+    assert directions(there) == directions(back)[::-1]
+    assert there.interval == back.interval
+
+
+def test_a_sample_of_one_has_no_spread_and_is_turned_down():
+    with pytest.raises(ValueError, match="2 or more, got 1"):
+        sampled(0, points=1)
+
+
+def test_pooled_scores_are_means_and_their_margins_shrink():
+    pooled = pool_apls([Apls(0.6, 0.5, 0.7, 0.03, 0.04, 0.0, 9, 8, 7, 6), Apls(0.8, 0.7, 1, 0.04)])
+    assert (pooled.score, *directions(pooled)) == pytest.approx((0.7, 0.6, 0.85))
+    assert pooled.score_margin == pytest.approx(0.025)
+    assert (pooled.reference_points, pooled.predicted_sources) == (9, 6)
+
+
+def test_no_pair_at_all_is_no_error():
+    assert pool_apls([]) == Apls(1, 1, 1)
+
+
+@st.composite
+def street_grids(draw):
+    """Some streets of a 3 x 3 grid of blocks, bowed ones and loops among them, none crossing."""
+    corners = [(x, y) for x in (0, 70, 190) for y in (0, 40, 130)]
+    straight = [[a, b] for a in corners for b in corners if a < b and neighbours(a, b)]
+    bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
+    loops = [[(x, y), (x - 4, y - 30), (x - 19, y - 18), (x, y)] for x, y in corners]
+    roads = draw(st.lists(st.sampled_from(straight + bowed + loops), min_size=1, unique_by=str))
+    return drawn(*roads, seconds=[draw(st.floats(0.5, 90)) for _ in roads])
+
+
+def neighbours(a, b):
+    return (a[0] == b[0] or a[1] == b[1]) and abs(a[0] - b[0]) < 130 and abs(a[1] - b[1]) < 100
+
+
+def shifted(graph, by):
+    lines = shapely.transform(graph.lines, lambda xy: xy + by)
+    return RoadGraph(UTM, graph.nodes + by, graph.ends, lines, graph.attributes)
+
+
+weights = st.sampled_from(["length_m", "travel_time_s"])
+
+
+@given(street_grids(), weights)
+@settings(deadline=None, max_examples=40)
+def test_a_graph_scores_one_against_itself(graph, weight):
+    result = apls(graph, graph, weight=weight)
+    assert directions(result) == pytest.approx((1, 1), abs=1e-9)
+
+
+@given(street_grids(), street_grids(), weights)
+@settings(deadline=None, max_examples=40)
+def test_swapping_the_graphs_swaps_the_directions(reference, predicted, weight):
+    there, back = (
+        apls(reference, predicted, weight=weight),
+        apls(predicted, reference, weight=weight),
+    )
+    assert directions(there) == directions(back)[::-1]
+    assert there.score == back.score
+
+
+@given(street_grids(), street_grids(), weights, st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=40)
+def test_the_order_of_nodes_and_the_way_an_edge_is_drawn_change_nothing(
+    reference, predicted, weight, random
+):
+    predicted = shifted(predicted, (1.3, -0.7))
+    order = np.array(random.sample(range(len(predicted.nodes)), len(predicted.nodes)))
+    ends = np.argsort(order)[predicted.ends][:, ::-1]
+    lines = shapely.reverse(predicted.lines)
+    drawn_anew = RoadGraph(UTM, predicted.nodes[order], ends, lines, predicted.attributes)
+    expected = directions(apls(reference, predicted, weight=weight))
+    assert directions(apls(reference, drawn_anew, weight=weight)) == pytest.approx(expected)
+
+
+def split(graph, row, fraction):
+    """Cut an edge in two, its seconds by length; the second part becomes the last edge."""
+    line, seconds = graph.lines[row], graph.attributes["travel_time_s"]
+    cut = fraction * line.length
+    parts = [substring(line, 0, cut), substring(line, cut, line.length)]
+    (start, goal), middle = graph.ends[row], len(graph.nodes)
+    ends, lines = np.vstack([graph.ends, [[middle, goal]]]), np.append(graph.lines, parts[1])
+    ends[row], lines[row] = (start, middle), parts[0]
+    seconds = np.append(seconds, (1 - fraction) * seconds[row])
+    seconds[row] *= fraction
+    nodes = np.vstack([graph.nodes, parts[1].coords[0]])
+    return RoadGraph(
+        UTM, nodes, ends, lines, {"travel_time_s": seconds, "id": np.arange(len(ends))}
+    )
+
+
+@given(
+    street_grids(),
+    street_grids(),
+    weights,
+    st.lists(st.tuples(st.integers(0), st.floats(0.1, 0.9))),
+)
+@settings(deadline=None, max_examples=40)
+def test_nodes_in_the_middle_of_a_road_change_nothing(reference, predicted, weight, cuts):
+    predicted = shifted(predicted, (1.3, -0.7))
+    in_pieces = predicted
+    for row, fraction in cuts[:6]:
+        in_pieces = split(in_pieces, row % len(in_pieces.lines), fraction)
+    expected = directions(apls(reference, predicted, weight=weight))
+    assert directions(apls(reference, in_pieces, weight=weight)) == pytest.approx(expected)
+
+
+@given(street_grids(), st.sampled_from([4326, 3857]))
+@settings(deadline=None, max_examples=20)
+def test_the_crs_that_the_roads_came_in_changes_nothing(grid, epsg):
+    reference, predicted = shifted(grid, (660000, 4000000)), shifted(TOWN, (660001, 4000002))
+    there = Transformer.from_crs(UTM, epsg, always_xy=True)
+    lines = predicted.lines
+    for by in (there.transform, Transformer.from_crs(epsg, UTM, always_xy=True).transform):
+        lines = shapely.transform(lines, lambda xy, by=by: np.column_stack(by(*xy.T)))
+    expected = directions(apls(reference, predicted))
+    again = apls(reference, graph_from_lines(lines, UTM))
+    assert directions(again) == pytest.approx(expected, abs=1e-6)
+
+
+def test_scores_by_two_weights_are_those_by_each():
+    reference, predicted = drawn(ROAD, [(0, 0), (0, 90)], seconds=[4, 9]), drawn(ROAD, seconds=[5])
+    weights = ["travel_time_s", "length_m"]
+    both = apls_by(weights, reference, predicted)
+    assert both == [apls(reference, predicted, weight=weight) for weight in weights]
+    assert both[0] != both[1]

@@ -1,0 +1,181 @@
+"""Correctness, completeness and quality on drawn roads and skeletons."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.buffer import BufferMatch, match_lines, match_skeletons
+
+UTM = CRS.from_epsg(32611)
+ROAD = [(0, 0), (100, 0)]
+
+
+def drawn(*roads):
+    """Draw a graph: one edge a road, a node at each different end."""
+    ends = np.array([point for road in roads for point in (road[0], road[-1])], dtype=float)
+    nodes, rows = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
+    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
+    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines)
+
+
+def mask(rows):
+    return np.array([[pixel == "#" for pixel in row] for row in rows.split()])
+
+
+def shares(found):
+    return found.correctness, found.completeness, found.quality
+
+
+EMPTY = drawn()
+
+
+@pytest.mark.parametrize(("aside", "expected"), [(4, 1), (4.01, 0)])
+def test_the_tolerance_itself_is_near(aside, expected):
+    found = match_lines(drawn(ROAD), drawn([(0, aside), (100, aside)]), tolerance_m=4)
+    assert shares(found) == (expected, expected, expected)
+
+
+def test_a_road_ends_with_a_round_buffer():
+    """A crossing road 3 m beyond the end is near for 4 m to both sides."""
+    found = match_lines(drawn(ROAD), drawn([(103, -50), (103, 50)]), tolerance_m=5)
+    assert found.predicted_near == pytest.approx(8, abs=1e-5)
+    assert found.reference_near == pytest.approx(2, abs=1e-5)
+
+
+def test_a_crossing_road_is_near_for_twice_the_tolerance():
+    found = match_lines(drawn(ROAD), drawn([(50, -50), (50, 50)]), tolerance_m=4)
+    assert (found.predicted_near, found.predicted) == (pytest.approx(8, abs=1e-5), 100)
+
+
+def test_an_inclined_road_leaves_the_buffer_where_it_is_4_m_away():
+    found = match_lines(drawn(ROAD), drawn([(0, 0), (40, 30)]), tolerance_m=4)
+    assert found.predicted_near == pytest.approx(4 * 5 / 3, abs=1e-5)
+
+
+def test_parts_near_two_roads_count_once():
+    found = match_lines(drawn(ROAD, [(50, 2), (150, 2)]), drawn([(0, 1), (150, 1)]))
+    assert found.predicted_near == 150
+
+
+def test_half_of_a_road_is_half_complete_and_wholly_correct():
+    found = match_lines(drawn([(0, 0), (108, 0)]), drawn([(0, 0), (50, 0)]), tolerance_m=4)
+    assert shares(found) == pytest.approx((1, 0.5, 0.5), abs=1e-6)
+
+
+def test_quality_is_of_both():
+    found = BufferMatch(predicted=10, predicted_near=5, reference=8, reference_near=2)
+    assert shares(found) == (0.5, 0.25, 0.125 / (0.5 - 0.125 + 0.25))
+
+
+def test_pairs_are_pooled_by_length():
+    assert sum([BufferMatch(1, 2, 3, 4), BufferMatch(10, 20, 30, 40)], BufferMatch()) == (
+        BufferMatch(11, 22, 33, 44)
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "predicted", "expected"),
+    [(EMPTY, EMPTY, 1), (EMPTY, drawn(ROAD), 0), (drawn(ROAD), EMPTY, 0)],
+    ids=["both empty", "reference empty", "predicted empty"],
+)
+def test_nothing_against_nothing_is_right_and_against_something_wrong(
+    reference, predicted, expected
+):
+    assert shares(match_lines(reference, predicted)) == (expected, expected, expected)
+
+
+points = st.tuples(st.integers(0, 60), st.integers(0, 60))
+roads = st.lists(st.lists(points, min_size=2, max_size=4, unique=True), min_size=1, max_size=5)
+
+
+@given(roads)
+def test_a_graph_is_all_near_itself(lines):
+    assert shares(match_lines(drawn(*lines), drawn(*lines))) == pytest.approx((1, 1, 1))
+
+
+@given(roads, roads, st.floats(1, 20))
+@settings(max_examples=50)
+def test_lengths_are_those_inside_the_buffer_polygon(lines, others, tolerance_m):
+    """A polygon is a little smaller than the buffer, and with another 0.01 per mille larger.
+
+    Pieces are looked at one by one, as shapely counts a line that turns back on itself once.
+    """
+    found = match_lines(drawn(*others), drawn(*lines), tolerance_m=tolerance_m).predicted_near
+    radii = tolerance_m, tolerance_m * 1.00001 + 2e-6
+    least, most = (shapely.MultiLineString(others).buffer(r, quad_segs=256) for r in radii)
+    pieces = [shapely.LineString(two) for line in lines for two in pairwise(line)]
+    inside = [shapely.length(shapely.intersection(pieces, area)) for area in (least, most)]
+    assert inside[0].sum() - 1e-6 <= found <= inside[1].sum() + 1e-6
+
+
+@given(roads, roads, st.floats(0.1, 0.9))
+@settings(max_examples=30)
+def test_splitting_an_edge_changes_nothing(lines, others, part):
+    straight = [lines[0][:2], *lines[1:]]
+    first = shapely.LineString(straight[0])
+    middle = first.interpolate(part, normalized=True).coords[0]
+    split = [[straight[0][0], middle], [middle, straight[0][1]], *lines[1:]]
+    expected = match_lines(drawn(*straight), drawn(*others))
+    found = match_lines(drawn(*split), drawn(*others))
+    assert shares(found) == pytest.approx(shares(expected), abs=1e-5)
+
+
+@given(roads, roads)
+@settings(max_examples=30)
+def test_swapping_the_graphs_swaps_the_shares(lines, others):
+    there, back = (
+        match_lines(drawn(*lines), drawn(*others)),
+        match_lines(drawn(*others), drawn(*lines)),
+    )
+    assert (there.correctness, there.completeness) == (back.completeness, back.correctness)
+
+
+@pytest.mark.parametrize("tolerance_m", [0, np.nan])
+def test_the_tolerance_must_be_above_0(tolerance_m):
+    with pytest.raises(ValueError, match="must be above 0"):
+        match_lines(EMPTY, EMPTY, tolerance_m=tolerance_m)
+
+
+def test_graphs_in_different_crss_are_turned_down():
+    elsewhere = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
+    with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
+        match_lines(EMPTY, elsewhere)
+
+
+REFERENCE = mask("##### ..... .....")
+PREDICTED = mask("..... ..... ###..")
+
+
+@pytest.mark.parametrize(("tolerance", "near"), [(1.9, (0, 0)), (2, (3, 3)), (2.3, (3, 4))])
+def test_pixels_are_near_by_the_distance_of_their_centres(tolerance, near):
+    found = match_skeletons(REFERENCE, PREDICTED, tolerance_m=tolerance)
+    assert (found.predicted_near, found.reference_near) == near
+    assert (found.predicted, found.reference) == (3, 5)
+
+
+@pytest.mark.parametrize(("tolerance_m", "near"), [(0.9, 0), (1, 3)])
+def test_pixels_have_their_size_on_the_ground(tolerance_m, near):
+    options = {"tolerance_m": tolerance_m, "pixel_m": (3.0, 0.5)}
+    assert match_skeletons(REFERENCE, PREDICTED, **options).predicted_near == near
+
+
+@pytest.mark.parametrize(("rows", "expected"), [("... ...", 1), ("#.. ...", 0)])
+def test_skeletons_without_a_pixel_are_near_nothing(rows, expected):
+    nothing = mask("... ...")
+    assert shares(match_skeletons(nothing, mask(rows), tolerance_m=9)) == (expected,) * 3
+
+
+def test_skeletons_of_different_shapes_are_turned_down():
+    with pytest.raises(ValueError, match=r"is \(1, 5\), the reference \(3, 5\)"):
+        match_skeletons(REFERENCE, PREDICTED[:1], tolerance_m=1)
+
+
+def test_skeletons_that_are_not_boolean_are_turned_down():
+    with pytest.raises(ValueError, match="bool and uint8, expected bool"):
+        match_skeletons(REFERENCE, PREDICTED.astype(np.uint8), tolerance_m=1)

@@ -1,0 +1,82 @@
+"""What holds for every score of one road graph against another."""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.sat2graph import sat2graph_apls
+from roadseg.roads.metrics.topo import topo
+
+UTM = CRS.from_epsg(32611)
+apls = partial(sat2graph_apls, corner=(0.0, 352.0))
+SCORES = [pytest.param(topo, "f1", id="topo"), pytest.param(apls, "score", id="sat2graph")]
+
+
+def drawn(*roads):
+    """Draw a graph: one edge a road, a node at each different end."""
+    ends = np.array([point for road in roads for point in (road[0], road[-1])], dtype=float)
+    nodes, rows = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
+    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
+    return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines)
+
+
+@st.composite
+def street_grids(draw):
+    """Some streets of a 3 x 3 grid of blocks, bowed ones among them, none crossing."""
+    corners = [(x, y) for x in (50, 120, 240) for y in (60, 120, 210)]
+    straight = [[a, b] for a in corners for b in corners if a < b and beside(a, b)]
+    bowed = [[a, ((a[0] + b[0]) / 2 + 9, (a[1] + b[1]) / 2 + 9), b] for a, b in straight]
+    return drawn(*draw(st.lists(st.sampled_from(straight + bowed), min_size=1, unique_by=str)))
+
+
+def beside(a, b):
+    return (a[0] == b[0] or a[1] == b[1]) and abs(a[0] - b[0]) < 130 and abs(a[1] - b[1]) < 100
+
+
+@pytest.mark.parametrize(("compare", "best"), SCORES)
+@given(graph=street_grids())
+@settings(max_examples=20)
+def test_a_graph_scores_one_against_itself(compare, best, graph):
+    assert getattr(compare(graph, graph), best) == 1
+
+
+@pytest.mark.parametrize(("compare", "_"), SCORES)
+@given(street_grids(), street_grids(), st.randoms(use_true_random=False))
+@settings(max_examples=15)
+def test_the_order_of_nodes_changes_nothing(compare, _, reference, predicted, random):
+    order = np.array(random.sample(range(len(predicted.nodes)), len(predicted.nodes)))
+    ends = np.argsort(order)[predicted.ends]
+    other = RoadGraph(UTM, predicted.nodes[order], ends, predicted.lines)
+    assert compare(reference, other) == compare(reference, predicted)
+
+
+@pytest.mark.parametrize(("compare", "_"), SCORES)
+@given(street_grids(), street_grids())
+@settings(max_examples=15)
+def test_splitting_edges_at_their_vertices_changes_nothing(compare, _, reference, predicted):
+    vertices = [line.coords for line in predicted.lines]
+    pieces = [piece for xy in vertices for piece in pairwise(xy)]
+    assert compare(reference, drawn(*pieces)) == compare(reference, predicted)
+
+
+@given(street_grids(), street_grids())
+@settings(max_examples=15)
+def test_swapping_the_graphs_swaps_the_directions(reference, predicted):
+    there, back = apls(reference, predicted), apls(predicted, reference)
+    assert there.score == back.score
+    assert there.reference_to_predicted == back.predicted_to_reference
+
+
+@pytest.mark.parametrize(("compare", "_"), SCORES)
+def test_graphs_in_different_crss_are_turned_down(compare, _):
+    empty = drawn()
+    elsewhere = RoadGraph(CRS.from_epsg(32612), empty.nodes, empty.ends, empty.lines)
+    with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
+        compare(empty, elsewhere)

@@ -1,0 +1,223 @@
+"""Pixels counted by hand on drawn masks, by scikit-learn on random ones, and recorded counts."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from rasterio.features import rasterize
+from skimage.morphology import skeletonize
+
+from roadseg.roads.metrics.buffer import match_skeletons
+from roadseg.roads.metrics.pixels import (
+    CentrelineCounts,
+    Counts,
+    count_centrelines,
+    count_pixels,
+)
+
+NOTHING = Counts(0, 0, 0)
+counts = st.builds(Counts, *[st.integers(0, 1000)] * 3)
+
+
+def drawn(rows):
+    return np.array([[pixel == "#" for pixel in row] for row in rows.split()])
+
+
+REFERENCE = drawn("##.. ##.. ....")
+PREDICTED = drawn(".##. .##. .#..")
+ALL = np.ones((3, 4), dtype=bool)
+
+
+def test_pixels_are_counted_by_who_has_them():
+    assert count_pixels(REFERENCE, PREDICTED, ALL) == Counts(2, 3, 2)
+
+
+def test_pixels_that_are_not_valid_are_left_out():
+    valid = drawn("#### ..## ....")
+    assert count_pixels(REFERENCE, PREDICTED, valid) == Counts(1, 2, 1)
+
+
+def test_swapping_the_masks_swaps_extra_and_missed_pixels():
+    assert count_pixels(PREDICTED, REFERENCE, ALL) == Counts(2, 2, 3)
+
+
+def test_the_ratios_are_those_of_the_textbook():
+    found = Counts(true_positive=6, false_positive=2, false_negative=4)
+    assert (found.iou, found.precision, found.recall) == (0.5, 0.75, 0.6)
+    assert found.f1 == pytest.approx(2 * 0.75 * 0.6 / (0.75 + 0.6))
+
+
+@pytest.mark.parametrize("ratio", ["iou", "precision", "recall", "f1"])
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(NOTHING, 1), (Counts(0, 5, 0), 0), (Counts(0, 0, 5), 0), (Counts(5, 0, 0), 1)],
+    ids=["both empty", "reference empty", "predicted empty", "equal"],
+)
+def test_nothing_against_nothing_is_right_and_against_something_wrong(found, expected, ratio):
+    assert getattr(found, ratio) == expected
+
+
+@given(counts)
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(found):
+    both = found.precision + found.recall
+    harmonic = 2 * found.precision * found.recall / both if both else 0
+    assert found.f1 == pytest.approx(harmonic)
+
+
+def test_counts_pool_over_chips():
+    chips = [Counts(1, 2, 3), Counts(10, 20, 30), Counts(100, 200, 300)]
+    assert sum(chips, Counts()) == Counts(111, 222, 333)
+
+
+def test_pooled_halves_of_a_mask_give_the_counts_of_the_whole():
+    left, right = np.s_[:, :2], np.s_[:, 2:]
+    halves = [count_pixels(REFERENCE[h], PREDICTED[h], ALL[h]) for h in (left, right)]
+    assert sum(halves, Counts()) == count_pixels(REFERENCE, PREDICTED, ALL)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_mask_of_speed_bins_is_turned_down(place):
+    masks = [REFERENCE, PREDICTED, ALL]
+    masks[place] = masks[place].astype(np.uint8)
+    with pytest.raises(ValueError, match="mask is uint8, expected bool"):
+        count_pixels(*masks)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_masks_of_different_shapes_are_turned_down(place):
+    masks = [REFERENCE, PREDICTED, ALL]
+    masks[place] = masks[place][:1]
+    with pytest.raises(ValueError, match=r"mask is \(1, 4\), the reference \(3, 4\)"):
+        count_pixels(*masks)
+
+
+@given(arrays(bool, (2, 6, 7)))
+@settings(max_examples=20)
+def test_ratios_are_those_of_scikit_learn(masks):
+    metrics = pytest.importorskip("sklearn.metrics")
+    reference, predicted = masks
+    found = count_pixels(reference, predicted, np.ones_like(reference))
+    for name, metric in (
+        ("iou", metrics.jaccard_score),
+        ("precision", metrics.precision_score),
+        ("recall", metrics.recall_score),
+        ("f1", metrics.f1_score),
+    ):
+        empty = float(not masks.any())
+        expected = metric(reference.ravel(), predicted.ravel(), zero_division=empty)
+        assert getattr(found, name) == pytest.approx(expected)
+
+
+BROAD = drawn("....... ####### ####### ####### .......")
+SHIFTED = drawn("....... ....... ####### ####### #######")
+THIN = drawn("....... ....... ..###.. ....... .......")
+HERE = np.ones((5, 7), dtype=bool)
+
+
+def test_a_centreline_inside_the_other_mask_counts():
+    """The skeleton of the broad road is its middle row without the ends, within both."""
+    found = count_centrelines(BROAD, THIN, HERE)
+    assert (found.predicted, found.predicted_inside) == (3, 3)
+    assert (found.reference, found.reference_inside) == (np.count_nonzero(skeletonize(BROAD)), 3)
+    assert found.precision == 1
+    assert found.cldice == pytest.approx(2 * found.sensitivity / (1 + found.sensitivity))
+
+
+def test_swapping_the_masks_swaps_precision_and_sensitivity():
+    there, back = count_centrelines(BROAD, THIN, HERE), count_centrelines(THIN, BROAD, HERE)
+    assert (there.precision, there.sensitivity) == (back.sensitivity, back.precision)
+    assert there.cldice == back.cldice
+
+
+def test_roads_side_by_side_share_no_centreline():
+    assert count_centrelines(BROAD, drawn("####### " + "....... " * 4), HERE).cldice == 0
+
+
+def test_a_mask_has_its_own_centreline():
+    assert count_centrelines(SHIFTED, SHIFTED, HERE).cldice == 1
+
+
+def test_centrelines_that_are_not_valid_are_left_out():
+    valid = np.zeros_like(HERE)
+    valid[:, 2:4] = True
+    assert count_centrelines(BROAD, THIN, valid) == CentrelineCounts(2, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (CentrelineCounts(), 1),
+        (CentrelineCounts(predicted=4), 0),
+        (CentrelineCounts(reference=4), 0),
+    ],
+    ids=["both empty", "reference empty", "predicted empty"],
+)
+def test_no_centreline_against_none_is_right_and_against_one_wrong(found, expected):
+    assert (found.precision, found.sensitivity, found.cldice) == (expected,) * 3
+
+
+def test_centrelines_pool_over_chips():
+    chips = [CentrelineCounts(1, 2, 3, 4), CentrelineCounts(10, 20, 30, 40)]
+    assert sum(chips, CentrelineCounts()) == CentrelineCounts(11, 22, 33, 44)
+
+
+def test_centrelines_of_masks_that_are_not_boolean_are_turned_down():
+    with pytest.raises(ValueError, match="predicted mask is uint8, expected bool"):
+        count_centrelines(BROAD, THIN.astype(np.uint8), HERE)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """Draw both sides of a Vegas chip 12 px wide, as the recording did; give what was recorded."""
+    data = os.environ.get("ROADSEG_DATA", Path(__file__).parents[4] / "shared" / "data")
+    chip = Path(data) / "spacenet" / "vegas"
+    facts = Path(data).parent / "facts" / "apls_reference.json"
+    if not (chip.is_dir() and facts.exists()):
+        pytest.skip(f"{chip} or {facts} does not exist; ROADSEG_DATA names the folder of real data")
+    with rasterio.open(chip / "RGB-PanSharpen_AOI_2_Vegas_img0.tif") as image:
+        to_pixel, shape = ~image.transform, image.shape
+    labels = json.loads((chip / "spacenetroads_AOI_2_Vegas_img0.geojson").read_text())
+    lines = [shapely.geometry.shape(road["geometry"]) for road in labels["features"]]
+    with (chip / "sn3_sample_submission_albu.csv").open() as file:
+        rows = [row["WKT_Pix"] for row in csv.DictReader(file) if row["ImageId"].endswith("_img0")]
+    reference = shapely.transform(lines, lambda xy: np.column_stack(to_pixel @ tuple(xy.T)))
+    sides = reference, shapely.from_wkt(rows)
+    masks = [
+        rasterize(shapely.buffer(side, 6, quad_segs=16), out_shape=shape).astype(bool)
+        for side in sides
+    ]
+    return masks, json.loads(facts.read_text())["cases"]["img0_json_wkt"]["pixel_metrics"]
+
+
+@pytest.mark.real
+def test_the_masks_of_a_vegas_chip_count_as_recorded(recorded):
+    masks, values = recorded
+    found = count_pixels(*masks, np.ones_like(masks[0]))
+    assert found.iou == pytest.approx(values["py36_skimage0.15"]["iou"], abs=1e-12)
+    ratios = found.f1, found.precision, found.recall
+    assert ratios == pytest.approx(values["py36_skimage0.15"]["f1_prec_rec"], abs=1e-12)
+
+
+@pytest.mark.real
+def test_the_cldice_of_a_vegas_chip_is_as_recorded(recorded):
+    masks, values = recorded
+    found = count_centrelines(*masks, np.ones_like(masks[0]))
+    assert found.cldice == pytest.approx(values["py36_skimage0.15"]["cldice"], abs=1e-12)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("slack", [3, 8, 13])
+def test_correctness_and_completeness_of_a_vegas_chip_are_as_recorded(recorded, slack):
+    masks, values = recorded
+    found = match_skeletons(*map(skeletonize, masks), tolerance_m=slack)
+    expected = values["py311_skimage_current"][f"ccq_on_saved_skeletons_slack{slack}"]
+    ratios = found.correctness, found.completeness, found.quality
+    assert ratios == pytest.approx([expected[name] for name in ("corr", "comp", "qual")], abs=1e-9)

@@ -1,0 +1,108 @@
+"""APLS of Vegas chips, as recorded from the reference code and the official scorer."""
+
+import csv
+import json
+
+import numpy as np
+import pyogrio.raw
+import pytest
+import shapely
+from pyproj import CRS, Transformer
+
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
+from roadseg.roads.metrics.apls import apls
+
+UTM = CRS.from_epsg(32611)
+PIXEL = 0.31  # metres of a pixel in the csv files of the official scorer
+
+
+def directions(score):
+    return score.reference_to_predicted, score.predicted_to_reference
+
+
+def recorded_graph(facts, name):
+    """Read a graph of the reference code: its lines may run from v to u, its times are geodesic."""
+    stored = json.loads((facts / "apls" / "graphs_fixed" / f"{name}.json").read_text())
+    nodes = np.array([node[1:3] for node in stored["nodes"]])
+    row = {node[0]: row for row, node in enumerate(stored["nodes"])}
+    ends = np.array([(row[edge["u"]], row[edge["v"]]) for edge in stored["edges"]])
+    coords = [np.array(edge["coords"]) for edge in stored["edges"]]
+    for points, (start, _) in zip(coords, ends, strict=True):
+        to_first, to_last = np.linalg.norm(points[[0, -1]] - nodes[start], axis=1)
+        points[:] = points[:: 1 if to_first <= to_last else -1].copy()
+    lines = np.array([shapely.LineString(points) for points in coords], dtype=object)
+    speed_mps = np.array([edge["speed"] for edge in stored["edges"]], dtype=float)
+    return RoadGraph(UTM, nodes, ends, lines, {"travel_time_s": shapely.length(lines) / speed_mps})
+
+
+CHIPS = ["img990", "img991", "img995", "img997", "img0_json_wkt"]
+RECORDED = [
+    *(("length_m", "repaired_length", "", chip) for chip in [*CHIPS, "img0_json_pkl"]),
+    *(("travel_time_s", "repaired_travel_time", "tt_", chip) for chip in CHIPS),
+]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("weight", "key", "prefix", "chip"), RECORDED)
+def test_vegas_chips_score_as_recorded_from_the_repaired_reference_code(
+    facts, weight, key, prefix, chip
+):
+    cases = json.loads((facts / "apls_reference.json").read_text())["cases"]
+    expected = cases[chip][key]["apls"]
+    sides = (recorded_graph(facts, f"{prefix}{chip}_{side}") for side in ("gt", "prop"))
+    result = apls(*sides, weight=weight)
+    recorded = expected["gt_onto_prop"], expected["prop_onto_gt"]
+    assert directions(result) == pytest.approx(recorded, abs=1e-6)
+    assert result.score == pytest.approx(expected["total"], abs=1e-6)
+
+
+def lines_of_labels(path):
+    """Read label lines and their speeds as a graph in UTM metres."""
+    _, _, wkb, (speed_mps,) = pyogrio.raw.read(path, columns=["inferred_speed_mps"])
+    to_metres = Transformer.from_crs(4326, UTM, always_xy=True)
+    lines, row = shapely.get_parts(shapely.from_wkb(wkb), return_index=True)
+    lines = shapely.transform(lines, lambda xy: np.column_stack(to_metres.transform(*xy.T)))
+    return graph_from_lines(lines, UTM, {"travel_time_s": shapely.length(lines) / speed_mps[row]})
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("chip", ["img990", "img991", "img995", "img997"])
+def test_label_files_score_as_the_graphs_that_the_reference_code_makes_of_them(facts, chip):
+    """That code drops parts shorter than 5 m, which is most of what is left between them."""
+    case = json.loads((facts / "apls_reference.json").read_text())["cases"][chip]
+    sides = [
+        lines_of_labels(facts / "apls" / "speeds" / side / f"AOI_2_Vegas_{chip}.geojson")
+        for side in ("spacenetroads", "osm")
+    ]
+    by_length, by_time = apls(*sides), apls(*sides, weight="travel_time_s")
+    assert by_length.score == pytest.approx(case["repaired_length"]["apls"]["total"], abs=2e-3)
+    assert by_time.score == pytest.approx(case["repaired_travel_time"]["apls"]["total"], abs=2e-3)
+
+
+def graph_of_wkt(path, name, *, pixel_m):
+    """Read the lines of one image in a SpaceNet csv as a graph in metres."""
+    with path.open(newline="") as file:
+        rows = [
+            shapely.from_wkt(r["WKT_Pix"]) for r in csv.DictReader(file) if r["ImageId"] == name
+        ]
+    lines = np.array([line for line in rows if not line.is_empty], dtype=object)
+    return graph_from_lines(shapely.transform(lines, lambda xy: xy * pixel_m), UTM)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("chip", CHIPS)
+def test_pixel_lines_score_as_in_the_official_scorer(facts, chip):
+    case = json.loads((facts / "apls_reference.json").read_text())["cases"][chip]
+    expected = case["java_official_sn3"]["utm_metres/0.31 (isotropic)"]
+    sides = (
+        graph_of_wkt(
+            facts / "apls" / f"wkt_{side}_utm031.csv",
+            f"AOI_2_Vegas_{chip.split('_')[0]}",
+            pixel_m=PIXEL,
+        )
+        for side in ("truth", "proposal")
+    )
+    result = apls(*sides)
+    recorded = expected["gt_to_prop"], expected["prop_to_gt"]
+    assert directions(result) == pytest.approx(recorded, abs=5e-6)
+    assert result.score == pytest.approx(expected["score"], abs=5e-6)

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from pyproj import CRS
+from scipy import ndimage
+
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.windows import Window, cut_blocks
+from roadseg.roads.graph.cleaning import components, merge_chains
+from roadseg.roads.metrics.apls import apls
+from roadseg.roads.tracing import blocks
+from roadseg.roads.tracing.blocks import HALO_PX, join_blocks, trace_block, widened
+
+AS_IS = {"close_m": 0, "min_blob_m2": 0, "min_hole_m2": 0}
+UTM = CRS.from_epsg(32611)
+
+
+def traced(is_road, *, block_px, crs=LOCAL_CRS):
+    """Trace a mask with pixels of 1 m, block by block."""
+    grid = Grid(crs, Affine(1, 0, 500000, 0, -1, 4000000), *is_road.shape)
+    parts = []
+    for block in cut_blocks(*is_road.shape, block_px=block_px):
+        row, col, height, width = widened(block, height=grid.height, width=grid.width)
+        part = is_road[row : row + height, col : col + width]
+        parts.append(trace_block(part, block, grid, **AS_IS).paths)
+    return merge_chains(join_blocks(parts, grid))
+
+
+def streets(size=300, half=3, angle=20):
+    """A rotated grid of streets."""
+    row, col = np.mgrid[:size, :size]
+    turn = np.radians(angle)
+    u, v = row * np.cos(turn) + col * np.sin(turn), col * np.cos(turn) - row * np.sin(turn)
+    return ((u % 90) < 2 * half) | ((v % 110) < 2 * half)
+
+
+def meeting_places(graph):
+    return shapely.MultiPoint(graph.nodes[graph.degree != 2])
+
+
+def test_a_block_is_read_with_a_halo_inside_its_scene():
+    around = widened(Window(0, 500, 500, 500), height=1000, width=1020)
+    assert around == Window(0, 500 - HALO_PX, 500 + HALO_PX, 520 + HALO_PX)
+
+
+@pytest.mark.parametrize("block_px", [64, 100, 128, 299])
+def test_the_graph_does_not_depend_on_the_blocks(block_px):
+    whole, parts = (traced(streets(), block_px=px) for px in (300, block_px))
+    assert np.bincount(parts.degree).tolist() == np.bincount(whole.degree).tolist()
+    assert parts.length_m.sum() == pytest.approx(whole.length_m.sum(), rel=1e-3)
+    assert meeting_places(parts).hausdorff_distance(meeting_places(whole)) < 1.5
+
+
+@pytest.mark.parametrize("angle", [0, 45, 90])
+def test_roads_through_blocks_are_the_same_routes(angle):
+    whole, parts = (traced(streets(angle=angle), block_px=px, crs=UTM) for px in (300, 70))
+    assert apls(whole, parts, weight="length_m").score > 0.999
+
+
+def test_no_road_ends_or_doubles_at_a_seam():
+    graph = traced(streets(), block_px=50)
+    dead = graph.nodes[graph.degree == 1] - (500000, 4000000 - 300)
+    assert len(dead)
+    assert (np.minimum(dead, 300 - dead).min(axis=1) < 1).all()  # all at the scene's border
+    drawings = [shapely.normalize(line).wkb for line in graph.lines]
+    assert len(set(drawings)) == len(drawings)
+
+
+def test_a_road_along_a_seam_is_one_edge():
+    is_road = np.zeros((100, 100), dtype=bool)
+    is_road[48:51] = True  # its skeleton is the row 49, the last of the upper blocks
+    graph = traced(is_road, block_px=50)
+    assert graph.length_m == pytest.approx([99])
+
+
+def test_a_junction_on_the_corner_of_four_blocks_is_one_node():
+    is_road = np.zeros((100, 100), dtype=bool)
+    is_road[50], is_road[:, 50] = True, True
+    graph = traced(is_road, block_px=50)
+    assert sorted(graph.degree) == [1, 1, 1, 1, 4]
+
+
+def test_a_ring_through_four_blocks_is_one_loop():
+    row, col = np.mgrid[:100, :100]
+    radius = np.hypot(row - 50, col - 50)
+    graph = traced((radius > 27) & (radius < 33), block_px=50)
+    assert len(graph.lines) == 1
+    assert graph.length_m[0] == pytest.approx(2 * np.pi * 30, rel=0.02)
+
+
+def test_skeletons_that_a_seam_moved_apart_are_joined():
+    grid = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
+    parts = []
+    for block, row in zip(cut_blocks(100, 100, block_px=50), (20, 25, 70, 70), strict=True):
+        is_road = np.zeros((100, 100), dtype=bool)
+        is_road[row] = True
+        parts.append(trace_block(is_road, block, grid, **AS_IS).paths)
+    graph = merge_chains(join_blocks(parts, grid))
+    assert len(graph.lines) == 2
+
+
+def test_an_empty_scene_has_no_edges():
+    assert len(traced(np.zeros((90, 90), dtype=bool), block_px=40).lines) == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(arrays.arrays(bool, st.tuples(st.integers(5, 48), st.integers(5, 48))), st.integers(8, 30))
+def test_blocks_connect_what_the_whole_connects(mask, block_px):
+    mask = ndimage.binary_dilation(mask & (np.random.default_rng(0).random(mask.shape) < 0.2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "_CRACK_PX", 0)  # blocks see it all: no skeleton moves at a seam
+        whole, parts = (traced(mask, block_px=px) for px in (64, block_px))
+    counts = [
+        len(np.unique(components(graph)[graph.ends])) - bool(len(graph.lines) == 0)
+        for graph in (whole, parts)
+    ]
+    assert counts[0] == counts[1]
+    assert parts.length_m.sum() == pytest.approx(whole.length_m.sum(), rel=0.15, abs=4)

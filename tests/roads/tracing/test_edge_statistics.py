@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.travel import sample_points
+from roadseg.roads.tracing.edge_statistics import (
+    StationGroups,
+    evidence_at,
+    gather,
+    margin_px,
+)
+
+METRE = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
+DEGREES = Grid(CRS.from_epsg(4326), Affine(2.7e-6, 0, -115.2, 0, -2.7e-6, 36.2), 200, 200)
+
+
+def one_line(grid, *rows_cols):
+    """A graph of one line through pixel positions."""
+    xy = grid.to_metric(np.array(rows_cols, dtype=float))
+    line = np.array([shapely.LineString(xy)])
+    return RoadGraph(grid.metric_crs, xy[[0, -1]], np.array([[0, 1]]), line)
+
+
+def stations(grid, *rows_cols):
+    """The stations of a line, in one group."""
+    (at,) = StationGroups(one_line(grid, *rows_cols), grid, block_px=1000)
+    return at
+
+
+def evidence(grid, road, *rows_cols, bins=None, **options):
+    at = stations(grid, *rows_cols)
+    return evidence_at(at, road, bins, **{"origin": (0, 0), "level": 100} | options)
+
+
+def width(*args, **options):
+    return evidence(*args, **options).median_widths().sum()
+
+
+def test_stations_lie_evenly_along_an_edge():
+    at = stations(METRE, (50, 10), (50, 20))
+    assert at.places[:, 1].tolist() == pytest.approx([11, 13, 15, 17, 19])
+    assert np.hypot(*at.sideways.T) == pytest.approx([1] * 5)
+
+
+@pytest.mark.parametrize("half", [2, 5, 12])
+def test_the_width_is_that_of_the_road_across_the_edge(half):
+    road = np.zeros((100, 100), dtype=np.uint8)
+    road[50 - half : 50 + half] = 255
+    assert width(METRE, road, (50, 10), (50, 90)) == pytest.approx(2 * half, abs=0.6)
+
+
+def test_the_width_of_a_slanting_road_is_measured_across_it():
+    row, col = np.mgrid[:100, :100] + 0.5
+    road = (np.abs(row - col) / np.sqrt(2) < 6).astype(np.uint8) * 255
+    assert width(METRE, road, (20, 20), (80, 80)) == pytest.approx(12, abs=0.8)
+
+
+def test_pixels_in_degrees_are_not_square():
+    across, along = np.zeros((2, 200, 200), dtype=np.uint8)
+    across[90:110], along[:, 90:110] = 255, 255
+    metres = DEGREES.pixel_size_m
+    assert width(DEGREES, across, (100, 20), (100, 180)) == pytest.approx(20 * metres[1], abs=0.2)
+    assert width(DEGREES, along, (20, 100), (180, 100)) == pytest.approx(20 * metres[0], abs=0.2)
+
+
+def test_an_edge_on_no_road_has_no_width():
+    found = evidence(METRE, np.zeros((100, 100), np.uint8), (50, 10), (50, 90))
+    assert np.isnan(gather([found], 1, 0).median_widths()).all()
+
+
+def test_an_open_space_is_no_wider_than_the_limit():
+    road = np.full((100, 100), 255, dtype=np.uint8)
+    assert width(METRE, road, (50, 45), (50, 55)) == pytest.approx(50, abs=1)
+
+
+def test_a_window_shows_what_the_scene_shows():
+    road = np.zeros((100, 100), dtype=np.uint8)
+    road[45:55] = 255
+    part = road[30:70, 20:90]
+    whole = width(METRE, road, (50, 40), (50, 60))
+    assert width(METRE, part, (50, 40), (50, 60), origin=(30, 20)) == whole
+
+
+def test_bins_are_added_up_over_the_stations():
+    bins = np.zeros((2, 100, 100), dtype=np.uint8)
+    bins[1, 50, :12] = 200
+    found = evidence(METRE, bins[1], (50.5, 10), (50.5, 14), bins=bins)
+    assert (found.stations.tolist(), found.bins.tolist()) == ([2], [[0, 200]])
+
+
+def test_groups_hold_each_station_once_whatever_the_block():
+    graph = one_line(METRE, (5, 5), (95, 90))
+    whole, parts = (StationGroups(graph, METRE, block_px=size) for size in (100, 30))
+    places = np.concatenate([at.places for at in parts])
+    order = np.argsort(places[:, 0])
+    assert len(whole) == 1 < len(parts)
+    assert places[order] == pytest.approx(whole[0].places)
+    assert np.concatenate([at.sideways for at in parts])[order] == pytest.approx(whole[0].sideways)
+
+
+@pytest.mark.parametrize("block_px", [100, 40, 7])
+def test_evidence_does_not_depend_on_the_blocks(block_px):
+    road = np.random.default_rng(0).integers(0, 256, (100, 100), dtype=np.uint8)
+    graph = one_line(METRE, (5, 5), (95, 90))
+    groups = StationGroups(graph, METRE, block_px=block_px)
+    parts = [evidence_at(at, road, road[None], origin=(0, 0), level=0) for at in groups]
+    found = gather(parts, 1, 1)
+    (points, _) = sample_points(graph, spacing_m=2)
+    row, col = np.floor(METRE.from_metric(points)).astype(int).T
+    shown = road[row, col] / 255
+    assert found.probability == pytest.approx([shown.mean()])
+    assert found.min_probability == pytest.approx([shown.min()])
+    assert found.bin_probability[0] == pytest.approx([shown.mean()])
+
+
+def test_without_edges_there_is_no_evidence():
+    found = gather([], 0, 7)
+    assert (found.probability.shape, found.bin_probability.shape) == ((0,), (0, 7))
+    assert found.median_widths().shape == (0,)
+
+
+def test_the_margin_reaches_as_far_as_the_widest_road():
+    assert margin_px(METRE) == 26

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.graph.road_graph import graph_from_paths
+from roadseg.roads.tracing.coarse_mask import Sketch
+from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
+from roadseg.roads.tracing.skeletons import skeletonise, trace_paths
+
+GRID = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 60), 120, 200)  # 100 m by 60 m
+
+
+def straightened(*boxes):
+    """Trace boxes of road, given by west, south, east and north, and straighten their ends."""
+    shapes = [shapely.box(*box) for box in boxes]
+    return straightened_shape(shapely.union_all(shapes))
+
+
+def straightened_shape(shape):
+    """Trace a shape of road, and straighten its ends."""
+    y, x = np.meshgrid(59.75 - np.arange(120) / 2, np.arange(200) / 2 + 0.25, indexing="ij")
+    road = shapely.contains_xy(shape, x, y)
+    paths = trace_paths(skeletonise(road))
+    places = GRID.to_metric(paths.nodes), paths.ends, GRID.to_metric(paths.points), paths.offsets
+    scene = {
+        "sketch": Sketch(GRID, np.packbits(road, axis=1)),
+        "border": GRID.footprint_m.exterior,
+        "border_m": 2.0,
+    }
+    graph = graph_from_paths(*places, GRID.metric_crs)
+    return draw_out_ends(straighten_ends(graph, **scene), **scene)
+
+
+@pytest.mark.parametrize("width_m", [4, 12, 24])
+def test_a_road_that_ends_across_its_width_ends_in_the_middle(width_m):
+    found = straightened((-1, 30 - width_m / 2, 70, 30 + width_m / 2))
+    assert len(found.lines) == 1
+    tip = found.nodes[found.nodes[:, 0].argmax()]
+    assert tip == pytest.approx([70, 30], abs=1.0)
+
+
+def test_a_road_with_two_blunt_ends_keeps_its_length():
+    found = straightened((20, 24, 80, 36))
+    assert found.length_m.tolist() == pytest.approx([60], abs=1.5)
+
+
+def test_the_line_stays_in_the_middle_up_to_the_end():
+    line = straightened((-1, 24, 70, 36)).lines[0]
+    assert shapely.get_coordinates(line)[:, 1] == pytest.approx(30, abs=1.0)
+
+
+def test_a_side_road_stays_and_a_bump_goes():
+    road, bump, side = (-1, 26, 101, 34), (30, 34, 34, 36), (60, 34, 66, 50)
+    assert len(straightened(road, bump).lines) == 1
+    assert sorted(straightened(road, side).degree) == [1, 1, 1, 3]
+
+
+def test_a_bend_of_wide_roads_has_no_end_in_its_corner():
+    found = straightened((-1, 30, 60, 54), (36, -1, 60, 54))
+    assert sorted(found.degree) == [1, 1]
+
+
+def test_a_wide_bend_whose_outer_side_is_cut_askew_has_no_end_there():
+    bend = shapely.box(-1, 15, 101, 45) | shapely.box(40, -1, 70, 45)
+    cut = shapely.affinity.rotate(shapely.box(70, -5, 120, 70), 16, origin=(70, 30))
+    found = straightened_shape(bend - cut - shapely.box(67, 30, 102, 61))
+    assert sorted(found.degree) == [1, 1]
+
+
+@pytest.mark.parametrize("turn_deg", [0, 5, 12])
+def test_a_road_that_leaves_the_scene_by_its_side_has_one_end_where_it_is_cut(turn_deg):
+    road = shapely.box(-60, -10, 60, 18)
+    found = straightened_shape(shapely.affinity.rotate(road, turn_deg, origin=(60, 4)))
+    assert len(found.lines) == 1
+    assert found.nodes[:, 0].max() == pytest.approx(60, abs=3)
+
+
+def test_a_side_road_to_the_border_stays():
+    found = straightened((-1, 12, 101, 36), (40, -1, 50, 14))
+    assert sorted(found.degree) == [1, 1, 1, 3]
+
+
+@pytest.mark.parametrize(("length_m", "expected"), [(10, 0), (24, 1)])
+def test_a_patch_no_longer_than_wide_is_no_road(length_m, expected):
+    found = straightened((40, 24, 40 + length_m, 36))
+    assert len(found.lines) == expected
+
+
+def test_nothing_stays_nothing():
+    assert len(straightened().lines) == 0

@@ -1,0 +1,248 @@
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.tracing.linking import link_gaps
+
+GRID = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 60), 60, 120)  # x 0 to 120, y 0 to 60
+FACING = [(10, 30), (50, 30)], [(62, 30), (110, 30)]
+
+
+def linked(*lines, max_gap_m=10.0, **options):
+    found = graph_from_lines(np.array([shapely.LineString(xy) for xy in lines]), LOCAL_CRS)
+    return link_gaps(found, max_gap_m=max_gap_m, **options)
+
+
+def links(graph):
+    return graph.lines[graph.attributes["inferred"] == 1]
+
+
+def through(road, *lines, max_gap_m=20.0, **options):
+    def read_road(window):
+        return road[window.row :, window.col :][: window.height, : window.width]
+
+    return linked(*lines, max_gap_m=max_gap_m, grid=GRID, read_road=read_road, **options)
+
+
+def drawn(*lines, value=100):
+    """Draw lines 3 m wide into a raster of no road."""
+    road = np.zeros((60, 120), dtype=np.uint8)
+    y, x = 59.5 - np.arange(60), np.arange(120) + 0.5
+    pixels = shapely.points(*np.meshgrid(x, y))
+    for xy in lines:
+        road[shapely.distance(pixels, shapely.LineString(xy)) < 1.5] = value
+    return road
+
+
+@pytest.mark.parametrize(("gap_m", "expected"), [(10.0, 1), (10.1, 0)])
+def test_two_ends_that_face_each_other_are_linked_once_up_to_the_longest_gap(gap_m, expected):
+    found = linked([(0, 0), (50, 0)], [(50 + gap_m, 0), (110, 0)])
+    assert len(links(found)) == expected
+    assert found.length_m.sum() == pytest.approx(110 - gap_m * (1 - expected))
+
+
+def test_links_are_marked_and_roads_have_no_confidence():
+    found = linked([(0, 0), (50, 0)], [(60, 0), (110, 0)], max_gap_m=20)
+    assert found.attributes["inferred"].tolist() == [0, 0, 1]
+    assert np.isnan(found.attributes["confidence"]).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("gap_m", "expected"), [(1, 0.975), (10, 0.75), (20, 0.5)])
+def test_without_a_raster_short_links_are_surer(gap_m, expected):
+    found = linked([(0, 0), (50, 0)], [(50 + gap_m, 0), (110, 0)], max_gap_m=20)
+    assert found.attributes["confidence"][2] == pytest.approx(expected)
+
+
+def test_an_end_in_front_of_the_side_of_a_road_makes_a_junction():
+    found = linked([(0, 0), (100, 0)], [(50, 8), (50, 60)])
+    assert sorted(found.degree) == [1, 1, 1, 2, 3]
+    assert found.length_m.sum() == pytest.approx(160)
+
+
+@pytest.mark.parametrize(("turn_deg", "expected"), [(59, 1), (61, 0)])
+def test_a_link_does_not_turn_back(turn_deg, expected):
+    angle = np.radians(turn_deg)
+    ahead = np.array([np.cos(angle), np.sin(angle)])
+    found = linked([(0, 0), (50, 0)], [(50, 0) + 8 * ahead, (50, 0) + 60 * ahead])
+    assert len(links(found)) == expected
+
+
+@pytest.mark.parametrize(("max_turn_deg", "expected"), [(41, 1), (39, 0)])
+def test_the_greatest_turn_can_be_set(max_turn_deg, expected):
+    ahead = np.array([np.cos(np.radians(40)), np.sin(np.radians(40))])
+    lines = [(0, 0), (50, 0)], [(50, 0) + 8 * ahead, (50, 0) + 60 * ahead]
+    assert len(links(linked(*lines, max_turn_deg=max_turn_deg))) == expected
+
+
+@pytest.mark.parametrize("beside_m", [5, 8, 16])
+def test_an_end_is_not_linked_to_a_road_alongside(beside_m):
+    found = linked([(0, 0), (50, 0)], [(-50, beside_m), (150, beside_m)], max_gap_m=20)
+    assert len(links(found)) == 0
+
+
+def test_an_end_that_merges_into_a_road_is_linked():
+    found = linked([(0, 12), (50, 2)], [(0, 0), (150, 0)], max_gap_m=20)
+    assert len(links(found)) == 1
+
+
+def test_ends_that_face_each_other_win_over_the_side_of_a_road_that_is_as_near():
+    beside = [(52, 40), (62, 7), (72, -26)]
+    found = linked([(0, 0), (50, 0)], [(60, 0), (61, 0), (110, 0)], beside, max_gap_m=15)
+    assert shapely.to_wkt(links(found)[0]) == "LINESTRING (50 0, 60 0)"
+
+
+def test_a_hole_in_a_crossing_is_closed_by_roads_that_go_straight_on():
+    arms = [[(8 * x, 8 * y), (60 * x, 60 * y)] for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1))]
+    found = linked(*arms, max_gap_m=20)
+    assert sorted(found.degree) == [1, 1, 1, 1, 2, 2, 2, 2, 4]
+    assert found.length_m.sum() == pytest.approx(240)
+
+
+def test_a_link_between_ends_joins_the_road_that_it_crosses():
+    found = linked([(0, 0), (46, 0)], [(54, 0), (100, 0)], [(50, -40), (50, 40)])
+    assert sorted(found.degree) == [1, 1, 1, 1, 2, 2, 4]
+
+
+def test_a_link_to_a_side_ends_at_the_first_road():
+    found = linked([(0, 0), (50, 0)], [(54, -40), (54, 40)], [(57, -40), (57, 40)])
+    assert shapely.to_wkt(links(found)) == ["LINESTRING (50 0, 54 0)"]
+
+
+def test_the_third_end_at_a_lost_junction_is_linked_to_the_other_link():
+    found = linked([(0, 0), (46, 0)], [(54, 0), (100, 0)], [(50, 7), (50, 60)])
+    assert len(links(found)) == 3
+    assert sorted(found.degree) == [1, 1, 1, 2, 2, 2, 3]
+
+
+def test_a_lone_piece_between_two_gaps_is_linked_at_both_ends():
+    found = linked([(0, 0), (50, 0)], [(58, 0), (64, 0)], [(72, 0), (120, 0)])
+    assert sorted(shapely.length(links(found))) == [8, 8]
+
+
+def test_a_lone_piece_with_one_neighbour_is_left_alone():
+    assert len(links(linked([(0, 0), (50, 0)], [(58, 0), (64, 0)]))) == 0
+
+
+def test_a_link_to_a_link_that_is_taken_back_goes_too():
+    towards_both = [(54, 7), (54, 60)]
+    assert len(links(linked([(0, 0), (50, 0)], [(58, 0), (64, 0)], towards_both))) == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_links_keep_all_roads_and_cross_none(seed):
+    rng = np.random.default_rng(seed)
+    starts = rng.uniform(0, 200, (80, 2))
+    ends = starts + rng.uniform(-25, 25, (80, 2))
+    drawn = shapely.union_all(shapely.linestrings(np.stack([starts, ends], axis=1)))
+    lines = [part.coords for part in shapely.get_parts(drawn)]
+    found = linked(*lines, max_gap_m=20)
+    made = links(found)
+    crossed, _ = shapely.STRtree(found.lines).query(made, predicate="crosses")
+    assert len(made) > 0
+    assert len(crossed) == 0
+    assert found.length_m.sum() - shapely.length(made).sum() == pytest.approx(
+        drawn.length, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(("length_m", "expected"), [(9.9, 0), (10.1, 1)])
+def test_a_piece_as_long_as_the_longest_gap_is_a_road(length_m, expected):
+    found = linked([(0, 0), (50, 0)], [(55, 0), (55 + length_m, 0)])
+    assert len(links(found)) == expected
+
+
+@pytest.mark.parametrize(("own_m", "expected"), [(10.0, 0), (11.0, 1)])
+def test_a_short_stub_reaches_less_far(own_m, expected):
+    junction = [(-50, -30), (0, 0), (-50, 30)]
+    found = linked(junction, [(0, 0), (own_m, 0)], [(own_m + 8, -9), (own_m + 8, 9)], max_gap_m=9)
+    assert len(links(found)) == expected
+
+
+@pytest.mark.parametrize(("gap_m", "expected"), [(11.9, 1), (12.1, 0)])
+def test_a_piece_with_two_dead_ends_reaches_the_side_of_a_road_less_far(gap_m, expected):
+    side = [(30 + gap_m, -40), (30 + gap_m, 40)]
+    assert len(links(linked([(0, 0), (30, 0)], side, max_gap_m=15))) == expected
+
+
+def test_a_ring_with_a_gap_is_closed():
+    angles = np.radians(np.linspace(10, 350, 80))
+    found = linked(50 * np.column_stack([np.cos(angles), np.sin(angles)]), max_gap_m=20)
+    assert sorted(found.degree) == [2, 2]
+
+
+def test_ends_at_the_border_of_the_scene_are_left_alone():
+    lines = [(0, 0), (50, 0)], [(58, 0), (110, 0)]
+    border = shapely.LineString([(51, -10), (51, 10)])
+    assert len(links(linked(*lines, border=border, border_m=2))) == 1  # the other end links
+    both = shapely.MultiLineString([border, [(57, -10), (57, 10)]])
+    assert len(links(linked(*lines, border=both, border_m=2))) == 0
+
+
+def test_nothing_is_linked_when_no_gap_is_allowed():
+    assert len(links(linked([(0, 0), (50, 0)], [(51, 0), (110, 0)], max_gap_m=0))) == 0
+
+
+def test_a_lone_road_and_an_empty_graph_stay_as_they_are():
+    assert linked([(0, 0), (50, 0)]).length_m.tolist() == [50]
+    assert linked().attributes["inferred"].tolist() == []
+
+
+def test_no_link_is_made_twice_by_two_ends_beside_each_other_s_road():
+    found = linked([(0, 0), (50, 0)], [(54, -3), (54, -60)], max_gap_m=12)
+    assert len(links(found)) == 1
+
+
+def test_a_link_goes_where_the_raster_shows_road():
+    ways = drawn(*FACING, [(50, 30), (56, 34), (62, 30)], value=220)
+    found = through(ways, *FACING)
+    assert shapely.bounds(links(found)[0])[3] > 31.5
+    assert found.attributes["confidence"][2] == pytest.approx(220 / 255, abs=0.01)
+
+
+@pytest.mark.parametrize(("least", "expected"), [(0.39, 1), (0.40, 0)])
+def test_a_link_needs_enough_probability(least, expected):
+    road = drawn([(10, 30), (110, 30)])  # 100 of 255
+    assert len(links(through(road, *FACING, min_probability=least))) == expected
+
+
+def test_a_link_across_ground_without_any_road_is_straight():
+    road = drawn(*FACING, value=200)
+    found = through(road, *FACING)
+    assert shapely.to_wkt(links(found)) == ["LINESTRING (50 30, 62 30)"]
+    assert found.attributes["confidence"][2] < 0.5
+
+
+def test_a_mask_says_nothing_about_links():
+    without, mask = linked(*FACING, max_gap_m=20), drawn(*FACING, value=255)
+    assert through(mask, *FACING).attributes["confidence"][2] == pytest.approx(
+        without.attributes["confidence"][2]
+    )
+
+
+def test_only_windows_around_links_are_read():
+    grid = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 20_000), 40_000, 40_000)
+    sizes = []
+
+    def read_road(window):
+        sizes.append(window[2:])
+        return np.full(window[2:], 90, dtype=np.uint8)
+
+    near, far = ([(x, 9000), (x + 90, 9000)] for x in (5000, 5100))
+    linked(near, far, max_gap_m=20, grid=grid, read_road=read_road)
+    assert sizes
+    assert max(max(size) for size in sizes) < 40
+
+
+def test_attributes_come_later():
+    line = np.array([shapely.LineString([(0, 0), (9, 0)])])
+    graph = graph_from_lines(line, LOCAL_CRS, {"speed_kph": np.array([30.0])})
+    with pytest.raises(ValueError, match=r"before edges get attributes: .*speed_kph"):
+        link_gaps(graph, max_gap_m=9)
+
+
+def test_a_raster_needs_its_grid():
+    with pytest.raises(ValueError, match="grid"):
+        linked(read_road=lambda _: np.zeros((1, 1), dtype=np.uint8))

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import ndimage
+
+from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
+
+EIGHT = np.ones((3, 3))
+masks = hnp.arrays(bool, st.tuples(st.integers(1, 40), st.integers(1, 40)))
+
+
+def drawn(text):
+    return np.array([[mark == "#" for mark in row] for row in text.split()])
+
+
+def test_a_blob_smaller_than_the_limit_goes():
+    assert not clean_mask(drawn("##. ##. ..."), min_blob_px=5, min_hole_px=0).any()
+
+
+def test_a_blob_of_just_the_limit_stays():
+    assert clean_mask(drawn("##. ##. ..."), min_blob_px=4, min_hole_px=0).sum() == 4
+
+
+def test_pixels_that_touch_at_a_corner_are_one_blob():
+    assert clean_mask(np.eye(4), min_blob_px=4, min_hole_px=0).sum() == 4
+
+
+def test_a_hole_smaller_than_the_limit_is_filled():
+    ring = drawn("#### #..# ####")
+    assert clean_mask(ring, min_blob_px=0, min_hole_px=3).all()
+
+
+def test_a_hole_of_just_the_limit_stays_open():
+    ring = drawn("#### #..# ####")
+    assert np.array_equal(clean_mask(ring, min_blob_px=0, min_hole_px=2), ring)
+
+
+def test_background_at_the_border_is_no_hole():
+    bay = drawn("#### #... ####")
+    assert np.array_equal(clean_mask(bay, min_blob_px=0, min_hole_px=9), bay)
+
+
+def test_an_island_in_a_hole_goes_before_the_hole_is_measured():
+    ring = np.pad(np.pad(np.pad([[True]], 1), 1, constant_values=True), 1)
+    assert clean_mask(ring, min_blob_px=2, min_hole_px=10)[1:6, 1:6].all()
+
+
+def by_numbering(mask, min_blob_px, min_hole_px):
+    """Clean a mask by numbering and counting the pixels of its parts."""
+    labels, _ = ndimage.label(mask, EIGHT)
+    mask = mask & (np.bincount(labels.ravel()) >= min_blob_px)[labels]
+    labels, _ = ndimage.label(~mask)
+    small = np.bincount(labels.ravel()) < min_hole_px
+    for side in (labels[0], labels[-1], labels[:, 0], labels[:, -1]):
+        small[side] = False
+    return mask | small[labels]
+
+
+@settings(max_examples=300, deadline=None)
+@given(masks, st.integers(0, 12), st.integers(0, 12))
+def test_pixels_are_counted_as_by_numbering_them(mask, min_blob_px, min_hole_px):
+    cleaned = clean_mask(mask, min_blob_px=min_blob_px, min_hole_px=min_hole_px)
+    assert np.array_equal(cleaned, by_numbering(mask, min_blob_px, min_hole_px))
+
+
+def test_rings_within_rings_are_counted_without_what_they_hold():
+    mask = np.zeros((60, 60), dtype=bool)
+    for side in range(0, 28, 4):
+        mask[side : 60 - side, side : 60 - side] ^= True
+        mask[side + 1 : 59 - side, side + 1 : 59 - side] ^= True
+    for limit in range(0, 300, 30):
+        cleaned = clean_mask(mask, min_blob_px=limit, min_hole_px=2 * limit)
+        assert np.array_equal(cleaned, by_numbering(mask, limit, 2 * limit))
+
+
+@pytest.mark.parametrize("side", range(4))
+def test_a_blob_at_a_side_beyond_which_the_scene_goes_on_stays(side):
+    mask = np.rot90(drawn("##. ... ..."), -side)[:, ::1]
+    corner = [Sides(top=True), Sides(right=True), Sides(bottom=True), Sides(left=True)][side]
+    assert clean_mask(mask, min_blob_px=5, min_hole_px=0, goes_on=corner).sum() == 2
+    other = Sides(*np.roll([True, False, False, False], side + 2).tolist())
+    assert not clean_mask(mask, min_blob_px=5, min_hole_px=0, goes_on=other).any()
+
+
+@pytest.mark.parametrize(
+    ("reach_px", "parts"), [((1, 1), 1), ((0, 1), 1), ((1, 0), 2), ((0, 0), 2)]
+)
+def test_a_crack_is_closed_up_to_twice_the_reach(reach_px, parts):
+    road = np.zeros((9, 30), dtype=bool)
+    road[3:6] = True
+    road[:, 14:16] = False
+    closed = close_cracks(road, reach_px=reach_px)
+    assert ndimage.label(closed)[1] == parts
+    assert closed[road].all()
+
+
+def test_no_road_is_added_at_the_border():
+    road = np.zeros((20, 20), dtype=bool)
+    road[8:12, 1:] = True
+    assert np.array_equal(close_cracks(road, reach_px=(2, 2)), road)
+
+
+def test_a_crack_wider_than_twice_the_reach_stays():
+    road = np.ones((9, 30), dtype=bool)
+    road[:, 14:17] = False
+    assert np.array_equal(close_cracks(road, reach_px=(1, 1)), road)

@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import Window
+from roadseg.roads.tracing.blocks import join_blocks, trace_block
+from roadseg.roads.tracing.coarse_mask import join_sketches
+from roadseg.roads.tracing.postprocessing import Tidying, tidied
+
+HOW = Tidying(min_spur_m=0, min_component_m=0)
+
+
+def network(road, how=HOW):
+    """Trace and tidy a mask with pixels of 1 m."""
+    grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 500000, 0, -1, 4000000), *road.shape)
+    whole = Window(0, 0, *road.shape)
+    traced = trace_block(road, whole, grid, close_m=0, min_blob_m2=0, min_hole_m2=0)
+    return tidied(
+        join_blocks([traced.paths], grid),
+        how,
+        sketch=join_sketches([(whole, traced.sketch)], grid),
+        grid=grid,
+        read_road=lambda window: (
+            np.uint8(255) * road[window.row :, window.col :][: window.height, : window.width]
+        ),
+    )
+
+
+def street(gap=0):
+    """A street 20 m wide from border to border, with a gap in the middle."""
+    road = np.zeros((100, 300), dtype=bool)
+    road[40:60] = True
+    road[:, 150 : 150 + gap] = False
+    return road
+
+
+def test_a_link_starts_in_the_middle_of_the_ends_of_a_wide_road():
+    graph = network(street(gap=10))
+    link = graph.lines[graph.attributes["inferred"] == 1]
+    assert len(link) == 1
+    assert link[0].length < 20  # thinning ends a road half its width early, on either side
+    rows = 4000000 - np.array(link[0].coords)[:, 1]
+    assert np.abs(rows - 50).max() < 3
+
+
+def test_ends_without_a_link_stay_as_thinning_left_them():
+    road = street()
+    road[:, 200:] = False
+    alone, linked = network(road), network(road, Tidying(0, max_gap_m=0, min_component_m=0))
+    assert sorted(alone.length_m) == pytest.approx(sorted(linked.length_m))
+
+
+@pytest.mark.parametrize(("max_gap_m", "links"), [(0, 0), (25, 1)])
+def test_every_edge_says_whether_it_is_a_link(max_gap_m, links):
+    graph = network(street(gap=10), Tidying(0, max_gap_m=max_gap_m, min_component_m=0))
+    assert graph.attributes["inferred"].sum() == links
+    assert np.isnan(graph.attributes["confidence"]).sum() == len(graph.lines) - links
+
+
+def test_pieces_shorter_than_the_limit_go():
+    assert len(network(street(), Tidying(min_component_m=299)).lines) == 1
+    assert len(network(street(), Tidying(min_component_m=301)).lines) == 0
+
+
+def test_an_empty_mask_has_an_empty_network():
+    assert len(network(np.zeros((50, 50), dtype=bool)).lines) == 0
+
+
+def test_a_patch_ahead_of_a_road_is_not_linked_also_where_another_link_is_near():
+    road = np.zeros((100, 300), dtype=bool)
+    road[:, 76:84] = road[48:52, 84:100] = True
+    road[62:70, 76:84] = False
+    road[47:53, 119:125] = True
+    graph = network(road)
+    assert graph.attributes["inferred"].sum() == 1
+    assert graph.nodes[:, 0].max() < 500000 + 110

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.speeds import SpeedBins
+from roadseg.roads.tracing.trace import Extraction, find_graph
+
+UTM = CRS.from_epsg(32611)
+
+
+def cross(size=200, half=4):
+    """A road from west to east and one from north to south, 4 m wide at 0.5 m."""
+    road = np.zeros((size, size), dtype=np.uint8)
+    middle = slice(size // 2 - half, size // 2 + half)
+    road[middle], road[:, middle] = 255, 255
+    return road
+
+
+ORIGIN = (660000, 4000000)
+
+
+def find(road, *, crs=UTM, origin=ORIGIN, bins=None, speed_bins=None, **options):
+    grid = Grid(crs, Affine(0.5, 0, origin[0], 0, -0.5, origin[1]), *road.shape)
+    return find_graph(Probability(grid, road, bins, speed_bins), Extraction(**options))
+
+
+def test_a_crossing_is_four_edges_that_meet():
+    graph = find(cross())
+    assert sorted(graph.degree) == [1, 1, 1, 1, 4]
+    assert graph.length_m == pytest.approx([50] * 4, abs=1)
+
+
+def test_a_scene_without_georeference_has_its_graph_in_its_own_metres():
+    graph = find(cross(), crs=LOCAL_CRS, origin=(0, 0))
+    assert graph.crs == LOCAL_CRS
+    assert graph.length_m == pytest.approx([50] * 4, abs=1)
+    assert graph.nodes.min(axis=0) == pytest.approx([0, -100], abs=1)
+
+
+@pytest.mark.parametrize(("value", "edges"), [(101, 0), (102, 4)])
+def test_a_probability_on_the_threshold_is_road(value, edges):
+    assert len(find(np.minimum(cross(), value).astype(np.uint8)).lines) == edges  # 0.4 * 255 = 102
+
+
+@pytest.mark.parametrize(("max_gap_m", "inferred"), [(5, [0, 0]), (15, [0, 0, 1])])
+def test_gaps_are_linked_up_to_their_limit(max_gap_m, inferred):
+    road = np.zeros((60, 200), dtype=np.uint8)
+    road[26:34] = 255
+    road[:, 100:112] = 0  # 6 m, and the skeleton ends up to 2 m before the road does
+    assert find(road, max_gap_m=max_gap_m).attributes["inferred"].tolist() == inferred
+
+
+def test_speeds_are_the_default_where_no_bins_are_known():
+    assert find(cross()).attributes["speed_kph"] == pytest.approx([25 * 1.609344] * 4)
+
+
+def test_speeds_are_those_of_the_bins_along_the_edge():
+    road, bins = cross(), np.zeros((2, 200, 200), dtype=np.uint8)
+    bins[1, 96:104] = 255  # from west to east
+    bins[0, :, 96:104] = 255 - bins[1, :, 96:104]
+    graph = find(road, bins=bins, speed_bins=SpeedBins((50.0,), "km/h"))
+    assert sorted(graph.attributes["speed_kph"]) == pytest.approx([25, 25, 75, 75])
+
+
+def test_an_empty_scene_has_an_empty_graph():
+    graph = find(np.zeros((50, 50), dtype=np.uint8))
+    assert (len(graph.lines), len(graph.nodes)) == (0, 0)
+
+
+def test_another_number_of_planes_than_bins_is_refused():
+    planes = np.zeros((3, 200, 200), dtype=np.uint8)
+    with pytest.raises(ValueError, match="each of 2 bins, got 3"):
+        find(cross(), bins=planes, speed_bins=SpeedBins((50.0,)))

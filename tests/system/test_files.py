@@ -1,0 +1,264 @@
+import errno
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from roadseg.errors import DataError, OutputError, RoadsegError
+from roadseg.system.files import (
+    is_gone,
+    partial_path,
+    put,
+    remove_partial,
+    whole,
+    whole_folder,
+    write_error,
+)
+
+WRITE = """
+import sys
+from pathlib import Path
+from roadseg.io import files
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(300):
+    with getattr(files, sys.argv[1])(Path(sys.argv[2])) as partial:
+        (partial if sys.argv[1] == "whole" else partial / "b").write_text("all of it")
+"""
+
+
+def spoil(path, error):
+    """Write half a file, then fail."""
+    with whole(path) as partial:
+        partial.write_text("half")
+        raise error
+
+
+def opened_path(number):
+    """Return what a number of an open file stands for."""
+    return Path(f"/proc/self/fd/{number}").readlink()
+
+
+def test_a_file_has_its_name_when_the_block_ends(tmp_path):
+    with whole(tmp_path / "a.txt") as partial:
+        partial.write_text("all of it")
+        assert not (tmp_path / "a.txt").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "all of it"
+
+
+def test_the_partial_name_keeps_folder_and_suffix(tmp_path):
+    with whole(tmp_path / "a.tif") as partial:
+        partial.touch()
+    assert (partial.parent, partial.suffix) == (tmp_path, ".tif")
+
+
+def test_missing_folders_are_made(tmp_path):
+    with whole(tmp_path / "x" / "y" / "a.txt") as partial:
+        partial.touch()
+    assert (tmp_path / "x" / "y" / "a.txt").exists()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, DataError])
+def test_nothing_is_left_behind_when_the_block_raises(tmp_path, error):
+    with pytest.raises(error):
+        spoil(tmp_path / "a.txt", error())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_earlier_file_stays_when_the_block_raises(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(ValueError, match="wrong"):
+        spoil(tmp_path / "a.txt", ValueError("wrong"))
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_earlier_file_is_replaced(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    with whole(tmp_path / "a.txt") as partial:
+        partial.write_text("new")
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+@pytest.fixture
+def ended():
+    """Return the number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def test_a_process_is_gone_once_it_has_ended(ended):
+    assert not is_gone(os.getpid())
+    assert is_gone(ended)
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+        process.stdout.read()  # until it closes it
+        end = time.monotonic() + 30
+        while not is_gone(process.pid):  # which is still a zombie, as nobody waits for it
+            assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
+def test_what_a_killed_process_left_is_gone_before_the_block_begins(tmp_path, ended, end):
+    own = partial_path(tmp_path / "a.gpkg").name
+    (tmp_path / f"{own.replace(str(os.getpid()), str(ended))}{end}").write_text("killed")
+    (tmp_path / f"{own}{end}").write_text("of a process that had this number")
+    with whole(tmp_path / "a.gpkg") as partial:
+        assert list(tmp_path.iterdir()) == []
+        partial.touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.gpkg"]
+
+
+@pytest.mark.parametrize(("hours", "is_kept"), [(23.9, True), (24.1, False)])
+def test_what_a_process_elsewhere_left_is_gone_after_a_day(tmp_path, hours, is_kept):
+    (tmp_path / ".partial-01234567-1-a.gpkg").touch()
+    changed = time.time() - hours * 3600
+    os.utime(tmp_path / ".partial-01234567-1-a.gpkg", (changed, changed))
+    remove_partial(tmp_path)
+    assert len(list(tmp_path.iterdir())) == is_kept
+
+
+def test_what_a_process_is_writing_stays(tmp_path):
+    other = partial_path(tmp_path / "b").name.replace(str(os.getpid()), str(os.getppid()))
+    (tmp_path / other).touch()
+    remove_partial(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [other]
+
+
+@pytest.mark.parametrize("kind", ["whole", "whole_folder"])
+def test_of_processes_that_write_the_same_each_ends_well(tmp_path, kind):
+    words = [sys.executable, "-c", WRITE, kind, str(tmp_path / "a")]
+    processes = [
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == b"ready\n"
+    for process in processes:
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    assert [process.communicate()[0] for process in processes] == [b"", b"", b""]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    written = tmp_path / "a" if kind == "whole" else tmp_path / "a" / "b"
+    assert written.read_text() == "all of it"
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_its_folder_after(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda opened: synced.append(str(opened_path(opened))))
+    with whole(tmp_path / "a.txt") as partial:
+        partial.touch()
+    assert synced == [str(partial), str(tmp_path)]
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_folder_need_not_be_synced_where_that_is_not_possible(
+    tmp_path, monkeypatch, number, is_told
+):
+    def refuse(opened):
+        if opened_path(opened).is_dir():
+            raise OSError(number, "no")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    (tmp_path / "a").touch()
+    try:
+        put(tmp_path / "a", tmp_path / "b")
+    except OSError:
+        assert is_told
+    else:
+        assert not is_told
+
+
+def test_what_the_disk_did_not_take_is_no_file(tmp_path, monkeypatch):
+    def refuse(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    with pytest.raises(OutputError, match="No space left"), whole(tmp_path / "a.txt") as partial:
+        partial.touch()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_takes_the_place_of_the_former_one(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").touch()
+    with whole_folder(tmp_path / "a") as partial:
+        (partial / "new").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["new"]
+
+
+def test_a_former_folder_stays_when_the_block_raises(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "old").touch()
+    with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "a"):
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.rglob("*")] == ["a", "old"]
+
+
+def test_a_full_disk_becomes_an_error_that_names_the_file(tmp_path):
+    with pytest.raises(RoadsegError, match=r"a\.txt: cannot be written: No space left on device"):
+        spoil(tmp_path / "a.txt", OSError(28, "No space left on device"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_place_of_the_folder_becomes_an_error_that_names_it(tmp_path):
+    (tmp_path / "folder").write_text("no folder")
+    with (
+        pytest.raises(RoadsegError, match=r"folder/a\.txt: cannot be written"),
+        whole(tmp_path / "folder" / "a.txt"),
+    ):
+        pass
+
+
+def test_a_block_that_writes_nothing_is_an_error(tmp_path):
+    with (
+        pytest.raises(RoadsegError, match="cannot be written: No such file"),
+        whole(tmp_path / "a.txt"),
+    ):
+        pass
+
+
+def test_an_error_of_ours_passes_unchanged(tmp_path):
+    with pytest.raises(DataError, match=r"^b: not readable$"):
+        spoil(tmp_path / "a.txt", DataError("b: not readable"))
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(2**20 - 1))
+    assert write_error(tmp_path / "a.tif", "no idea").errno == errno.ENOSPC
+
+
+def test_on_a_disk_with_room_the_reason_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage(2**20))
+    assert write_error(tmp_path / "a.tif", "no idea").strerror == "no idea"
+
+
+def test_a_quota_is_told(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20 - 1, hard))
+    try:
+        found = write_error(tmp_path / "a.gpkg", "sqlite3_exec(CREATE TABLE ...) failed")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert found.errno == errno.EFBIG
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_reason_becomes_one_short_line(tmp_path):
+    assert write_error(tmp_path / "a.gpkg", "no\nidea " * 100).strerror == ("no idea " * 25)
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert write_error(tmp_path / "a.tif", "no idea").errno == errno.EACCES
+
+
+class _Usage:
+    def __init__(self, free):
+        self.free = free

@@ -1,0 +1,264 @@
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from filelock import FileLock
+
+from roadseg.errors import OutputError
+from roadseg.system.locks import hold, lock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from roadseg.system.locks import lock
+with lock(Path(sys.argv[1]), **eval(sys.argv[2])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+FORK = """
+import os, sys, time
+from pathlib import Path
+from roadseg.system.locks import lock
+with lock(Path(sys.argv[1])):
+    if os.fork():
+        print("forked", flush=True)
+        time.sleep(60)
+    time.sleep(1)
+    os._exit(0)
+"""
+
+COUNT = """
+import sys
+from pathlib import Path
+from roadseg.errors import OutputError
+from roadseg.system.locks import {name}
+done = 0
+while done < 40:
+    try:
+        with {name}(Path(sys.argv[1]){more}):
+            Path(sys.argv[2]).touch(exist_ok=False)  # which fails if another holds it too
+            Path(sys.argv[2]).unlink()
+            done += 1
+    except OutputError:
+        pass
+"""
+COUNT_FILES = COUNT.format(name="hold", more=", ['a']")
+COUNT_FOLDERS = COUNT.format(name="lock", more="")
+
+
+@pytest.fixture
+def other(tmp_path, request):
+    """Start another process that holds the lock; end it afterwards."""
+    options = getattr(request, "param", {})
+    words = [sys.executable, "-c", HOLD, str(tmp_path), repr(options)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_folder_that_another_process_holds_is_refused_with_its_number(tmp_path, other):
+    with (
+        pytest.raises(OutputError, match=rf"process {other.pid} works in this run folder.*--run"),
+        lock(tmp_path),
+    ):
+        pass
+
+
+def test_a_lock_ends_with_its_process(tmp_path, other):
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    with lock(tmp_path):
+        held = (tmp_path / ".lock-holder").read_text()
+    assert held == f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def test_a_lock_of_a_killed_process_is_free_once_what_that_forked_has_ended(tmp_path):
+    words = [sys.executable, "-c", FORK, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == "forked\n"
+        parent.kill()
+    with lock(tmp_path):
+        assert str(os.getpid()) in (tmp_path / ".lock-holder").read_text()
+
+
+@pytest.mark.usefixtures("other")
+def test_a_holder_on_another_machine_is_named_with_it(tmp_path):
+    (tmp_path / ".lock-holder").write_text("process 12 on elsewhere")
+    with pytest.raises(OutputError, match="process 12 on elsewhere works"), lock(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("error", [NotImplementedError("no flock"), OSError(37, "No locks")])
+def test_a_disk_that_cannot_lock_is_told(tmp_path, monkeypatch, error):
+    def refuse(*_):
+        raise error
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    with pytest.raises(OutputError, match=r"cannot lock files.*--run"), lock(tmp_path):
+        pass
+
+
+def test_a_lock_ends_with_its_block(tmp_path):
+    for _ in range(2):
+        with lock(tmp_path / "run"):
+            assert (tmp_path / "run").is_dir()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(OutputError, match=r"file.run: cannot be written: Not a directory"),
+        lock(tmp_path / "file" / "run"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("error", [OSError(5, "unrelated"), ValueError("unrelated")])
+def test_errors_of_the_block_pass_through(tmp_path, error):
+    with pytest.raises(type(error)) as raised, lock(tmp_path):
+        raise error
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("other", [{"part": "fold-0"}], indirect=True)
+@pytest.mark.parametrize("options", [{"part": "fold-1"}, {"alone": False}])
+@pytest.mark.usefixtures("other")
+def test_another_fold_and_what_changes_no_data_go_beside_a_training(tmp_path, options):
+    with lock(tmp_path, **options):
+        assert (tmp_path / ".fold-0.lock").exists()
+
+
+@pytest.mark.parametrize("other", [{"part": "fold-0"}], indirect=True)
+@pytest.mark.parametrize("options", [{"part": "fold-0"}, {}])
+def test_the_same_fold_and_what_changes_data_do_not(tmp_path, other, options):
+    with (
+        pytest.raises(OutputError, match=rf"process {other.pid} works in this run folder"),
+        lock(tmp_path, **options),
+    ):
+        pass
+
+
+@pytest.mark.usefixtures("other")
+def test_no_training_begins_while_another_process_holds_the_folder(tmp_path):
+    with (
+        pytest.raises(OutputError, match="works in this run folder"),
+        lock(tmp_path, part="fold-0"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("options", [{}, {"part": "fold-0"}, {"part": "shard-1-of-2"}])
+def test_no_lock_stays_behind_and_no_folder_in_which_nothing_was_written(tmp_path, options):
+    with lock(tmp_path / "a" / "run", **options):
+        assert len(list((tmp_path / "a" / "run").iterdir())) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_which_something_was_written_stays(tmp_path):
+    with lock(tmp_path / "run"):
+        (tmp_path / "run" / "a").touch()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["a"]
+
+
+def test_of_processes_that_come_and_go_one_at_a_time_holds_the_folder(tmp_path):
+    words = [sys.executable, "-c", COUNT_FOLDERS, str(tmp_path / "run"), str(tmp_path / "mark")]
+    processes = [subprocess.Popen(words) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert not list(tmp_path.rglob(".*"))
+
+
+HOLD_FILES = """
+import sys, time
+from pathlib import Path
+from roadseg.system.locks import hold
+with hold(Path(sys.argv[1]), sys.argv[2:]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def maker(tmp_path):
+    """Start another process that makes a.tif and b.tif; end it afterwards."""
+    words = [sys.executable, "-c", HOLD_FILES, str(tmp_path), "a.tif", "b.tif"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_file_that_another_process_makes_is_refused_with_its_number(tmp_path, maker):
+    told = rf"b\.tif: process {maker.pid} is making it; wait for it to end, or name .*--output"
+    with pytest.raises(OutputError, match=told), hold(tmp_path, ["c.tif", "b.tif"]):
+        pass
+
+
+@pytest.mark.usefixtures("maker")
+def test_other_files_are_made_beside_them(tmp_path):
+    with hold(tmp_path, ["c.tif"]):
+        assert [path.name for path in tmp_path.iterdir()] == [".outputs.lock"]
+    assert [path.name for path in tmp_path.iterdir()] == [".outputs.lock"]
+
+
+def test_files_of_a_killed_process_are_free(tmp_path, maker):
+    maker.kill()
+    maker.wait()
+    with hold(tmp_path, ["a.tif", "b.tif"]):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ten_thousand_files_can_be_held(tmp_path):
+    with hold(tmp_path / "out", map(str, range(10_000))):
+        (tmp_path / "out" / "a").touch()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL])
+def test_a_disk_that_cannot_lock_holds_nothing(tmp_path, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, "no locks")
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+    with hold(tmp_path, ["a.tif"]):
+        (tmp_path / "a.tif").touch()
+    assert (tmp_path / "a.tif").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_holds_nothing(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with hold(tmp_path, ["a.tif"]):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_processes_that_come_and_go_one_at_a_time_makes_a_file(tmp_path):
+    words = [sys.executable, "-c", COUNT_FILES, str(tmp_path / "run"), str(tmp_path / "mark")]
+    processes = [subprocess.Popen(words) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_folder_that_can_only_be_read_is_not_held(tmp_path, monkeypatch, writable):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    monkeypatch.setattr(os, "access", lambda *_: writable)
+    if writable:
+        with pytest.raises(OutputError, match="cannot be written: Read-only"), lock(tmp_path):
+            pass
+    else:
+        with lock(tmp_path):
+            assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,139 @@
+"""Work functions are of this module, which other processes find by its path."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from roadseg.errors import DataError, RoadsegError
+from roadseg.system.parallel import each
+
+
+def square(number):
+    return number * number
+
+
+def square_unless_three(number):
+    if number == 3:
+        raise DataError("three cannot be used")
+    return number * number
+
+
+def fail(_number):
+    raise ZeroDivisionError
+
+
+def die_the_first_time(flag):
+    """Kill the process that works on this, unless another one has died of it before."""
+    try:
+        flag.unlink()
+    except FileNotFoundError:
+        return flag.name
+    os.kill(os.getpid(), signal.SIGKILL)
+    return None
+
+
+def die(_number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leave_a_mark(path):
+    path.touch()
+    time.sleep(0.01)
+
+
+def where(_number):
+    return os.getpid()
+
+
+place = []
+
+
+def take_place(number, processes):
+    place.append((number, processes))
+
+
+def tell_place(_number):
+    time.sleep(0.2)
+    return tuple(place)
+
+
+def results(outcomes):
+    return [outcome.result for outcome in sorted(outcomes, key=lambda outcome: outcome.index)]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_every_item_is_done_once(workers):
+    assert results(each(square, range(6), workers=workers)) == [0, 1, 4, 9, 16, 25]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_a_user_can_act_on_is_the_outcome_of_its_item(workers):
+    outcomes = sorted(each(square_unless_three, range(5), workers=workers), key=lambda o: o.index)
+    assert [o.result for o in outcomes] == [0, 1, 4, None, 16]
+    assert isinstance(outcomes[3].error, DataError)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_any_other_error_is_raised(workers):
+    with pytest.raises(ZeroDivisionError):
+        list(each(fail, range(4), workers=workers))
+
+
+@pytest.mark.parametrize(("workers", "others"), [(1, 0), (2, 2)])
+def test_workers_are_other_processes(workers, others):
+    found = set(results(each(where, range(20), workers=workers)))
+    assert len(found - {os.getpid()}) <= others
+    assert (os.getpid() in found) == (others == 0)
+
+
+def test_each_worker_begins_with_a_number_of_its_own():
+    places = set(results(each(tell_place, range(6), workers=3, begin=take_place)))
+    assert places <= {((number, 3),) for number in range(3)}
+    assert len(places) > 1
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_begins_where_all_is_done_in_this_process(workers):
+    assert results(each(tell_place, range(2), workers=workers, begin=take_place)) == [(), ()]
+
+
+def test_work_of_a_process_that_died_is_done_by_another(tmp_path):
+    flags = [tmp_path / f"{number}" for number in range(4)]
+    flags[1].touch()
+    found = results(each(die_the_first_time, flags, workers=2))
+    assert found == ["0", "1", "2", "3"]
+
+
+def test_processes_that_always_die_are_an_error():
+    with pytest.raises(RoadsegError, match=r"3 times in a row a worker process died.*4 of 4"):
+        list(each(die, range(4), workers=2))
+
+
+def test_leaving_early_leaves_the_rest_undone(tmp_path):
+    outcomes = each(leave_a_mark, [tmp_path / f"{number}" for number in range(200)], workers=2)
+    next(outcomes)
+    outcomes.close()
+    assert 0 < len(list(tmp_path.iterdir())) < 200
+
+
+def test_a_missing_dask_is_an_error_that_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(RoadsegError, match=r"pip install 'roadseg\[dask\]'"):
+        list(each(square, range(2), scheduler="tcp://127.0.0.1:9"))
+
+
+def test_dask_gives_the_same_outcomes(dask):
+    outcomes = each(square_unless_three, range(5), scheduler=dask.scheduler_address)
+    found = sorted(outcomes, key=lambda outcome: outcome.index)
+    assert [o.result for o in found] == [0, 1, 4, None, 16]
+    assert isinstance(found[3].error, DataError)
+
+
+def test_work_of_a_dask_worker_that_died_is_done_by_another(dask, tmp_path):
+    flags = [tmp_path / f"{number}" for number in range(4)]
+    flags[2].touch()
+    found = results(each(die_the_first_time, flags, scheduler=dask.scheduler_address))
+    assert found == ["0", "1", "2", "3"]

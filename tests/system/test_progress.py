@@ -1,0 +1,157 @@
+import io
+import logging
+import multiprocessing
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from roadseg.commands.cli.console import send_logs
+from roadseg.commands.cli.main import main
+from roadseg.system import progress
+from roadseg.system.progress import Progress, counted
+
+
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal, and what would stand on its line."""
+
+    def isatty(self):
+        return True
+
+    @property
+    def line(self):
+        shown = ""
+        for text in self.getvalue().rpartition("\n")[2].split("\r"):
+            shown = text + shown[len(text) :]
+        return shown.rstrip()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Stop the time."""
+    found = Clock()
+    monkeypatch.setattr(progress, "time", found)
+    return found
+
+
+@pytest.fixture
+def terminal(clock, monkeypatch):
+    """Let stderr be a terminal."""
+    del clock
+    found = Terminal()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=found))
+    progress.draw(wished=True)
+    return found
+
+
+def test_off_a_terminal_the_first_line_comes_after_half_a_minute(clock, caplog):
+    with Progress("graph", total=10, unit="scenes") as work:
+        clock.now += 29.9
+        work.add()
+        assert caplog.messages == []
+        clock.now += 0.1
+        work.add()
+    assert caplog.messages == ["graph: 2 of 10 scenes, 4.0 scenes/min, about 2 min left"]
+
+
+def test_off_a_terminal_lines_are_half_a_minute_apart(clock, caplog):
+    for _ in counted(range(600), "graph", total=600, unit="scenes"):
+        clock.now += 1
+    assert len(caplog.messages) == 20
+
+
+def test_on_a_terminal_one_line_is_drawn_again_and_goes_in_the_end(clock, terminal):
+    with Progress("predict", total=12.5, unit="km2") as work:
+        assert terminal.line == "predict: 0.000 of 12.500 km2"
+        clock.now += 10
+        work.add(2.5)
+        assert terminal.line == "predict: 2.500 of 12.500 km2, 15.0 km2/min, about 40 s left"
+    assert (terminal.line, terminal.getvalue().count("\n")) == ("", 0)
+
+
+def test_a_terminal_is_drawn_on_ten_times_a_second_at_most(clock, terminal):
+    for _ in counted(range(10_000), "train", total=10_000, unit="steps"):
+        clock.now += 0.001
+    assert 90 <= terminal.getvalue().count("train: ") <= 101
+
+
+def test_a_line_is_not_longer_than_the_terminal(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    with Progress("a command with a long name", total=10, unit="scenes"):
+        assert terminal.line == "a command with a lo"
+
+
+def test_quiet_commands_tell_nothing(clock, terminal, caplog):
+    logging.getLogger("roadseg").setLevel(logging.WARNING)
+    for _ in counted(range(100), "graph", total=100, unit="scenes"):
+        clock.now += 60
+    assert (terminal.getvalue(), caplog.messages) == ("", [])
+
+
+def test_processes_that_another_one_started_tell_nothing(clock, terminal, monkeypatch):
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "parent")
+    for _ in counted(range(100), "graph", total=100, unit="scenes"):
+        clock.now += 60
+    assert terminal.getvalue() == ""
+
+
+def test_work_inside_of_work_is_told_on_the_same_line(clock, terminal):
+    with (
+        Progress("graph", total=3, unit="scenes"),
+        Progress("city", total=8, unit="blocks") as city,
+    ):
+        clock.now += 6
+        city.add(2)
+        assert terminal.line == (
+            "graph: 0 of 3 scenes; city: 2 of 8 blocks, 20.0 blocks/min, about 18 s left"
+        )
+
+
+def test_what_was_done_before_does_not_count_for_the_rate(clock):
+    with Progress("train", total=30, unit="epochs", done=20) as work:
+        clock.now += 120
+        work.add()
+        assert work.outlook == "30.0 epochs/h, about 18 min left"
+
+
+@pytest.mark.parametrize(("under_way_s", "left_s"), [(20, 70), (30, 60), (300, 60)])
+def test_the_time_left_runs_down_for_as_long_as_one_item_took_before(clock, under_way_s, left_s):
+    with Progress("train", total=4, unit="epochs") as work:
+        clock.now += 30
+        work.add()
+        clock.now += under_way_s
+        assert work.outlook == f"2.0 epochs/min, about {left_s} s left"
+
+
+def test_the_rate_of_many_has_no_decimals(clock):
+    with Progress("look at", total=90_000, unit="images") as work:
+        clock.now += 2
+        work.add(500)
+        assert work.outlook == "250 images/s, about 6 min left"
+
+
+def test_work_that_is_left_early_is_told_no_more(terminal):
+    for _ in counted(range(10), "graph", total=10, unit="scenes"):
+        break
+    assert terminal.line == ""
+
+
+def test_a_log_line_takes_the_place_of_the_progress(terminal, monkeypatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    with click.Context(main, info_name="roadseg") as context:
+        main.parse_args(context, ["config"])
+        send_logs(context)
+    logging.getLogger().handlers[0].setStream(terminal)
+    with Progress("graph", total=3, unit="scenes"):
+        logging.getLogger("roadseg").warning("a")
+    assert "\r".join(terminal.getvalue().split("\r")[-2:]).strip() == "WARNING: a"

@@ -1,0 +1,67 @@
+import os
+
+import pytest
+
+from roadseg.errors import DataError
+from roadseg.system.records import key_of, parse_json, read_json, versions, write_json
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "split.json"
+
+
+def test_a_value_written_comes_back(path):
+    value = {"a": [1, 2.5, None, True], "b": "Straße"}
+    write_json(path, value)
+    assert read_json(path) == value
+
+
+@pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff\xfe"])
+def test_a_file_that_is_not_json_is_refused(path, content):
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"split\.json: not a readable JSON file .* again"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300])
+def test_a_file_nested_without_end_is_refused(path, deep):
+    path.write_text(deep)
+    with pytest.raises(DataError, match=r"split\.json: not a readable JSON file \(recursion limit"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(("largest", "fits"), [(7, True), (6, False)])
+def test_a_file_larger_than_it_may_be_is_refused(path, largest, fits):
+    path.write_text("[1, 23]")
+    try:
+        found = parse_json(path, largest=largest)
+    except ValueError as error:
+        found = str(error)
+    assert found == ([1, 23] if fits else "7 bytes, expected at most 6")
+
+
+def test_a_byte_order_mark_is_no_fault(path):
+    path.write_bytes(b"\xef\xbb\xbf{}")
+    assert read_json(path) == {}
+
+
+def test_the_order_of_settings_and_inputs_does_not_matter():
+    first = key_of({"a": 1, "b": 2}, {"x": "1", "y": "2"})
+    assert first == key_of({"b": 2, "a": 1}, {"y": "2", "x": "1"})
+
+
+@pytest.mark.parametrize("inputs", [{"x": "2"}, {"y": "1"}, {}])
+def test_another_input_gives_another_key(inputs):
+    assert key_of({}, inputs) != key_of({}, {"x": "1"})
+
+
+def test_the_versions_are_those_of_the_libraries_in_use():
+    assert {"python", "roadseg", "torch"} <= versions().keys()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, make):
+    make(tmp_path / "split.json")
+    with pytest.raises(DataError, match="expected a file"):
+        read_json(tmp_path / "split.json")

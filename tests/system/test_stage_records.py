@@ -1,0 +1,206 @@
+import json
+import logging
+import shutil
+from dataclasses import dataclass, field
+
+import pytest
+
+from roadseg.errors import DataError, MissingInputError
+from roadseg.system.records import versions
+from roadseg.system.stage_records import (
+    StageRecord,
+    read_key,
+    read_record,
+    read_summary,
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    chips: int = 7
+    folder: str = ""
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+INPUTS = {"image of a": "1f", "labels of a": "2e"}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run" / "split.json"
+
+
+def record(path, settings=(("folds", 5),), inputs=INPUTS, kind=Found):
+    return StageRecord(path, kind, settings=dict(settings), inputs=inputs)
+
+
+def finish(path, *outputs, found=None):
+    """Leave the record of a stage that wrote some files, given by name."""
+    path.parent.mkdir(exist_ok=True)
+    files = [path.parent / name for name in outputs]
+    for file in files:
+        file.write_text(f"this is {file.name}")
+    record(path).finish(found or Found(), files)
+
+
+def reason(path, **change):
+    found = record(path, **change).reason()
+    return found and (found.text, found.renews)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[]", "3", "{}", '{"stage": "split", "state": "done"}'),
+        '{"stage": "split", "state": "over", "key": "a"}',
+        '{"stage": "split", "state": "done", "key": 1}',
+        '{"stage": "split", "state": "done", "key": "a", "outputs": ["b"]}',
+        '{"stage": "split", "state": "done", "key": "a", "seconds": "long"}',
+        '{"stage": "split", "state": "done", "key": "a", "outputs": {"../../x": "b"}}',
+        '{"stage": "split", "state": "done", "key": "a", "outputs": {"/etc/passwd": "b"}}',
+        '{"stage": "split", "state": "done", "key": "a", "outputs": {"a\\u0000": "b"}}',
+    ],
+)
+@pytest.mark.parametrize("read", [read_key, lambda path: read_summary(path, Found), read_record])
+def test_json_that_is_no_record_is_refused(path, text, read):
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"split\.json: .*; delete it"):
+        read(path)
+
+
+def test_a_stage_that_never_ran_has_to(path):
+    assert reason(path) == ("it never ran here", True)
+    assert record(path).summary() is None
+
+
+def test_a_stage_that_has_only_begun_was_interrupted(path):
+    record(path).begin()
+    assert reason(path) == ("it was interrupted", True)
+
+
+def test_a_finished_stage_has_its_summary(path, caplog):
+    caplog.set_level(logging.INFO)
+    finish(path)
+    assert record(path).summary() == read_summary(path, Found) == Found()
+    assert "split is up to date; --force makes it again" in caplog.text
+
+
+def test_a_stage_begun_again_is_not_finished_any_more(path):
+    finish(path)
+    record(path).begin()
+    assert record(path).summary() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"settings": (("folds", 4),)}, "folds 5 -> 4"),
+        ({"inputs": INPUTS | {"image of a": "3d"}}, "image of a"),
+        ({"inputs": {"image of a": "1f"}}, "labels of a"),
+    ],
+)
+def test_what_changed_is_named(path, change, told):
+    finish(path)
+    assert reason(path, **change) == (f"changed: {told}", True)
+    assert record(path, **change).key != record(path).key
+
+
+def test_a_stage_with_failed_scenes_runs_again(path):
+    finish(path, found=Found(failed={"a": "no band"}))
+    assert reason(path) == ("1 scene failed before", True)
+
+
+def test_a_summary_of_another_version_counts_as_none(path):
+    @dataclass(frozen=True)
+    class Newer:
+        chips: int
+        edges: int
+
+    finish(path)
+    assert reason(path, kind=Newer) == ("its record is of another version", True)
+    with pytest.raises(DataError, match=r"split\.json: summary\.edges: missing; delete it"):
+        read_summary(path, Newer)
+
+
+def test_outputs_that_are_there_and_unchanged_hold(path):
+    finish(path, "a.tif", "b.tif")
+    assert reason(path) is None
+
+
+def test_a_missing_output_is_made_again(path):
+    finish(path, "a.tif", "b.tif")
+    (path.parent / "b.tif").unlink()
+    assert reason(path) == ("b.tif is missing", False)
+    assert record(path).summary() is None
+
+
+def test_many_missing_outputs_are_counted(path):
+    finish(path, *"abcde")
+    for name in "abcde":
+        (path.parent / name).unlink()
+    assert reason(path) == ("a is missing, b is missing, c is missing and 2 more", False)
+
+
+def test_a_changed_output_is_put_aside_before_it_is_made_again(path, caplog):
+    finish(path, "a.tif", "b.tif")
+    (path.parent / "a.tif").write_text("drawn by hand")
+    assert reason(path) == ("a.tif was changed", False)
+    record(path).begin()
+    names = sorted(file.name for file in path.parent.iterdir())
+    assert names == ["a.tif.changed", "b.tif", "split.json"]
+    assert "a.tif was changed since it was made; it is now a.tif.changed" in caplog.text
+
+
+def test_outputs_elsewhere_are_not_watched(path, tmp_path):
+    path.parent.mkdir()
+    (tmp_path / "other").write_text("a")
+    record(path).finish(Found(), [tmp_path / "other"])
+    assert read_record(path).outputs == {}
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/../../x", "/etc/passwd", "", ".", "..", "a\0b"])
+def test_a_record_that_names_an_output_elsewhere_is_refused_and_nothing_is_moved(path, name):
+    finish(path, "a.tif")
+    held = json.loads(path.read_text())
+    path.write_text(json.dumps(held | {"outputs": {name: "1f"}}))
+    mine = path.parent.parent / "x"
+    mine.write_text("mine")
+    for act in (record(path).reason, record(path).begin):
+        with pytest.raises(DataError, match=r"outputs.*inside the folder.*delete it and run"):
+            act()
+    assert mine.read_text() == "mine"
+
+
+def test_a_run_that_moved_is_up_to_date_and_names_its_new_place(path, tmp_path):
+    finish(path, "a.tif", found=Found(folder=str(path.parent / "masks")))
+    moved = tmp_path / "elsewhere" / "split.json"
+    shutil.move(path.parent, moved.parent)
+    assert record(moved).summary() == Found(folder=str(tmp_path / "elsewhere" / "masks"))
+
+
+def test_a_record_says_what_the_stage_was_made_from(path):
+    finish(path)
+    found = json.loads(path.read_text())
+    assert found["stage"] == "split"
+    assert found["settings"] == {"folds": 5}
+    assert found["inputs"] == INPUTS
+    assert found["seconds"] >= 0
+    assert found["versions"] == versions()
+
+
+def test_a_finished_stage_has_a_key_for_later_stages(path):
+    finish(path)
+    assert read_key(path) == record(path).key
+
+
+def test_scenes_that_failed_are_part_of_the_key_for_later_stages(path):
+    finish(path, found=Found(failed={"a": "no band"}))
+    assert read_key(path) != record(path).key
+
+
+@pytest.mark.parametrize("read", [read_key, lambda path: read_summary(path, Found)])
+def test_an_interrupted_stage_is_named(path, read):
+    record(path).begin()
+    with pytest.raises(MissingInputError, match="split was interrupted; run `roadseg split` again"):
+        read(path)

@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pytest
+
+from roadseg.errors import MissingInputError
+from roadseg.system.workspace import Workspace, require
+
+
+def test_every_name_lies_in_the_run_folder_and_differs():
+    run = Workspace(Path("runs/a"))
+    names = [
+        getattr(run, key) for key, value in vars(Workspace).items() if isinstance(value, property)
+    ]
+    names += [run.mask("s"), run.probability("s"), run.graph("s"), run.picture("s")]
+    names += [run.record(stage) for stage in ("prepare", "split", "predict", "graph", "evaluate")]
+    names += [run.train_record(0), run.train_record(1)]
+    assert len(set(names)) == len(names)
+    assert all(Path("runs/a") in name.parents for name in names)
+
+
+def test_names_touch_no_files(tmp_path):
+    run = Workspace(tmp_path / "run")
+    assert run.mask("s") == tmp_path / "run" / "masks" / "s.tif"
+    assert not run.root.exists()
+
+
+def test_a_checkpoint_folder_is_named_by_its_fold():
+    assert Workspace(Path("a")).checkpoint(3) == Path("a/checkpoints/fold-3")
+
+
+def test_what_is_there_is_returned(tmp_path):
+    assert require(tmp_path, made_by="prepare") == tmp_path
+
+
+def test_what_is_missing_names_the_stage_that_makes_it(tmp_path):
+    expected = r"chips\.json does not exist; run `roadseg prepare` first"
+    with pytest.raises(MissingInputError, match=expected):
+        require(tmp_path / "chips.json", made_by="prepare")
