@@ -14,7 +14,6 @@ from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeConfig, PredictConfig, QuantizeConfig, TrainConfig
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryConfig
-from roadseg.report.options import ReportConfig
 from roadseg.roads.options import EvaluateConfig, GraphConfig, LabelsConfig, TuneConfig
 from roadseg.system.files import with_home
 from roadseg.system.records import parse_json
@@ -25,6 +24,18 @@ VARIABLE = "ROADSEG_CONFIG"
 
 _TOLD = 10  # faults of a config
 _LARGEST_BYTES = 2**24  # of a config; a path an image, it can name 150,000
+
+
+class ReportConfig(Section):
+    """The page that shows a run."""
+
+    max_mb: float = setting(
+        25.0,
+        "MB",
+        "Most that the file may have; pictures are made smaller until it fits.",
+        ge=0.1,
+        le=10_000,
+    )
 
 
 class Config(Section):

@@ -62,7 +62,7 @@ def test_every_line_of_the_tree_says_what_it_is():
 
 def test_the_tree_is_read_with_its_folders():
     lines = ["  core/   pure", "    grid.py  pixels", "    city/ drawn", "      a.py", "  cli.py"]
-    assert paths(lines) == ["raster/grid.py", "core/city/a.py", "cli.py"]
+    assert paths(lines) == ["core/grid.py", "core/city/a.py", "cli.py"]
 
 
 @pytest.mark.parametrize("name", main.commands)

@@ -86,7 +86,7 @@ def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: 
 def score_routes(
     reference: RoadGraph, predicted: RoadGraph, *, spacing_m: float, snap_m: float
 ) -> RouteScore:
-    """Score the routes of an area by length; see `core.graph_metrics.apls`."""
+    """Score the routes of an area by length; see `roads.metrics.apls.apls`."""
     score = apls(reference, predicted, weight="length_m", spacing_m=spacing_m, snap_m=snap_m).score
     return RouteScore(score, bool(len(reference.lines) or len(predicted.lines)))
 

@@ -26,11 +26,10 @@ from roadseg.raster.options import ImageryConfig
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.files import LabelFile, read_roads
 from roadseg.roads.labels.roads import Roads, extent_degrees, looks_swapped, roads_on
-from roadseg.roads.labels.schemes import Scheme
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, read_mask_labels
-from roadseg.roads.options import LabelsConfig, label_scheme, speed_bins
+from roadseg.roads.options import LabelsConfig, Scheme, label_scheme, speed_bins
 from roadseg.system.fingerprints import stamp
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of

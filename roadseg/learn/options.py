@@ -288,5 +288,5 @@ class ComputeConfig(Section):
 
     @property
     def where(self) -> dict[str, Any]:
-        """Return where work on many items is done, as the options of `cluster.each`."""
+        """Return where work on many items is done, as the options of `parallel.each`."""
         return self.model_dump(include={"workers", "scheduler", "scheduler_timeout_s"})

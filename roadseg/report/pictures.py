@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import rasterio.crs
 from affine import Affine
-from matplotlib import colormaps
 from numpy.typing import NDArray
 from PIL import Image
 from pyproj import CRS
@@ -25,6 +24,7 @@ from roadseg.raster.grid import reproject as move_shapes
 from roadseg.raster.images import RasterFacts, read_preview
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import CERTAIN
+from roadseg.report.plots.colours import probability_colours
 from roadseg.roads.masks.probabilities import ProbabilityFile
 
 _RGB = 3
@@ -110,8 +110,7 @@ def probability_uri(flat: Flat, *, most_bytes: int) -> str | None:
     They have sixteen levels. None if it would be too small to be seen.
     """
     road = _where_valid(flat)
-    ramp = colormaps["cividis"](np.linspace(0.1, 1, _LEVELS))[:, :_RGB]
-    colours = np.rint(ramp * 255).astype(np.uint8).ravel().tobytes()
+    colours = probability_colours(_LEVELS).ravel().tobytes()
     alpha = bytes(round(235 * math.sqrt(level / (_LEVELS - 1))) for level in range(_LEVELS))
 
     def encode(shown: Image.Image) -> bytes:

@@ -1,13 +1,73 @@
 """What the config says of labels and places, as values that core takes."""
 
 import itertools
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
-from roadseg.roads.labels.schemes import NO_ROADS, Scheme, SchemeName, WidthRule
 from roadseg.roads.speeds import DEFAULT_BINS, BinUnit, SpeedBins, SpeedUnit
+
+SchemeName = Literal["auto", "spacenet", "osm", "attribute", "constant"]
+
+
+WidthRule = Literal["constant", "attribute", "lanes"]
+
+
+NO_ROADS = (  # OpenStreetMap classes that are not for cars, no line of road, or not there
+    "abandoned",
+    "bridleway",
+    "bus_stop",
+    "construction",
+    "corridor",
+    "cycleway",
+    "elevator",
+    "footway",
+    "ladder",
+    "path",
+    "pedestrian",
+    "planned",
+    "platform",
+    "proposed",
+    "raceway",
+    "razed",
+    "rest_area",
+    "services",
+    "steps",
+    "stopline",
+    "via_ferrata",
+)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How attributes become speed and width.
+
+    Attributes:
+        name: "auto" chooses by the keys of the file.
+        speed_key: attribute that holds the speed, for "attribute".
+        speed_unit: unit of its values.
+        default_mph: speed of roads whose attributes say nothing of it, and of all by "constant".
+        width: which rule gives the width.
+        width_m: whole width of a road by "constant", and where the other rules find nothing.
+        width_key: attribute that holds the width in metres, for "attribute".
+        lane_m: width of a lane, for "lanes".
+        exclude: values of `highway` that are left out.
+        tunnels: whether roads in tunnels are kept.
+    """
+
+    name: SchemeName = "auto"
+    speed_key: str | None = None
+    speed_unit: SpeedUnit = "mph"
+    default_mph: float = 25.0
+    width: WidthRule = "constant"
+    width_m: float = 4.0
+    width_key: str = "width"
+    lane_m: float = 3.5
+    exclude: tuple[str, ...] = NO_ROADS
+    tunnels: bool = False
+
 
 _PixelValue = Annotated[int, Field(ge=-(2**31), lt=2**32)]
 

@@ -132,7 +132,7 @@ def test_a_second_process_in_a_run_folder_is_refused_with_the_number_of_the_firs
 
 def run(stage, config, workspace, *, force=True):
     options = {"fold": 0} if stage in {"train", "predict"} else {}
-    return importlib.import_module(f"roadseg.stages.{stage}").run(
+    return importlib.import_module(f"roadseg.commands.stages.{stage}").run(
         config, workspace, force=force, **options
     )
 

@@ -22,7 +22,7 @@ from roadseg.system.files import (
 WRITE = """
 import sys
 from pathlib import Path
-from roadseg.io import files
+from roadseg.system import files
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(300):

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from roadseg.commands.cli.command import load, stage
+from roadseg.commands.cli.command import load, tool
 from roadseg.commands.cli.console import say, show
 from roadseg.commands.cli.options import CONFIG, DEVICES, JSON, LAUNCHING, SET, started, together
 
@@ -49,7 +49,7 @@ def init(
       roadseg init --images images/ --labels roads/ --force
     """
     settings = importlib.import_module("roadseg.config").load_config(None, assignments)
-    summary = stage("init").run(images, labels, output, settings=settings, force=force)
+    summary = tool("init").run(images, labels, output, settings=settings, force=force)
     show(summary, as_json=as_json)
 
 
@@ -107,7 +107,7 @@ def schema() -> None:
     \b
     Example: roadseg config schema > roadseg.schema.json
     """
-    models = importlib.import_module("roadseg.settings")
+    models = importlib.import_module("roadseg.config")
     click.echo(json.dumps(models.Config.model_json_schema(), indent=2))
 
 
@@ -140,7 +140,7 @@ def bench(
     """
     assignments += started(values)
     config = load(config_path, assignments, required=False)
-    show(stage("bench").run(config, steps=steps, rounds=rounds), as_json=as_json)
+    show(tool("bench").run(config, steps=steps, rounds=rounds), as_json=as_json)
 
 
 @click.command()
@@ -151,7 +151,7 @@ def doctor(*, as_json: bool) -> None:
     \b
     Example: roadseg doctor
     """
-    summary = stage("doctor").run()
+    summary = tool("doctor").run()
     show(summary, as_json=as_json)
     if summary.broken:
         click.get_current_context().exit(1)
@@ -167,6 +167,6 @@ def demo(folder: Path, *, as_json: bool) -> None:
     Example: roadseg demo
     """
     show(
-        importlib.import_module("roadseg.commands.stages.pipeline").demo(folder, say=say),
+        tool("demo").run_stages(folder, say=say),
         as_json=as_json,
     )

@@ -85,4 +85,9 @@ def call(name: str, do: str, *values: object, **options: object) -> object:
 
 def stage(name: str) -> ModuleType:
     """Import a stage when it is needed, and not before."""
-    return importlib.import_module(f"roadseg.stages.{name}")
+    return importlib.import_module(f"roadseg.commands.stages.{name}")
+
+
+def tool(name: str) -> ModuleType:
+    """Import a tool when it is needed, and not before."""
+    return importlib.import_module(f"roadseg.commands.tools.{name}")

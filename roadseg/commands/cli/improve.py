@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import call, load, stage, stage_command
+from roadseg.commands.cli.command import call, load, stage_command, tool
 from roadseg.commands.cli.console import show
 from roadseg.commands.cli.options import (
     CONFIG,
@@ -91,7 +91,7 @@ def export(
       roadseg export run/checkpoints/fold-0 --format openvino
     """
     predict = load(config_path, assignments, required=False).predict
-    module, window_px = stage("export"), predict.window_px
+    module, window_px = tool("export"), predict.window_px
     wish = {"format": kind, "window_px": window_px, "force": force}
     if output is not None:
         summary = module.run(checkpoint, output, batch_size=batch_size, **wish)

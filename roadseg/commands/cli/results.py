@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, stage
+from roadseg.commands.cli.command import load, tool
 from roadseg.commands.cli.console import show
 from roadseg.commands.cli.options import CONFIG, JSON, RUN, SET, Option, together
 
@@ -80,7 +80,7 @@ def score(
         protocol=protocol, spacing_m=spacing_m, snap_m=snap_m, tolerance_m=tolerance_m
     )
     places = {"image": image, "gsd_m": gsd_m, "table": table}
-    show(stage("score").run(reference, predicted, parameters=parameters, **places), as_json=as_json)
+    show(tool("score").run(reference, predicted, parameters=parameters, **places), as_json=as_json)
 
 
 @click.command()
@@ -121,7 +121,7 @@ def diff(
       roadseg diff city.gpkg --reference roads.gpkg --tolerance-m 12 --json
     """
     limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    show(stage("diff").run(predicted, reference, **limits, output=output), as_json=as_json)
+    show(tool("diff").run(predicted, reference, **limits, output=output), as_json=as_json)
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:
@@ -187,7 +187,7 @@ def route(
       roadseg route run/graphs/city.gpkg --from 8.69,49.41 --to 8.65,49.38
       roadseg route city.graphml --from -122.1,37.2 --to -122.2,37.3 --output way.geojson
     """
-    found = stage("route").run(graph, start, goal, by=weight, snap_m=snap_m, output=output)
+    found = tool("route").run(graph, start, goal, by=weight, snap_m=snap_m, output=output)
     show(found, as_json=as_json)
 
 
@@ -263,12 +263,12 @@ def plot(
         if output is None or scene is not None:
             msg = "--graph, --labels and --image go with --output, and without --scene"
             raise click.UsageError(msg)
-        found = stage("plot").run_files(kinds=kinds, output=output, paper=paper, **files)
+        found = tool("plot").run_files(kinds=kinds, output=output, paper=paper, **files)
     else:
         config = load(config_path, assignments)
         workspace = importlib.import_module("roadseg.system.workspace").Workspace(
             run_folder or config.run
         )
         more = {"scene": scene, "output": output, "paper": paper}
-        found = stage("plot").run(config, workspace, kinds=kinds or _KINDS, **more)
+        found = tool("plot").run(config, workspace, kinds=kinds or _KINDS, **more)
     show(found, as_json=as_json)

@@ -172,11 +172,11 @@ def trace_scene(
     config: Config,
     folder: Path,
     scene: tuple[str, Path],
-    **where: Any,  # noqa: ANN401 - as in `cluster.each`
+    **where: Any,  # noqa: ANN401 - as in `parallel.each`
 ) -> Traced:
     """Find the road graph of one scene, given by name and raster, and write it.
 
-    Its blocks are the work of processes, or of a Dask scheduler, as the options of `cluster.each`
+    Its blocks are the work of processes, or of a Dask scheduler, as the options of `parallel.each`
     say.
     """
     name, path = scene

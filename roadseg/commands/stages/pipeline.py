@@ -1,13 +1,12 @@
-"""The order of the stages: each one alone, all of a config, and the demo."""
+"""The order of the stages: each one alone, and all of a config."""
 
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from roadseg.config import FILE_NAME, Config, load_config
+from roadseg.config import Config
 from roadseg.system.plans import Plan, Plans
 from roadseg.system.workspace import Workspace
 
@@ -115,13 +114,6 @@ def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -
     return plan(config, workspace, force=force, stages=STAGES[:2])
 
 
-def demo(folder: Path, *, say: Say) -> RunSummary:
-    """Draw a small city in `folder`, train on it, and map and measure what was held out."""
-    say("draw", _stage("demo").run(folder))
-    config = load_config(folder / FILE_NAME)
-    return run(config, Workspace(config.run), say=say)
-
-
 def _stage(name: str) -> ModuleType:
     """Load a stage only when it is needed, since some of them load torch."""
-    return importlib.import_module(f"roadseg.stages.{name}")
+    return importlib.import_module(f"roadseg.commands.stages.{name}")

@@ -12,11 +12,13 @@ from pyproj import CRS
 
 from roadseg.commands.city.aerial import draw_scene, to_uint16
 from roadseg.commands.city.streets import Street, draw_streets, scene_labels
-from roadseg.config import FILE_NAME
+from roadseg.commands.stages import pipeline
+from roadseg.config import FILE_NAME, load_config
 from roadseg.raster.gdal import new_profile, open_new
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
+from roadseg.system.workspace import Workspace
 
 _CRS = CRS.from_epsg(32611)
 _ORIGIN_M = (660_000.0, 4_000_000.0)  # where the city lies in UTM zone 11
@@ -75,6 +77,13 @@ def run(folder: Path) -> DemoSummary:
         with whole(folder / FILE_NAME) as partial:
             partial.write_text(json.dumps(CONFIG, indent=2) + "\n", encoding="utf-8")
     return DemoSummary(str(folder), len(places))
+
+
+def run_stages(folder: Path, *, say: pipeline.Say) -> pipeline.RunSummary:
+    """Draw a small city in `folder`, train on it, and map and measure what was held out."""
+    say("draw", run(folder))
+    config = load_config(folder / FILE_NAME)
+    return pipeline.run(config, Workspace(config.run), say=say)
 
 
 def _write_image(path: Path, streets: list[Street], x: float, y: float, number: int) -> None:

@@ -90,7 +90,7 @@ def run(
     min_length_m: float = 20.0,
     output: Path | None = None,
 ) -> DiffSummary:
-    """Find the roads that each side lacks; see `core.differences.missing_roads`.
+    """Find the roads that each side lacks; see `roads.metrics.differences.missing_roads`.
 
     Args:
         predicted: file of roads, of any kind that `score` reads but lines in pixels.

@@ -1,6 +1,9 @@
 """Colours of pictures: those that colour-blind people tell apart, and a ramp for speeds."""
 
 import numpy as np
+from matplotlib import colormaps
+
+from roadseg.arrays import Bytes
 
 Rgb = tuple[int, int, int]
 
@@ -28,3 +31,9 @@ def speed_colours(count: int) -> list[Rgb]:
     places = np.linspace(0, len(_RAMP) - 1, max(count, 2))[:count]
     bands = [np.interp(places, np.arange(len(_RAMP)), band).round() for band in _RAMP.T]
     return [(int(red), int(green), int(blue)) for red, green, blue in zip(*bands, strict=True)]
+
+
+def probability_colours(count: int) -> Bytes:
+    """Return so many colours of rising probability; shape (colour, 3), bytes."""
+    ramp = colormaps["cividis"](np.linspace(0.1, 1, count))[:, :3]
+    return np.asarray(np.rint(ramp * 255), dtype=np.uint8)

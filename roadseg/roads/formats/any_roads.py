@@ -23,8 +23,9 @@ from roadseg.roads.graph.road_graph import (
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees
-from roadseg.roads.labels.schemes import DEFAULT, OWN_SPEED, Scheme, stated_travel
+from roadseg.roads.labels.schemes import DEFAULT, OWN_SPEED, stated_travel
 from roadseg.roads.metrics.compare import Side
+from roadseg.roads.options import Scheme
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import is_virtual
 from roadseg.system.text import first

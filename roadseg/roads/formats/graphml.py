@@ -22,7 +22,8 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject, transformer, utm_epsg
 from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawn_once
-from roadseg.roads.labels.schemes import OWN_SPEED, Scheme, stated_travel, wanted_keys
+from roadseg.roads.labels.schemes import OWN_SPEED, stated_travel, wanted_keys
+from roadseg.roads.options import Scheme
 from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
 from roadseg.system.text import one_line

@@ -23,14 +23,9 @@ from roadseg.roads.labels.roads import (
     clean_shapes,
     drop_duplicates,
 )
-from roadseg.roads.labels.schemes import (
-    Scheme,
-    SchemeName,
-    choose_scheme,
-    read_attributes,
-    wanted_keys,
-)
+from roadseg.roads.labels.schemes import choose_scheme, read_attributes, wanted_keys
 from roadseg.roads.labels.vectors import VectorFile, read_vectors
+from roadseg.roads.options import Scheme, SchemeName
 from roadseg.system.files import PARQUET_SUFFIXES
 
 _ANY_SCHEME = Scheme()

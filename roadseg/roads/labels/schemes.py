@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,34 +25,8 @@ from roadseg.roads.labels.widths import (
     stated_lanes,
     width_m,
 )
+from roadseg.roads.options import Scheme, SchemeName
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedUnit, number
-
-SchemeName = Literal["auto", "spacenet", "osm", "attribute", "constant"]
-WidthRule = Literal["constant", "attribute", "lanes"]
-
-NO_ROADS = (  # OpenStreetMap classes that are not for cars, no line of road, or not there
-    "abandoned",
-    "bridleway",
-    "bus_stop",
-    "construction",
-    "corridor",
-    "cycleway",
-    "elevator",
-    "footway",
-    "ladder",
-    "path",
-    "pedestrian",
-    "planned",
-    "platform",
-    "proposed",
-    "raceway",
-    "razed",
-    "rest_area",
-    "services",
-    "steps",
-    "stopline",
-    "via_ferrata",
-)
 
 DEFAULT = "default"  # source of the speed of roads whose attributes say nothing of it
 OWN_SPEED = "speed_kph"  # what roadseg and osmnx write
@@ -75,35 +49,6 @@ _PAVING = ("paved", "surface")
 _SPEED_DECIMALS = 9  # of km/h: a speed in km/h that was made mph comes back as it was
 _UNPAVED = 2  # SpaceNet's `paved`: 1 paved, 2 unpaved, 3 unknown
 _NO_TUNNEL = ("", "no", "0", "false", "f", "none", "culvert")  # a culvert passes below
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """How attributes become speed and width.
-
-    Attributes:
-        name: "auto" chooses by the keys of the file.
-        speed_key: attribute that holds the speed, for "attribute".
-        speed_unit: unit of its values.
-        default_mph: speed of roads whose attributes say nothing of it, and of all by "constant".
-        width: which rule gives the width.
-        width_m: whole width of a road by "constant", and where the other rules find nothing.
-        width_key: attribute that holds the width in metres, for "attribute".
-        lane_m: width of a lane, for "lanes".
-        exclude: values of `highway` that are left out.
-        tunnels: whether roads in tunnels are kept.
-    """
-
-    name: SchemeName = "auto"
-    speed_key: str | None = None
-    speed_unit: SpeedUnit = "mph"
-    default_mph: float = 25.0
-    width: WidthRule = "constant"
-    width_m: float = 4.0
-    width_key: str = "width"
-    lane_m: float = 3.5
-    exclude: tuple[str, ...] = NO_ROADS
-    tunnels: bool = False
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def apls(
 
     Routes start from all control points of a graph that has no more than `exact_points`, else from
     `sampled_points` of them, drawn without replacement; goals are all in either case. Which pairs
-    have routes is never sampled, only how similar these are (`route_similarity.mean_similarity`).
+    have routes is never sampled, only how similar these are (`path_similarity.mean_similarity`).
     The margin of the score is what it changes by, to first order, when both directions are off by
     theirs: samples of graphs that are alike err alike.
 

@@ -54,9 +54,9 @@ class Parameters:
 
     Attributes:
         protocol: whose definition of APLS: "spacenet" or "sat2graph".
-        spacing_m: of APLS by "spacenet", see `graph_metrics.apls`.
+        spacing_m: of APLS by "spacenet", see `apls.apls`.
         snap_m: the same.
-        tolerance_m: of correctness, completeness and quality, see `buffer_metrics.match_lines`.
+        tolerance_m: of correctness, completeness and quality, see `buffer.match_lines`.
     """
 
     protocol: Protocol = "spacenet"

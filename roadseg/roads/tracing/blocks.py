@@ -62,7 +62,7 @@ class BlockPaths:
 
 @dataclass(frozen=True)
 class TracedBlock:
-    """One block of a scene: its paths, and some of its pixels, see `sketches.sketch_block`."""
+    """One block of a scene: its paths, and some of its pixels, see `coarse_mask.sketch_block`."""
 
     paths: BlockPaths
     sketch: NDArray[np.uint8]

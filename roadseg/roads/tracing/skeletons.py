@@ -61,7 +61,7 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     Two diagonal pixels count as neighbours only if no pixel touches both by a side, so that
     corners make no triangles. Nodes are pixels with one neighbour or none, clusters of touching
     pixels with three or more neighbours or in full 2 x 2 blocks, and one pixel of each closed
-    ring. A node of a full block may have two paths only; `graphs.merge_chains` dissolves it.
+    ring. A node of a full block may have two paths only; `cleaning.merge_chains` dissolves it.
 
     Args:
         skeleton: shape (row, col).

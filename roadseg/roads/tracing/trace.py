@@ -132,7 +132,7 @@ def find_paths(pixels: Pixels, how: Extraction, block: Window) -> TracedBlock:
 
 
 def tidy(parts: Iterable[TracedBlock], pixels: Pixels, how: Extraction) -> RoadGraph:
-    """Join the blocks of a scene to its network, see `tidying.tidied`."""
+    """Join the blocks of a scene to its network, see `postprocessing.tidied`."""
     paths: list[BlockPaths] = []
 
     def sketches() -> Iterator[tuple[Window, Bytes]]:

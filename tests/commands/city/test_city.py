@@ -18,7 +18,8 @@ from roadseg.commands.city.streets import (
     junctions,
     scene_labels,
 )
-from roadseg.roads.labels.schemes import Scheme, read_attributes
+from roadseg.roads.labels.schemes import read_attributes
+from roadseg.roads.options import Scheme
 
 EXTENT_M = (900.0, 700.0)
 BOUNDS = (200.0, 150.0, 590.0, 540.0)

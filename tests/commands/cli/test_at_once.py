@@ -21,7 +21,7 @@ from roadseg.raster.grid import Grid
 CROWD = """
 import importlib, json, os, sys
 for name in ("predict", "graph"):
-    importlib.import_module(f"roadseg.stages.{name}")
+    importlib.import_module(f"roadseg.commands.stages.{name}")
 for name in ("roadseg.config", "segmentation_models_pytorch"):
     importlib.import_module(name)
 from roadseg.commands.cli.main import main

@@ -355,8 +355,7 @@ def busy(tmp_path):
     code = """
 import time
 from pathlib import Path
-from roadseg import cli
-from roadseg.commands import making
+from roadseg.commands.cli import command, main
 from roadseg.system.files import whole
 
 class Busy:
@@ -367,8 +366,8 @@ class Busy:
             print("busy", flush=True)
             time.sleep(60)
 
-making.stage = lambda name: Busy
-cli.main(["split"])
+command.stage = lambda name: Busy
+main.main(["split"])
 """
     process = python(code, cwd=tmp_path)
     assert process.stdout.readline() == "busy\n"
@@ -414,12 +413,11 @@ def test_a_signal_ends_a_command_that_imports_a_package(tmp_path, sent, exit_cod
     code = """
 import importlib
 import sys
-from roadseg import cli
-from roadseg.commands import making
+from roadseg.commands.cli import command, main
 
 sys.path.insert(0, ".")
-making.stage = lambda name: importlib.import_module("slow_to_import")
-cli.main(["split"])
+command.stage = lambda name: importlib.import_module("slow_to_import")
+main.main(["split"])
 """
     process = python(code, cwd=tmp_path)
     assert process.stdout.readline() == "busy\n"
@@ -508,7 +506,7 @@ def test_a_reader_that_has_gone_away_is_no_fault(breaks, call):
 def test_a_fault_in_another_process_is_reported_with_its_traceback(city):
     code = f"""
 from roadseg.commands.cli.main import main
-from roadseg.stages import prepare
+from roadseg.commands.stages import prepare
 def spoiled(*_): raise KeyError("in a worker")
 prepare.prepare_scene = spoiled
 main(["prepare", "--workers", "2", "--config", {str(city)!r}])
@@ -612,8 +610,8 @@ class Compiles:
 @ENDINGS
 def test_a_signal_ends_a_command_that_compiles_a_network(tmp_path, sent, exit_code, told):
     (tmp_path / "roadseg.json").write_text("{}")
-    run = "from roadseg import cli\nfrom roadseg.commands import making\n"
-    run += "making.stage = lambda name: Compiles\ncli.main(['split'])"
+    run = "from roadseg.commands.cli import command, main\n"
+    run += "command.stage = lambda name: Compiles\nmain.main(['split'])"
     process = python(COMPILED + run, cwd=tmp_path)
     assert process.stdout.readline() == "busy\n"
     process.send_signal(sent)

@@ -5,7 +5,7 @@ from roadseg.commands.tools import demo
 from roadseg.config import load_config
 from roadseg.raster.images import read_facts
 from roadseg.roads.labels.files import read_roads
-from roadseg.roads.labels.schemes import Scheme
+from roadseg.roads.options import Scheme
 
 
 def small(monkeypatch):

@@ -24,7 +24,7 @@ def engine(request):
     """Give the module of a format."""
     if not all(map(find_spec, PACKAGES[request.param])):
         pytest.skip(f"needs roadseg[{request.param}]")
-    return import_module(f"roadseg.learn.{request.param}")
+    return import_module(f"roadseg.learn.inference.{request.param}")
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def open_here(folder, cpu):
 def choice(monkeypatch, open_here):
     """Give a function that says which engine is taken and why, without opening it."""
     for name in engine_store.PACKAGES:
-        monkeypatch.setattr(f"roadseg.learn.{name}.available", lambda: None)
+        monkeypatch.setattr(f"roadseg.learn.inference.{name}.available", lambda: None)
     monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
     monkeypatch.setattr(engines, "_open", lambda *_: None)
 
@@ -326,7 +326,7 @@ def test_opening_has_to_be_won_back(folder, windows, pays):
     ],
 )
 def test_an_engine_that_was_not_made_names_the_command(open_here, monkeypatch, name, command):
-    monkeypatch.setattr(f"roadseg.learn.{name}.available", lambda: None)
+    monkeypatch.setattr(f"roadseg.learn.inference.{name}.available", lambda: None)
     monkeypatch.setattr(engines, "lacks_compiler", lambda _: "")
     with pytest.raises(CheckpointError, match=f"engine {name}: .*not made yet; run `{command}`"):
         open_here(name)

@@ -183,7 +183,7 @@ def test_an_engine_of_another_file_is_refused_before_it_runs(
     build_engine(checkpoint, tmp_path, name=name, window_px=32, batch_size=2)
     last = FILES[name][-1]
     (tmp_path / "engines" / name / last).write_bytes(b"a loop without end")
-    monkeypatch.setattr(f"roadseg.learn.{name}.open", None)
+    monkeypatch.setattr(f"roadseg.learn.inference.{name}.open", None)
     options = {"window_px": 32, "batch_size": 2, "windows": 1}
     with pytest.raises(CheckpointError, match=rf"{last} is not the file that was made; run `roads"):
         open_engine(checkpoint, tmp_path, name=name, device=pick_device("cpu", "fp32"), **options)

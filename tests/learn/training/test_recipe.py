@@ -2,8 +2,7 @@ import json
 from dataclasses import fields, replace
 from pathlib import Path
 
-from roadseg.settings import TrainConfig
-
+from roadseg.learn.options import TrainConfig
 from roadseg.learn.training.recipe import Recipe, recipe_of
 from roadseg.system.fingerprints import GONE
 

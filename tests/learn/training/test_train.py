@@ -16,6 +16,7 @@ from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoints import load_checkpoint, read_facts
 from roadseg.learn.network.losses import LossWeights
 from roadseg.learn.training import epochs
+from roadseg.learn.training import train as training
 from roadseg.learn.training.learner import Learner, Sharing
 from roadseg.learn.training.recipe import Recipe
 from roadseg.learn.training.train import train
@@ -295,7 +296,7 @@ def test_only_the_seed_decides_and_torchs_own_generator_stays_untouched(run, tmp
 
 def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
     history = run(tmp_path, epochs=1)
-    at_call(monkeypatch, train, "build_pretrained", 1, die)
+    at_call(monkeypatch, training, "build_pretrained", 1, die)
     assert run(tmp_path, epochs=1) == history
 
 

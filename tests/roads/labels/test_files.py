@@ -11,7 +11,7 @@ from pyproj import CRS
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.labels.files import read_roads
-from roadseg.roads.labels.schemes import Scheme
+from roadseg.roads.options import Scheme
 
 UTM = CRS.from_epsg(32611)
 XY = [[2.28, 48.98], [2.29, 48.98]]

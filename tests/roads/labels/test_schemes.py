@@ -5,13 +5,8 @@ import numpy as np
 import pyogrio.raw
 import pytest
 
-from roadseg.roads.labels.schemes import (
-    Scheme,
-    choose_scheme,
-    read_attributes,
-    stated_travel,
-    wanted_keys,
-)
+from roadseg.roads.labels.schemes import choose_scheme, read_attributes, stated_travel, wanted_keys
+from roadseg.roads.options import Scheme
 from roadseg.roads.speeds import KPH_PER_MPH
 
 
