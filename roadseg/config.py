@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from roadseg.dataset.options import SplitConfig
+from roadseg.dataset.options import SplitOptions
 from roadseg.errors import ConfigError
-from roadseg.learn.options import ComputeConfig, PredictConfig, QuantizeConfig, TrainConfig
+from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOptions, TrainOptions
 from roadseg.options import Section, setting
-from roadseg.raster.options import ImageryConfig
-from roadseg.roads.options import EvaluateConfig, GraphConfig, LabelsConfig, TuneConfig
+from roadseg.raster.options import ImageryOptions
+from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
 from roadseg.system.files import with_home
 from roadseg.system.records import parse_json
 from roadseg.system.schemas import expected_and_got, first_faults
@@ -26,7 +26,7 @@ _TOLD = 10  # faults of a config
 _LARGEST_BYTES = 2**24  # of a config; a path an image, it can name 150,000
 
 
-class ReportConfig(Section):
+class ReportOptions(Section):
     """The page that shows a run."""
 
     max_mb: float = setting(
@@ -47,17 +47,17 @@ class Config(Section):
         "Run folder for all outputs, relative to the config file.",
         strict=False,
     )
-    imagery: ImageryConfig = ImageryConfig()
-    labels: LabelsConfig = LabelsConfig()
-    split: SplitConfig = SplitConfig()
-    train: TrainConfig = TrainConfig()
-    predict: PredictConfig = PredictConfig()
-    quantize: QuantizeConfig = QuantizeConfig()
-    graph: GraphConfig = GraphConfig()
-    tune: TuneConfig = TuneConfig()
-    evaluate: EvaluateConfig = EvaluateConfig()
-    report: ReportConfig = ReportConfig()
-    compute: ComputeConfig = ComputeConfig()
+    imagery: ImageryOptions = ImageryOptions()
+    labels: LabelOptions = LabelOptions()
+    split: SplitOptions = SplitOptions()
+    train: TrainOptions = TrainOptions()
+    predict: PredictOptions = PredictOptions()
+    quantize: QuantizeOptions = QuantizeOptions()
+    graph: GraphOptions = GraphOptions()
+    tune: TuneOptions = TuneOptions()
+    evaluate: EvaluateOptions = EvaluateOptions()
+    report: ReportOptions = ReportOptions()
+    compute: ComputeOptions = ComputeOptions()
 
 
 def find_config(given: Path | None, *, required: bool = True) -> Path | None:

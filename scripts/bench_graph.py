@@ -36,7 +36,7 @@ from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import roads_on
 from roadseg.roads.masks.burning import burn_roads, road_areas
 from roadseg.roads.masks.probabilities import open_probability
-from roadseg.roads.options import LabelsConfig
+from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 
 CHIPS = 4  # of a tile, each way
@@ -112,11 +112,11 @@ def thin(path):
 
 def graph(path):
     """Find the graph of a scene."""
-    from roadseg.dataset.reference_graphs import traced_graph  # noqa: PLC0415 - only here
-    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - only here
+    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - only here
+    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - only here
 
     start = time.process_time()
-    found = traced_graph(open_probability(path), GraphConfig())
+    found = find_graph(open_probability(path), GraphOptions())
     km = found.length_m.sum() / 1000
     return measured(start, f"{len(found.nodes)} nodes, {len(found.lines)} edges, {km:.1f} km")
 
@@ -135,7 +135,7 @@ MEASURED = {"thin": thin, "graph": graph}
 def mirrored_chips(path, options):
     """Write the probabilities of a chip and its mirror images, four by four."""
     grid = read_grid(options.image)
-    roads, _ = roads_on(grid, read_labels(options.labels, LabelsConfig()).roads)
+    roads, _ = roads_on(grid, read_labels(options.labels, LabelOptions()).roads)
     mask = burn_roads(road_areas(roads, grid, bins=DEFAULT_BINS), grid)
     rng = np.random.default_rng(0)
     whole = Grid(grid.crs, grid.transform, CHIPS * grid.height, CHIPS * grid.width)

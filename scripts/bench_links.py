@@ -44,8 +44,9 @@ from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.shortest_paths import Routes
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.apls import apls
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.linking import link_gaps
-from roadseg.roads.tracing.trace import Extraction, find_graph
+from roadseg.roads.tracing.trace import find_graph
 
 GAPS_M = 3.0, 15.0
 SHARE = 0.1  # of the length of roads that is cut out
@@ -146,7 +147,7 @@ def _labels(files: list[Path], grid: Grid) -> RoadGraph:
 
 def network(road: np.ndarray, scene: Scene, options: argparse.Namespace, gap_m: float) -> RoadGraph:
     """Find the graph of bytes of probability as `roadseg graph` does, with links up to a length."""
-    how = Extraction(
+    how = TraceOptions(
         threshold=THRESHOLD,
         max_gap_m=gap_m,
         max_turn_deg=options.max_turn,

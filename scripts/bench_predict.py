@@ -42,7 +42,7 @@ from roadseg.learn.inference.tasks import (
 from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.network.checkpoints import read_facts as read_checkpoint
 from roadseg.learn.network.models import build_model
-from roadseg.learn.options import ComputeConfig, PredictConfig
+from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.gdal import area, new_profile, open_new
 from roadseg.raster.images import read_facts
 from roadseg.raster.scaling import Scaling
@@ -181,8 +181,8 @@ def task_of(engine, image, checkpoint, options):
     sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
     made = read_engine_facts(checkpoint, engine)
     batch_size = made.batch_size if made else options.batch_size
-    predict = PredictConfig(engine=engine, batch_size=batch_size, **sides)
-    compute = ComputeConfig(device=options.device, precision=options.precision)
+    predict = PredictOptions(engine=engine, batch_size=batch_size, **sides)
+    compute = ComputeOptions(device=options.device, precision=options.precision)
     windows = count_windows(*size, **sides)
     trained = Trained((checkpoint,), (), predict, compute, batch_size, windows, 1)
     bins = replace(DEFAULT_BINS, edges=tuple(known["bin_edges"]), unit=known["bin_unit"])

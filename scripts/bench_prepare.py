@@ -41,8 +41,8 @@ from roadseg.dataset import quality, scenes
 from roadseg.dataset.scenes import SceneTask
 from roadseg.raster.grid import DEGREES, Grid, transformer
 from roadseg.raster.images import read_facts
-from roadseg.raster.options import ImageryConfig
-from roadseg.roads.options import LabelsConfig
+from roadseg.raster.options import ImageryOptions
+from roadseg.roads.options import LabelOptions
 from roadseg.system.workspace import Workspace
 
 BUFFER_M = 2.0
@@ -99,8 +99,8 @@ def task(image: Path, labels: Path, folder: Path, name: str) -> SceneTask:
         shared=False,
         mask=folder / f"{name}.tif",
         record=folder / f"{name}.json",
-        imagery=ImageryConfig(),
-        label_options=LabelsConfig(buffer_m=BUFFER_M),
+        imagery=ImageryOptions(),
+        label_options=LabelOptions(buffer_m=BUFFER_M),
         sample_px=2**14,
         force=True,
     )

@@ -34,9 +34,9 @@ from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.inference.bench import bare_step, noise_learner
 from roadseg.learn.network.models import Normalise, build_model
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
 from roadseg.learn.training.loaders import TrainingBatches
-from roadseg.learn.training.recipe import Recipe
 from roadseg.learn.training.samples import Chip, TrainingWindows
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json
@@ -117,7 +117,7 @@ def serve(way, config, options, pipe):
 
 def recipe_of(options):
     """Return the recipe of the measured training."""
-    return Recipe(
+    return TrainOptions(
         encoder=options.encoder,
         window_px=options.window_px,
         batch_size=options.batch_size,

@@ -17,7 +17,6 @@ import numpy as np
 import shapely
 
 from roadseg.config import load_config
-from roadseg.dataset.reference_graphs import extraction_of
 from roadseg.raster.gdal import area, open_raster
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.cleaning import merge_chains, prune_spurs
@@ -36,7 +35,7 @@ def main():
     window = Window(options.row, options.col, options.size, options.size)
     pixels, how = (
         read(options.probability, window),
-        extraction_of(load_config(None, options.set).graph),
+        load_config(None, options.set).graph,
     )
     with open_raster(options.image, open_probability(options.probability).grid) as source:
         image = source.read([1, 2, 3], window=area(window))

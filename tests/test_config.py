@@ -9,7 +9,6 @@ from roadseg.commands.tools import demo
 from roadseg.config import Config, check_config, find_config, load_config
 from roadseg.errors import ConfigError
 from roadseg.raster.georeference import crs_setting
-from roadseg.roads.options import label_scheme, speed_bins
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -55,7 +54,7 @@ def test_every_setting_but_the_run_folder_is_in_a_section():
 
 def test_the_schema_tells_default_unit_and_meaning():
     schema = Config.model_json_schema()
-    epochs = schema["$defs"]["TrainConfig"]["properties"]["epochs"]
+    epochs = schema["$defs"]["TrainOptions"]["properties"]["epochs"]
     assert (epochs["default"], epochs["unit"], epochs["minimum"]) == (30, "epochs", 1)
     assert schema["additionalProperties"] is False
 
@@ -178,7 +177,7 @@ def numbers(schema, name=""):
             yield from numbers(inner, name)
 
 
-WITHOUT_LIMITS = {".ImageryConfig.nodata", ".ImageryConfig.percentiles"}  # any; a rule of its own
+WITHOUT_LIMITS = {".ImageryOptions.nodata", ".ImageryOptions.percentiles"}  # any; a rule of its own
 
 
 @pytest.mark.parametrize("number", list(numbers(Config.model_json_schema())))
@@ -212,13 +211,11 @@ def test_settings_that_need_each_other_are_named(write, section, values, message
     assert message in str(caught.value)
 
 
-def test_the_scheme_and_the_bins_are_those_of_the_labels(write):
-    values = {"scheme": "attribute", "speed_key": "v", "speed_unit": "km/h", "buffer_m": 3}
-    labels = load_config(write({"labels": values | {"bin_edges": [50], "bin_unit": "km/h"}})).labels
-    scheme = label_scheme(labels)
-    assert (scheme.name, scheme.speed_key, scheme.speed_unit) == ("attribute", "v", "km/h")
-    assert scheme.width_m == 6
-    assert speed_bins(labels).names == ("0 to 50 km/h", "above 50 km/h")
+def test_the_width_and_the_bins_follow_from_the_options_of_labels(write):
+    values = {"buffer_m": 3, "bin_edges": [50], "bin_unit": "km/h"}
+    labels = load_config(write({"labels": values})).labels
+    assert labels.width_m == 6
+    assert labels.bins.names == ("0 to 50 km/h", "above 50 km/h")
 
 
 @pytest.mark.parametrize("text", ["Infinity", "NaN", "1e999"])

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from roadseg.options import LARGEST_SEED, Section, Text, setting
 
 
-class SplitConfig(Section):
+class SplitOptions(Section):
     """How chips are dealt into folds."""
 
     folds: int = setting(
@@ -40,7 +40,7 @@ class SplitConfig(Section):
     seed: int = setting(0, "-", "Decides which block goes to which fold.", ge=0, le=LARGEST_SEED)
 
     @model_validator(mode="after")
-    def _method_has_its_setting(self) -> "SplitConfig":
+    def _method_has_its_setting(self) -> "SplitOptions":
         if self.method == "groups" and self.group is None:
             raise ValueError("group: expected a regular expression, as the method groups needs it")
         if self.method == "file" and self.file is None:
@@ -48,7 +48,7 @@ class SplitConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _group_compiles(self) -> "SplitConfig":
+    def _group_compiles(self) -> "SplitOptions":
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that a later Python may read it otherwise

@@ -15,7 +15,7 @@ from roadseg.dataset.scene_records import SceneFound
 from roadseg.dataset.scenes import scene_facts
 from roadseg.dataset.shifts import Shift, directions, estimate_shift
 from roadseg.raster.images import read_window
-from roadseg.raster.options import ImageryConfig
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window
@@ -145,7 +145,7 @@ class ExampleTask:
     chip: ChipRecord
     image: Path
     mask: Path
-    imagery: ImageryConfig
+    imagery: ImageryOptions
     scaling: Scaling
 
 

@@ -19,9 +19,9 @@ from roadseg.roads.masks.mask_labels import is_mask_file
 from roadseg.roads.masks.probabilities import read_probability
 from roadseg.roads.metrics.apls import apls
 from roadseg.roads.metrics.pixels import Counts, count_pixels
-from roadseg.roads.options import GraphConfig, LabelsConfig
+from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
-from roadseg.roads.tracing.trace import Extraction, Pixels, find_graph
+from roadseg.roads.tracing.trace import find_graph
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def reference_graph(
     mask: Path,
     grid: Grid,
     *,
-    options: LabelsConfig,
-    tracing: GraphConfig,
+    options: LabelOptions,
+    tracing: TraceOptions,
     gsd_m: float | None,
 ) -> RoadGraph:
     """Return the labelled roads of a scene as a graph with travel times.
@@ -58,17 +58,7 @@ def reference_graph(
         if not roads.has_areas:
             on_scene, _ = roads_on(grid, roads)
             return _of_lines(on_scene)
-    return traced_graph(read_probability(mask, gsd_m=gsd_m), tracing)
-
-
-def extraction_of(options: GraphConfig) -> Extraction:
-    """Return how the settings say that roads are found."""
-    return Extraction(**options.model_dump(exclude={"formats", "join_m"}))
-
-
-def traced_graph(pixels: Pixels, options: GraphConfig) -> RoadGraph:
-    """Return the graph of the roads in probabilities, as `roadseg graph` finds it."""
-    return find_graph(pixels, extraction_of(options))
+    return find_graph(read_probability(mask, gsd_m=gsd_m), tracing)
 
 
 def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: float) -> Counts:

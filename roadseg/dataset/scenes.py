@@ -22,14 +22,14 @@ from roadseg.raster.images import (
     read_sample,
     read_valid,
 )
-from roadseg.raster.options import ImageryConfig
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.files import LabelFile, read_roads
 from roadseg.roads.labels.roads import Roads, extent_degrees, looks_swapped, roads_on
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, read_mask_labels
-from roadseg.roads.options import LabelsConfig, Scheme, label_scheme, speed_bins
+from roadseg.roads.options import LabelOptions
 from roadseg.system.fingerprints import stamp
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
@@ -62,8 +62,8 @@ class SceneTask:
     shared: bool
     mask: Path
     record: Path
-    imagery: ImageryConfig
-    label_options: LabelsConfig
+    imagery: ImageryOptions
+    label_options: LabelOptions
     sample_px: int
     force: bool = False
 
@@ -97,7 +97,7 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
     return PreparedScene(found, sample)
 
 
-def scene_facts(image: Path, options: ImageryConfig) -> RasterFacts:
+def scene_facts(image: Path, options: ImageryOptions) -> RasterFacts:
     """Read where a scene lies and what its bands are.
 
     Raises:
@@ -141,17 +141,17 @@ def apart_text(facts: RasterFacts, labels: Path, roads: Roads) -> str:
     )
 
 
-def read_labels(path: Path, options: LabelsConfig) -> LabelFile:
+def read_labels(path: Path, options: LabelOptions) -> LabelFile:
     """Read a vector file of labels; scenes in a row that share it have it read once.
 
     Raises:
         DataError: if it cannot be used.
     """
-    return _read_once(path, stamp(path), label_scheme(options), options.crs)
+    return _read_once(path, stamp(path), options.model_dump_json())
 
 
 def read_labels_mask(
-    path: Path, facts: RasterFacts, window: Window, options: LabelsConfig
+    path: Path, facts: RasterFacts, window: Window, options: LabelOptions
 ) -> NDArray[np.uint8]:
     """Read a window of the mask that a raster of labels gives a scene.
 
@@ -162,7 +162,7 @@ def read_labels_mask(
         path,
         facts,
         window,
-        bins=speed_bins(options),
+        bins=options.bins,
         speeds_mph=options.mask_speeds_mph,
         default_mph=options.default_speed_mph,
         crs=crs_setting(options.crs, "labels.crs"),
@@ -179,7 +179,7 @@ def _read_found(task: SceneTask, key: str) -> SceneFound | None:
 
 
 def _make(task: SceneTask, facts: RasterFacts, key: str) -> SceneFound:
-    bins = speed_bins(task.label_options)
+    bins = task.label_options.bins
     tally = _Tally(facts, chip_px=task.imagery.chip_px, bins=bins.count)
     told: dict[str, Any] = {}
     if is_mask_file(task.labels):
@@ -214,7 +214,7 @@ def _mask_blocks(task: SceneTask, facts: RasterFacts) -> Blocks:
 
 
 def _road_blocks(task: SceneTask, facts: RasterFacts, roads: Roads) -> Blocks:
-    areas = road_areas(roads, facts.grid, bins=speed_bins(task.label_options))
+    areas = road_areas(roads, facts.grid, bins=task.label_options.bins)
     for window in _blocks(task, facts):
         yield window, _ignore_invalid(burn_roads(areas, facts.grid.crop(*window)), facts, window)
 
@@ -228,8 +228,9 @@ def _ignore_invalid(
 
 
 @lru_cache(maxsize=2)  # scenes that share a label file come one after the other
-def _read_once(path: Path, _stamp: str, scheme: Scheme, crs: str | None) -> LabelFile:
-    return read_roads(path, scheme=scheme, crs=crs_setting(crs, "labels.crs"))
+def _read_once(path: Path, _stamp: str, options_json: str) -> LabelFile:
+    options = LabelOptions.model_validate_json(options_json)
+    return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
 
 
 def _roads(task: SceneTask, facts: RasterFacts) -> tuple[Roads, dict[str, Any]]:
@@ -242,7 +243,7 @@ def _roads(task: SceneTask, facts: RasterFacts) -> tuple[Roads, dict[str, Any]]:
     if missed and not task.shared:
         raise DataError(missed)
     inside = shapely.intersection(roads.lines_only().shapes, facts.grid.footprint_m)
-    bins = speed_bins(task.label_options)
+    bins = task.label_options.bins
     numbers = bins.bin_of(roads.lines_only().speed_mph)
     km = np.bincount(numbers, shapely.length(inside) / 1000, minlength=bins.count + 1)
     return roads, {

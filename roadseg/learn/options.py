@@ -7,10 +7,15 @@ from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
 
+Kind = Literal["turns", "warp", "colour"]  # of augmentation
+BestBy = Literal["loss", "cldice"]  # of an epoch, on the windows held out
+
+KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
+
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
-class LossConfig(Section):
+class LossOptions(Section):
     """Weights of the terms of the loss; 0 leaves a term out."""
 
     focal: float = setting(
@@ -35,14 +40,19 @@ class LossConfig(Section):
         le=1e6,
     )
 
+    @property
+    def needs_skeletons(self) -> bool:
+        """Whether a term compares with the skeletons of the roads."""
+        return self.cldice > 0 or self.skeleton_recall > 0
+
     @model_validator(mode="after")
-    def _some_term(self) -> "LossConfig":
+    def _some_term(self) -> "LossOptions":
         if not any(self.model_dump().values()):
             raise ValueError("loss: expected a weight above 0 for one term at least")
         return self
 
 
-class DistributedConfig(Section):
+class DistributedOptions(Section):
     """How processes that train together (torchrun) share what they learn."""
 
     bucket_mb: float = setting(
@@ -64,7 +74,7 @@ class DistributedConfig(Section):
     )
 
 
-class TrainConfig(Section):
+class TrainOptions(Section):
     """The network and its training."""
 
     architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
@@ -95,8 +105,8 @@ class TrainConfig(Section):
     road_share: float = setting(
         0.75, "share", "Share of the windows that are placed on a road.", ge=0, le=1
     )
-    augment: tuple[Literal["turns", "warp", "colour"], ...] = setting(
-        ("turns", "warp", "colour"),
+    augment: tuple[Kind, ...] = setting(
+        KINDS,
         "-",
         "Random changes of the windows: turns and flips; rotation and scale; light and hue.",
         max_length=100,
@@ -114,7 +124,7 @@ class TrainConfig(Section):
     patience: int = setting(
         8, "epochs", "Stop when no epoch has been better by `best_by` for so long.", ge=1, le=10**6
     )
-    best_by: Literal["loss", "cldice"] = setting(
+    best_by: BestBy = setting(
         "loss",
         "-",
         "The best epoch, whose weights are kept: of the lowest validation loss, or of the highest "
@@ -139,7 +149,7 @@ class TrainConfig(Section):
     )
     lr_gamma: float = setting(0.2, "factor", "step: the learning rate drops by this.", gt=0, le=1)
     clip_norm: float = setting(1.0, "norm", "Largest norm of the gradient.", gt=0, le=1e9)
-    loss: LossConfig = LossConfig()
+    loss: LossOptions = LossOptions()
     ema: float | None = setting(
         None,
         "decay",
@@ -155,10 +165,10 @@ class TrainConfig(Section):
     seed: int = setting(
         0, "-", "Decides first weights, windows and augmentation.", ge=0, le=LARGEST_SEED
     )
-    distributed: DistributedConfig = DistributedConfig()
+    distributed: DistributedOptions = DistributedOptions()
 
 
-class PredictConfig(Section):
+class PredictOptions(Section):
     """Inference."""
 
     scenes: Literal["validation", "all"] = setting(
@@ -196,7 +206,7 @@ class PredictConfig(Section):
     mask: bool = setting(default=False, unit="-", description="Also write road_masks/<scene>.tif.")
 
     @model_validator(mode="after")
-    def _overlap_fits(self) -> "PredictConfig":
+    def _overlap_fits(self) -> "PredictOptions":
         if self.overlap_px > self.window_px // 2:
             raise ValueError(
                 f"overlap_px: expected at most half of window_px ({self.window_px // 2})"
@@ -204,7 +214,7 @@ class PredictConfig(Section):
         return self
 
 
-class QuantizeConfig(Section):
+class QuantizeOptions(Section):
     """Quantisation to INT8, and how accurate it has to be."""
 
     windows: int = setting(
@@ -221,7 +231,7 @@ class QuantizeConfig(Section):
     )
 
 
-class ComputeConfig(Section):
+class ComputeOptions(Section):
     """Where the work is done; no stage is repeated when this changes."""
 
     device: Literal["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"] = setting(

@@ -9,7 +9,7 @@ from roadseg.options import Section, Text, setting
 _Band = Annotated[int, Field(ge=1, le=65_536)] | Text
 
 
-class ImageryConfig(Section):
+class ImageryOptions(Section):
     """The scenes, and how their pixels become the input of the network."""
 
     images: tuple[Text, ...] = setting(
@@ -53,7 +53,7 @@ class ImageryConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _percentiles_rise(self) -> "ImageryConfig":
+    def _percentiles_rise(self) -> "ImageryOptions":
         low, high = self.percentiles
         if not 0 <= low < high <= 100:  # noqa: PLR2004 - percent
             raise ValueError(

@@ -17,7 +17,7 @@ from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.georeference import crs_setting
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts
-from roadseg.raster.options import ImageryConfig
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.raster.sources import find_images
 from roadseg.report.areas import Area, describe_area, map_areas, relative
@@ -35,7 +35,7 @@ from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
-from roadseg.roads.metrics.compare import Parameters
+from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import read_summary
@@ -46,7 +46,7 @@ _SIDE_PX = (256, 4096)  # of one
 _PHOTO, _PROBABILITY = 0.7, 0.8  # share of the room, and of what is then left
 _NEAR_M = 10.0  # of a network: as far as roads of its scenes may be from those it has
 _SNAP_M = 500.0  # as far as `roadseg route` goes to the nearest road
-_TOLERANCE_M = Parameters().tolerance_m
+_TOLERANCE_M = CompareOptions().tolerance_m
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _find_scene(
     return ShownScene(name, grid, facts, file, graph, None)
 
 
-def _photo_facts(image: Path, options: ImageryConfig) -> RasterFacts:
+def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
     """Read what an image is with its own pixels, unless they have a size from the config only."""
     facts = scene_facts(image, options)
     if options.gsd_m is None or facts.grid.is_local:

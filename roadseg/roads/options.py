@@ -1,12 +1,13 @@
-"""What the config says of labels and places, as values that core takes."""
+"""Options of roads: of labels, of tracing graphs, and of measuring them."""
 
 import itertools
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
+from roadseg.raster.windows import CERTAIN
 from roadseg.roads.speeds import DEFAULT_BINS, BinUnit, SpeedBins, SpeedUnit
 
 SchemeName = Literal["auto", "spacenet", "osm", "attribute", "constant"]
@@ -40,41 +41,12 @@ NO_ROADS = (  # OpenStreetMap classes that are not for cars, no line of road, or
 )
 
 
-@dataclass(frozen=True)
-class Scheme:
-    """How attributes become speed and width.
-
-    Attributes:
-        name: "auto" chooses by the keys of the file.
-        speed_key: attribute that holds the speed, for "attribute".
-        speed_unit: unit of its values.
-        default_mph: speed of roads whose attributes say nothing of it, and of all by "constant".
-        width: which rule gives the width.
-        width_m: whole width of a road by "constant", and where the other rules find nothing.
-        width_key: attribute that holds the width in metres, for "attribute".
-        lane_m: width of a lane, for "lanes".
-        exclude: values of `highway` that are left out.
-        tunnels: whether roads in tunnels are kept.
-    """
-
-    name: SchemeName = "auto"
-    speed_key: str | None = None
-    speed_unit: SpeedUnit = "mph"
-    default_mph: float = 25.0
-    width: WidthRule = "constant"
-    width_m: float = 4.0
-    width_key: str = "width"
-    lane_m: float = 3.5
-    exclude: tuple[str, ...] = NO_ROADS
-    tunnels: bool = False
-
-
 _PixelValue = Annotated[int, Field(ge=-(2**31), lt=2**32)]
 
 _Speed = Annotated[float, Field(ge=0.1, le=1000)]
 
 
-class LabelsConfig(Section):
+class LabelOptions(Section):
     """The road labels, and how they become masks."""
 
     roads: tuple[Text, ...] = setting(
@@ -143,14 +115,24 @@ class LabelsConfig(Section):
         None, "text", "Licence of the labels, such as ODbL-1.0, for the model card."
     )
 
+    @property
+    def width_m(self) -> float:
+        """Whole width of a road where nothing else is known."""
+        return 2 * self.buffer_m
+
+    @property
+    def bins(self) -> SpeedBins:
+        """The speed bins of the masks."""
+        return SpeedBins(self.bin_edges, self.bin_unit)
+
     @model_validator(mode="after")
-    def _edges_rise(self) -> "LabelsConfig":
+    def _edges_rise(self) -> "LabelOptions":
         if any(b <= a for a, b in itertools.pairwise(self.bin_edges)):
             raise ValueError(f"bin_edges: expected numbers that rise, got {self.bin_edges}")
         return self
 
     @model_validator(mode="after")
-    def _attribute_has_key(self) -> "LabelsConfig":
+    def _attribute_has_key(self) -> "LabelOptions":
         if self.scheme == "attribute" and not self.speed_key:
             raise ValueError("speed_key: expected the name of an attribute, as scheme needs it")
         if self.speed_key and self.scheme != "attribute":
@@ -158,11 +140,13 @@ class LabelsConfig(Section):
         return self
 
 
+Protocol = Literal["spacenet", "sat2graph"]
+
 GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
 
 
-class GraphConfig(Section):
-    """From probabilities to the road graph."""
+class TraceOptions(Section):
+    """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
 
     threshold: float = setting(
         0.4, "probability", "Road where the probability is at least this.", gt=0, lt=1
@@ -204,6 +188,23 @@ class GraphConfig(Section):
     default_speed_mph: float = setting(
         25.0, "mph", "Speed of edges for which the probabilities show none.", ge=0.1, le=1000
     )
+    block_px: int = setting(
+        4096,
+        "pixels",
+        "Side of the blocks in which scenes are read; decides memory.",
+        ge=256,
+        le=65_536,
+    )
+
+    @property
+    def level(self) -> int:
+        """The lowest byte of probability that is road."""
+        return int(np.ceil(self.threshold * CERTAIN))
+
+
+class GraphOptions(TraceOptions):
+    """From probabilities to the road graph."""
+
     join_m: float = setting(
         5.0,
         "metres",
@@ -211,13 +212,6 @@ class GraphConfig(Section):
         "0 joins no scenes.",
         ge=0,
         le=1000,
-    )
-    block_px: int = setting(
-        4096,
-        "pixels",
-        "Side of the blocks in which scenes are read; decides memory.",
-        ge=256,
-        le=65_536,
     )
     formats: tuple[GraphFormat, ...] = setting(
         ("gpkg", "geojson", "graphml"),
@@ -229,13 +223,13 @@ class GraphConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _gpkg_is_written(self) -> "GraphConfig":
+    def _gpkg_is_written(self) -> "GraphOptions":
         if "gpkg" not in self.formats:
             raise ValueError('formats: expected "gpkg" among them, as evaluate reads it')
         return self
 
 
-class TuneConfig(Section):
+class TuneOptions(Section):
     """The search for better settings of the graph."""
 
     trials: int = setting(
@@ -244,8 +238,8 @@ class TuneConfig(Section):
     seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0, le=LARGEST_SEED)
 
 
-class EvaluateConfig(Section):
-    """Metrics on the validation fold."""
+class RouteOptions(Section):
+    """Where the control points of APLS lie, and how they snap to the other graph."""
 
     spacing_m: float = setting(
         50.0, "metres", "APLS: distance of control points.", ge=0.1, le=100_000
@@ -253,27 +247,26 @@ class EvaluateConfig(Section):
     snap_m: float = setting(
         4.0, "metres", "APLS: how far a control point may snap.", ge=0.001, le=1000
     )
+
+
+class EvaluateOptions(RouteOptions):
+    """Metrics on the validation fold."""
+
     pictures: int = setting(
         12, "scenes", "Scenes of which a picture is drawn, at most.", ge=0, le=100_000
     )
 
 
-def label_scheme(labels: LabelsConfig) -> Scheme:
-    """Return how the attributes of labels become speed and width."""
-    return Scheme(
-        name=labels.scheme,
-        speed_key=labels.speed_key,
-        speed_unit=labels.speed_unit,
-        default_mph=labels.default_speed_mph,
-        width=labels.width,
-        width_m=2 * labels.buffer_m,
-        width_key=labels.width_key,
-        lane_m=labels.lane_m,
-        exclude=labels.exclude,
-        tunnels=labels.tunnels,
+class CompareOptions(RouteOptions):
+    """How roads are compared with roads."""
+
+    protocol: Protocol = setting(
+        "spacenet", "-", "Whose definition of APLS: SpaceNet's, or what Sat2Graph's code computes."
     )
-
-
-def speed_bins(labels: LabelsConfig) -> SpeedBins:
-    """Return the speed bins of the masks."""
-    return SpeedBins(labels.bin_edges, labels.bin_unit)
+    tolerance_m: float = setting(
+        4.0,
+        "metres",
+        "Correctness, completeness: how far roads may lie apart.",
+        ge=0.001,
+        le=1000,
+    )

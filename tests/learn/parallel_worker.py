@@ -31,17 +31,17 @@ from roadseg.learn.hardware.distributed import (
     parallel,
     unwrapped,
 )
-from roadseg.learn.network.losses import LossWeights, loss_of, loss_sums
+from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import build_model
+from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training import epochs
-from roadseg.learn.training.learner import Learner, Sharing
+from roadseg.learn.training.learner import Learner
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
-from roadseg.learn.training.recipe import Recipe
 from roadseg.learn.training.train import train
 from roadseg.roads.speeds import DEFAULT_BINS
 
 STEPS, BATCH, PX = 10, 2, 32
-WEIGHTS = LossWeights()
+WEIGHTS = LossOptions()
 HIERARCHY, WARMUP_STEPS, LOCAL_STEPS = {2: 2, 4: 4}, 2, 7
 NEAR = {1: 2, 4: 4}
 torch.set_num_threads(1)
@@ -311,8 +311,8 @@ def stopped(device):
 def whole_training(device, chips, folder, *, interruption=None, **changes):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "window_px": 32, "batch_size": 2, "epochs": 2}
-    options = {"save_minutes": 5.0, "sharing": Sharing(), "ema": None} | changes
-    recipe = Recipe(**small, windows_per_chip=6, ema=options.pop("ema"))
+    options = {"save_minutes": 5.0, "sharing": DistributedOptions(), "ema": None} | changes
+    recipe = TrainOptions(**small, windows_per_chip=6, ema=options.pop("ema"))
     with parallel(device) as together:
         if interruption:
             interrupt(together, *interruption)
@@ -416,7 +416,7 @@ def everything(name, folder):
     if name == "quartet":
         return run(quartet, 4)
     if name == "resumed":
-        averaging = {"sharing": Sharing(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
+        averaging = {"sharing": DistributedOptions(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
         found = resumed(folder, "gradients", STOPS)
         return [0], found | resumed(folder, "weights", [*STOPS][1:2], **averaging)
     ends, found = run(partial(pair, model=new_model()), 2)

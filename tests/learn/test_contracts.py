@@ -17,9 +17,9 @@ from torch import nn
 from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.hardware.devices import missing, pick_device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.losses import LossWeights
+from roadseg.learn.options import DistributedOptions, LossOptions
 from roadseg.learn.training import optimizers
-from roadseg.learn.training.learner import Learner, Sharing
+from roadseg.learn.training.learner import Learner
 from roadseg.learn.training.optimizers import build_optimizer
 from roadseg.raster.scaling import Scaling
 
@@ -60,12 +60,12 @@ def train(device, events, *, kind="adamw", steps=3, place="cpu"):
         optimizer,
         state=None,
         scaling=Scaling({}, (127.0,) * 3, (64.0,) * 3),
-        weights=LossWeights(),
+        weights=LossOptions(),
         clip_norm=1.0,
         ema=None,
         device=device,
         parallel=Parallel(),
-        sharing=Sharing(),
+        sharing=DistributedOptions(),
     )
     images = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).reshape(2, 3, 8, 8)
     masks = (images[:, 0] > 60).to(torch.uint8)

@@ -76,7 +76,7 @@ def score(
       roadseg score truth.csv submission.csv --gsd 0.31 --json
       roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
     """
-    parameters = importlib.import_module("roadseg.roads.metrics.compare").Parameters(
+    parameters = importlib.import_module("roadseg.roads.options").CompareOptions(
         protocol=protocol, spacing_m=spacing_m, snap_m=snap_m, tolerance_m=tolerance_m
     )
     places = {"image": image, "gsd_m": gsd_m, "table": table}

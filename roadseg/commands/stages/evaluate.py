@@ -22,8 +22,9 @@ from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability, read_probability
-from roadseg.roads.metrics.compare import Measures, Parameters, Side, compare, pool
+from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.options import CompareOptions
 from roadseg.system.files import whole
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
@@ -145,7 +146,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary
     return StageRecord(
         workspace.record("evaluate"),
         EvaluateSummary,
-        settings=config.evaluate.model_dump(mode="json") | asdict(_parameters(config)),
+        settings=config.evaluate.model_dump(mode="json") | _parameters(config).model_dump(),
         inputs={"what graph made": read_key(graphs)},
     )
 
@@ -198,8 +199,8 @@ def _tell_card(workspace: Workspace, found: EvaluateSummary) -> None:
     add_evaluation(folder, asdict(found), predicted=predicted)
 
 
-def _parameters(config: Config) -> Parameters:
-    return Parameters(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
+def _parameters(config: Config) -> CompareOptions:
+    return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
 def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scene) -> None:

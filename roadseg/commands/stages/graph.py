@@ -13,7 +13,6 @@ import numpy as np
 from roadseg.commands.stages.road_networks import Network, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.held_out import read_predicted
-from roadseg.dataset.reference_graphs import extraction_of
 from roadseg.errors import DataError
 from roadseg.raster.georeference import crs_setting
 from roadseg.raster.sources import find_images
@@ -182,7 +181,7 @@ def trace_scene(
     name, path = scene
     run = partial(in_order, what=name, unit="blocks", **where)
     pixels = open_probability(path, **_place(config))
-    graph = find_graph(pixels, extraction_of(config.graph), run=run)
+    graph = find_graph(pixels, config.graph, run=run)
     graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
     inferred = int(graph.attributes["inferred"].sum())

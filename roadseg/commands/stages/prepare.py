@@ -24,11 +24,10 @@ from roadseg.dataset.scene_records import SceneFound
 from roadseg.dataset.scenes import PreparedScene, SceneTask, prepare_scene, scene_facts
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
-from roadseg.learn.options import ComputeConfig
+from roadseg.learn.options import ComputeOptions
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.raster.sources import find_images, find_labels
 from roadseg.report.plots.sheets import write_sheets
-from roadseg.roads.options import speed_bins
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.parallel import Outcome, each
 from roadseg.system.plans import Amount, Plan, files, plan_stage
@@ -59,7 +58,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     _require_roads(found, labels)
     scaling = _fit_scaling(prepared, config)
     _tell_dull(prepared, images, scaling)
-    bins = speed_bins(config.labels)
+    bins = config.labels.bins
     scenes = [SceneRecord(s.name, images[s.name], labels[s.name], s.gsd_m) for s in found]
     write_scaling(workspace.scaling, scaling)
     write_chips(workspace.chips, scenes, [chip for scene in found for chip in scene.chips], bins)
@@ -169,7 +168,7 @@ def _tasks(
 
 
 def _prepare_all(
-    tasks: list[SceneTask], compute: ComputeConfig
+    tasks: list[SceneTask], compute: ComputeOptions
 ) -> tuple[list[PreparedScene], dict[str, str]]:
     """Prepare all scenes; those that cannot be used stop the rest, or are skipped and told."""
     outcomes: list[Outcome[PreparedScene]] = []
@@ -259,5 +258,5 @@ def _look(
     examples = [outcome.result for outcome in ended if outcome.result is not None]
     shifts = {example.name: example.shift for example in examples if example.shift is not None}
     shift = combine_shifts(list(shifts.values()))
-    sheets = write_sheets(workspace.quality, examples, bins=speed_bins(config.labels))
+    sheets = write_sheets(workspace.quality, examples, bins=config.labels.bins)
     return {"shift": shift, "shifts": shifts, "sheets": sheets}

@@ -23,7 +23,6 @@ from roadseg.dataset.reference_graphs import (
     mean_apls,
     reference_graph,
     score_routes,
-    traced_graph,
 )
 from roadseg.dataset.scenes import scene_facts
 from roadseg.errors import RoadsegError
@@ -41,7 +40,7 @@ from roadseg.learn.network.checkpoints import (
     checkpoint_path,
     load_checkpoint,
 )
-from roadseg.learn.options import QuantizeConfig
+from roadseg.learn.options import QuantizeOptions
 from roadseg.learn.training.samples import Chip
 from roadseg.raster.images import read_window
 from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
@@ -51,6 +50,7 @@ from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.pixels import Counts, count_pixels
+from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_key
@@ -75,7 +75,7 @@ class Accuracy:
     apls: float
     exact_apls: float
 
-    def misses(self, limits: QuantizeConfig) -> list[str]:
+    def misses(self, limits: QuantizeOptions) -> list[str]:
         """Say which figures miss which limits; a figure at its limit keeps to it."""
         found = {
             "mask IoU": (self.mask_iou, limits.min_mask_iou, "at least"),
@@ -349,7 +349,7 @@ class Chips:
         return _Side(
             found.road >= threshold * CERTAIN,
             count_roads(labels, found.road, threshold=threshold),
-            score_routes(reference, traced_graph(found, self.config.graph), **options),
+            score_routes(reference, find_graph(found, self.config.graph), **options),
         )
 
     def _predict(self, engine: Engine, chip: Chip) -> Probability:

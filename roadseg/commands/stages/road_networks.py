@@ -11,7 +11,6 @@ from pyproj import CRS
 
 from roadseg.arrays import Ints
 from roadseg.config import Config
-from roadseg.dataset.reference_graphs import extraction_of
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.tiling import group_tiles
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
@@ -123,6 +122,6 @@ def _trace_as_one(
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)
     run = partial(in_order, what="network", unit="blocks", **config.compute.where)
-    graph = find_graph(pixels, extraction_of(config.graph), run=run)
+    graph = find_graph(pixels, config.graph, run=run)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     return with_origin(graph, names, [tile.model for tile in tiles], pixels.tile_at(middles))

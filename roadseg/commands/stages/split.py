@@ -24,7 +24,7 @@ from roadseg.dataset.folds import (
     name_groups,
 )
 from roadseg.dataset.footprints import Pairs, overlapping_pairs
-from roadseg.dataset.options import SplitConfig
+from roadseg.dataset.options import SplitOptions
 from roadseg.errors import ConfigError, DataError
 from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.alarms import alarm
@@ -157,7 +157,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
     )
 
 
-def _of_file(options: SplitConfig) -> dict[str, str]:
+def _of_file(options: SplitOptions) -> dict[str, str]:
     if options.method != "file":
         return {}
     path = _file(options)
@@ -166,7 +166,7 @@ def _of_file(options: SplitConfig) -> dict[str, str]:
     return {"split.file": fingerprint(path)}
 
 
-def _file(options: SplitConfig) -> Path:
+def _file(options: SplitOptions) -> Path:
     if options.file is None:
         raise ConfigError("split.file is not set, as the method file needs it")
     return options.file
@@ -180,7 +180,7 @@ def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:
 
 
 def _folds_of_groups(
-    options: SplitConfig, source: Path, chips: Sequence[ChipRecord], overlaps: Pairs
+    options: SplitOptions, source: Path, chips: Sequence[ChipRecord], overlaps: Pairs
 ) -> tuple[Folds, int]:
     """Return the fold of each chip, and how many groups were dealt."""
     alone = _groups(options, chips)
@@ -195,7 +195,7 @@ def _folds_of_groups(
         raise DataError(f"{source}: {error}; {advice}") from error
 
 
-def _groups(options: SplitConfig, chips: Sequence[ChipRecord]) -> Sequence[Hashable]:
+def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hashable]:
     """Return what each chip has in common with others."""
     if options.method == "random":
         return [chip.name for chip in chips]
@@ -218,7 +218,7 @@ def _groups(options: SplitConfig, chips: Sequence[ChipRecord]) -> Sequence[Hasha
 
 
 def _groups_by_fold(
-    options: SplitConfig, chips: Sequence[ChipRecord], folds: Folds
+    options: SplitOptions, chips: Sequence[ChipRecord], folds: Folds
 ) -> list[list[str]]:
     """Return the names of the groups in each fold, if there are few."""
     if options.method != "groups":
@@ -230,7 +230,7 @@ def _groups_by_fold(
 
 
 def _folds_of_file(
-    options: SplitConfig, chips: Sequence[ChipRecord], failed: Collection[str]
+    options: SplitOptions, chips: Sequence[ChipRecord], failed: Collection[str]
 ) -> Folds:
     """Return the fold that the user's file gives each chip; it may name failed scenes too."""
     path = _file(options)
@@ -250,7 +250,7 @@ def _folds_of_file(
 
 
 def _refuse_overlaps(
-    options: SplitConfig, source: Path, chips: Sequence[ChipRecord], folds: Folds, overlaps: Pairs
+    options: SplitOptions, source: Path, chips: Sequence[ChipRecord], folds: Folds, overlaps: Pairs
 ) -> None:
     apart = overlaps[folds[overlaps[:, 0]] != folds[overlaps[:, 1]]]
     if len(apart):

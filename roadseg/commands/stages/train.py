@@ -18,9 +18,9 @@ from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import parallel
 from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.options import BestBy
 from roadseg.learn.training.history import Row, best_row, read_last
-from roadseg.learn.training.learner import Sharing
-from roadseg.learn.training.recipe import BestBy, recipe_of
+from roadseg.learn.training.recipe import first_weights
 from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.train import settings_of, train
 from roadseg.raster.images import RasterFacts
@@ -174,7 +174,7 @@ def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[Trai
     earlier = read_record(workspace.train_record(fold))
     first = {
         name: earlier.inputs.get(name, told) if earlier and told == GONE else told
-        for name, told in recipe_of(config.train).first_weights().items()
+        for name, told in first_weights(config.train).items()
     }
     return StageRecord(
         workspace.train_record(fold),
@@ -223,7 +223,7 @@ def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
     return {
         "training": training,
         "validation": validation,
-        "recipe": recipe_of(config.train),
+        "recipe": config.train,
         "facts": {
             "bands": config.imagery.bands or next(iter(scenes.values())).bands,
             "gsd_m": statistics.median(sizes_m),
@@ -236,7 +236,7 @@ def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
         },
         "bins": listed.bins,
         "device": chosen_device(config.compute),
-        "sharing": Sharing(**config.train.distributed.model_dump()),
+        "sharing": config.train.distributed,
     }
 
 

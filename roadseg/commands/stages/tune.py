@@ -17,11 +17,7 @@ from numpy.typing import NDArray
 from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import (
-    extraction_of,
-    reference_graph,
-    score_routes,
-)
+from roadseg.dataset.reference_graphs import reference_graph, score_routes
 from roadseg.errors import DataError
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import Window, cut_blocks
@@ -29,8 +25,9 @@ from roadseg.report.plots.tuning import write_tuning_plot
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability, open_probability
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.blocks import TracedBlock
-from roadseg.roads.tracing.trace import Extraction, find_paths, tidy
+from roadseg.roads.tracing.trace import find_paths, tidy
 from roadseg.roads.tracing.tuning import (
     PARAMETERS,
     Settings,
@@ -187,7 +184,7 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
     traced: dict[float, list[TracedBlock]] = {}
     shown = counted(trials, scene.probability.stem, total=len(trials), unit="trials")
     for row, settings in enumerate(shown):
-        how = extraction_of(_with_graph(config, settings).graph)
+        how = _with_graph(config, settings).graph
         if how.threshold not in traced:
             traced[how.threshold] = _trace(pixels, how)
         graph = tidy(traced[how.threshold], pixels, how)
@@ -246,7 +243,7 @@ def _read_road(path: Path, config: Config) -> Probability:
     return Probability(found.grid, found.read_road(window))
 
 
-def _trace(pixels: Probability, how: Extraction) -> list[TracedBlock]:
+def _trace(pixels: Probability, how: TraceOptions) -> list[TracedBlock]:
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
     return [find_paths(pixels, how, block) for block in blocks]

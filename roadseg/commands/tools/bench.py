@@ -7,8 +7,6 @@ from roadseg.config import Config
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.bench import Rate, inference_rate, training_rate
-from roadseg.learn.training.recipe import recipe_of
-from roadseg.roads.options import speed_bins
 
 _RGB = 3
 _BATCHES = 4  # of a round of inference
@@ -41,9 +39,9 @@ class BenchSummary:
 
 def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
     """Measure training steps and inference with the settings of a config, on noise in memory."""
-    device, recipe = chosen_device(config.compute), recipe_of(config.train)
+    device, recipe = chosen_device(config.compute), config.train
     keep_freed_memory()
-    predict, bins = config.predict, speed_bins(config.labels).count
+    predict, bins = config.predict, config.labels.bins.count
     bands = len(config.imagery.bands or range(_RGB))
     shared: dict[str, Any] = {"bands": bands, "bins": bins, "device": device, "rounds": rounds}
     return BenchSummary(

@@ -139,10 +139,10 @@ def _read(path: Path) -> DrawnRoads:
 
 def _trace(raster: "Probability") -> RoadGraph:
     """Find the graph of a raster as `roadseg graph` does, with its usual settings."""
-    from roadseg.dataset.reference_graphs import traced_graph  # noqa: PLC0415 - skimage is slow to import
-    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - so is pydantic
+    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - so is pydantic
+    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow to import
 
-    return traced_graph(raster, GraphConfig())
+    return find_graph(raster, GraphOptions())
 
 
 def _told(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ from roadseg.dataset.scenes import apart_text, lay_over, read_labels_mask, scene
 from roadseg.errors import DataError
 from roadseg.raster.georeference import crs_setting
 from roadseg.raster.images import RasterFacts, read_window
-from roadseg.raster.options import ImageryConfig
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.files import LabelFile, read_roads
 from roadseg.roads.masks.mask_labels import is_mask_file, looks_like_mask, mask_values
-from roadseg.roads.options import LabelsConfig, label_scheme
+from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted
 
 _MANY_FILES = 200  # so many label files are all read
@@ -69,7 +69,7 @@ class LabelsFound:
 
 
 def survey_images(
-    patterns: Iterable[str], options: ImageryConfig, *, skip: bool = False
+    patterns: Iterable[str], options: ImageryOptions, *, skip: bool = False
 ) -> ImagesFound:
     """Read the header of every image and the corners of some.
 
@@ -111,7 +111,7 @@ def survey_images(
 def survey_labels(
     patterns: Iterable[str],
     scenes: Mapping[str, RasterFacts],
-    options: LabelsConfig,
+    options: LabelOptions,
     *,
     skip: bool = False,
 ) -> LabelsFound:
@@ -130,10 +130,10 @@ def survey_labels(
     paths = sorted(set(matches.values()))
     chosen = paths if len(paths) <= _MANY_FILES else spread(paths, _FEW)
     masks = [path for path in chosen if is_mask_file(path)]
-    scheme, crs = label_scheme(options), crs_setting(options.crs, "labels.crs")
+    crs = crs_setting(options.crs, "labels.crs")
     lines = [path for path in chosen if path not in masks]
     shown = counted(lines, "read", total=len(lines), unit="label files")
-    files = {path: read_roads(path, scheme=scheme, crs=crs) for path in shown}
+    files = {path: read_roads(path, options=options, crs=crs) for path in shown}
     for name, path in matches.items():
         if path in masks and not skip:
             _require_fit(path, scenes[name], options)
@@ -147,7 +147,7 @@ def survey_labels(
 
 
 def usable_widths(
-    files: Mapping[Path, LabelFile], options: LabelsConfig, *, key: str
+    files: Mapping[Path, LabelFile], options: LabelOptions, *, key: str
 ) -> tuple[float, NDArray[np.float64]]:
     """Read the widths that the lines of label files have in an attribute.
 
@@ -157,15 +157,16 @@ def usable_widths(
     if not any(key in file.keys for file in files.values()):
         return 0.0, np.empty(0)
     crs = crs_setting(options.crs, "labels.crs")
-    scheme = replace(label_scheme(options), width="attribute", width_key=key, width_m=np.inf)
-    read = (read_roads(path, scheme=scheme, crs=crs).roads.lines_only() for path in files)
+    by_key = {"width": "attribute", "width_key": key, "buffer_m": np.inf}  # inf: not known
+    options = options.model_copy(update=by_key)
+    read = (read_roads(path, options=options, crs=crs).roads.lines_only() for path in files)
     found = np.concatenate([roads.width_m for roads in read])
     known = np.isfinite(found)
     return float(known.mean()) if len(found) else 0.0, found[known]
 
 
 def _read_headers(
-    paths: Sequence[Path], options: ImageryConfig
+    paths: Sequence[Path], options: ImageryOptions
 ) -> tuple[dict[Path, RasterFacts], dict[Path, str]]:
     facts: dict[Path, RasterFacts] = {}
     unusable: dict[Path, str] = {}
@@ -220,7 +221,7 @@ def _corners(facts: RasterFacts) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     return np.block(bands), np.block(valid)
 
 
-def _require_fit(path: Path, facts: RasterFacts, options: LabelsConfig) -> None:
+def _require_fit(path: Path, facts: RasterFacts, options: LabelOptions) -> None:
     """Refuse a raster mask that cannot be laid over its image."""
     side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
     read_labels_mask(path, facts, Window(0, 0, side, side), options)

@@ -18,7 +18,7 @@ from pyproj import CRS
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import reference_graph, traced_graph
+from roadseg.dataset.reference_graphs import reference_graph
 from roadseg.dataset.scenes import scene_facts
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
@@ -45,10 +45,10 @@ from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.roads import extent_degrees
-from roadseg.roads.metrics.compare import Parameters
 from roadseg.roads.metrics.differences import missing_roads
-from roadseg.roads.options import GraphConfig
+from roadseg.roads.options import CompareOptions, GraphOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.progress import counted
 from roadseg.system.text import count
 from roadseg.system.workspace import Workspace, require
@@ -251,7 +251,7 @@ def _read_roads(path: Path) -> DrawnRoads:
     source = next(iter(find_sources(path).values()))
     if source.table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
-    return read_drawn(source, Pixels({}), partial(traced_graph, options=GraphConfig()))
+    return read_drawn(source, Pixels({}), partial(find_graph, how=GraphOptions()))
 
 
 def _inside(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
@@ -316,7 +316,7 @@ def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
 
 
 def _errors(labels: RoadGraph, predicted: RoadGraph) -> Errors:
-    limits = {"tolerance_m": Parameters().tolerance_m, "min_length_m": 0.0}
+    limits = {"tolerance_m": CompareOptions().tolerance_m, "min_length_m": 0.0}
     return Errors(
         predicted=predicted,
         missed=missing_roads(labels, predicted, **limits),

@@ -27,20 +27,14 @@ from roadseg.roads.formats.any_roads import (
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.apls import Apls
-from roadseg.roads.metrics.compare import (
-    TOPO_KM,
-    Measures,
-    Parameters,
-    Routes,
-    compare,
-    pool,
-)
+from roadseg.roads.metrics.compare import TOPO_KM, Measures, Routes, compare, pool
 from roadseg.roads.metrics.pixels import (
     CentrelineCounts,
     Counts,
     count_centrelines,
     count_pixels,
 )
+from roadseg.roads.options import CompareOptions
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import first
@@ -109,7 +103,7 @@ def run(
     reference: Path,
     predicted: Path,
     *,
-    parameters: Parameters,
+    parameters: CompareOptions,
     image: Path | None = None,
     gsd_m: float | None = None,
     table: Path | None = None,
@@ -146,7 +140,7 @@ def run(
     pooled = _record(_pooled(measured), parameters)
     if table is not None:
         _write_table(table, [*pairs, {"name": "pooled", **pooled}])
-    distances = asdict(parameters)
+    distances = parameters.model_dump()
     missing = [name for name, other in matched.items() if other is None]
     return ScoreSummary(distances.pop("protocol"), distances, pairs, pooled, missing, left_over)
 
@@ -156,7 +150,7 @@ def _measure(
     reference: RoadSource,
     predicted: RoadSource | None,
     pixels: Pixels,
-    parameters: Parameters,
+    parameters: CompareOptions,
 ) -> _Pair:
     ours = read_drawn(reference, _beside(reference, predicted, pixels), _trace)
     theirs = None
@@ -183,10 +177,10 @@ def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pix
 
 def _trace(raster: "Probability") -> RoadGraph:
     """Find the graph of a raster as `roadseg graph` does, with its usual settings."""
-    from roadseg.dataset.reference_graphs import traced_graph  # noqa: PLC0415 - skimage is slow to import
-    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - so is pydantic
+    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - so is pydantic
+    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow to import
 
-    return traced_graph(raster, GraphConfig())
+    return find_graph(raster, GraphOptions())
 
 
 def _compare_pixels(
@@ -206,9 +200,9 @@ def _compare_pixels(
 
 
 def _is_road(raster: "Probability") -> NDArray[np.bool_]:
-    from roadseg.roads.options import GraphConfig  # noqa: PLC0415 - as in `_trace`
+    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - as in `_trace`
 
-    return np.asarray(raster.road >= GraphConfig().threshold * CERTAIN)
+    return np.asarray(raster.road >= GraphOptions().threshold * CERTAIN)
 
 
 def _pooled(measured: Sequence[_Pair]) -> _Pair:
@@ -221,7 +215,7 @@ def _pooled(measured: Sequence[_Pair]) -> _Pair:
     )
 
 
-def _record(pair: _Pair, parameters: Parameters) -> Record:
+def _record(pair: _Pair, parameters: CompareOptions) -> Record:
     """Return what is measured as `--json` prints it."""
     roads = pair.roads
     return {

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.hardware import cpu, gpus, ipex
 from roadseg.learn.hardware.gpus import set_math
-from roadseg.learn.options import ComputeConfig
+from roadseg.learn.options import ComputeOptions
 
 _log = logging.getLogger(__name__)
 _IMAGE_BATCH_DIMENSIONS = 4  # window, band, row, col: what channels_last means
@@ -394,7 +394,7 @@ def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{what}: expected one of {', '.join(choices)}, got {value!r}")
 
 
-def chosen_device(compute: ComputeConfig) -> Device:
+def chosen_device(compute: ComputeOptions) -> Device:
     """Pick the device of a config, make it compute as asked, and say in one line what and why.
 
     Raises:

@@ -17,13 +17,8 @@ from roadseg.learn.inference.sliding_window import predict_parts
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import build_model
-from roadseg.learn.training.learner import (
-    Learner,
-    Sharing,
-    new_learner,
-    recipe_optimizer,
-)
-from roadseg.learn.training.recipe import Recipe
+from roadseg.learn.options import DistributedOptions, TrainOptions
+from roadseg.learn.training.learner import Learner, new_learner, recipe_optimizer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.system.progress import counted
@@ -48,7 +43,7 @@ class Rate:
 
 
 def training_rate(
-    recipe: Recipe, *, bands: int, bins: int, device: Device, steps: int, rounds: int
+    recipe: TrainOptions, *, bands: int, bins: int, device: Device, steps: int, rounds: int
 ) -> Rate:
     """Compare the training step with a bare loop of the same model, batch, loss and precision.
 
@@ -75,7 +70,7 @@ def training_rate(
 
 
 def inference_rate(
-    recipe: Recipe,
+    recipe: TrainOptions,
     *,
     bands: int,
     bins: int,
@@ -134,7 +129,7 @@ def inference_rate(
 
 
 def bare_step(
-    recipe: Recipe, images: Tensor, labels: Sequence[Tensor], *, bins: int, device: Device
+    recipe: TrainOptions, images: Tensor, labels: Sequence[Tensor], *, bins: int, device: Device
 ) -> Callable[[], None]:
     """Return a step of training as short as torch allows, on tensors that are on the device."""
     model = _model(recipe, images.shape[1], bins, device)
@@ -200,7 +195,7 @@ def _noise(windows: int, bands: int, bins: int, side_px: int) -> tuple[Tensor, T
     return torch.from_numpy(images), torch.from_numpy(masks)
 
 
-def noise_learner(recipe: Recipe, *, bands: int, bins: int, device: Device) -> Learner:
+def noise_learner(recipe: TrainOptions, *, bands: int, bins: int, device: Device) -> Learner:
     """Return a learner as training starts with, whose images have mean 127 and deviation 64."""
     return new_learner(
         _model(recipe, bands, bins, device),
@@ -208,11 +203,11 @@ def noise_learner(recipe: Recipe, *, bands: int, bins: int, device: Device) -> L
         scaling=_scaling(bands),
         device=device,
         parallel=Parallel(),
-        sharing=Sharing(),
+        sharing=DistributedOptions(),
     )
 
 
-def _model(recipe: Recipe, bands: int, bins: int, device: Device) -> nn.Module:
+def _model(recipe: TrainOptions, bands: int, bins: int, device: Device) -> nn.Module:
     return device.to(
         build_model(
             architecture=recipe.architecture,

@@ -9,7 +9,7 @@ from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.raster.gdal import open_raster
 from roadseg.raster.georeference import crs_setting
 from roadseg.raster.images import RasterFacts, read_facts
-from roadseg.raster.options import ImageryConfig
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import one_line
 
@@ -23,7 +23,7 @@ def scene_to_predict(
     trained: Mapping[str, Any],
     scaling: Scaling,
     *,
-    imagery: ImageryConfig,
+    imagery: ImageryOptions,
     gsd: Literal["strict", "auto"],
 ) -> RasterFacts:
     """Read what a scene is, and how it is to be read so that a network can predict it.

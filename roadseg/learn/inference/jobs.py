@@ -31,8 +31,8 @@ from roadseg.learn.inference.tasks import (
     weights_of,
 )
 from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.options import ComputeConfig, PredictConfig
-from roadseg.raster.options import ImageryConfig
+from roadseg.learn.options import ComputeOptions, PredictOptions
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.raster.windows import fitting_batch
@@ -79,9 +79,9 @@ class PredictionJob:
         checkpoints: tuple[Path, ...],
         folder: Path,
         *,
-        imagery: ImageryConfig,
-        predict: PredictConfig,
-        compute: ComputeConfig,
+        imagery: ImageryOptions,
+        predict: PredictOptions,
+        compute: ComputeOptions,
         threshold: float,
     ) -> None:
         """Name what predicts, and where to.

@@ -21,7 +21,7 @@ from roadseg.learn.network.checkpoints import (
     load_checkpoint,
     read_facts,
 )
-from roadseg.learn.options import ComputeConfig, PredictConfig
+from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import OpenScene, RasterFacts
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import Strips
@@ -48,8 +48,8 @@ class Trained:
 
     folders: tuple[Path, ...]
     stamps: tuple[str, ...]
-    options: PredictConfig
-    compute: ComputeConfig
+    options: PredictOptions
+    compute: ComputeOptions
     batch_size: int
     windows: int
 

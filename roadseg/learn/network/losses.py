@@ -4,9 +4,7 @@ Every term is a ratio of sums over valid pixels. `loss_sums` takes the sums of a
 be added to those of other batches and processes; `loss_of` makes the loss of them.
 """
 
-import math
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
@@ -14,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from roadseg.errors import ConfigError
+from roadseg.learn.options import LossOptions
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
 _EPSILON = 1e-5  # keeps the ratios of an empty batch defined
@@ -23,45 +21,8 @@ _THINNINGS = 10  # of a soft skeleton, which roads of up to 21 px need
 _TUBE_PX = 2  # added on either side of a skeleton that is to be found
 
 
-@dataclass(frozen=True)
-class LossWeights:
-    """Weight of each term of the loss; a term of weight 0 is not computed.
-
-    Attributes:
-        focal: of the focal loss of all channels, gamma 2, mean over pixels.
-        dice: of 1 - soft dice, all channels together.
-        bce: of the binary cross-entropy of all channels, mean over pixels.
-        cldice: of 1 - soft clDice of any road.
-        skeleton_recall: of 1 - recall of the skeletons of any road.
-    """
-
-    focal: float = 0.75
-    dice: float = 0.25
-    bce: float = 0.0
-    cldice: float = 0.0
-    skeleton_recall: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check that something is left to learn from.
-
-        Raises:
-            ConfigError: if a weight is negative or no number, or all of them are 0.
-        """
-        weights = astuple(self)
-        if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
-            raise ConfigError(
-                f"the weights of the loss are {self}, expected numbers from 0, one of them above "
-                "0; raise train.loss.focal or another one"
-            )
-
-    @property
-    def needs_skeletons(self) -> bool:
-        """Whether a term compares with the skeletons of the roads."""
-        return self.cldice > 0 or self.skeleton_recall > 0
-
-
 def loss_sums(
-    logits: Tensor, masks: Tensor, skeletons: Tensor | None = None, *, weights: LossWeights
+    logits: Tensor, masks: Tensor, skeletons: Tensor | None = None, *, weights: LossOptions
 ) -> Tensor:
     """Return the sums over valid pixels that the loss is made of.
 
@@ -88,7 +49,7 @@ def loss_sums(
         return torch.stack(sums)
 
 
-def loss_of(sums: Tensor, *, weights: LossWeights) -> Tensor:
+def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
     """Return the loss, a differentiable scalar; its terms are 0 where no pixel was valid.
 
     Args:
@@ -133,7 +94,7 @@ def soft_skeleton(probability: Tensor, ignored: Tensor) -> Tensor:
     return ridges.masked_fill(ignored, 0)
 
 
-def _point_sums(logits: Tensor, masks: Tensor, weights: LossWeights) -> list[Tensor]:
+def _point_sums(logits: Tensor, masks: Tensor, weights: LossOptions) -> list[Tensor]:
     """Return the sums of the terms that look at each pixel by itself."""
     if not (weights.focal or weights.bce or weights.dice):
         return []
@@ -146,7 +107,7 @@ def _point_sums(logits: Tensor, masks: Tensor, weights: LossWeights) -> list[Ten
 
 
 def _skeleton_sums(
-    logits: Tensor, masks: Tensor, skeletons: Tensor, weights: LossWeights
+    logits: Tensor, masks: Tensor, skeletons: Tensor, weights: LossOptions
 ) -> list[Tensor]:
     """Return the sums of the terms that compare any road, shape (n, row, col), with skeletons.
 
@@ -186,7 +147,7 @@ class _PointSums(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, masks: Tensor, weights: LossWeights) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, logits: Tensor, masks: Tensor, weights: LossOptions) -> Tensor:  # noqa: ANN401
         ctx.save_for_backward(logits, masks)
         ctx.weights = weights
         return torch.stack([_sums_of(*piece, weights) for piece in _pieces(logits, masks)]).sum(0)
@@ -205,7 +166,7 @@ def _pieces(logits: Tensor, masks: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     return zip(torch.split(logits, size), torch.split(masks, size), strict=True)
 
 
-def _sums_of(logits: Tensor, masks: Tensor, weights: LossWeights) -> Tensor:
+def _sums_of(logits: Tensor, masks: Tensor, weights: LossOptions) -> Tensor:
     """Return the sums of `_PointSums`; those that no term needs are 0."""
     sign, wrong = _wrong_answers(logits, masks)
     focal = entropy = predicted = shared = wrong.new_zeros(())
@@ -222,7 +183,7 @@ def _sums_of(logits: Tensor, masks: Tensor, weights: LossWeights) -> Tensor:
     return torch.stack([focal, entropy, predicted, shared])
 
 
-def _gradient_of(logits: Tensor, masks: Tensor, slopes: Tensor, weights: LossWeights) -> Tensor:
+def _gradient_of(logits: Tensor, masks: Tensor, slopes: Tensor, weights: LossOptions) -> Tensor:
     """Return the gradient of the sums of `_PointSums`, each times its slope.
 
     With w the probability of the wrong answer and e = -log(1 - w), the derivatives by the logit

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bytes
-from roadseg.learn.training.recipe import KINDS, Kind
+from roadseg.learn.options import KINDS, Kind
 from roadseg.roads.masks.burning import IGNORE
 
 os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # or its import asks PyPI for news

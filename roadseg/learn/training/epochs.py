@@ -20,12 +20,12 @@ from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import Stop
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
 from roadseg.learn.training.learner import Batch, Learner
 from roadseg.learn.training.loaders import TrainingBatches
 from roadseg.learn.training.optimizers import learning_rate
 from roadseg.learn.training.profiles import Stepped
-from roadseg.learn.training.recipe import Recipe
 from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.validation import Scores, validate
 from roadseg.system.progress import counted
@@ -83,7 +83,7 @@ class Epochs:
     batches: TrainingBatches
     covers: DataLoader[Any]
     folder: Path
-    recipe: Recipe
+    recipe: TrainOptions
     settings: Facts
     progress: Progress
     parallel: Parallel

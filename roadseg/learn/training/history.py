@@ -10,12 +10,12 @@ from typing import Any
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import checkpoint_path, read_facts
-from roadseg.learn.training.recipe import BestBy, Recipe
+from roadseg.learn.options import BestBy, TrainOptions
 from roadseg.system.files import whole
 from roadseg.system.fingerprints import GONE
 
 _log = logging.getLogger(__name__)
-_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see Recipe.first_weights
+_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see recipe.first_weights
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
 
@@ -61,7 +61,7 @@ def best_row(history: list[Row], best_by: BestBy) -> Row:
     return max(history, key=lambda row: row["val_cldice"])
 
 
-def has_ended(history: list[Row], recipe: Recipe) -> bool:
+def has_ended(history: list[Row], recipe: TrainOptions) -> bool:
     """Say whether all epochs are done, or `patience` of them have passed since the best."""
     if not history:
         return False

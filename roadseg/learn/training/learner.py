@@ -1,7 +1,6 @@
 """Learner: a network in training, with all that its next step depends on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,11 +11,11 @@ from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoints import MODEL, is_sound, misfit, named
-from roadseg.learn.network.losses import LossWeights, loss_of, loss_sums
+from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
+from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.training.optimizers import build_optimizer, clip_gradients, moving_average
-from roadseg.learn.training.recipe import Recipe
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import one_line
 
@@ -24,25 +23,6 @@ _OPTIMIZER, _AVERAGE = "optimizer.", "average."  # begin the names of tensors
 
 Batch = Sequence[Tensor]  # images, masks and, if the loss needs them, skeletons
 State = tuple[dict[str, Tensor], dict[str, Any]]  # tensors by name, and JSON values
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """How processes that train together share what they learn.
-
-    Attributes:
-        bucket_mb: size of the pieces in which gradients are averaged.
-        gradient_as_bucket_view: whether gradients live in these pieces, which saves a copy.
-        hierarchy: steps between averages of the weights -> processes that take part, instead
-            of averaging gradients; a period of 1 averages gradients in its group; None averages
-            those of all at every step.
-        warmup_steps: steps with averaged gradients before the hierarchy sets in.
-    """
-
-    bucket_mb: float = 25.0
-    gradient_as_bucket_view: bool = True
-    hierarchy: Mapping[int, int] | None = None
-    warmup_steps: int = 0
 
 
 class Learner:
@@ -55,12 +35,12 @@ class Learner:
         *,
         state: State | None,
         scaling: Scaling,
-        weights: LossWeights,
+        weights: LossOptions,
         clip_norm: float,
         ema: float | None,
         device: Device,
         parallel: Parallel,
-        sharing: Sharing,
+        sharing: DistributedOptions,
     ) -> None:
         """Make a model ready to learn.
 
@@ -200,13 +180,13 @@ class Learner:
 
 def new_learner(
     model: nn.Module,
-    recipe: Recipe,
+    recipe: TrainOptions,
     *,
     state: State | None = None,
     scaling: Scaling,
     device: Device,
     parallel: Parallel,
-    sharing: Sharing,
+    sharing: DistributedOptions,
 ) -> Learner:
     """Return a learner with the optimizer of a recipe; the arguments are those of `Learner`."""
     return Learner(
@@ -223,7 +203,9 @@ def new_learner(
     )
 
 
-def recipe_optimizer(model: nn.Module, recipe: Recipe, *, device: Device) -> torch.optim.Optimizer:
+def recipe_optimizer(
+    model: nn.Module, recipe: TrainOptions, *, device: Device
+) -> torch.optim.Optimizer:
     """Return the optimizer of a recipe for a model on its device."""
     return build_optimizer(
         model.parameters(),

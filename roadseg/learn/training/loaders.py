@@ -9,8 +9,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.hardware.interrupts import ignore
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.augment import use_one_thread
-from roadseg.learn.training.recipe import Recipe
 from roadseg.learn.training.samples import (
     Chip,
     EpochBatches,
@@ -29,7 +29,7 @@ class TrainingBatches:
     def __init__(
         self,
         chips: Sequence[Chip],
-        recipe: Recipe,
+        recipe: TrainOptions,
         *,
         parallel: Parallel,
         workers: int,
@@ -73,7 +73,12 @@ class TrainingBatches:
 
 
 def validation_batches(
-    chips: Sequence[Chip], recipe: Recipe, *, parallel: Parallel, workers: int, pin_memory: bool
+    chips: Sequence[Chip],
+    recipe: TrainOptions,
+    *,
+    parallel: Parallel,
+    workers: int,
+    pin_memory: bool,
 ) -> DataLoader[Any]:
     """Return the windows that cover the chips, in batches of one size."""
     windows = ValidationWindows(

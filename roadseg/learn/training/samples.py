@@ -14,8 +14,8 @@ from torch.utils.data import Dataset, Sampler
 
 from roadseg.arrays import Bytes
 from roadseg.errors import DataError
+from roadseg.learn.options import KINDS, Kind
 from roadseg.learn.training.augment import Augmenter
-from roadseg.learn.training.recipe import KINDS, Kind
 from roadseg.raster.images import RasterFacts, read_window
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, cover

@@ -22,12 +22,13 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.learn.network.models import check_batch, check_window
 from roadseg.learn.network.pretrained import build_pretrained, init_from
+from roadseg.learn.options import DistributedOptions, TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
-from roadseg.learn.training.learner import Learner, Sharing, new_learner
+from roadseg.learn.training.learner import Learner, new_learner
 from roadseg.learn.training.loaders import TrainingBatches, validation_batches
 from roadseg.learn.training.profiles import profiled
-from roadseg.learn.training.recipe import Recipe
+from roadseg.learn.training.recipe import first_weights, fixed
 from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
 from roadseg.raster.scaling import Scaling
@@ -42,12 +43,12 @@ def train(
     validation: Sequence[Chip],
     folder: Path,
     *,
-    recipe: Recipe,
+    recipe: TrainOptions,
     facts: Mapping[str, Any],
     bins: SpeedBins,
     device: Device,
     parallel: Parallel,
-    sharing: Sharing,
+    sharing: DistributedOptions,
     workers: int,
     save_minutes: float,
     tensorboard: bool,
@@ -164,11 +165,11 @@ def settings_of(
     training: Sequence[Chip],
     validation: Sequence[Chip],
     *,
-    recipe: Recipe,
+    recipe: TrainOptions,
     facts: Mapping[str, Any],
     bins: SpeedBins,
     device: Device,
-    sharing: Sharing,
+    sharing: DistributedOptions,
 ) -> Facts:
     """Return what has to stay as it is for a training to go on, but for the processes; see `train`.
 
@@ -180,8 +181,8 @@ def settings_of(
     return {
         **facts,
         **_settings(recipe, _shared_scaling([*training, *validation]), bins),
-        **{f"first_{name}": told for name, told in recipe.first_weights().items()},
-        "sharing": asdict(sharing),
+        **{f"first_{name}": told for name, told in first_weights(recipe).items()},
+        "sharing": sharing.model_dump(),
         "training_chips": _digest(training),
         "validation_chips": _digest(validation),
         "precision": device.precision,
@@ -189,10 +190,10 @@ def settings_of(
     }
 
 
-def _settings(recipe: Recipe, scaling: Scaling, bins: SpeedBins) -> Facts:
+def _settings(recipe: TrainOptions, scaling: Scaling, bins: SpeedBins) -> Facts:
     """Return what a checkpoint says of its network, and what has to stay as it is."""
     return {
-        **recipe.fixed(),
+        **fixed(recipe),
         "in_channels": len(scaling.mean),
         "classes": bins.count + 1,
         "bin_edges": bins.edges,
@@ -204,12 +205,12 @@ def _settings(recipe: Recipe, scaling: Scaling, bins: SpeedBins) -> Facts:
 def _learner(
     folder: Path,
     last: Facts | None,
-    recipe: Recipe,
+    recipe: TrainOptions,
     settings: Facts,
     *,
     device: Device,
     parallel: Parallel,
-    sharing: Sharing,
+    sharing: DistributedOptions,
 ) -> Learner:
     """Build the network and its optimizer, as new or as the folder has them."""
     seed_step(recipe.seed, 0, 0)

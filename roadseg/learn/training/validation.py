@@ -8,7 +8,8 @@ from torch import Tensor
 
 from roadseg.errors import DataError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.losses import LossWeights, loss_of
+from roadseg.learn.network.losses import loss_of
+from roadseg.learn.options import LossOptions
 from roadseg.learn.training.learner import Batch, Learner
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines
@@ -47,7 +48,7 @@ def validate(
     learner: Learner,
     batches: Iterable[Batch],
     *,
-    weights: LossWeights,
+    weights: LossOptions,
     centrelines: bool,
     parallel: Parallel,
     seen: Callable[[Batch, Tensor], None],

@@ -25,7 +25,7 @@ from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees
 from roadseg.roads.labels.schemes import DEFAULT, OWN_SPEED, stated_travel
 from roadseg.roads.metrics.compare import Side
-from roadseg.roads.options import Scheme
+from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import is_virtual
 from roadseg.system.text import first
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_SPEED_MPH = 25.0  # of roads of which nothing is said
 
-_EVERY_LINE = Scheme(default_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
+_EVERY_LINE = LabelOptions(default_speed_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
 _GEOJSON, _GPKG = (".geojson", ".json"), ".gpkg"
 _APART_M = 0.01  # of the end of a line from its node
 _KPH_PER_MPS = 3.6
@@ -276,7 +276,7 @@ def _read_lines(source: RoadSource) -> DrawnRoads:
     _check_size(source.path)
     from roadseg.roads.labels.files import read_roads  # noqa: PLC0415 - pyogrio is slow to import
 
-    roads = read_roads(source.path, scheme=_EVERY_LINE).roads
+    roads = read_roads(source.path, options=_EVERY_LINE).roads
     areas = int(roads.is_area.sum())
     if areas and areas == len(roads.shapes):
         raise DataError(

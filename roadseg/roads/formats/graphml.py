@@ -23,7 +23,7 @@ from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject, transformer, utm_
 from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawn_once
 from roadseg.roads.labels.schemes import OWN_SPEED, stated_travel, wanted_keys
-from roadseg.roads.options import Scheme
+from roadseg.roads.options import LabelOptions
 from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
@@ -182,7 +182,7 @@ def _degrees(path: Path, nodes: Floats) -> CRS:
 
 def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     """Return the speed and travel time of the edges, as far as they have them."""
-    keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), Scheme())
+    keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), LabelOptions())
     columns = {key: np.array([edge.get(key) for edge in facts], dtype=object) for key in keys}
     speed_kph, seconds = stated_travel(columns, len(facts))
     return {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}

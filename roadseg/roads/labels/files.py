@@ -25,10 +25,10 @@ from roadseg.roads.labels.roads import (
 )
 from roadseg.roads.labels.schemes import choose_scheme, read_attributes, wanted_keys
 from roadseg.roads.labels.vectors import VectorFile, read_vectors
-from roadseg.roads.options import Scheme, SchemeName
+from roadseg.roads.options import LabelOptions, SchemeName
 from roadseg.system.files import PARQUET_SUFFIXES
 
-_ANY_SCHEME = Scheme()
+_ANY_LABELS = LabelOptions()
 _FARTHEST_DEGREES = 360.0
 
 
@@ -53,13 +53,15 @@ class LabelFile:
     repaired: int = 0
 
 
-def read_roads(path: Path, *, scheme: Scheme = _ANY_SCHEME, crs: CRS | None = None) -> LabelFile:
+def read_roads(
+    path: Path, *, options: LabelOptions = _ANY_LABELS, crs: CRS | None = None
+) -> LabelFile:
     """Read the roads of a vector file.
 
     Args:
         path: a file that OGR reads, also in a .zip or .gz, a /vsi path, or GeoParquet. Of
             several layers it is the first with lines, or else with polygons.
-        scheme: what its attributes mean.
+        options: what its attributes mean.
         crs: coordinate system to use for a file that does not name a known one.
 
     Raises:
@@ -67,9 +69,9 @@ def read_roads(path: Path, *, scheme: Scheme = _ANY_SCHEME, crs: CRS | None = No
             the scheme needs, or has features of which none is a road. A file without any
             feature is fine: a scene without roads.
     """
-    file = _read(path, scheme)
+    file = _read(path, options)
     with _naming(path):
-        attributes = read_attributes(file.columns, len(file.geometries), scheme)
+        attributes = read_attributes(file.columns, len(file.geometries), options)
     cleaned = clean_shapes(file.geometries)
     reason = attributes.left_out[cleaned.owner]
     owner = cleaned.owner[reason == ""]
@@ -93,15 +95,15 @@ def read_roads(path: Path, *, scheme: Scheme = _ANY_SCHEME, crs: CRS | None = No
         features=len(file.geometries),
         dropped=+dropped,
         keys=file.keys,
-        scheme=choose_scheme(file.keys) if scheme.name == "auto" else scheme.name,
+        scheme=choose_scheme(file.keys) if options.scheme == "auto" else options.scheme,
         repaired=cleaned.repaired,
     )
 
 
-def _read(path: Path, scheme: Scheme) -> VectorFile:
+def _read(path: Path, options: LabelOptions) -> VectorFile:
     def choose(keys: tuple[str, ...]) -> list[str]:
         with _naming(path):
-            return wanted_keys(keys, scheme)
+            return wanted_keys(keys, options)
 
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return read_geoparquet(path, choose)

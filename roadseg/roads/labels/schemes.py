@@ -25,7 +25,7 @@ from roadseg.roads.labels.widths import (
     stated_lanes,
     width_m,
 )
-from roadseg.roads.options import Scheme, SchemeName
+from roadseg.roads.options import LabelOptions, SchemeName
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedUnit, number
 
 DEFAULT = "default"  # source of the speed of roads whose attributes say nothing of it
@@ -87,7 +87,7 @@ def choose_scheme(keys: Iterable[str]) -> SchemeName:
     return "attribute" if OWN_SPEED in found else "constant"
 
 
-def wanted_keys(keys: Iterable[str], scheme: Scheme) -> list[str]:
+def wanted_keys(keys: Iterable[str], options: LabelOptions) -> list[str]:
     """Return those keys of a file that the scheme reads, in the file's order.
 
     Raises:
@@ -95,13 +95,13 @@ def wanted_keys(keys: Iterable[str], scheme: Scheme) -> list[str]:
     """
     found = list(keys)
     if found:
-        _check_speed_key(found, scheme)
-    read = {*_keys_read(found, scheme), PACKED}
+        _check_speed_key(found, options)
+    read = {*_keys_read(found, options), PACKED}
     return [key for key in found if key in read]
 
 
 def read_attributes(
-    columns: Mapping[str, NDArray[Any]], features: int, scheme: Scheme
+    columns: Mapping[str, NDArray[Any]], features: int, options: LabelOptions
 ) -> Attributes:
     """Read speed, travel time and width of features, and which of them are no roads.
 
@@ -124,18 +124,18 @@ def read_attributes(
         columns: attributes by key, each of shape (features,), of any dtype; further keys do no
             harm. The text in `other_tags` counts as columns.
         features: number of features.
-        scheme: how they are read.
+        options: how they are read.
 
     Raises:
         ValueError: if the scheme is "attribute" and there is no such key.
     """
-    name = _name(columns, scheme)
+    name = _name(columns, options)
     if features:
-        _check_speed_key(columns, scheme)
-    tags = read_tags(columns, features, _keys_read(columns, scheme))
-    mph, source = _speeds(tags, name, scheme)
+        _check_speed_key(columns, options)
+    tags = read_tags(columns, features, _keys_read(columns, options))
+    mph, source = _speeds(tags, name, options)
     times = _travel_times(tags)
-    return Attributes(mph, source, times, _widths(tags, scheme), _left_out(tags, name, scheme))
+    return Attributes(mph, source, times, _widths(tags, options), _left_out(tags, name, options))
 
 
 def stated_travel(
@@ -145,43 +145,43 @@ def stated_travel(
 
     Speeds are those of `read_attributes` by "auto". Arguments are those of it, too.
     """
-    found = read_attributes(columns, features, Scheme())
+    found = read_attributes(columns, features, LabelOptions())
     speed_kph = (found.mph * KPH_PER_MPH).round(_SPEED_DECIMALS)
     return np.where(found.source == DEFAULT, np.nan, speed_kph), found.travel_time_s
 
 
-def _name(keys: Collection[str], scheme: Scheme) -> SchemeName:
-    return choose_scheme(keys) if scheme.name == "auto" else scheme.name
+def _name(keys: Collection[str], options: LabelOptions) -> SchemeName:
+    return choose_scheme(keys) if options.scheme == "auto" else options.scheme
 
 
-def _keys_read(keys: Collection[str], scheme: Scheme) -> tuple[str, ...]:
+def _keys_read(keys: Collection[str], options: LabelOptions) -> tuple[str, ...]:
     """Return all keys that a scheme looks at in a file, whether it has them or not."""
     typical = (*LANE_KEYS, *_PAVING)
     of_speed: dict[SchemeName, tuple[str, ...]] = {
         "spacenet": (OWN_SPEED, *_STATED, "road_type", *typical),
         "osm": (OWN_SPEED, *_LIMITS, *typical),
-        "attribute": (_speed_attribute(scheme)[0],),
+        "attribute": (_speed_attribute(options)[0],),
     }
-    of_width = {"attribute": (scheme.width_key,), "lanes": (*LANE_KEYS, *DIRECTION_KEYS)}
-    of_name = of_speed.get(_name(keys, scheme), ())
-    return (*highway_keys(keys), "tunnel", *TIMES, *of_name, *of_width.get(scheme.width, ()))
+    of_width = {"attribute": (options.width_key,), "lanes": (*LANE_KEYS, *DIRECTION_KEYS)}
+    of_name = of_speed.get(_name(keys, options), ())
+    return (*highway_keys(keys), "tunnel", *TIMES, *of_name, *of_width.get(options.width, ()))
 
 
-def _speed_attribute(scheme: Scheme) -> tuple[str, SpeedUnit]:
-    if scheme.name == "attribute" and scheme.speed_key:
-        return scheme.speed_key, scheme.speed_unit
+def _speed_attribute(options: LabelOptions) -> tuple[str, SpeedUnit]:
+    if options.scheme == "attribute" and options.speed_key:
+        return options.speed_key, options.speed_unit
     return OWN_SPEED, "km/h"
 
 
-def _check_speed_key(keys: Collection[str], scheme: Scheme) -> None:
-    key, _ = _speed_attribute(scheme)
-    if scheme.name == "attribute" and key not in keys and PACKED not in keys:
+def _check_speed_key(keys: Collection[str], options: LabelOptions) -> None:
+    key, _ = _speed_attribute(options)
+    if options.scheme == "attribute" and key not in keys and PACKED not in keys:
         has = ", ".join(keys) or "none"
         raise ValueError(f"no attribute {key!r} to take speeds from; its attributes: {has}")
 
 
 def _speeds(
-    tags: Tags, name: SchemeName, scheme: Scheme
+    tags: Tags, name: SchemeName, options: LabelOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """Return speed and source: of the first candidate that says something."""
     candidates = {}
@@ -190,9 +190,9 @@ def _speeds(
     elif name == "osm":
         candidates = _own_mph(tags) | _limit_mph(tags) | _usual_mph(tags)
     elif name == "attribute":
-        key, unit = _speed_attribute(scheme)
+        key, unit = _speed_attribute(options)
         candidates = {key: tags.numbers(key, partial(maxspeed_mph, unit=unit))}
-    candidates[DEFAULT] = np.full(tags.features, scheme.default_mph)
+    candidates[DEFAULT] = np.full(tags.features, options.default_speed_mph)
     table = np.stack(list(candidates.values()))
     chosen = np.argmax(~np.isnan(table), axis=0)
     return table[chosen, np.arange(tags.features)], np.array(list(candidates))[chosen]
@@ -232,22 +232,22 @@ def _travel_times(tags: Tags) -> NDArray[np.float64]:
     return np.where(seconds > 0, seconds, np.nan)
 
 
-def _widths(tags: Tags, scheme: Scheme) -> NDArray[np.float64]:
+def _widths(tags: Tags, options: LabelOptions) -> NDArray[np.float64]:
     found = np.full(tags.features, np.nan)
-    if scheme.width == "attribute":
-        found = tags.numbers(scheme.width_key, width_m)
-    elif scheme.width == "lanes":
-        found = road_lanes(tags) * scheme.lane_m
-    return np.where(np.isnan(found), scheme.width_m, found)
+    if options.width == "attribute":
+        found = tags.numbers(options.width_key, width_m)
+    elif options.width == "lanes":
+        found = road_lanes(tags) * options.lane_m
+    return np.where(np.isnan(found), options.width_m, found)
 
 
-def _left_out(tags: Tags, name: SchemeName, scheme: Scheme) -> NDArray[np.str_]:
+def _left_out(tags: Tags, name: SchemeName, options: LabelOptions) -> NDArray[np.str_]:
     reason = np.full(tags.features, "", dtype="<U14")
-    if not scheme.tunnels:
+    if not options.tunnels:
         reason[~np.isin(tags.words("tunnel"), _NO_TUNNEL)] = "tunnel"
     if highway_keys(tags.columns):
         found = highways(tags)
         if name == "osm" and OWN_SPEED not in tags:  # every edge of a graph is a road
             reason[found == ""] = "no highway tag"
-        reason[are_of(found, scheme.exclude)] = "not for cars"
+        reason[are_of(found, options.exclude)] = "not for cars"
     return reason

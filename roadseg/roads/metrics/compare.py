@@ -5,7 +5,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import shapely
@@ -21,8 +21,8 @@ from roadseg.roads.metrics.sat2graph import (
     sat2graph_apls,
 )
 from roadseg.roads.metrics.topo import Topo, topo
+from roadseg.roads.options import CompareOptions
 
-Protocol = Literal["spacenet", "sat2graph"]
 Routes = Apls | Sat2GraphApls
 
 TOPO_KM = 500.0  # of roads on either side up to which TOPO is measured; it takes 2 ms a start
@@ -46,23 +46,6 @@ class Side:
     graph: RoadGraph
     drawn: RoadGraph
     assumed_m: float = 0.0
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """How roads are compared.
-
-    Attributes:
-        protocol: whose definition of APLS: "spacenet" or "sat2graph".
-        spacing_m: of APLS by "spacenet", see `apls.apls`.
-        snap_m: the same.
-        tolerance_m: of correctness, completeness and quality, see `buffer.match_lines`.
-    """
-
-    protocol: Protocol = "spacenet"
-    spacing_m: float = 50.0
-    snap_m: float = 4.0
-    tolerance_m: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +94,7 @@ class Measures:
     predicted: SideFacts
 
 
-def compare(reference: Side, predicted: Side | None, parameters: Parameters) -> Measures:
+def compare(reference: Side, predicted: Side | None, parameters: CompareOptions) -> Measures:
     """Measure how alike the roads of two sides are.
 
     Roads that reach no further than 500 m in x and y are taken for a chip of SpaceNet: TOPO has a
@@ -182,7 +165,7 @@ def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
 
 
 def _routes(
-    reference: Side, predicted: Side | None, parameters: Parameters, reach_m: float
+    reference: Side, predicted: Side | None, parameters: CompareOptions, reach_m: float
 ) -> tuple[Routes, Apls | None]:
     if parameters.protocol == "spacenet":
         length, time = apls_by(

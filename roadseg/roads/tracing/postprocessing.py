@@ -17,6 +17,7 @@ from roadseg.roads.graph.cleaning import (
 from roadseg.roads.graph.neatnet import neatened
 from roadseg.roads.graph.nodes import merge_near_junctions
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.coarse_mask import Sketch
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
 from roadseg.roads.tracing.least_cost import ReadRoad
@@ -26,33 +27,8 @@ _BORDER_M = 2.0  # a dead end this close to the scene's border goes on outside o
 _FORK_M = 30.0  # the skeleton of a blunt end forks into corners up to so far from its middle
 
 
-@dataclass(frozen=True)
-class Tidying:
-    """How traced roads become a network.
-
-    Attributes:
-        min_spur_m: shorter dead ends are pruned.
-        merge_nodes_m: junctions joined by an edge shorter than this become one.
-        max_gap_m: longest gap across which a dead end is linked to the road ahead.
-        max_turn_deg: a link turns off the road by less than this at either end.
-        min_link_probability: lowest mean probability along a link.
-        min_component_m: connected pieces with less road than this are dropped.
-        neat: whether dual carriageways and roundabouts are drawn as one road and one junction.
-        simplify_m: how far a line may move when it is simplified.
-    """
-
-    min_spur_m: float = 12.0
-    merge_nodes_m: float = 4.0
-    max_gap_m: float = 25.0
-    max_turn_deg: float = 60.0
-    min_link_probability: float = 0.0
-    min_component_m: float = 20.0
-    neat: bool = False
-    simplify_m: float = 0.5
-
-
 def tidied(
-    graph: RoadGraph, how: Tidying, *, sketch: Sketch, grid: Grid, read_road: ReadRoad
+    graph: RoadGraph, how: TraceOptions, *, sketch: Sketch, grid: Grid, read_road: ReadRoad
 ) -> RoadGraph:
     """Return the network of traced roads; its edges have `inferred` and `confidence`.
 
@@ -74,7 +50,7 @@ def tidied(
 class _Scene:
     """A raster, and what is done to the roads traced on it."""
 
-    how: Tidying
+    how: TraceOptions
     sketch: Sketch
     grid: Grid
     read_road: ReadRoad

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from roadseg.arrays import Array, Bytes, Floats
 from roadseg.raster.grid import Grid
-from roadseg.raster.windows import CERTAIN, Window, cut_blocks
+from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.travel import add_travel, vote_speeds
 from roadseg.roads.labels.highways import highway_of
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.roads.tracing.blocks import (
     BlockPaths,
@@ -31,7 +32,7 @@ from roadseg.roads.tracing.edge_statistics import (
     gather,
     margin_px,
 )
-from roadseg.roads.tracing.postprocessing import Tidying, tidied
+from roadseg.roads.tracing.postprocessing import tidied
 
 _MOST_BLOCK_PX = 1536  # of which all bands are read at once
 
@@ -69,33 +70,7 @@ class Run(Protocol):
         """Do it."""
 
 
-@dataclass(frozen=True)
-class Extraction(Tidying):
-    """How roads are found; what is not here is about tidying.
-
-    Attributes:
-        threshold: a pixel is road where its probability, 0 to 1, is at least this.
-        close_m: what parts roads by no more than this is closed.
-        min_blob_m2: smaller patches of road are removed.
-        min_hole_m2: smaller holes in roads are filled.
-        default_speed_mph: speed of edges for which the bins show none.
-        block_px: side of the blocks in which a scene is read.
-    """
-
-    threshold: float = 0.4
-    close_m: float = 0.0
-    min_blob_m2: float = 30.0
-    min_hole_m2: float = 30.0
-    default_speed_mph: float = 25.0
-    block_px: int = 4096
-
-    @property
-    def level(self) -> int:
-        """The lowest byte that is road."""
-        return int(np.ceil(self.threshold * CERTAIN))
-
-
-def find_graph(pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
+def find_graph(pixels: Pixels, how: TraceOptions, *, run: Run = map) -> RoadGraph:
     """Find the road graph of a scene, in the scene's metric CRS.
 
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
@@ -116,7 +91,7 @@ def find_graph(pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
         return measured(tidy(parts, source, how), source, how, run=run)
 
 
-def find_paths(pixels: Pixels, how: Extraction, block: Window) -> TracedBlock:
+def find_paths(pixels: Pixels, how: TraceOptions, block: Window) -> TracedBlock:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
     around = widened(block, height=grid.height, width=grid.width)
@@ -131,7 +106,7 @@ def find_paths(pixels: Pixels, how: Extraction, block: Window) -> TracedBlock:
     )
 
 
-def tidy(parts: Iterable[TracedBlock], pixels: Pixels, how: Extraction) -> RoadGraph:
+def tidy(parts: Iterable[TracedBlock], pixels: Pixels, how: TraceOptions) -> RoadGraph:
     """Join the blocks of a scene to its network, see `postprocessing.tidied`."""
     paths: list[BlockPaths] = []
 
@@ -146,7 +121,7 @@ def tidy(parts: Iterable[TracedBlock], pixels: Pixels, how: Extraction) -> RoadG
     return tidied(graph, how, sketch=sketch, grid=pixels.grid, read_road=pixels.read_road)
 
 
-def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = map) -> RoadGraph:
+def measured(graph: RoadGraph, pixels: Pixels, how: TraceOptions, *, run: Run = map) -> RoadGraph:
     """Return the graph with what the pixels along its edges say, see `find_graph`."""
     groups = StationGroups(graph, pixels.grid, block_px=min(how.block_px, _MOST_BLOCK_PX))
     parts = list(run(partial(read_group, pixels, how), groups))
@@ -165,7 +140,7 @@ def measured(graph: RoadGraph, pixels: Pixels, how: Extraction, *, run: Run = ma
     return add_travel(graph, np.where(is_known, speed_kph, how.default_speed_mph * KPH_PER_MPH))
 
 
-def read_group(pixels: Pixels, how: Extraction, at: Stations) -> Evidence:
+def read_group(pixels: Pixels, how: TraceOptions, at: Stations) -> Evidence:
     """Look up stations that lie in one block of a scene."""
     grid, margin = pixels.grid, margin_px(pixels.grid)
     top, left = np.maximum(np.floor(at.places.min(axis=0)).astype(int) - margin, 0).tolist()

@@ -19,7 +19,7 @@ from roadseg.commands.city.streets import (
     scene_labels,
 )
 from roadseg.roads.labels.schemes import read_attributes
-from roadseg.roads.options import Scheme
+from roadseg.roads.options import LabelOptions
 
 EXTENT_M = (900.0, 700.0)
 BOUNDS = (200.0, 150.0, 590.0, 540.0)
@@ -105,7 +105,9 @@ def test_a_label_without_speed_implies_the_same_speed(streets):
     stated = scene_labels(streets, bounds=BOUNDS, with_speed=True)
     implied = scene_labels(streets, bounds=BOUNDS, with_speed=False)
     columns = {key: np.array([tags[key] for _, tags in implied]) for key in implied[0][1]}
-    found = read_attributes(columns, len(implied), Scheme(name="spacenet", default_mph=1))
+    found = read_attributes(
+        columns, len(implied), LabelOptions(scheme="spacenet", default_speed_mph=1)
+    )
     assert found.mph.tolist() == [tags["speed_mph"] for _, tags in stated]
     assert set(found.source) == {"road_type"}
 

@@ -22,8 +22,9 @@ from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.files import read_roads
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import read_probability, write_probability
-from roadseg.roads.metrics.compare import Parameters, Side, compare
+from roadseg.roads.metrics.compare import Side, compare
 from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.workspace import Workspace
 
@@ -178,7 +179,7 @@ def test_a_scene_scores_as_roadseg_score_finds(finished, finished_city):
     (scene,) = held_out(workspace)
     summary = evaluate_the_truth(config, workspace, share=0.8)
     labels = finished_city / f"roads/{scene}.geojson"
-    told = score.run(labels, workspace.graph(scene), parameters=Parameters()).pooled
+    told = score.run(labels, workspace.graph(scene), parameters=CompareOptions()).pooled
     ours = summary.pooled_apls_length, summary.pooled_apls_time, summary.topo_f1, summary.quality
     theirs = told["apls"]["length"], told["apls"]["time"]
     others = told["topo"]["f1"], told["buffer"]["quality"]
@@ -201,7 +202,7 @@ def chip(*, labelled, found):
     sides = [
         Side(each, each) for each in (add_travel(g, np.full(len(g.lines), 40.0)) for g in graphs)
     ]
-    return evaluate.ChipScore("chip", Counts(), compare(*sides, Parameters()))
+    return evaluate.ChipScore("chip", Counts(), compare(*sides, CompareOptions()))
 
 
 def pooled(*chips):

@@ -23,7 +23,7 @@ from roadseg.learn.network.checkpoints import (
     save_checkpoint,
 )
 from roadseg.learn.network.models import build_model
-from roadseg.learn.options import QuantizeConfig
+from roadseg.learn.options import QuantizeOptions
 from roadseg.system.workspace import Workspace
 
 LIMITS = {"min_mask_iou": 0.97, "max_f1_loss": 0.005, "max_apls_loss": 0.02}
@@ -157,7 +157,7 @@ def test_the_summary_is_a_table(trained, quantised_as):
 
 
 def misses(**figures):
-    return quantize.Accuracy(**ACCURATE | figures).misses(QuantizeConfig())
+    return quantize.Accuracy(**ACCURATE | figures).misses(QuantizeOptions())
 
 
 def test_figures_at_their_limits_pass():

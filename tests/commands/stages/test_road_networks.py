@@ -6,13 +6,13 @@ from affine import Affine
 
 from roadseg.commands.stages.road_networks import trace_network
 from roadseg.config import Config, load_config
-from roadseg.dataset.reference_graphs import traced_graph
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.mask_files import bins_tags
 from roadseg.roads.masks.probabilities import open_probability
-from roadseg.roads.options import GraphConfig
+from roadseg.roads.options import GraphOptions
 from roadseg.roads.speeds import SpeedBins
+from roadseg.roads.tracing.trace import find_graph
 
 CORNER = Affine(0.5, 0, 660000, 0, -0.5, 4000000)
 NO_DATA = 255
@@ -63,7 +63,7 @@ def network(tiles, *settings):
 
 
 def alone(tiles):
-    return lambda name: traced_graph(tiles[name], GraphConfig())
+    return lambda name: find_graph(tiles[name], GraphOptions())
 
 
 def lines(graph: RoadGraph):
@@ -71,7 +71,7 @@ def lines(graph: RoadGraph):
 
 
 def whole(cut):
-    return traced_graph(cut((0, 0, 600, 600))["0_0_600_0.0"], GraphConfig())
+    return find_graph(cut((0, 0, 600, 600))["0_0_600_0.0"], GraphOptions())
 
 
 def test_tiles_have_the_roads_of_their_whole(cut):

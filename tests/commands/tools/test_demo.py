@@ -5,7 +5,7 @@ from roadseg.commands.tools import demo
 from roadseg.config import load_config
 from roadseg.raster.images import read_facts
 from roadseg.roads.labels.files import read_roads
-from roadseg.roads.options import Scheme
+from roadseg.roads.options import LabelOptions
 
 
 def small(monkeypatch):
@@ -32,7 +32,9 @@ def test_roads_lie_inside_of_their_scene(tmp_path, monkeypatch):
     small(monkeypatch)
     demo.run(tmp_path)
     image = read_facts(tmp_path / "images/city_0.tif").grid
-    roads = read_roads(tmp_path / "roads/city_0.geojson", scheme=Scheme()).roads.to_crs(image.crs)
+    roads = read_roads(tmp_path / "roads/city_0.geojson", options=LabelOptions()).roads.to_crs(
+        image.crs
+    )
     assert len(roads.shapes) > 3
     assert shapely.covers(image.footprint.buffer(0.01), roads.shapes).all()
 

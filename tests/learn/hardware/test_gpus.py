@@ -9,7 +9,7 @@ from torch import nn
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware import devices
 from roadseg.learn.hardware.devices import Device, pick_device
-from roadseg.learn.options import ComputeConfig
+from roadseg.learn.options import ComputeOptions
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_an_nvidia_gpu_is_not_asked_for_an_architecture_of_amd(gpu):
 @pytest.mark.parametrize("benchmark", [True, False])
 def test_arithmetic_of_a_gpu_is_set_as_the_config_says(gpu, tf32, precision, benchmark):
     gpu()
-    devices.chosen_device(ComputeConfig(tf32=tf32, cudnn_benchmark=benchmark))
+    devices.chosen_device(ComputeOptions(tf32=tf32, cudnn_benchmark=benchmark))
     cudnn = torch.backends.cudnn
     assert (cudnn.allow_tf32, cudnn.benchmark) == (tf32, benchmark)
     assert torch.get_float32_matmul_precision() == precision
@@ -80,7 +80,7 @@ def test_arithmetic_of_a_gpu_is_set_as_the_config_says(gpu, tf32, precision, ben
 
 def test_a_cpu_is_left_alone():
     torch.backends.cudnn.benchmark = True
-    devices.chosen_device(ComputeConfig(device="cpu", precision="fp32"))
+    devices.chosen_device(ComputeOptions(device="cpu", precision="fp32"))
     assert torch.backends.cudnn.benchmark
 
 
@@ -90,7 +90,7 @@ def test_inductor_is_told_the_mode(monkeypatch, mode):
     monkeypatch.setattr(nn.Module, "compile", lambda _, **options: calls.append(options))
     monkeypatch.setattr(devices, "_missing_compiler", lambda _: "")
     options = {"compile": True, "compile_mode": mode, "device": "cpu", "precision": "fp32"}
-    device = devices.chosen_device(ComputeConfig(**options))
+    device = devices.chosen_device(ComputeOptions(**options))
     device.compile(nn.Identity())
     assert calls == [{"backend": "inductor", "mode": mode}]
     assert (f"inductor ({mode})" in device.reason) == (mode != "default")

@@ -7,7 +7,7 @@ import rasterio
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.learn.inference.compatibility import require_fit, scene_to_predict
 from roadseg.raster.images import read_facts, read_window
-from roadseg.raster.options import ImageryConfig
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 
 BYTES = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(20.0,) * 3)
@@ -16,7 +16,7 @@ TRAINED = {"bands": [1, 2, 3], "gsd_m": 1.0, "resample_m": None, "nodata": None}
 
 def fit(image, trained=None, *, gsd="strict", **imagery):
     facts = TRAINED | (trained or {})
-    return scene_to_predict(image, facts, BYTES, imagery=ImageryConfig(**imagery), gsd=gsd)
+    return scene_to_predict(image, facts, BYTES, imagery=ImageryOptions(**imagery), gsd=gsd)
 
 
 @pytest.fixture

@@ -7,17 +7,17 @@ import pytest
 import torch
 from torch.nn import functional
 
-from roadseg.errors import ConfigError
-from roadseg.learn.network.losses import LossWeights, loss_of, loss_sums, soft_skeleton
+from roadseg.learn.network.losses import loss_of, loss_sums, soft_skeleton
+from roadseg.learn.options import LossOptions
 from roadseg.roads.tracing.skeletons import skeletonise
 
 TERMS = ("focal", "dice", "bce", "cldice", "skeleton_recall")
 NONE = dict.fromkeys(TERMS, 0.0)
-ALL = LossWeights(0.3, 0.2, 0.1, 0.25, 0.15)
+ALL = LossOptions(focal=0.3, dice=0.2, bce=0.1, cldice=0.25, skeleton_recall=0.15)
 
 
 def only(term):
-    return LossWeights(**NONE | {term: 1.0})
+    return LossOptions(**NONE | {term: 1.0})
 
 
 def loss(logits, masks, weights, skeletons=None):
@@ -134,7 +134,7 @@ def test_the_gradient_is_that_of_the_loss(term):
 def test_the_gradient_is_that_of_plain_autograd():
     logits, masks, _ = random_batch()
     logits = logits.contiguous(memory_format=torch.channels_last).requires_grad_()
-    found = torch.autograd.grad(loss(logits, masks, LossWeights()), logits)[0]
+    found = torch.autograd.grad(loss(logits, masks, LossOptions()), logits)[0]
     wanted = (certain(masks, 3) > 0).float()
     valid = (masks != 255).unsqueeze(1)
     entropy = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
@@ -202,7 +202,7 @@ def test_the_loss_is_float32_and_stays_finite_for_extreme_logits(dtype):
     assert torch.isfinite(logits.grad).all()
 
 
-@pytest.mark.parametrize(("weights", "sums"), [(LossWeights(), 4), (ALL, 12)])
+@pytest.mark.parametrize(("weights", "sums"), [(LossOptions(), 4), (ALL, 12)])
 def test_how_many_sums_there_are_depends_on_the_weights_alone(weights, sums):
     for size_px in (4, 12):
         found = loss_sums(*random_batch(size_px=size_px), weights=weights)
@@ -220,6 +220,6 @@ def test_skeletons_that_are_needed_and_missing_are_told():
 
 
 @pytest.mark.parametrize("wrong", [{}, {"focal": -1.0, "dice": 1.0}, {"bce": math.nan}])
-def test_weights_that_teach_nothing_are_a_config_error(wrong):
-    with pytest.raises(ConfigError, match="expected numbers from 0, one of them above 0"):
-        LossWeights(**NONE | wrong)
+def test_weights_that_teach_nothing_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"above 0|greater than or equal to 0|finite number"):
+        LossOptions(**NONE | wrong)

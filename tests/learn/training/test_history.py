@@ -2,8 +2,8 @@
 
 import pytest
 
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import best_row, has_ended, write_metrics
-from roadseg.learn.training.recipe import Recipe
 
 
 def epochs(*losses):
@@ -11,7 +11,7 @@ def epochs(*losses):
 
 
 def ended(losses, epochs_, patience):
-    return has_ended(epochs(*losses), Recipe(epochs=epochs_, patience=patience))
+    return has_ended(epochs(*losses), TrainOptions(epochs=epochs_, patience=patience))
 
 
 def test_the_best_epoch_has_the_lowest_validation_loss_and_comes_first():
@@ -24,8 +24,8 @@ def test_by_cldice_the_best_epoch_has_the_highest_and_comes_first():
         row | {"val_cldice": share} for row, share in zip(epochs(1, 4, 0, 4), shares, strict=True)
     ]
     assert best_row(rows, "cldice")["epoch"] == 2
-    assert has_ended(rows, Recipe(patience=2, best_by="cldice"))
-    assert not has_ended(rows, Recipe(patience=2, best_by="loss"))
+    assert has_ended(rows, TrainOptions(patience=2, best_by="cldice"))
+    assert not has_ended(rows, TrainOptions(patience=2, best_by="loss"))
 
 
 @pytest.mark.parametrize(

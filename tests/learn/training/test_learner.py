@@ -7,9 +7,9 @@ import torch
 
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.losses import LossWeights
 from roadseg.learn.network.models import build_model
-from roadseg.learn.training.learner import Learner, Sharing
+from roadseg.learn.options import DistributedOptions, LossOptions
+from roadseg.learn.training.learner import Learner
 from roadseg.learn.training.optimizers import build_optimizer
 from roadseg.raster.scaling import Scaling
 
@@ -29,12 +29,12 @@ def build(device, *, state=None, ema=None, kind="adam", weights=None, norms=True
         build_optimizer(model.parameters(), device=device, kind=kind, **options),
         state=state,
         scaling=Scaling({}, (127.0,) * 3, (64.0,) * 3),
-        weights=weights or LossWeights(),
+        weights=weights or LossOptions(),
         clip_norm=1e6,
         ema=ema,
         device=device,
         parallel=Parallel(),
-        sharing=Sharing(),
+        sharing=DistributedOptions(),
     )
 
 
@@ -114,7 +114,7 @@ def test_moments_come_back_in_the_memory_layout_of_their_weights(cpu):
 
 
 def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu):
-    focal = LossWeights(focal=1.0, dice=0.0)  # a mean over pixels, of which both have as many
+    focal = LossOptions(focal=1.0, dice=0.0)  # a mean over pixels, of which both have as many
     together, apart = (build(cpu, weights=focal, norms=False, kind="sgd") for _ in range(2))
     one, other = batch(1), batch(2)
     joined = tuple(torch.cat(parts) for parts in zip(one, other, strict=True))

@@ -14,18 +14,18 @@ from safetensors.torch import load_file
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoints import load_checkpoint, read_facts
-from roadseg.learn.network.losses import LossWeights
+from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training import train as training
-from roadseg.learn.training.learner import Learner, Sharing
-from roadseg.learn.training.recipe import Recipe
+from roadseg.learn.training.learner import Learner
+from roadseg.learn.training.recipe import fixed
 from roadseg.learn.training.train import train
 from roadseg.learn.training.validation import Scores
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
-RECIPE = Recipe(
+RECIPE = TrainOptions(
     encoder="tu-test_resnet",  # small
     window_px=64,
     windows_per_chip=2,
@@ -40,7 +40,7 @@ OPTIONS = {
     "facts": {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None},
     "bins": DEFAULT_BINS,
     "parallel": Parallel(),
-    "sharing": Sharing(),
+    "sharing": DistributedOptions(),
     "workers": 0,
     "save_minutes": 5.0,
     "tensorboard": False,
@@ -52,8 +52,12 @@ def start(cpu):
     """Give a function that trains on some chips and validates on others."""
 
     def start(chips, validation, folder, **changes):
-        recipe = {key: changes.pop(key) for key in list(changes) if hasattr(RECIPE, key)}
-        options = OPTIONS | {"device": cpu, "recipe": replace(RECIPE, **recipe)} | changes
+        recipe = {
+            key: changes.pop(key)
+            for key in list(changes)
+            if key in {*fixed(RECIPE), "epochs", "patience"}
+        }
+        options = OPTIONS | {"device": cpu, "recipe": RECIPE.model_copy(update=recipe)} | changes
         return train(chips, validation, folder, **options)
 
     return start
@@ -173,7 +177,7 @@ LEARNING = {"windows_per_chip": 48, "batch_size": 4, "learning_rate": 5e-3, "lr_
     [
         {},
         {"ema": 0.9, "accumulate": 2, "optimizer": "adamw", "schedule": "cosine"},
-        {"loss": LossWeights(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
+        {"loss": LossOptions(focal=0.5, dice=0.3, skeleton_recall=0.2), "warmup_steps": 8},
     ],
 )
 def test_a_network_learns_the_crossing(make_chips, start, tmp_path, changes):

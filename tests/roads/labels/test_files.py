@@ -11,7 +11,7 @@ from pyproj import CRS
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.labels.files import read_roads
-from roadseg.roads.options import Scheme
+from roadseg.roads.options import LabelOptions
 
 UTM = CRS.from_epsg(32611)
 XY = [[2.28, 48.98], [2.29, 48.98]]
@@ -52,15 +52,17 @@ def test_lines_come_with_their_speeds(write):
 
 
 def test_roads_without_attributes_have_the_default_speed_and_width(write):
-    roads = read_roads(write((LINE, {})), scheme=Scheme(default_mph=15, width_m=6)).roads
+    roads = read_roads(
+        write((LINE, {})), options=LabelOptions(default_speed_mph=15, buffer_m=3)
+    ).roads
     assert (roads.speed_mph.tolist(), roads.speed_source.tolist()) == ([15], ["default"])
     assert roads.width_m.tolist() == [6]
 
 
 def test_roads_have_the_width_that_the_scheme_finds(write):
     path = write((line(0), {"w": 7.5}), (line(1), {"w": None}))
-    scheme = Scheme(width="attribute", width_key="w", width_m=4)
-    assert read_roads(path, scheme=scheme).roads.width_m.tolist() == [7.5, 4]
+    options = LabelOptions(width="attribute", width_key="w", buffer_m=2)
+    assert read_roads(path, options=options).roads.width_m.tolist() == [7.5, 4]
 
 
 @pytest.mark.parametrize("key", ["lane_number", "lane_numbe"])
@@ -126,12 +128,15 @@ def test_a_file_without_features_is_a_scene_without_roads(write):
 
 @pytest.mark.parametrize("scheme", ["spacenet", "osm", "attribute", "constant"])
 def test_a_file_without_features_suits_every_scheme(write, scheme):
-    assert read_roads(write(), scheme=Scheme(name=scheme, speed_key="v")).scheme == scheme
+    key = {"speed_key": "v"} if scheme == "attribute" else {}
+    assert read_roads(write(), options=LabelOptions(scheme=scheme, **key)).scheme == scheme
 
 
 def test_a_key_that_the_file_lacks_is_refused(write):
     with pytest.raises(DataError, match=r"roads\.geojson: no attribute 'vmax' .*: name"):
-        read_roads(write((LINE, {"name": "A"})), scheme=Scheme(name="attribute", speed_key="vmax"))
+        read_roads(
+            write((LINE, {"name": "A"})), options=LabelOptions(scheme="attribute", speed_key="vmax")
+        )
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

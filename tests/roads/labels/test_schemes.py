@@ -6,26 +6,28 @@ import pyogrio.raw
 import pytest
 
 from roadseg.roads.labels.schemes import choose_scheme, read_attributes, stated_travel, wanted_keys
-from roadseg.roads.options import Scheme
+from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 
 
 def read(scheme="auto", features=1, /, *, columns=None, **options):
     """Read features whose attributes are given as lists."""
     found = {key: np.array(values, dtype=object) for key, values in (columns or {}).items()}
-    return read_attributes(found, features, Scheme(name=scheme, **options))
+    return read_attributes(found, features, LabelOptions(scheme=scheme, **options))
 
 
 def one(scheme, **values):
     """Return speed in mph and source of one feature."""
-    found = read(scheme, columns={key: [value] for key, value in values.items()}, default_mph=33)
+    found = read(
+        scheme, columns={key: [value] for key, value in values.items()}, default_speed_mph=33
+    )
     return found.mph[0], found.source[0]
 
 
 def width(values, rule, **options):
     """Return the width of one feature."""
     columns = {key: [value] for key, value in values.items()}
-    return read("auto", columns=columns, width=rule, width_m=4.5, **options).width_m[0]
+    return read("auto", columns=columns, width=rule, buffer_m=2.25, **options).width_m[0]
 
 
 def reason(scheme, /, values, **options):
@@ -211,7 +213,7 @@ def test_a_speed_attribute_is_in_its_unit_unless_it_names_one(value, mph):
 
 @pytest.mark.parametrize("value", [None, np.nan, "", "fast", 0])
 def test_a_missing_speed_is_the_default(value):
-    found = read("attribute", columns={"v": [value]}, speed_key="v", default_mph=33)
+    found = read("attribute", columns={"v": [value]}, speed_key="v", default_speed_mph=33)
     assert (found.mph[0], found.source[0]) == (33, "default")
 
 
@@ -223,11 +225,11 @@ def test_a_file_without_the_speed_attribute_is_refused_with_its_keys():
     with pytest.raises(
         ValueError, match="no attribute 'v' to take speeds from; its attributes: a, b"
     ):
-        wanted_keys(["a", "b"], Scheme(name="attribute", speed_key="v"))
+        wanted_keys(["a", "b"], LabelOptions(scheme="attribute", speed_key="v"))
 
 
 def test_a_file_without_features_needs_no_speed_attribute():
-    scheme = Scheme(name="attribute", speed_key="v")
+    scheme = LabelOptions(scheme="attribute", speed_key="v")
     assert wanted_keys([], scheme) == []
     assert read_attributes({}, 0, scheme).mph.shape == (0,)
 
@@ -238,15 +240,16 @@ def test_a_road_graph_of_ours_has_its_speeds():
 
 
 def test_a_constant_speed_is_that_of_all():
-    found = read("constant", 2, columns={"maxspeed": ["50", "30"]}, default_mph=33)
+    found = read("constant", 2, columns={"maxspeed": ["50", "30"]}, default_speed_mph=33)
     assert found.mph.tolist() == [33, 33]
     assert found.source.tolist() == ["default", "default"]
 
 
 @pytest.mark.parametrize("scheme", ["spacenet", "osm", "attribute", "constant"])
 def test_by_every_scheme_a_footway_is_not_for_cars(scheme):
-    assert reason(scheme, {"highway": "footway", "v": 5}, speed_key="v") == "not for cars"
-    assert reason(scheme, {"highway": "service", "v": 5}, speed_key="v") == ""
+    key = {"speed_key": "v"} if scheme == "attribute" else {}
+    assert reason(scheme, {"highway": "footway", "v": 5}, **key) == "not for cars"
+    assert reason(scheme, {"highway": "service", "v": 5}, **key) == ""
 
 
 def test_classes_to_exclude_can_be_chosen():
@@ -353,14 +356,14 @@ def test_a_width_by_lanes_is_lanes_times_their_width(values, metres):
 
 def test_only_keys_that_are_read_are_wanted():
     keys = ["osm_id", "name", "lanes", "highway", "width", "oneway", "maxspeed", "tunnel"]
-    assert wanted_keys(keys, Scheme()) == ["lanes", "highway", "maxspeed", "tunnel"]
-    assert wanted_keys(keys, Scheme(name="constant")) == ["highway", "tunnel"]
-    assert wanted_keys(keys, Scheme(name="constant", width="attribute")) == [
+    assert wanted_keys(keys, LabelOptions()) == ["lanes", "highway", "maxspeed", "tunnel"]
+    assert wanted_keys(keys, LabelOptions(scheme="constant")) == ["highway", "tunnel"]
+    assert wanted_keys(keys, LabelOptions(scheme="constant", width="attribute")) == [
         "highway",
         "width",
         "tunnel",
     ]
-    assert "oneway" in wanted_keys(keys, Scheme(width="lanes"))
+    assert "oneway" in wanted_keys(keys, LabelOptions(width="lanes"))
 
 
 @pytest.mark.parametrize(
@@ -375,13 +378,14 @@ def test_only_keys_that_are_read_are_wanted():
     ],
 )
 def test_the_wanted_keys_choose_the_scheme_that_all_keys_choose(keys):
-    assert choose_scheme(wanted_keys(keys, Scheme())) == choose_scheme(keys)
+    assert choose_scheme(wanted_keys(keys, LabelOptions())) == choose_scheme(keys)
 
 
 @pytest.mark.parametrize("scheme", ["auto", "spacenet", "osm", "attribute", "constant"])
 def test_no_features_have_empty_arrays(scheme):
     columns = {"highway": [], "v": []}
-    found = read(scheme, 0, columns=columns, speed_key="v", width="lanes")
+    key = {"speed_key": "v"} if scheme == "attribute" else {}
+    found = read(scheme, 0, columns=columns, width="lanes", **key)
     assert {found.mph.shape, found.source.shape, found.width_m.shape, found.left_out.shape} == {
         (0,)
     }
@@ -389,7 +393,7 @@ def test_no_features_have_empty_arrays(scheme):
 
 def from_file(path, **options):
     """Read the attributes of a file as io does: only the wanted columns."""
-    scheme = Scheme(**options)
+    scheme = LabelOptions(**options)
     keys = pyogrio.read_info(path)["fields"].tolist()
     meta, _, wkb, values = pyogrio.raw.read(path, columns=wanted_keys(keys, scheme))
     columns = dict(zip(meta["fields"], values, strict=True))

@@ -5,11 +5,12 @@ from pyproj import CRS
 
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks, trace_block
 from roadseg.roads.tracing.coarse_mask import join_sketches
-from roadseg.roads.tracing.postprocessing import Tidying, tidied
+from roadseg.roads.tracing.postprocessing import tidied
 
-HOW = Tidying(min_spur_m=0, min_component_m=0)
+HOW = TraceOptions(min_spur_m=0, min_component_m=0)
 
 
 def network(road, how=HOW):
@@ -48,20 +49,25 @@ def test_a_link_starts_in_the_middle_of_the_ends_of_a_wide_road():
 def test_ends_without_a_link_stay_as_thinning_left_them():
     road = street()
     road[:, 200:] = False
-    alone, linked = network(road), network(road, Tidying(0, max_gap_m=0, min_component_m=0))
+    alone, linked = (
+        network(road),
+        network(road, TraceOptions(min_spur_m=0, max_gap_m=0, min_component_m=0)),
+    )
     assert sorted(alone.length_m) == pytest.approx(sorted(linked.length_m))
 
 
 @pytest.mark.parametrize(("max_gap_m", "links"), [(0, 0), (25, 1)])
 def test_every_edge_says_whether_it_is_a_link(max_gap_m, links):
-    graph = network(street(gap=10), Tidying(0, max_gap_m=max_gap_m, min_component_m=0))
+    graph = network(
+        street(gap=10), TraceOptions(min_spur_m=0, max_gap_m=max_gap_m, min_component_m=0)
+    )
     assert graph.attributes["inferred"].sum() == links
     assert np.isnan(graph.attributes["confidence"]).sum() == len(graph.lines) - links
 
 
 def test_pieces_shorter_than_the_limit_go():
-    assert len(network(street(), Tidying(min_component_m=299)).lines) == 1
-    assert len(network(street(), Tidying(min_component_m=301)).lines) == 0
+    assert len(network(street(), TraceOptions(min_component_m=299)).lines) == 1
+    assert len(network(street(), TraceOptions(min_component_m=301)).lines) == 0
 
 
 def test_an_empty_mask_has_an_empty_network():

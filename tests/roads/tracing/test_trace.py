@@ -5,8 +5,9 @@ from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins
-from roadseg.roads.tracing.trace import Extraction, find_graph
+from roadseg.roads.tracing.trace import find_graph
 
 UTM = CRS.from_epsg(32611)
 
@@ -24,7 +25,7 @@ ORIGIN = (660000, 4000000)
 
 def find(road, *, crs=UTM, origin=ORIGIN, bins=None, speed_bins=None, **options):
     grid = Grid(crs, Affine(0.5, 0, origin[0], 0, -0.5, origin[1]), *road.shape)
-    return find_graph(Probability(grid, road, bins, speed_bins), Extraction(**options))
+    return find_graph(Probability(grid, road, bins, speed_bins), TraceOptions(**options))
 
 
 def test_a_crossing_is_four_edges_that_meet():
