@@ -1,1 +1,55 @@
-"""From satellite images and road labels to a routable road network with speeds."""
+"""From satellite images and road labels to a routable road network with speeds.
+
+The functions and values of `roadseg.api` are attributes of this package; they are loaded when they
+are first used, so that importing it takes no time.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from roadseg.api import (
+        Differences,
+        Graph,
+        Route,
+        Scores,
+        diff,
+        predict,
+        prepare,
+        read_graph,
+        route,
+        run,
+        score,
+        trace,
+        train,
+    )
+
+__all__ = [
+    "Differences",
+    "Graph",
+    "Route",
+    "Scores",
+    "__version__",
+    "diff",
+    "predict",
+    "prepare",
+    "read_graph",
+    "route",
+    "run",
+    "score",
+    "trace",
+    "train",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for, as PEP 562 has it."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("roadseg")
+    if name in __all__:
+        return getattr(import_module("roadseg.api"), name)
+    raise AttributeError(f"module 'roadseg' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

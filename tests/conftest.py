@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import resource
+import shutil
 import signal
 import socket
 import warnings
@@ -22,9 +23,11 @@ from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.shutil import copy
 
+from roadseg.config import load_config
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.system.workspace import Workspace
 
 TESTS = Path(__file__).parent
 DATA = Path(os.environ.get("ROADSEG_DATA", TESTS.parents[1] / "shared" / "data"))
@@ -255,3 +258,27 @@ def graph():
 def local():
     """Give the drawn roads of a scene without georeference."""
     return drawn_roads((0.125, -600), LOCAL_CRS)
+
+
+@pytest.fixture(scope="session")
+def finished_city(tmp_path_factory, write_city):
+    """Run all stages on a tiny city once; tests copy it before they change anything."""
+    from roadseg.commands.stages import pipeline  # noqa: PLC0415 - torch is slow to import
+
+    config_path = write_city(tmp_path_factory.mktemp("finished"))
+    config = load_config(config_path)
+    pipeline.run(config, Workspace(config.run), say=lambda *_: None)
+    return config_path.parent
+
+
+@pytest.fixture
+def finished(finished_city, tmp_path):
+    """Return config and workspace of a tiny city for which every stage is done."""
+    folder = tmp_path / "city"
+    shutil.copytree(finished_city, folder)
+    settings = json.loads((folder / "roadseg.json").read_text())
+    settings["imagery"]["images"] = [str(finished_city / "images")]
+    settings["labels"]["roads"] = [str(finished_city / "roads")]
+    (folder / "roadseg.json").write_text(json.dumps(settings))
+    config = load_config(folder / "roadseg.json")
+    return config, Workspace(config.run)

@@ -29,6 +29,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("commands.city",),
     ("commands.stages",),
     ("commands.tools",),
+    ("api",),
     ("commands.cli",),
     ("__main__",),
 ]

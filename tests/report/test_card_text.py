@@ -61,7 +61,7 @@ def text(*, evaluation=None, degrees=(), **told):
         "Roads in the labels there: 20.21 km",
         "Images: `a.tif` and 6 more; licence: not given",
         "Labels: `roads.gpkg`; licence: ODbL-1.0",
-        "LabelOptions of the labels: osm",
+        "Scheme of the labels: osm",
         "loss 0.0640, IoU 0.755, F1 0.861",
         "Command: `roadseg train --fold 2`",
         "torch 2.15.0, roadseg 0.1.0",

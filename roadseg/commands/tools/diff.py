@@ -4,7 +4,6 @@ import errno
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyogrio
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
@@ -25,9 +24,6 @@ from roadseg.roads.metrics.differences import missing_roads
 from roadseg.system.files import whole, write_error
 from roadseg.system.progress import counted
 from roadseg.system.text import count
-
-if TYPE_CHECKING:
-    from roadseg.roads.masks.probabilities import Probability
 
 IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
 
@@ -109,14 +105,8 @@ def run(
         raise ConfigError(f"--output {output}: expected a file that ends in .gpkg")
     sides = counted((reference, predicted), "read", total=2, unit="sides")
     drawn = [_read(side) for side in sides]
-    crs = common_crs(*drawn)
-    here, there = (place_roads(roads, crs) for roads in drawn)
-    check_nearness(here, there, str(predicted))
-    ours, theirs = (_told(*pair) for pair in zip(drawn, (here.graph, there.graph), strict=True))
     limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
-    shown = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
-    missing = {layer: missing_roads(a, b, **limits) for layer, (a, b) in shown}
+    (theirs, ours), missing = find_missing(drawn[1], drawn[0], **limits)
     if output is not None:
         _write(output, missing)
     return DiffSummary(
@@ -127,6 +117,28 @@ def run(
     )
 
 
+def find_missing(
+    predicted: DrawnRoads, reference: DrawnRoads, *, tolerance_m: float, min_length_m: float
+) -> tuple[tuple[RoadGraph, RoadGraph], dict[str, RoadGraph]]:
+    """Find the roads that each side lacks.
+
+    Returns:
+        Both sides in one metric CRS, the predicted one first; and by layer what is missing.
+
+    Raises:
+        DataError: a side cannot be used, or the places are not the same.
+    """
+    crs = common_crs(reference, predicted)
+    here, there = place_roads(reference, crs), place_roads(predicted, crs)
+    check_nearness(here, there, str(predicted.source))
+    ours, theirs = _told(reference, here.graph), _told(predicted, there.graph)
+    pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
+    shown = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
+    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
+    missing = {layer: missing_roads(a, b, **limits) for layer, (a, b) in shown}
+    return (theirs, ours), missing
+
+
 def _read(path: Path) -> DrawnRoads:
     """Read a graph or roads."""
     sources = list(find_sources(path).values())
@@ -134,15 +146,7 @@ def _read(path: Path) -> DrawnRoads:
         raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
     if sources[0].table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
-    return read_drawn(sources[0], Pixels({}), _trace)
-
-
-def _trace(raster: "Probability") -> RoadGraph:
-    """Find the graph of a raster as `roadseg graph` does, with its usual settings."""
-    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - so is pydantic
-    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow to import
-
-    return find_graph(raster, GraphOptions())
+    return read_drawn(sources[0], Pixels({}))
 
 
 def _told(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:

@@ -5,7 +5,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -46,9 +45,8 @@ from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.metrics.differences import missing_roads
-from roadseg.roads.options import CompareOptions, GraphOptions
+from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
-from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.progress import counted
 from roadseg.system.text import count
 from roadseg.system.workspace import Workspace, require
@@ -251,7 +249,7 @@ def _read_roads(path: Path) -> DrawnRoads:
     source = next(iter(find_sources(path).values()))
     if source.table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
-    return read_drawn(source, Pixels({}), partial(find_graph, how=GraphOptions()))
+    return read_drawn(source, Pixels({}))
 
 
 def _inside(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:

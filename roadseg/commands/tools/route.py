@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -125,15 +125,38 @@ def run(
         OutputError: the file cannot be written.
     """
     _check_output(output)
-    graph = _read(path)
+    way, summary = find_route(_read(path), start, goal, by=by, snap_m=snap_m, name=str(path))
+    if output is None:
+        return summary
+    summary = replace(summary, output=str(output))
+    _write(output, way, summary)
+    return summary
+
+
+def find_route(
+    graph: RoadGraph, start: Place, goal: Place, *, by: By, snap_m: float, name: str
+) -> tuple[RoadGraph, RouteSummary]:
+    """Find the way between two places of a graph in metres; see `run`.
+
+    Args:
+        graph: with travel times, unless `by` is "length".
+        start: longitude and latitude, or x and y if the graph is in local metres.
+        goal: alike.
+        by: what is least.
+        snap_m: greatest distance of start and goal from the nearest road.
+        name: of the graph, for errors.
+
+    Returns:
+        The edges of the way in the order in which they are driven, and what is known of it.
+    """
     graph, first, from_road_m = _enter(graph, start, "--from", snap_m)
     graph, last, to_road_m = _enter(graph, goal, "--to", snap_m)
     try:
         way = find_way(graph, first, last, weight=_WEIGHTS[by])
     except ValueError as error:
-        raise DataError(f"{path}: {error}; --weight length needs no times") from error
+        raise DataError(f"{name}: {error}; --weight length needs no times") from error
     if way is None:
-        raise _no_way(path, graph, (first, last))
+        raise _no_way(name, graph, (first, last))
     summary = RouteSummary(
         weight=by,
         seconds=_seconds(way),
@@ -143,11 +166,9 @@ def run(
         from_road_m=from_road_m,
         to_road_m=to_road_m,
         sections=list(_sections(way)),
-        output=None if output is None else str(output),
+        output=None,
     )
-    if output is not None:
-        _write(output, way, summary)
-    return summary
+    return way, summary
 
 
 def _check_output(output: Path | None) -> None:
@@ -214,12 +235,12 @@ def _extent(graph: RoadGraph) -> str:
     return f"x {west:.9g} to {east:.9g}, y {south:.9g} to {north:.9g}, in metres"
 
 
-def _no_way(path: Path, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError:
+def _no_way(name: str, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError:
     part = components(graph)
     sums = np.bincount(part[graph.ends[:, 0]], weights=graph.length_m / 1000)
     here, there = sums[part[list(nodes)]]
     return RoadsegError(
-        f"{path}: there is no way: --from is on a part of the network with {here:.2f} km of roads, "
+        f"{name}: there is no way: --from is on a part of the network with {here:.2f} km of roads, "
         f"--to on one with {there:.2f} km, and they are not connected"
     )
 

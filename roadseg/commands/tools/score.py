@@ -25,7 +25,6 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
-from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.apls import Apls
 from roadseg.roads.metrics.compare import TOPO_KM, Measures, Routes, compare, pool
 from roadseg.roads.metrics.pixels import (
@@ -152,10 +151,10 @@ def _measure(
     pixels: Pixels,
     parameters: CompareOptions,
 ) -> _Pair:
-    ours = read_drawn(reference, _beside(reference, predicted, pixels), _trace)
+    ours = read_drawn(reference, _beside(reference, predicted, pixels))
     theirs = None
     if predicted is not None:
-        theirs = read_drawn(predicted, _beside(predicted, reference, pixels), _trace)
+        theirs = read_drawn(predicted, _beside(predicted, reference, pixels))
     crs = common_crs(ours, theirs)
     here = place_roads(ours, crs)
     there = None if theirs is None else place_roads(theirs, crs)
@@ -173,14 +172,6 @@ def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pix
     if source.table and other and other.is_raster and not pixels.images:
         return replace(pixels, images={source.image: other.path})
     return pixels
-
-
-def _trace(raster: "Probability") -> RoadGraph:
-    """Find the graph of a raster as `roadseg graph` does, with its usual settings."""
-    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - so is pydantic
-    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow to import
-
-    return find_graph(raster, GraphOptions())
 
 
 def _compare_pixels(

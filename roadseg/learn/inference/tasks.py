@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.inference.compatibility import scene_to_predict
 from roadseg.learn.inference.engines import Engine, averaged, open_engine, turned
-from roadseg.learn.inference.sliding_window import predict_parts
+from roadseg.learn.inference.sliding_window import count_windows, predict_parts
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
@@ -23,11 +24,13 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import OpenScene, RasterFacts
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import Strips
-from roadseg.raster.windows import Rows, Window, mirrored
-from roadseg.roads.masks.probabilities import probability_strips, write_probability
+from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
+from roadseg.roads.masks.probabilities import Probability, probability_strips, write_probability
 from roadseg.roads.speeds import SpeedBins
+from roadseg.system.fingerprints import stamp
 
 Told = Callable[[float], object]
 
@@ -167,6 +170,59 @@ def opened(trained: Trained) -> OpenNetwork:
     ]
     engine = averaged(engines)
     return OpenNetwork(turned(engine) if options.tta else engine, checkpoints[0].scaling)
+
+
+def predict_scene(
+    image: Path,
+    folders: tuple[Path, ...],
+    options: PredictOptions,
+    imagery: ImageryOptions,
+    compute: ComputeOptions,
+) -> Probability:
+    """Predict a scene in memory.
+
+    Args:
+        image: the raster.
+        folders: of the checkpoints, whose probabilities are averaged.
+        options: how they predict.
+        imagery: how the scene is read.
+        compute: where.
+
+    Raises:
+        CheckpointError: if a checkpoint cannot be read, or was trained on other pixels.
+        DataError: if the scene cannot be read.
+    """
+    trained = read_alike(folders)
+    scaling = Scaling.from_json(trained[0]["scaling"])
+    bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
+    facts = scene_to_predict(image, trained[0], scaling, imagery=imagery, gsd=options.gsd)
+    height, width = facts.grid.height, facts.grid.width
+    sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
+    windows = count_windows(height, width, **sides)
+    network = opened(
+        Trained(
+            folders=folders,
+            stamps=tuple(stamp(weights_of(folder)) for folder in folders),
+            options=options,
+            compute=compute,
+            batch_size=fitting_batch([windows], most=options.batch_size),
+            windows=windows,
+        )
+    )
+    values = np.zeros((len(bins.band_names), height, width), dtype=np.uint8)
+    with OpenScene(facts, rows=options.window_px) as source:
+        for part in predict_parts(
+            network.engine,
+            partial(_read, source, facts, network.scaling),
+            classes=len(values),
+            height=height,
+            width=width,
+            overlap_px=options.overlap_px,
+        ):
+            rows, cols = part.known.shape
+            inside = values[:, part.start : part.start + rows, part.col : part.col + cols]
+            inside[:] = part.values
+    return Probability(facts.grid, values[-1], values[:-1], bins)
 
 
 def predict_task(task: Task, *, told: Told = lambda _: None) -> None:

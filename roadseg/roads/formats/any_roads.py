@@ -25,7 +25,7 @@ from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees
 from roadseg.roads.labels.schemes import DEFAULT, OWN_SPEED, stated_travel
 from roadseg.roads.metrics.compare import Side
-from roadseg.roads.options import LabelOptions
+from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import is_virtual
 from roadseg.system.text import first
@@ -106,7 +106,14 @@ def find_pixels(image: Path | None, gsd_m: float | None) -> Pixels:
     return Pixels(find_images([str(image)]), gsd_m)
 
 
-def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
+def trace_raster(raster: "Probability") -> RoadGraph:
+    """Find the graph of a raster as `roadseg graph` does, with its usual options."""
+    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow to import
+
+    return find_graph(raster, TraceOptions())
+
+
+def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace = trace_raster) -> DrawnRoads:
     """Read the roads of a file, in its own CRS.
 
     All lines count, whatever kind of road their attributes name. Travel times, or else speeds, are

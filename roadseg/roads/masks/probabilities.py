@@ -1,5 +1,6 @@
 """Probability rasters: one band per speed bin and one for any road, written and read."""
 
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -36,10 +37,11 @@ _COG = {
 _TILE_PX, _SPARE_PX = 512, 64  # rows of a tile, and as many more as GDAL holds beside them
 _MOST_CACHE_BYTES = 2**28
 _BLOCK_PX = 4096  # of a raster that is looked through
+_SHOWN_PX = 512  # larger side of a picture in a notebook
 _MASK_VALUES = 7  # integer rasters of others with no larger value are masks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Probability:
     """What is known of the roads of a scene, in memory.
 
@@ -67,6 +69,39 @@ class Probability:
         """Return that, and the probability of each speed bin, shape (bin, row, col), if known."""
         bins = None if self.bins is None else self.bins[(slice(None), *_slices(window))]
         return self.read_road(window), bins
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a Cloud Optimized GeoTIFF, as `roadseg predict` does.
+
+        Raises:
+            DataError: if it knows no speed bins, as that of a mask.
+            OutputError: if the file cannot be written.
+        """
+        if self.bins is None or self.speed_bins is None:
+            raise DataError(
+                f"{path}: the probabilities know no speed bins, expected predicted ones"
+            )
+        values = np.concatenate([self.bins, self.road[np.newaxis]])
+        rows = [Rows(0, values, np.ones(self.road.shape, dtype=bool))]
+        bins = self.speed_bins
+        write_probability(Path(path), rows, self.grid, bins=bins, key="in memory", tags={})
+        return Path(path)
+
+    def __repr__(self) -> str:
+        """Say how large it is."""
+        height, width = self.road.shape
+        bins = "no speed bins" if self.speed_bins is None else f"{self.speed_bins.count} speed bins"
+        return f"<Probability: {width} x {height} pixels, {bins}>"
+
+    def _repr_png_(self) -> bytes:
+        """Show the probability of any road in a notebook, dark where there is one."""
+        from PIL import Image  # noqa: PLC0415 - only in notebooks
+
+        picture = Image.fromarray(CERTAIN - self.road)
+        picture.thumbnail((_SHOWN_PX, _SHOWN_PX))
+        file = io.BytesIO()
+        picture.save(file, "png")
+        return file.getvalue()
 
 
 @dataclass(frozen=True)
@@ -166,7 +201,7 @@ def write_probability(
             are uint8 with 255 for certain, or 0..1.
         grid: where the pixels lie.
         bins: the speed bins that all bands but the last stand for; they name the bands.
-        key: digest of all that the raster is made from, for `read_key` of `io.masks`.
+        key: digest of all that the raster is made from, for `read_key` of `mask_files`.
         tags: provenance, kept in the file.
 
     Raises:
