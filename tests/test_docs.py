@@ -14,7 +14,7 @@ from roadseg.config import Config, load_config
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md"),
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 ]
 TEXT = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
 TREE = "```\nroadseg/\n"
