@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import shapely
@@ -36,7 +36,7 @@ from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability, open_probability
 from roadseg.roads.metrics.compare import Measures, compare
-from roadseg.roads.options import CompareOptions, TraceOptions
+from roadseg.roads.options import CompareOptions, DiffOptions, RouteOptions, TraceOptions
 from roadseg.system.locks import lock
 from roadseg.system.schemas import expected_and_got, first_faults
 from roadseg.system.workspace import Workspace
@@ -357,9 +357,7 @@ def route(
     graph: Graph | AnyPath,
     start: tuple[float, float],
     goal: tuple[float, float],
-    *,
-    by: Literal["time", "length"] = "time",
-    snap_m: float = 500.0,
+    **options: Any,  # noqa: ANN401 - of one section
 ) -> Route:
     """Find the fastest or the shortest way between two places.
 
@@ -367,8 +365,8 @@ def route(
         graph: a graph, or a file of one.
         start: longitude and latitude; x and y of a graph without a place on earth.
         goal: alike.
-        by: what is least: "time" or "length".
-        snap_m: greatest distance of start and goal from the nearest road, metres.
+        options: `weight`, what is least, "time" or "length"; `snap_m`, the greatest distance of
+            start and goal from the nearest road, metres.
 
     Raises:
         ConfigError: if a place is not near the roads.
@@ -376,11 +374,10 @@ def route(
     """
     from roadseg.commands.tools.route import find_route  # noqa: PLC0415 - slow to import
 
-    if by not in {"time", "length"}:
-        raise ConfigError(f'by: expected "time" or "length", got {by!r}')
+    how = _options(RouteOptions, options)
     found = graph if isinstance(graph, Graph) else read_graph(graph)
     name = str(found.drawn.source)
-    way, summary = find_route(found.roads, start, goal, by=by, snap_m=snap_m, name=name)
+    way, summary = find_route(found.roads, start, goal, how, name=name)
     is_assumed = np.zeros(len(way.lines), dtype=bool)
     drawn = DrawnRoads(found.drawn.source, way, is_joined=True, is_assumed=is_assumed)
     return Route(Graph(way, drawn), summary)
@@ -389,17 +386,15 @@ def route(
 def diff(
     predicted: Graph | AnyPath,
     reference: Graph | AnyPath,
-    *,
-    tolerance_m: float = 8.0,
-    min_length_m: float = 20.0,
+    **options: Any,  # noqa: ANN401 - of one section
 ) -> Differences:
     """Find the roads that each of two networks lacks.
 
     Args:
         predicted: a graph, or any file that `read_graph` reads.
         reference: alike.
-        tolerance_m: distance up to which a road is the same.
-        min_length_m: connected pieces shorter than this are left out.
+        options: `tolerance_m`, the distance up to which roads are the same; `min_length_m`, what
+            is shorter is left out.
     """
     from roadseg.commands.tools.diff import (  # noqa: PLC0415 - slow to import
         IN_PREDICTED,
@@ -407,8 +402,8 @@ def diff(
         find_missing,
     )
 
-    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    _, missing = find_missing(_drawn(predicted), _drawn(reference), **limits)
+    limits = _options(DiffOptions, options)
+    _, missing = find_missing(_drawn(predicted), _drawn(reference), limits)
     return Differences(edge_table(missing[IN_REFERENCE]), edge_table(missing[IN_PREDICTED]))
 
 

@@ -93,7 +93,7 @@ def test_networkx_has_both_directions_and_degrees(labels):
 def test_a_route_is_driven_from_end_to_end(labels):
     longest = labels.edges.length.argmax()
     line = labels.edges.to_crs(4326).geometry.iloc[longest]
-    way = roadseg.route(labels, line.coords[0], line.coords[-1], by="length")
+    way = roadseg.route(labels, line.coords[0], line.coords[-1], weight="length")
     assert way.length_m <= labels.edges.length.iloc[longest] + 0.01
     assert way.seconds > 0
 
@@ -124,8 +124,8 @@ def test_bad_files_and_words_are_errors_of_roadseg(labels, tmp_path):
         roadseg.read_graph(tmp_path / "none.gpkg")
     with pytest.raises(ConfigError, match=r"city\.xyz: expected a file that ends in \.gpkg"):
         labels.save(tmp_path / "city.xyz")
-    with pytest.raises(ConfigError, match='by: expected "time" or "length"'):
-        roadseg.route(labels, (0, 0), (0, 0), by="beauty")
+    with pytest.raises(ConfigError, match="weight: expected 'time' or 'length', got 'beauty'"):
+        roadseg.route(labels, (0, 0), (0, 0), weight="beauty")
     with pytest.raises(RoadsegError, match="the nearest road is"):
         roadseg.route(labels, (0, 0), (0, 0))
 

@@ -141,6 +141,7 @@ class LabelOptions(Section):
 
 
 Protocol = Literal["spacenet", "sat2graph"]
+Weight = Literal["time", "length"]
 
 GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
 
@@ -238,7 +239,7 @@ class TuneOptions(Section):
     seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0, le=LARGEST_SEED)
 
 
-class RouteOptions(Section):
+class AplsOptions(Section):
     """Where the control points of APLS lie, and how they snap to the other graph."""
 
     spacing_m: float = setting(
@@ -249,7 +250,7 @@ class RouteOptions(Section):
     )
 
 
-class EvaluateOptions(RouteOptions):
+class EvaluateOptions(AplsOptions):
     """Metrics on the validation fold."""
 
     pictures: int = setting(
@@ -257,7 +258,7 @@ class EvaluateOptions(RouteOptions):
     )
 
 
-class CompareOptions(RouteOptions):
+class CompareOptions(AplsOptions):
     """How roads are compared with roads."""
 
     protocol: Protocol = setting(
@@ -269,4 +270,28 @@ class CompareOptions(RouteOptions):
         "Correctness, completeness: how far roads may lie apart.",
         ge=0.001,
         le=1000,
+    )
+
+
+class DiffOptions(Section):
+    """Which roads two networks have in common."""
+
+    tolerance_m: float = setting(
+        8.0, "metres", "Distance up to which roads on both sides are the same.", gt=0, le=1000
+    )
+    min_length_m: float = setting(
+        20.0, "metres", "Connected pieces shorter than this are left out.", ge=0, le=1e7
+    )
+
+
+class RouteOptions(Section):
+    """Which way between two places is the best, and how the places are joined to the roads."""
+
+    weight: Weight = setting("time", "-", "What is to be least: time or length.")
+    snap_m: float = setting(
+        500.0,
+        "metres",
+        "How far start and goal may be from the nearest road.",
+        ge=0,
+        le=1e6,
     )

@@ -15,6 +15,7 @@ from roadseg.commands.cli.options import (
     SCHEDULER,
     SET,
     WORKERS,
+    of_config,
     together,
 )
 
@@ -107,7 +108,7 @@ if TYPE_CHECKING:
 
 
 @stage_command(
-    click.option("--trials", type=click.IntRange(min=1), help="Settings to try; else tune.trials."),
+    of_config("tune", "--trials"),
     click.option(
         "--write",
         type=click.Path(path_type=Path, dir_okay=False),

@@ -3,14 +3,113 @@
 import importlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args, get_origin
 
 import click
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
+
+_SECTIONS = {  # section of the config -> room and class of its options
+    "compute": ("learn", "ComputeOptions"),
+    "predict": ("learn", "PredictOptions"),
+    "tune": ("roads", "TuneOptions"),
+}
+
+
+class FieldOption(click.Option):
+    """An option of the command line that stands for a field of some `options.py`.
+
+    Its choices, limits, default and help are those of the field. They are read when they are
+    needed and not before, because that loads libraries.
+    """
+
+    def __init__(self, *words: Any, field: tuple[str, str, str], key: str, **more: Any) -> None:  # noqa: ANN401 - as click takes them
+        """Take the words of `click.Option`, and the room, the class and the name of the field.
+
+        Args:
+            words: of `click.Option`.
+            field: room, class and name, such as ("learn", "ComputeOptions", "device").
+            key: of the config, which counts where the option is not given; "" for none.
+            more: of `click.Option`.
+        """
+        self._field, self._key, self._is_made = field, key, False
+        super().__init__(*words, **more)
+        self._is_made = True
+
+    @property
+    def type(self) -> click.ParamType[Any]:
+        """What values are taken."""
+        if not self._is_made or self.is_flag:
+            return self._type
+        return _click_type(_read_field(self._field))
+
+    @type.setter  # noqa: A003 - click names it
+    def type(self, kind: click.ParamType[Any]) -> None:
+        self._type = kind
+
+    @property
+    def help(self) -> str:
+        """What the field says of itself, and what counts if the option is not given."""
+        if not self._is_made:
+            return ""
+        found = _read_field(self._field)
+        text = found.description.rstrip(".")
+        return f"{text} (else {self._key})." if self._key else f"{text}. [default: {found.default}]"
+
+    @help.setter  # noqa: A003 - the same
+    def help(self, _text: str | None) -> None:
+        """Take none: the field has one."""
+
+
+def _read_field(field: tuple[str, str, str]) -> Any:  # noqa: ANN401 - pydantic is slow to import
+    room, kind, name = field
+    options = importlib.import_module(f"roadseg.{room}.options")
+    return getattr(options, kind).model_fields[name]
+
+
+def _click_type(field: Any) -> click.ParamType[Any]:  # noqa: ANN401 - a field of pydantic
+    """Return the type of click that takes what a field takes."""
+    if get_origin(field.annotation) is Literal:
+        return click.Choice(get_args(field.annotation))
+    if field.annotation not in (int, float):
+        return click.STRING
+    limits: dict[str, Any] = {}
+    for bound in field.metadata:
+        for name in ("ge", "gt", "le", "lt"):
+            if (value := getattr(bound, name, None)) is not None:
+                side = "min" if name in ("ge", "gt") else "max"
+                limits |= {side: value, f"{side}_open": name in ("gt", "lt")}
+    return (click.IntRange if field.annotation is int else click.FloatRange)(**limits)
+
+
+def options_of(room: str, kind: str, given: Mapping[str, object]) -> Any:  # noqa: ANN401 - a class of that room
+    """Return options of a class, with its defaults for what was not given."""
+    options = importlib.import_module(f"roadseg.{room}.options")
+    told = {name: value for name, value in given.items() if value is not None}
+    try:
+        return getattr(options, kind)(**told)
+    except ValueError as error:  # what click lets through, such as a number that is none
+        names = [f"--{name.replace('_', '-')} {value}" for name, value in told.items()]
+        msg = f"{', '.join(names)}: {error.errors()[0]['msg']}"  # type: ignore[attr-defined]
+        raise click.UsageError(msg) from error
+
+
+def of_config(section: str, *words: str, **more: Any) -> Option:  # noqa: ANN401 - as click takes them
+    """Return an option that sets a key of a section of the config for one command."""
+    name = words[0].split("/")[0].removeprefix("--").replace("-", "_")
+    room, kind = _SECTIONS[section]
+    key = f"{section}.{name}"
+    return click.option(*words, cls=FieldOption, field=(room, kind, name), key=key, **more)
+
+
+def of_field(room: str, kind: str, *words: str, **more: Any) -> Option:  # noqa: ANN401 - as click takes them
+    """Return an option of a command that has no config; what is not given is left to the field."""
+    name = words[-1].removeprefix("--").replace("-", "_")
+    return click.option(*words, cls=FieldOption, field=(room, kind, name), key="", **more)
+
 
 CONFIG = click.option(
     "--config",
@@ -54,59 +153,26 @@ OUTPUT = click.option(
 )
 
 
-WORKERS = click.option(
-    "--workers", type=click.IntRange(min=0), help="Processes to use; else compute.workers."
-)
-SCHEDULER = click.option(
-    "--scheduler", metavar="ADDRESS", help="Dask scheduler to use instead, such as tcp://host:8786."
-)
-ON_ERROR = click.option(
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    help="A scene that cannot be used stops the command, or is skipped (exit code 4).",
-)
-_DEVICE = click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"]),
-    help="Where networks run; else compute.device.",
-)
-_PRECISION = click.option(
-    "--precision",
-    type=click.Choice(["auto", "fp32", "bf16", "fp16"]),
-    help="Mixed precision or not; else compute.precision.",
-)
-_BACKEND = click.option(
-    "--backend",
-    type=click.Choice(["native", "ipex"]),
-    help="On CPUs: PyTorch alone, or Intel's extension; else compute.backend.",
-)
-_COMPILE = click.option(
-    "--compile/--no-compile", default=None, help="Compile the network first; else compute.compile."
-)
+WORKERS = of_config("compute", "--workers")
+SCHEDULER = of_config("compute", "--scheduler", metavar="ADDRESS")
+ON_ERROR = of_config("compute", "--on-error")
 _SETTINGS = {
     **dict.fromkeys(
         ("workers", "scheduler", "on_error", "device", "precision", "backend", "compile"), "compute"
     ),
     **dict.fromkeys(("engine", "tta", "gsd", "mask"), "predict"),
 }
-DEVICES = (_DEVICE, _PRECISION, _BACKEND, _COMPILE)
+DEVICES = (
+    of_config("compute", "--device"),
+    of_config("compute", "--precision"),
+    of_config("compute", "--backend"),
+    of_config("compute", "--compile/--no-compile", default=None),
+)
 PREDICTING = (
-    click.option(
-        "--engine",
-        type=click.Choice(["auto", "eager", "inductor", "int8", "openvino", "onnx"]),
-        help="What runs the network; else predict.engine.",
-    ),
-    click.option(
-        "--tta/--no-tta", default=None, help="Average over turns and flips; else predict.tta."
-    ),
-    click.option(
-        "--gsd",
-        type=click.Choice(["strict", "auto"]),
-        help="Refuse or resample pixels of another size than in training; else predict.gsd.",
-    ),
-    click.option(
-        "--mask/--no-mask", default=None, help="Also write a mask of roads; else predict.mask."
-    ),
+    of_config("predict", "--engine"),
+    of_config("predict", "--tta/--no-tta", default=None),
+    of_config("predict", "--gsd"),
+    of_config("predict", "--mask/--no-mask", default=None),
 )
 
 

@@ -8,29 +8,27 @@ import click
 
 from roadseg.commands.cli.command import load, tool
 from roadseg.commands.cli.console import show
-from roadseg.commands.cli.options import CONFIG, JSON, RUN, SET, Option, together
+from roadseg.commands.cli.options import (
+    CONFIG,
+    JSON,
+    RUN,
+    SET,
+    Option,
+    of_field,
+    options_of,
+    together,
+)
 
 _ROADS = click.Path(path_type=Path)
-
-
-def _distance(name: str, default: float, meaning: str) -> Option:
-    positive = click.FloatRange(min=0, min_open=True)
-    return click.option(name, type=positive, default=default, show_default=True, help=meaning)
 
 
 @click.command()
 @click.argument("reference", type=_ROADS)
 @click.argument("predicted", type=_ROADS)
-@click.option(
-    "--protocol",
-    type=click.Choice(["spacenet", "sat2graph"]),
-    default="spacenet",
-    show_default=True,
-    help="Whose definition of APLS.",
-)
-@_distance("--spacing-m", 50.0, "Control points on a road (spacenet).")
-@_distance("--snap-m", 4.0, "How far a control point may lie from the other roads (spacenet).")
-@_distance("--tolerance-m", 4.0, "Distance for correctness, completeness and quality.")
+@of_field("roads", "CompareOptions", "--protocol")
+@of_field("roads", "CompareOptions", "--spacing-m")
+@of_field("roads", "CompareOptions", "--snap-m")
+@of_field("roads", "CompareOptions", "--tolerance-m")
 @click.option(
     "--image",
     type=click.Path(path_type=Path, exists=True),
@@ -55,14 +53,11 @@ def score(
     reference: Path,
     predicted: Path,
     *,
-    protocol: str,
-    spacing_m: float,
-    snap_m: float,
-    tolerance_m: float,
     image: Path | None,
     gsd_m: float | None,
     table: Path | None,
     as_json: bool,
+    **given: object,
 ) -> None:
     """Compare PREDICTED roads with the REFERENCE: APLS, TOPO.
 
@@ -76,9 +71,7 @@ def score(
       roadseg score truth.csv submission.csv --gsd 0.31 --json
       roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
     """
-    parameters = importlib.import_module("roadseg.roads.options").CompareOptions(
-        protocol=protocol, spacing_m=spacing_m, snap_m=snap_m, tolerance_m=tolerance_m
-    )
+    parameters = options_of("roads", "CompareOptions", given)
     places = {"image": image, "gsd_m": gsd_m, "table": table}
     show(tool("score").run(reference, predicted, parameters=parameters, **places), as_json=as_json)
 
@@ -86,14 +79,8 @@ def score(
 @click.command()
 @click.argument("predicted", type=_ROADS)
 @click.option("--reference", type=_ROADS, required=True, help="Roads that are known.")
-@_distance("--tolerance-m", 8.0, "Distance up to which roads on both sides are the same.")
-@click.option(
-    "--min-length-m",
-    type=click.FloatRange(min=0),
-    default=20.0,
-    show_default=True,
-    help="Connected pieces shorter than this are left out.",
-)
+@of_field("roads", "DiffOptions", "--tolerance-m")
+@of_field("roads", "DiffOptions", "--min-length-m")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -105,10 +92,9 @@ def diff(
     predicted: Path,
     *,
     reference: Path,
-    tolerance_m: float,
-    min_length_m: float,
     output: Path | None,
     as_json: bool,
+    **given: object,
 ) -> None:
     """Find the roads that PREDICTED or the reference lacks.
 
@@ -120,8 +106,8 @@ def diff(
       roadseg diff run/graphs/city.gpkg --reference osm.geojson --output new.gpkg
       roadseg diff city.gpkg --reference roads.gpkg --tolerance-m 12 --json
     """
-    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    show(tool("diff").run(predicted, reference, **limits, output=output), as_json=as_json)
+    limits = options_of("roads", "DiffOptions", given)
+    show(tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:
@@ -145,20 +131,8 @@ def _end(option: str, name: str, meaning: str) -> Option:
 @click.argument("graph", type=click.Path(path_type=Path))
 @_end("--from", "start", "Where the way begins.")
 @_end("--to", "goal", "Where it ends.")
-@click.option(
-    "--weight",
-    type=click.Choice(["time", "length"]),
-    default="time",
-    show_default=True,
-    help="What is to be least.",
-)
-@click.option(
-    "--snap-m",
-    type=click.FloatRange(min=0),
-    default=500.0,
-    show_default=True,
-    help="How far start and goal may be from the nearest road.",
-)
+@of_field("roads", "RouteOptions", "--weight")
+@of_field("roads", "RouteOptions", "--snap-m")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -171,10 +145,9 @@ def route(
     *,
     start: tuple[float, float],
     goal: tuple[float, float],
-    weight: str,
-    snap_m: float,
     output: Path | None,
     as_json: bool,
+    **given: object,
 ) -> None:
     """Find the fastest way on GRAPH, to try a result.
 
@@ -187,7 +160,9 @@ def route(
       roadseg route run/graphs/city.gpkg --from 8.69,49.41 --to 8.65,49.38
       roadseg route city.graphml --from -122.1,37.2 --to -122.2,37.3 --output way.geojson
     """
-    found = tool("route").run(graph, start, goal, by=weight, snap_m=snap_m, output=output)
+    found = tool("route").run(
+        graph, start, goal, options=options_of("roads", "RouteOptions", given), output=output
+    )
     show(found, as_json=as_json)
 
 

@@ -21,12 +21,14 @@ from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.differences import missing_roads
+from roadseg.roads.options import DiffOptions
 from roadseg.system.files import whole, write_error
 from roadseg.system.progress import counted
 from roadseg.system.text import count
 
 IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
 
+_USUAL = DiffOptions()
 _NO_ATTRIBUTES = ["osmid", "u", "v", "key"]
 
 
@@ -82,8 +84,7 @@ def run(
     predicted: Path,
     reference: Path,
     *,
-    tolerance_m: float = 8.0,
-    min_length_m: float = 20.0,
+    limits: DiffOptions = _USUAL,
     output: Path | None = None,
 ) -> DiffSummary:
     """Find the roads that each side lacks; see `roads.metrics.differences.missing_roads`.
@@ -91,8 +92,7 @@ def run(
     Args:
         predicted: file of roads, of any kind that `score` reads but lines in pixels.
         reference: alike.
-        tolerance_m: distance up to which a road is the same.
-        min_length_m: shorter roads are left out.
+        limits: which roads are the same.
         output: GeoPackage to write: layers missing_in_reference (predicted roads, with the
             attributes of their edges) and missing_in_predicted, in metres.
 
@@ -105,20 +105,19 @@ def run(
         raise ConfigError(f"--output {output}: expected a file that ends in .gpkg")
     sides = counted((reference, predicted), "read", total=2, unit="sides")
     drawn = [_read(side) for side in sides]
-    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    (theirs, ours), missing = find_missing(drawn[1], drawn[0], **limits)
+    (theirs, ours), missing = find_missing(drawn[1], drawn[0], limits)
     if output is not None:
         _write(output, missing)
     return DiffSummary(
         predicted=_side(predicted, theirs, missing[IN_REFERENCE]),
         reference=_side(reference, ours, missing[IN_PREDICTED]),
         output=None if output is None else str(output),
-        **limits,
+        **limits.model_dump(),
     )
 
 
 def find_missing(
-    predicted: DrawnRoads, reference: DrawnRoads, *, tolerance_m: float, min_length_m: float
+    predicted: DrawnRoads, reference: DrawnRoads, limits: DiffOptions
 ) -> tuple[tuple[RoadGraph, RoadGraph], dict[str, RoadGraph]]:
     """Find the roads that each side lacks.
 
@@ -134,8 +133,7 @@ def find_missing(
     ours, theirs = _told(reference, here.graph), _told(predicted, there.graph)
     pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
     shown = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
-    limits = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
-    missing = {layer: missing_roads(a, b, **limits) for layer, (a, b) in shown}
+    missing = {layer: missing_roads(a, b, **limits.model_dump()) for layer, (a, b) in shown}
     return (theirs, ours), missing
 
 

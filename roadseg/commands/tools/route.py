@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import shapely
@@ -29,14 +29,15 @@ from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.routing import add_node, find_way, line_of
 from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
+from roadseg.roads.options import RouteOptions
 from roadseg.system.text import count
 
 logger = logging.getLogger(__name__)
 
 Place = tuple[float, float]  # longitude and latitude, or x and y of a graph in local metres
-By = Literal["time", "length"]
 
-_WEIGHTS: dict[By, Weight] = {"time": "travel_time_s", "length": "length_m"}
+_WEIGHTS: dict[str, Weight] = {"time": "travel_time_s", "length": "length_m"}
+_USUAL = RouteOptions()
 _WRITERS = {".geojson": write_geojson, ".gpkg": write_gpkg}
 _EAST, _NORTH = 180, 90  # degrees
 
@@ -104,8 +105,7 @@ def run(
     start: Place,
     goal: Place,
     *,
-    by: By = "time",
-    snap_m: float = 500.0,
+    options: RouteOptions = _USUAL,
     output: Path | None = None,
 ) -> RouteSummary:
     """Find the way, and write it as one line.
@@ -114,8 +114,7 @@ def run(
         path: a graph that `roadseg graph` wrote, or roads in any file of lines that `score` reads.
         start: longitude and latitude, or x and y if the graph is in local metres.
         goal: alike.
-        by: what is least.
-        snap_m: greatest distance of start and goal from the nearest road.
+        options: what is least, and how far the places may be from the roads.
         output: file to write, GeoJSON or GeoPackage by its suffix: a graph of one edge.
 
     Raises:
@@ -125,7 +124,7 @@ def run(
         OutputError: the file cannot be written.
     """
     _check_output(output)
-    way, summary = find_route(_read(path), start, goal, by=by, snap_m=snap_m, name=str(path))
+    way, summary = find_route(_read(path), start, goal, options, name=str(path))
     if output is None:
         return summary
     summary = replace(summary, output=str(output))
@@ -134,31 +133,30 @@ def run(
 
 
 def find_route(
-    graph: RoadGraph, start: Place, goal: Place, *, by: By, snap_m: float, name: str
+    graph: RoadGraph, start: Place, goal: Place, options: RouteOptions, *, name: str
 ) -> tuple[RoadGraph, RouteSummary]:
     """Find the way between two places of a graph in metres; see `run`.
 
     Args:
-        graph: with travel times, unless `by` is "length".
+        graph: with travel times, unless the weight is "length".
         start: longitude and latitude, or x and y if the graph is in local metres.
         goal: alike.
-        by: what is least.
-        snap_m: greatest distance of start and goal from the nearest road.
+        options: what is least, and how far the places may be from the roads.
         name: of the graph, for errors.
 
     Returns:
         The edges of the way in the order in which they are driven, and what is known of it.
     """
-    graph, first, from_road_m = _enter(graph, start, "--from", snap_m)
-    graph, last, to_road_m = _enter(graph, goal, "--to", snap_m)
+    graph, first, from_road_m = _enter(graph, start, "--from", options.snap_m)
+    graph, last, to_road_m = _enter(graph, goal, "--to", options.snap_m)
     try:
-        way = find_way(graph, first, last, weight=_WEIGHTS[by])
+        way = find_way(graph, first, last, weight=_WEIGHTS[options.weight])
     except ValueError as error:
         raise DataError(f"{name}: {error}; --weight length needs no times") from error
     if way is None:
         raise _no_way(name, graph, (first, last))
     summary = RouteSummary(
-        weight=by,
+        weight=options.weight,
         seconds=_seconds(way),
         length_m=float(way.length_m.sum()),
         edges=len(way.lines),

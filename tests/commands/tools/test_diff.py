@@ -14,6 +14,7 @@ from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, reproject
 from roadseg.roads.formats.files import write_geojson, write_gpkg, write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.options import DiffOptions
 
 UTM = CRS.from_epsg(32632)
 ORIGIN = np.array([477_000.0, 5_473_000.0])
@@ -106,10 +107,18 @@ def test_graphs_without_a_place_on_earth_are_compared_in_their_metres(write):
 
 def test_limits_are_those_given(write):
     sides = write("a.gpkg", STREET), write("b.gpkg", [(0, 10), (200, 10)])
-    assert told(run(*sides, tolerance_m=9))["predicted"] == (0, 0.3, 1)
+    assert told(run(*sides, limits=DiffOptions(tolerance_m=9)))["predicted"] == (0, 0.3, 1)
     apart_km = 0.1 - round(np.sqrt(11**2 - 10**2) / 1000, 3)
-    assert told(run(*sides, tolerance_m=11))["predicted"] == (0.3 - apart_km, apart_km, 1)
-    assert told(run(*sides, tolerance_m=11, min_length_m=101))["predicted"] == (0.3, 0, 0)
+    assert told(run(*sides, limits=DiffOptions(tolerance_m=11)))["predicted"] == (
+        0.3 - apart_km,
+        apart_km,
+        1,
+    )
+    assert told(run(*sides, limits=DiffOptions(tolerance_m=11, min_length_m=101)))["predicted"] == (
+        0.3,
+        0,
+        0,
+    )
 
 
 def test_the_table_has_a_row_for_each_side(write):

@@ -21,6 +21,9 @@ from roadseg.roads.formats.files import (
 )
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.options import RouteOptions
+
+BY_LENGTH = RouteOptions(weight="length")
 
 UTM = CRS.from_epsg(32632)
 ORIGIN = np.array([477_000.0, 5_473_000.0])  # Heidelberg
@@ -71,7 +74,7 @@ def test_ways_between_nodes_are_those_of_osmnx(town, name, by, column):
     rng = np.random.default_rng(1)
     for start, goal in rng.choice(len(network), (6, 2), replace=False):
         places = [(network.nodes[node]["x"], network.nodes[node]["y"]) for node in (start, goal)]
-        found = run(town / name, *places, by=by)
+        found = run(town / name, *places, options=RouteOptions(weight=by))
         path = osmnx.shortest_path(network, start, goal, weight=column)
         assert found.edges == len(path) - 1
         expected = nx.path_weight(network, path, column)
@@ -92,7 +95,7 @@ def test_geojson_is_in_degrees_with_the_totals(write, tmp_path):
         write(STREET),
         degrees(50, 10),
         degrees(250, -10),
-        by="length",
+        options=BY_LENGTH,
         output=tmp_path / "w.geojson",
     )
     (feature,) = json.loads((tmp_path / "w.geojson").read_text())["features"]
@@ -127,7 +130,7 @@ def test_from_a_place_to_itself_there_is_nothing_to_drive(write, tmp_path):
 def test_roads_that_are_not_connected_are_told_with_their_size(write, tmp_path):
     path = write(STREET, APART, [(300, 400), (500, 400)])
     with pytest.raises(RoadsegError, match=r"0.30 km of roads, --to on one with 0.50 km") as error:
-        run(path, degrees(50, 0), degrees(50, 400), by="length", output=tmp_path / "w.gpkg")
+        run(path, degrees(50, 0), degrees(50, 400), options=BY_LENGTH, output=tmp_path / "w.gpkg")
     assert (error.value.exit_code, (tmp_path / "w.gpkg").exists()) == (1, False)
 
 
@@ -135,25 +138,27 @@ def test_roads_that_are_not_connected_are_told_with_their_size(write, tmp_path):
 def test_a_place_may_be_500_m_from_the_road(write, metres, is_near):
     path, place = write(STREET), degrees(50, -metres)
     if is_near:
-        assert run(path, place, degrees(60, 0), by="length").from_road_m == pytest.approx(metres)
+        assert run(path, place, degrees(60, 0), options=BY_LENGTH).from_road_m == pytest.approx(
+            metres
+        )
     else:
         with pytest.raises(
             ConfigError, match="the nearest road is 501 m away, expected at most 500 m"
         ):
-            run(path, degrees(60, 0), place, by="length")
+            run(path, degrees(60, 0), place, options=BY_LENGTH)
 
 
 def test_a_place_that_is_none_is_refused(write):
     with pytest.raises(ConfigError, match="--from 200,95: expected longitude and latitude"):
-        run(write(STREET), (200, 95), degrees(0, 0), by="length")
+        run(write(STREET), (200, 95), degrees(0, 0), options=BY_LENGTH)
 
 
 def test_places_of_a_local_graph_are_its_metres(write):
     path = write(STREET, crs=LOCAL_CRS, origin=(0, -600))
-    found = run(path, (50, -590), (-20, -600), by="length")
+    found = run(path, (50, -590), (-20, -600), options=BY_LENGTH)
     assert (found.length_m, found.from_road_m, found.to_road_m) == (50, 10, 20)
     with pytest.raises(ConfigError, match="roads are at x 0 to 300, y -600 to -600, in metres"):
-        run(path, (5000, 0), (0, 0), by="length")
+        run(path, (5000, 0), (0, 0), options=BY_LENGTH)
 
 
 def test_any_file_with_lines_will_do(tmp_path, caplog):
