@@ -18,6 +18,7 @@ ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
     ("raster/gdal.py", "open_new"): "the same",
     ("roads/formats/files.py", "_write"): "the same",
     ("report/pictures.py", "_saved"): "into memory",
+    ("roads/masks/probabilities.py", "_repr_png_"): "the same",
     ("raster/strips.py", "described"): "in a hidden folder that no one else reads",
     ("raster/raw_strips.py", "describe"): "the same",
     (

@@ -23,11 +23,12 @@ from roadseg.dataset.quality import (
 from roadseg.dataset.scene_records import SceneFound
 from roadseg.dataset.scenes import PreparedScene, SceneTask, prepare_scene, scene_facts
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.learn.options import ComputeOptions
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.raster.sources import find_images, find_labels
 from roadseg.report.plots.sheets import write_sheets
+from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.parallel import Outcome, each
 from roadseg.system.plans import Amount, Plan, files, plan_stage
@@ -44,7 +45,7 @@ _DULL = 1 / 8  # of the scaling's range: 8 bits among 11
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
     """Make the mask of every scene from its labels, and cut the scenes into chips."""
-    images, labels = _sources(config)
+    images, labels = _sources(config, workspace)
     held = fingerprints([*images.values(), *labels.values()])
     record = _record(config, workspace, images, labels, held)
     if not force and (done := record.summary()):
@@ -72,7 +73,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
 
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     """Say what `run` would do; of the images only the headers are read."""
-    images, labels = _sources(config)
+    images, labels = _sources(config, workspace)
     held = fingerprints([*images.values(), *labels.values()])
     found = plan_stage(
         _record(config, workspace, images, labels, held),
@@ -89,10 +90,22 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     return found
 
 
-def _sources(config: Config) -> tuple[dict[str, Path], dict[str, Path]]:
-    """Find the image and the label file of every scene."""
+def _sources(config: Config, workspace: Workspace) -> tuple[dict[str, Path], dict[str, Path]]:
+    """Find the image and the label file of every scene.
+
+    Raises:
+        ConfigError: if the run folder is the one that they lie in.
+    """
     images = find_images(config.imagery.images)
-    return images, find_labels(config.labels.roads, images)
+    labels = find_labels(config.labels.roads, images)
+    run = workspace.root.resolve()
+    for path in (*images.values(), *labels.values()):
+        if not is_virtual(path) and path.parent.resolve() == run:
+            raise ConfigError(
+                f"run: {workspace.root} holds {path.name}, expected a folder for outputs alone; "
+                "name another one (`run` of the config, or --run)"
+            )
+    return images, labels
 
 
 def _record(

@@ -345,3 +345,11 @@ def test_a_read_only_run_folder_is_named(city, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     with pytest.raises(OSError, match=r"run.prepare\.json: cannot be written: Permission denied"):
         run(city)
+
+
+@pytest.mark.parametrize("folder", ["images", "roads"])
+def test_a_run_folder_that_holds_the_inputs_is_refused(city, folder):
+    config = load_config(city, [f"run={folder}"])
+    with pytest.raises(ConfigError, match=rf"run: .*{folder} holds city_0\.\w+, expected a folder"):
+        prepare.run(config, Workspace(config.run))
+    assert not (config.run / "chips.json").exists()
