@@ -29,7 +29,7 @@ from roadseg.roads.formats.any_roads import (
     place_roads,
     read_drawn,
 )
-from roadseg.roads.formats.files import write_graphs
+from roadseg.roads.formats.files import WRITERS, write_graphs
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
 from roadseg.roads.graph.cleaning import components
@@ -52,13 +52,6 @@ if TYPE_CHECKING:
 AnyPath = str | Path
 Options = TypeVar("Options", bound=Section)
 
-_SUFFIXES = {
-    ".gpkg": "gpkg",
-    ".geojson": "geojson",
-    ".graphml": "graphml",
-    ".parquet": "parquet",
-    ".osm": "osm",
-}
 _MAP_PX = 320  # larger side of the map of a graph in a notebook
 _FAULTS = 5  # that an error names one by one
 _MOST_DRAWN = 20_000  # edges of such a map
@@ -125,16 +118,17 @@ class Graph:
         return network
 
     def save(self, path: AnyPath) -> Path:
-        """Write it, in the format of the suffix: .gpkg, .geojson, .graphml, .parquet or .osm.
+        """Write it in the format of the suffix: .gpkg, .geojson, .graphml, .parquet or .osm.
 
         Raises:
             ConfigError: if the suffix is another one, or the format needs what is not installed.
             OutputError: if the file cannot be written.
         """
         target = Path(path)
-        kind = _SUFFIXES.get(target.suffix.lower())
-        if kind is None:
-            raise ConfigError(f"{target}: expected a file that ends in {', '.join(_SUFFIXES)}")
+        kind = target.suffix.removeprefix(".")
+        if kind not in WRITERS:
+            suffixes = ", ".join(f".{name}" for name in WRITERS)
+            raise ConfigError(f"{target}: expected a file that ends in {suffixes}")
         write_graphs(target.parent, target.stem, self.roads, formats=(kind,))
         return target
 

@@ -109,3 +109,14 @@ def test_the_ready_config_of_the_demo_is_the_one_it_writes():
 @pytest.mark.parametrize("path", sorted((ROOT / "scripts").iterdir()), ids=lambda p: p.name)
 def test_scripts_can_be_started(path):
     assert os.access(path, os.X_OK) or path.name in NO_PROGRAMS
+
+
+def test_tests_that_scripts_name_exist():
+    text = "\n".join(path.read_text() for path in (ROOT / "scripts").iterdir() if path.is_file())
+    named = [
+        f"{before}{name}{after}"
+        for before, names, after in re.findall(r"(tests/[\w/]+)(?:\{([\w,]+)\})?([\w/]*\.py)", text)
+        for name in names.split(",")
+    ]
+    assert "tests/learn/hardware/test_ipex.py" in named
+    assert [path for path in named if not (ROOT / path).is_file()] == []

@@ -67,7 +67,7 @@ def write_graphs(
     for suffix in formats:
         path = folder / f"{name}.{suffix}"
         if suffix != _SUBMISSION:
-            _WRITERS[suffix](path, graph)
+            WRITERS[suffix](path, graph)
         elif grid is not None:
             write_submission(path, [(name, graph, grid)])
         else:
@@ -83,7 +83,7 @@ def check_formats(formats: Collection[str]) -> None:
     Raises:
         ConfigError: if a format is not known, or is "parquet" and pyarrow is not installed.
     """
-    known = (*_WRITERS, _SUBMISSION)
+    known = (*WRITERS, _SUBMISSION)
     unknown = [name for name in formats if name not in known]
     if unknown:
         raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
@@ -183,7 +183,7 @@ def write_geoparquet(path: Path, graph: RoadGraph) -> None:
 
 
 _Write = Callable[[Path, RoadGraph], None]
-_WRITERS: dict[str, _Write] = {
+WRITERS: dict[str, _Write] = {
     "gpkg": write_gpkg,
     "geojson": write_geojson,
     "graphml": write_graphml,
