@@ -152,7 +152,7 @@ def test_a_cpu_without_avx2_is_told_before_the_import(monkeypatch):
 @needs_ipex
 def test_the_import_prints_nothing_and_leaves_logging_alone():
     program = (
-        "import logging; from roadseg.learn import ipex; ipex.load();"
+        "import logging; from roadseg.learn.hardware import ipex; ipex.load();"
         "assert not logging.root.handlers; assert logging.getLoggerClass() is logging.Logger"
     )
     words = [sys.executable, "-W", "error", "-c", program]
