@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from roadseg.commands.cli.console import send_logs
+from roadseg.commands.cli.logs import send_logs
 from roadseg.commands.cli.main import main
 from roadseg.system import progress
 from roadseg.system.progress import Progress, counted

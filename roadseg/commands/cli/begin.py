@@ -9,8 +9,16 @@ from typing import Any
 import click
 
 from roadseg.commands.cli.command import load, tool
-from roadseg.commands.cli.console import say, show
-from roadseg.commands.cli.options import CONFIG, DEVICES, JSON, LAUNCHING, SET, started, together
+from roadseg.commands.cli.options import (
+    CONFIG,
+    DEVICES,
+    JSON,
+    LAUNCHING,
+    SET,
+    take_settings,
+    together,
+)
+from roadseg.commands.cli.summaries import announce, show
 
 _ALWAYS_JSON = click.option(
     "--json", is_flag=True, expose_value=False, help="As it is without: one JSON object."
@@ -138,7 +146,7 @@ def bench(
       roadseg bench --set train.batch_size=4 --set train.encoder=resnet18
       roadseg bench --ncores 8 --allocator tcmalloc
     """
-    assignments += started(values)
+    assignments += take_settings(values)
     config = load(config_path, assignments, required=False)
     show(tool("bench").run(config, steps=steps, rounds=rounds), as_json=as_json)
 
@@ -166,7 +174,4 @@ def demo(folder: Path, *, as_json: bool) -> None:
     \b
     Example: roadseg demo
     """
-    show(
-        tool("demo").run_stages(folder, say=say),
-        as_json=as_json,
-    )
+    show(tool("demo").run_stages(folder, say=announce), as_json=as_json)

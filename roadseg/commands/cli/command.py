@@ -1,5 +1,6 @@
 """A command on a run folder: made of a function that takes config, workspace and options."""
 
+import contextlib
 import functools
 import importlib
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from roadseg.commands.cli.console import PARTLY, locked, note, show
+from roadseg.commands.cli.failures import keep_config, keep_run
 from roadseg.commands.cli.options import (
     CONFIG,
     DRY_RUN,
@@ -19,12 +20,17 @@ from roadseg.commands.cli.options import (
     SET,
     Command,
     Option,
-    started,
+    take_settings,
     together,
 )
+from roadseg.commands.cli.process import is_first
+from roadseg.commands.cli.summaries import show
 
 if TYPE_CHECKING:
     from roadseg.config import Config
+
+_PARTLY = 4  # Exit code of a command that skipped scenes that failed.
+_ALONE = ("prepare", "split", "run")  # Commands beside which no other may use the run folder.
 
 
 def stage_command(
@@ -32,8 +38,8 @@ def stage_command(
 ) -> Callable[[Command], click.Command]:
     """Make a command of a function that takes config, workspace and options, returns a summary.
 
-    It is also told what to `do`: "run", or "plan" with --dry-run. A command that needs no config
-    takes the defaults where there is none.
+    The function is also passed what to `do`: "run", or "plan" with --dry-run. A command that needs
+    no config takes the defaults where there is none.
     """
 
     def decorate(function: Command) -> click.Command:
@@ -47,25 +53,45 @@ def stage_command(
             as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
         ) -> None:
-            assignments += started(values, start=not dry_run)
+            assignments += take_settings(values, start=not dry_run)
             required = needs_config and not values.get("images")
             config = load(config_path, assignments, required=required)
             folder = run_folder or config.run
-            note(run=folder)
+            keep_run(folder)
             workspace = importlib.import_module("roadseg.system.workspace").Workspace(folder)
-            if dry_run:
-                show(function(config, workspace, do="plan", **values), as_json=as_json)
-                return
-            with locked(folder, function.__name__, values):
-                summary = function(config, workspace, do="run", **values)
+            lock = contextlib.nullcontext() if dry_run else _lock(folder, function, values)
+            with lock:
+                do = "plan" if dry_run else "run"
+                summary = function(config, workspace, do=do, **values)
             show(summary, as_json=as_json)
-            if getattr(summary, "failed", None):
-                click.get_current_context().exit(PARTLY)
+            if not dry_run and getattr(summary, "failed", None):
+                click.get_current_context().exit(_PARTLY)
 
         shared = (CONFIG, SET, RUN, FORCE, DRY_RUN, JSON)
         return click.command()(together(*options, *shared)(command))
 
     return decorate
+
+
+def _lock(
+    folder: Path, function: Command, values: dict[str, Any]
+) -> contextlib.AbstractContextManager[None]:
+    """Lock a run folder against those processes that would disturb a command.
+
+    Commands on images of the user's need no run folder, and of torchrun's processes the first
+    holds the lock for all. Trainings of several folds go on beside each other, and so do shards.
+    """
+    if values.get("images") or not is_first():
+        return contextlib.nullcontext()
+    name = function.__name__
+    part = None
+    if name == "train":
+        part = f"fold-{values['fold']}"
+    elif shard := values.get("shard"):
+        part = "shard-{}-of-{}".format(*shard)
+    lock = importlib.import_module("roadseg.system.locks").lock
+    held = lock(folder, part=part, alone=name in _ALONE)
+    return cast("contextlib.AbstractContextManager[None]", held)
 
 
 def load(
@@ -74,13 +100,13 @@ def load(
     """Read the config that a command was given, or that it finds."""
     module = importlib.import_module("roadseg.config")
     path = module.find_config(config_path, required=required)
-    note(config=path)
+    keep_config(path)
     return cast("Config", module.load_config(path, assignments))
 
 
-def call(name: str, do: str, *values: object, **options: object) -> object:
-    """Call a function of a stage: "run" or "plan", "run_images" or "plan_images"."""
-    return getattr(stage(name), do)(*values, **options)
+def stage_function(name: str, do: str) -> Callable[..., object]:
+    """Return a function of a stage: "run" or "plan", "run_images" or "plan_images"."""
+    return cast("Callable[..., object]", getattr(stage(name), do))
 
 
 def stage(name: str) -> ModuleType:

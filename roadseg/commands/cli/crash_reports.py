@@ -1,4 +1,4 @@
-"""Crash reports: a file with all that is needed to mend a fault of the program's own.
+"""Crash reports: files with all that is needed to mend a fault of the program's own.
 
 Nothing but the standard library is imported, so that a report can be written whatever is broken.
 """
@@ -15,8 +15,9 @@ from pathlib import Path
 
 from roadseg.system.files import whole
 
-_LARGEST_CONFIG = 2**20  # characters of it that are told
-_VARIABLES = (  # beginnings of the names of those that decide how a command runs; none is secret
+_LARGEST_CONFIG = 2**20  # Characters; the rest of a larger config is left out.
+# Variables whose names begin so decide how a command runs; none of them is a secret.
+_VARIABLES = (
     *("ROADSEG_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH", "PYTORCH_", "PT_HPU_", "LC_"),
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "LANG"),
     *("LD_PRELOAD", "MALLOC_CONF", "PYTHONPATH", "PYTHONUTF8", "GDAL_CACHEMAX", "TMPDIR"),
@@ -33,7 +34,7 @@ def write_report(
     """Write what is known of an error into the first folder that takes it.
 
     Args:
-        error: that ended the command.
+        error: the exception that ended the command.
         words: the command line, after the program.
         config: the config file that was used, if there was one.
         folders: where it may go; the folder for temporary files is the last resort.
@@ -61,7 +62,9 @@ def _text(error: BaseException, words: Sequence[str], config: Path | None) -> st
         "Config": _config(config),
         "Machine": f"{platform.platform()}, {os.cpu_count()} CPUs",
         "Variables": "\n".join(
-            f"{key}={value}" for key, value in sorted(os.environ.items()) if _is_told(key)
+            f"{key}={value}"
+            for key, value in sorted(os.environ.items())
+            if key.startswith(_VARIABLES)
         ),
         "Versions": "\n".join([f"Python {platform.python_version()}", *_packages()]),
     }
@@ -79,8 +82,4 @@ def _config(path: Path | None) -> str:
 
 
 def _packages() -> list[str]:
-    return sorted({f"{found.name} {found.version}" for found in distributions()})
-
-
-def _is_told(variable: str) -> bool:
-    return variable.startswith(_VARIABLES)
+    return sorted({f"{package.name} {package.version}" for package in distributions()})

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import call, load, stage_command, tool
-from roadseg.commands.cli.console import show
+from roadseg.commands.cli.command import load, stage_command, stage_function, tool
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
@@ -18,6 +17,7 @@ from roadseg.commands.cli.options import (
     of_config,
     together,
 )
+from roadseg.commands.cli.summaries import show
 
 if TYPE_CHECKING:
     from roadseg.config import Config
@@ -49,7 +49,8 @@ def quantize(
       roadseg quantize --fold 0
       roadseg quantize --fold 0 --engine openvino
     """
-    return call("quantize", do, config, workspace, fold=fold, engine=kind, force=force)
+    function = stage_function("quantize", do)
+    return function(config, workspace, fold=fold, engine=kind, force=force)
 
 
 @click.command()
@@ -92,19 +93,24 @@ def export(
       roadseg export run/checkpoints/fold-0 --format openvino
     """
     predict = load(config_path, assignments, required=False).predict
-    module, window_px = tool("export"), predict.window_px
-    wish = {"format": kind, "window_px": window_px, "force": force}
     if output is not None:
-        summary = module.run(checkpoint, output, batch_size=batch_size, **wish)
+        summary = tool("export").run(
+            checkpoint,
+            output,
+            format=kind,
+            window_px=predict.window_px,
+            batch_size=batch_size,
+            force=force,
+        )
     else:
-        batch_size = batch_size or predict.batch_size
-        summary = module.run_engine(checkpoint, batch_size=batch_size, **wish)
+        summary = tool("export").run_engine(
+            checkpoint,
+            format=kind,
+            window_px=predict.window_px,
+            batch_size=batch_size or predict.batch_size,
+            force=force,
+        )
     show(summary, as_json=as_json)
-
-
-if TYPE_CHECKING:
-    from roadseg.config import Config
-    from roadseg.system.workspace import Workspace
 
 
 @stage_command(
@@ -142,4 +148,4 @@ def tune(
     if trials is not None:
         chosen = config.tune.model_copy(update={"trials": trials})
         config = config.model_copy(update={"tune": chosen})
-    return call("tune", do, config, workspace, write=write, force=force)
+    return stage_function("tune", do)(config, workspace, write=write, force=force)

@@ -8,7 +8,9 @@ from roadseg.commands.cli import (
     results,
     stages,
 )
-from roadseg.commands.cli.console import LOGGING, Group, set_up
+from roadseg.commands.cli.group import Group
+from roadseg.commands.cli.logs import LOGGING, send_logs
+from roadseg.commands.cli.process import handle_signals
 
 
 @click.group(
@@ -28,7 +30,8 @@ def main() -> None:
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
     4 some scenes failed, 70 a fault of roadseg's own, 130 interrupted, 143 terminated.
     """
-    set_up()
+    send_logs(click.get_current_context())
+    handle_signals()
 
 
 main.params.extend(LOGGING)

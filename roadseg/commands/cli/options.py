@@ -1,18 +1,23 @@
-"""Options: what several commands of the command line can be told."""
+"""Options: those that several commands of the command line share."""
 
 import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin
 
 import click
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
-_SECTIONS = {  # section of the config -> room and class of its options
+# The room and the class of the options of each section of the config.
+_SECTIONS = {
     "compute": ("learn", "ComputeOptions"),
     "predict": ("learn", "PredictOptions"),
     "tune": ("roads", "TuneOptions"),
@@ -26,22 +31,29 @@ class FieldOption(click.Option):
     needed and not before, because that loads libraries.
     """
 
-    def __init__(self, *words: Any, field: tuple[str, str, str], key: str, **more: Any) -> None:  # noqa: ANN401 - as click takes them
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        field: tuple[str, str, str],
+        key: str,
+        metavar: str | None,
+    ) -> None:
         """Take the words of `click.Option`, and the room, the class and the name of the field.
 
         Args:
-            words: of `click.Option`.
+            words: how the option is written, such as ["--device"].
             field: room, class and name, such as ("learn", "ComputeOptions", "device").
             key: of the config, which counts where the option is not given; "" for none.
-            more: of `click.Option`.
+            metavar: what its value is called in the help; None leaves that to its type.
         """
         self._field, self._key, self._is_made = field, key, False
-        super().__init__(*words, **more)
+        super().__init__(words, default=None, metavar=metavar)
         self._is_made = True
 
     @property
     def type(self) -> click.ParamType[Any]:
-        """What values are taken."""
+        """The values that are taken."""
         if not self._is_made or self.is_flag:
             return self._type
         return _click_type(_read_field(self._field))
@@ -52,63 +64,74 @@ class FieldOption(click.Option):
 
     @property
     def help(self) -> str:
-        """What the field says of itself, and what counts if the option is not given."""
+        """The description of the field, and what counts if the option is not given."""
         if not self._is_made:
             return ""
-        found = _read_field(self._field)
-        text = found.description.rstrip(".")
-        return f"{text} (else {self._key})." if self._key else f"{text}. [default: {found.default}]"
+        field = _read_field(self._field)
+        text = str(field.description).rstrip(".")
+        return f"{text} (else {self._key})." if self._key else f"{text}. [default: {field.default}]"
 
     @help.setter  # noqa: A003 - the same
     def help(self, _text: str | None) -> None:
-        """Take none: the field has one."""
+        """Ignore the text of click: the field has one."""
 
 
-def _read_field(field: tuple[str, str, str]) -> Any:  # noqa: ANN401 - pydantic is slow to import
+def _read_field(field: tuple[str, str, str]) -> "FieldInfo":
     room, kind, name = field
+    return _options_class(room, kind).model_fields[name]
+
+
+def _options_class(room: str, kind: str) -> "type[BaseModel]":
+    """Import a class of options when it is needed, because pydantic is slow to import."""
     options = importlib.import_module(f"roadseg.{room}.options")
-    return getattr(options, kind).model_fields[name]
+    return cast("type[BaseModel]", getattr(options, kind))
 
 
-def _click_type(field: Any) -> click.ParamType[Any]:  # noqa: ANN401 - a field of pydantic
+def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
     """Return the type of click that takes what a field takes."""
     if get_origin(field.annotation) is Literal:
         return click.Choice(get_args(field.annotation))
     if field.annotation not in (int, float):
         return click.STRING
-    limits: dict[str, Any] = {}
-    for bound in field.metadata:
-        for name in ("ge", "gt", "le", "lt"):
-            if (value := getattr(bound, name, None)) is not None:
-                side = "min" if name in ("ge", "gt") else "max"
-                limits |= {side: value, f"{side}_open": name in ("gt", "lt")}
-    return (click.IntRange if field.annotation is int else click.FloatRange)(**limits)
+    limits = {
+        name: limit
+        for bound in field.metadata
+        for name in ("ge", "gt", "le", "lt")
+        if (limit := getattr(bound, name, None)) is not None
+    }
+    limits_type = click.IntRange if field.annotation is int else click.FloatRange
+    return limits_type(
+        min=limits.get("ge", limits.get("gt")),
+        max=limits.get("le", limits.get("lt")),
+        min_open="gt" in limits,
+        max_open="lt" in limits,
+    )
 
 
-def options_of(room: str, kind: str, given: Mapping[str, object]) -> Any:  # noqa: ANN401 - a class of that room
-    """Return options of a class, with its defaults for what was not given."""
-    options = importlib.import_module(f"roadseg.{room}.options")
-    told = {name: value for name, value in given.items() if value is not None}
+def options_of(room: str, kind: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a class of that room
+    """Return options of a class, with its defaults where the command line gives None."""
+    given = {name: value for name, value in values.items() if value is not None}
     try:
-        return getattr(options, kind)(**told)
-    except ValueError as error:  # what click lets through, such as a number that is none
-        names = [f"--{name.replace('_', '-')} {value}" for name, value in told.items()]
-        msg = f"{', '.join(names)}: {error.errors()[0]['msg']}"  # type: ignore[attr-defined]
+        return _options_class(room, kind).model_validate(given)
+    except ValueError as error:  # Click lets some of them through, such as a number "nan".
+        names = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
+        fault = cast("ValidationError", error).errors()[0]
+        msg = f"{', '.join(names)}: {fault['msg']}"
         raise click.UsageError(msg) from error
 
 
-def of_config(section: str, *words: str, **more: Any) -> Option:  # noqa: ANN401 - as click takes them
+def of_config(section: str, words: str, *, metavar: str | None = None) -> Option:
     """Return an option that sets a key of a section of the config for one command."""
-    name = words[0].split("/")[0].removeprefix("--").replace("-", "_")
+    name = words.split("/", maxsplit=1)[0].removeprefix("--").replace("-", "_")
     room, kind = _SECTIONS[section]
     key = f"{section}.{name}"
-    return click.option(*words, cls=FieldOption, field=(room, kind, name), key=key, **more)
+    return click.option(words, cls=FieldOption, field=(room, kind, name), key=key, metavar=metavar)
 
 
-def of_field(room: str, kind: str, *words: str, **more: Any) -> Option:  # noqa: ANN401 - as click takes them
+def of_field(room: str, kind: str, words: str) -> Option:
     """Return an option of a command that has no config; what is not given is left to the field."""
-    name = words[-1].removeprefix("--").replace("-", "_")
-    return click.option(*words, cls=FieldOption, field=(room, kind, name), key="", **more)
+    name = words.removeprefix("--").replace("-", "_")
+    return click.option(words, cls=FieldOption, field=(room, kind, name), key="", metavar=None)
 
 
 CONFIG = click.option(
@@ -156,6 +179,7 @@ OUTPUT = click.option(
 WORKERS = of_config("compute", "--workers")
 SCHEDULER = of_config("compute", "--scheduler", metavar="ADDRESS")
 ON_ERROR = of_config("compute", "--on-error")
+# The section of the config that each of these options belongs to.
 _SETTINGS = {
     **dict.fromkeys(
         ("workers", "scheduler", "on_error", "device", "precision", "backend", "compile"), "compute"
@@ -166,20 +190,20 @@ DEVICES = (
     of_config("compute", "--device"),
     of_config("compute", "--precision"),
     of_config("compute", "--backend"),
-    of_config("compute", "--compile/--no-compile", default=None),
+    of_config("compute", "--compile/--no-compile"),
 )
 PREDICTING = (
     of_config("predict", "--engine"),
-    of_config("predict", "--tta/--no-tta", default=None),
+    of_config("predict", "--tta/--no-tta"),
     of_config("predict", "--gsd"),
-    of_config("predict", "--mask/--no-mask", default=None),
+    of_config("predict", "--mask/--no-mask"),
 )
 
 
-def _launcher(*more: str) -> Option:
+def _launcher(*others: str) -> Option:
     return click.option(
         "--launcher",
-        type=click.Choice(["none", "pin", "run_cpu", "ipexrun", *more]),
+        type=click.Choice(["none", "pin", "run_cpu", "ipexrun", *others]),
         help="Start the command anew, bound to cores: by itself (pin, the default with any "
         "option below), or by a launcher of PyTorch or IPEX.",
     )
@@ -208,7 +232,7 @@ _LAUNCH = ("launcher", "ncores", "nodes", "allocator", "omp", "processes")
 
 
 def together(*options: Option) -> Option:
-    """Give a command several options."""
+    """Return a decorator that gives a command several options."""
 
     def decorate(function: Command) -> Command:
         for option in reversed(options):
@@ -218,21 +242,35 @@ def together(*options: Option) -> Option:
     return decorate
 
 
-def started(values: dict[str, Any], *, start: bool = True) -> tuple[str, ...]:
-    """Take from the options of a command how to start, and where to compute.
+def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, ...]:
+    """Take out of the options of a command how to start, and what they set in the config.
 
-    Start the command anew if that is wished; else return what it says for the config. Without
-    `start` it is only made sure that it could be started.
+    If one of them asks for another launcher or for some cores, the command is started anew and
+    this function does not return.
+
+    Args:
+        values: the options of a command by name; those that are taken are removed.
+        start: False checks that the command could be started anew, but does not start it.
+
+    Returns:
+        Assignments such as "compute.device=cpu", as --set takes them.
     """
-    wish = {key: values.pop(key, None) for key in _LAUNCH}
-    if any(value is not None for value in wish.values()):
+    launch = {key: values.pop(key, None) for key in _LAUNCH}
+    if any(value is not None for value in launch.values()):
         launchers = importlib.import_module("roadseg.learn.hardware.launchers")
-        nodes = _numbers("--nodes", wish.pop("nodes") or "")
-        launchers.launch(launchers.Launch(nodes=nodes, **wish), sys.argv[1:], start=start)
-    given = {key: values.pop(key, None) for key in _SETTINGS}
+        wish = launchers.Launch(
+            launcher=launch["launcher"],
+            ncores=launch["ncores"],
+            nodes=_numbers("--nodes", launch["nodes"] or ""),
+            allocator=launch["allocator"],
+            omp=launch["omp"],
+            processes=launch["processes"],
+        )
+        launchers.launch(wish, sys.argv[1:], start=start)
+    settings = {key: values.pop(key, None) for key in _SETTINGS}
     return tuple(
         f"{_SETTINGS[key]}.{key}={json.dumps(value) if isinstance(value, bool) else value}"
-        for key, value in given.items()
+        for key, value in settings.items()
         if value is not None
     )
 

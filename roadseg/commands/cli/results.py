@@ -1,4 +1,4 @@
-"""The commands that need no run folder: score and diff, roads against roads."""
+"""The commands on results: score, diff, route and plot."""
 
 import importlib
 import math
@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from roadseg.commands.cli.command import load, tool
-from roadseg.commands.cli.console import show
 from roadseg.commands.cli.options import (
     CONFIG,
     JSON,
@@ -18,6 +17,7 @@ from roadseg.commands.cli.options import (
     options_of,
     together,
 )
+from roadseg.commands.cli.summaries import show
 
 _ROADS = click.Path(path_type=Path)
 
@@ -57,7 +57,10 @@ def score(
     gsd_m: float | None,
     table: Path | None,
     as_json: bool,
-    **given: object,
+    protocol: str | None,
+    spacing_m: float | None,
+    snap_m: float | None,
+    tolerance_m: float | None,
 ) -> None:
     """Compare PREDICTED roads with the REFERENCE: APLS, TOPO.
 
@@ -71,9 +74,17 @@ def score(
       roadseg score truth.csv submission.csv --gsd 0.31 --json
       roadseg score labels/ predicted/ --protocol sat2graph --csv scores.csv
     """
-    parameters = options_of("roads", "CompareOptions", given)
-    places = {"image": image, "gsd_m": gsd_m, "table": table}
-    show(tool("score").run(reference, predicted, parameters=parameters, **places), as_json=as_json)
+    values = {
+        "protocol": protocol,
+        "spacing_m": spacing_m,
+        "snap_m": snap_m,
+        "tolerance_m": tolerance_m,
+    }
+    parameters = options_of("roads", "CompareOptions", values)
+    summary = tool("score").run(
+        reference, predicted, parameters=parameters, image=image, gsd_m=gsd_m, table=table
+    )
+    show(summary, as_json=as_json)
 
 
 @click.command()
@@ -94,7 +105,8 @@ def diff(
     reference: Path,
     output: Path | None,
     as_json: bool,
-    **given: object,
+    tolerance_m: float | None,
+    min_length_m: float | None,
 ) -> None:
     """Find the roads that PREDICTED or the reference lacks.
 
@@ -106,7 +118,8 @@ def diff(
       roadseg diff run/graphs/city.gpkg --reference osm.geojson --output new.gpkg
       roadseg diff city.gpkg --reference roads.gpkg --tolerance-m 12 --json
     """
-    limits = options_of("roads", "DiffOptions", given)
+    values = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
+    limits = options_of("roads", "DiffOptions", values)
     show(tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
 
 
@@ -147,7 +160,8 @@ def route(
     goal: tuple[float, float],
     output: Path | None,
     as_json: bool,
-    **given: object,
+    weight: str | None,
+    snap_m: float | None,
 ) -> None:
     """Find the fastest way on GRAPH, to try a result.
 
@@ -160,10 +174,8 @@ def route(
       roadseg route run/graphs/city.gpkg --from 8.69,49.41 --to 8.65,49.38
       roadseg route city.graphml --from -122.1,37.2 --to -122.2,37.3 --output way.geojson
     """
-    found = tool("route").run(
-        graph, start, goal, options=options_of("roads", "RouteOptions", given), output=output
-    )
-    show(found, as_json=as_json)
+    options = options_of("roads", "RouteOptions", {"weight": weight, "snap_m": snap_m})
+    show(tool("route").run(graph, start, goal, options=options, output=output), as_json=as_json)
 
 
 _KINDS = ("scene", "graph", "errors", "speeds")
@@ -233,17 +245,19 @@ def plot(
       roadseg plot graph --graph city.gpkg --image city.tif --output city.png
     """
     paper = importlib.import_module("roadseg.report.plots.figures").Paper(width_in, dpi)
-    files = {"graph": graph, "labels": labels, "image": image}
-    if any(files.values()):
+    if any((graph, labels, image)):
         if output is None or scene is not None:
             msg = "--graph, --labels and --image go with --output, and without --scene"
             raise click.UsageError(msg)
-        found = tool("plot").run_files(kinds=kinds, output=output, paper=paper, **files)
+        summary = tool("plot").run_files(
+            output=output, graph=graph, labels=labels, image=image, kinds=kinds, paper=paper
+        )
     else:
         config = load(config_path, assignments)
         workspace = importlib.import_module("roadseg.system.workspace").Workspace(
             run_folder or config.run
         )
-        more = {"scene": scene, "output": output, "paper": paper}
-        found = tool("plot").run(config, workspace, kinds=kinds or _KINDS, **more)
-    show(found, as_json=as_json)
+        summary = tool("plot").run(
+            config, workspace, kinds=kinds or _KINDS, scene=scene, output=output, paper=paper
+        )
+    show(summary, as_json=as_json)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import call, stage_command
-from roadseg.commands.cli.console import say
+from roadseg.commands.cli.command import stage, stage_command, stage_function
 from roadseg.commands.cli.options import (
     DEVICES,
     FOLD,
@@ -20,6 +19,7 @@ from roadseg.commands.cli.options import (
     SHARD,
     WORKERS,
 )
+from roadseg.commands.cli.summaries import announce
 
 if TYPE_CHECKING:
     from roadseg.config import Config
@@ -48,7 +48,7 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
     \b
     Example: roadseg split --set split.method=random
     """
-    return call("split", do, config, workspace, force=force)
+    return stage_function("split", do)(config, workspace, force=force)
 
 
 @stage_command(
@@ -76,8 +76,9 @@ def train(
       roadseg train --fold 0 --ncores 16 --allocator auto
       roadseg train --fold 0 --processes 2 --profile 4
     """
-    more = {} if do == "plan" else {"profile": profile}
-    return call("train", do, config, workspace, fold=fold, force=force, **more)
+    if do == "plan":
+        return stage("train").plan(config, workspace, fold=fold, force=force)
+    return stage("train").run(config, workspace, fold=fold, force=force, profile=profile)
 
 
 @stage_command(
@@ -127,10 +128,9 @@ def predict(
         msg = "IMAGES, --checkpoint and --output go together, --mosaic with them"
         raise click.UsageError(msg)
     if output is None:
-        return call("predict", do, config, workspace, fold=fold, force=force, shard=shard)
-    return call(
-        "predict",
-        f"{do}_images",
+        function = stage_function("predict", do)
+        return function(config, workspace, fold=fold, force=force, shard=shard)
+    return stage_function("predict", f"{do}_images")(
         config,
         images,
         checkpoints=list(checkpoints),
@@ -164,8 +164,8 @@ def graph(
         msg = "IMAGES and --output go together"
         raise click.UsageError(msg)
     if output is None:
-        return call("graph", do, config, workspace, force=force)
-    return call("graph", f"{do}_images", config, images, output=output)
+        return stage_function("graph", do)(config, workspace, force=force)
+    return stage_function("graph", f"{do}_images")(config, images, output=output)
 
 
 @stage_command()
@@ -175,7 +175,7 @@ def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) 
     \b
     Example: roadseg evaluate --json
     """
-    return call("evaluate", do, config, workspace, force=force)
+    return stage_function("evaluate", do)(config, workspace, force=force)
 
 
 @stage_command(needs_config=False)
@@ -189,7 +189,7 @@ def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) ->
       roadseg report
       roadseg report --run run --set report.max_mb=10
     """
-    return call("report", do, config, workspace, force=force)
+    return stage_function("report", do)(config, workspace, force=force)
 
 
 @stage_command(FOLD, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
@@ -202,7 +202,7 @@ def run(config: "Config", workspace: "Workspace", *, do: str, force: bool, fold:
     pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
     if do == "plan":
         return pipeline.plan(config, workspace, fold=fold, force=force)
-    return pipeline.run(config, workspace, fold=fold, force=force, say=say)
+    return pipeline.run(config, workspace, fold=fold, force=force, say=announce)
 
 
 def _all_or_none(*values: object) -> bool:

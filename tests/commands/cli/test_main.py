@@ -13,8 +13,8 @@ import rasterio
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
-from roadseg.commands.cli.console import json_text
 from roadseg.commands.cli.main import main
+from roadseg.commands.cli.summaries import json_text
 from roadseg.errors import DataError
 
 HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")
@@ -454,7 +454,7 @@ def breaks(monkeypatch):
         def raising(*_, **__):
             raise error
 
-        monkeypatch.setattr("roadseg.commands.cli.stages.call", raising)
+        monkeypatch.setattr("roadseg.commands.cli.stages.stage_function", raising)
 
     return split
 

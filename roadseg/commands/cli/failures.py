@@ -1,0 +1,69 @@
+"""Failures: an error as one line with its exit code, and a fault of the program with a report."""
+
+import importlib
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import click
+
+from roadseg.commands.cli.logs import log_options, write_line
+from roadseg.errors import FaultError, RoadsegError
+from roadseg.system import progress
+
+# Keys of Context.meta: the words of the command line, the config file and the run folder.
+_WORDS, _CONFIG, _RUN = "roadseg.words", "roadseg.config", "roadseg.run"
+_NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
+
+
+def keep_words(ctx: click.Context, words: Sequence[str]) -> None:
+    """Keep the words of the command line for the report of a fault."""
+    ctx.meta[_WORDS] = list(words)
+
+
+def keep_config(path: Path | None) -> None:
+    """Keep which config file a command uses, for the report of a fault."""
+    if path:
+        click.get_current_context().meta[_CONFIG] = path
+
+
+def keep_run(folder: Path) -> None:
+    """Keep which run folder a command uses, for the report of a fault."""
+    click.get_current_context().meta[_RUN] = folder
+
+
+def report_failure(error: BaseException, ctx: click.Context) -> int:
+    """Write one line on what ended the command; return its exit code."""
+    failure = _as_ours(error, ctx)
+    if log_options(ctx).traceback:
+        progress.erase()
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    write_line(f"Error: {' '.join(str(failure).splitlines())}\n")
+    return failure.exit_code
+
+
+def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
+    """Return an error that a user can act on; for a fault of the program it names its report."""
+    if isinstance(error, RoadsegError):
+        return error
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return RoadsegError(f"{error.object!a:.300}: {_NOT_UTF_8}")
+    shortages = importlib.import_module("roadseg.system.shortages")
+    return cast("RoadsegError | None", shortages.shortage(error)) or _fault(error, ctx)
+
+
+def _fault(error: BaseException, ctx: click.Context) -> FaultError:
+    run: Path | None = ctx.meta.get(_RUN)
+    report = importlib.import_module("roadseg.commands.cli.crash_reports").write_report(
+        error,
+        ctx.meta.get(_WORDS, ()),
+        config=ctx.meta.get(_CONFIG),
+        folders=[run, Path()] if run and run.is_dir() else [Path()],
+    )
+    fault = f"a fault of roadseg's own ({f'{type(error).__name__}: {error}':.300})"
+    if report is None:
+        return FaultError(
+            f"{fault}; no report can be written, please send us what --traceback says"
+        )
+    return FaultError(f"{fault}; please send us the report {report}, which has the traceback")

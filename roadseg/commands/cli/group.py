@@ -1,0 +1,74 @@
+"""A group of commands: how it lists them, and how it ends when one of them fails."""
+
+import errno
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+from roadseg.commands.cli.failures import keep_words, report_failure
+from roadseg.commands.cli.logs import add_log_options, write_line
+from roadseg.commands.cli.process import INTERRUPTED, last_line
+
+
+class Group(click.Group):
+    """A group that shows errors a user can act on as one line, with their exit code."""
+
+    def __init__(self, *values: Any, **options: Any) -> None:  # noqa: ANN401 - as click declares it
+        """Begin without commands."""
+        super().__init__(*values, **options)
+        self.purposes: dict[str, list[str]] = {}
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click declares it
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except KeyboardInterrupt:
+            write_line(last_line(INTERRUPTED))
+            ctx.exit(INTERRUPTED)
+        except SystemExit as end:
+            write_line(last_line(end.code))
+            raise
+        except BaseException as error:
+            if _is_closed_pipe(error):
+                raise
+            ctx.exit(report_failure(error, ctx))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before a command; keep all words for the report of a fault."""
+        keep_words(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except OSError as error:  # --help and --version write while the options are read.
+            if _is_closed_pipe(error):
+                raise
+            ctx.exit(report_failure(error, ctx))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands under what they are for."""
+        width = max(map(len, self.commands))
+        for title, names in self.purposes.items():
+            rows = [(f"{n:<{width}}", self.commands[n].get_short_help_str(75)) for n in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+        if not self.purposes:
+            super().format_commands(ctx, formatter)
+
+    def add_commands(self, purposes: Mapping[str, Iterable[click.Command]]) -> None:
+        """Add commands, by what they are for, in the order in which they are used."""
+        for title, commands in purposes.items():
+            for command in commands:
+                self.add_command(command)
+                add_log_options(command)
+                self.purposes.setdefault(title, []).append(str(command.name))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
+        """Return the commands in the order in which they are used."""
+        return list(self.commands)
+
+
+def _is_closed_pipe(error: BaseException) -> bool:
+    """Return whether nobody reads the output any more; click then ends without a word."""
+    return isinstance(error, OSError) and error.errno == errno.EPIPE

@@ -1,0 +1,65 @@
+"""This process: whether it is the first of several, and what a signal does to it."""
+
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from roadseg.learn.hardware.interrupts import is_compiling
+from roadseg.learn.hardware.processes import end_now, is_watched
+
+INTERRUPTED = 128 + signal.SIGINT  # Exit code of a command that Ctrl-C ended, as shells give it.
+_TERMINATED = 128 + signal.SIGTERM
+_LAST_LINES: dict[object, str] = {
+    INTERRUPTED: "interrupted; the same command continues\n",
+    _TERMINATED: "terminated; the same command continues\n",
+}
+_STDERR = 2  # Its file descriptor.
+_IMPORTING = "<frozen importlib._bootstrap>"  # The file that Python names for the code of imports.
+
+
+def is_first() -> bool:
+    """Return whether this process is the only one, or the one of torchrun's that prints."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def last_line(code: object) -> str:
+    """Return the line for an exit code that stands for a signal.
+
+    It is empty for every other code, and where another process prints the line.
+    """
+    return "" if is_watched() or not is_first() else _LAST_LINES.get(code, "")
+
+
+def handle_signals() -> None:
+    """Let SIGTERM and SIGINT end the process in order, and bind a process of torchrun's."""
+    signal.signal(signal.SIGTERM, _end)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+    if "LOCAL_RANK" in os.environ:
+        importlib.import_module("roadseg.learn.hardware.launchers").settle()
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """Raise the exception that ends the process, or end it at once during an import.
+
+    Some packages turn an exception that passes through their import into another one, or abort;
+    so does torch while it compiles.
+    """
+    code = 128 + number
+    if _is_importing(frame) or is_compiling(frame):
+        os.write(_STDERR, last_line(code).encode())
+        end_now(code)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(code)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
