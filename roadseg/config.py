@@ -91,7 +91,7 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     for assignment in assignments:
         _assign(values, assignment)
     config = check_config(values, path or Path("--set"))
-    return _with_absolute_paths(config, path.resolve().parent if path else Path.cwd())
+    return with_absolute_paths(config, path.resolve().parent if path else Path.cwd())
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -151,7 +151,9 @@ def with_relative_paths(config: Config, folder: Path, *, project: Path) -> Confi
     return _with_paths(config, relative)
 
 
-def _with_absolute_paths(config: Config, folder: Path) -> Config:
+def with_absolute_paths(config: Config, folder: Path) -> Config:
+    """Return a config whose relative paths, which start at `folder`, are absolute."""
+
     def absolute(path: str) -> str:
         if path.startswith("@"):
             return f"@{absolute(path[1:])}"

@@ -8,7 +8,8 @@ import multiprocessing
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Self, TypeVar
 
 from roadseg.system.text import about_time
@@ -95,6 +96,19 @@ def draw(*, wished: bool) -> None:
     _line.drawn = wished
 
 
+@contextmanager
+def shown_by(write: Callable[[str], object]) -> Iterator[None]:
+    """Hand every line of progress to a function inside the block, such as one of a notebook.
+
+    It is called again and again with what is to stand in the place of the line before.
+    """
+    before, _line.write = _line.write, write
+    try:
+        yield
+    finally:
+        _line.write = before
+
+
 class _Line:
     """The one line on which all progress of this process is told."""
 
@@ -103,10 +117,12 @@ class _Line:
         self._width = 0  # of what stands on the terminal now
         self._due = 0.0
         self.drawn = True
+        self.write: Callable[[str], object] | None = None  # shows a line elsewhere
 
     def push(self, work: Progress) -> None:
         if not self._works:
-            self._due = time.monotonic() + (0.0 if sys.stderr.isatty() else PLAIN_S)
+            is_quick = self.write is not None or sys.stderr.isatty()
+            self._due = time.monotonic() + (0.0 if is_quick else PLAIN_S)
         self._works.append(work)
         self.tell()
 
@@ -116,9 +132,13 @@ class _Line:
 
     def tell(self) -> None:
         now = time.monotonic()
-        if now < self._due or not _log.isEnabledFor(logging.INFO):
+        if now < self._due or multiprocessing.parent_process() is not None:
             return
-        if multiprocessing.parent_process() is not None:
+        if self.write is not None:
+            self._due = now + REDRAWN_S
+            self.write(self.text())
+            return
+        if not _log.isEnabledFor(logging.INFO):
             return
         if sys.stderr.isatty() and self.drawn:
             self._due = now + REDRAWN_S

@@ -19,7 +19,7 @@ from roadseg.commands.tools.init_survey import (
     survey_images,
     survey_labels,
 )
-from roadseg.config import FILE_NAME, Config
+from roadseg.config import FILE_NAME, Config, check_config, with_absolute_paths
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
@@ -190,6 +190,44 @@ def run(
     """
     if output.exists() and not force:
         raise ConfigError(f"{output} exists already; --force overwrites it")
+    survey = _look(images, labels, settings)
+    folder = output.absolute().parent
+    values = survey.values(settings, folder)
+    with whole(output) as partial:
+        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    return _summary(output, survey.images, survey.labels, survey.choices, values)
+
+
+def find_config(images: Iterable[str], labels: Iterable[str], settings: Config) -> Config:
+    """Return the config that `run` would write, with absolute paths."""
+    here = Path.cwd()
+    config = check_config(_look(images, labels, settings).values(settings, here), here)
+    return with_absolute_paths(config, here)
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What a look at images and labels found, and which settings fit it."""
+
+    image_patterns: Sequence[str]
+    label_paths: Sequence[str]
+    images: ImagesFound
+    labels: LabelsFound
+    choices: Choices
+
+    def values(self, settings: Config, folder: Path) -> dict[str, Any]:
+        """Return the values of a config in a folder; its paths start there if they can."""
+        values = settings.model_dump(mode="json") | {"run": _run_folder(settings, folder)}
+        for section, chosen in self.choices.settings.items():
+            values[section] |= chosen
+        patterns = _image_patterns(list(self.image_patterns), self.images)
+        values["imagery"]["images"] = [_short(path, folder) for path in patterns]
+        values["labels"]["roads"] = [_short(path, folder) for path in self.label_paths]
+        return values
+
+
+def _look(images: Iterable[str], labels: Iterable[str], settings: Config) -> _Survey:
+    """Look at images and labels; what is empty is looked for in the working folder."""
     images, labels = list(images), list(labels)
     if not (images and labels):
         here = Path()
@@ -197,18 +235,9 @@ def run(
         _log.info("images in %s, road labels in %s", ", ".join(images), ", ".join(labels))
     images, labels = [_absolute(text) for text in images], [_absolute(text) for text in labels]
     skip = settings.compute.on_error == "skip"
-    found = survey_images(images, settings.imagery, skip=skip)
-    of_labels = survey_labels(labels, found.scenes, settings.labels, skip=skip)
-    choices = choose(found, of_labels, settings)
-    folder = output.absolute().parent
-    values = settings.model_dump(mode="json") | {"run": _run_folder(settings, folder)}
-    for section, chosen in choices.settings.items():
-        values[section] |= chosen
-    values["imagery"]["images"] = [_short(path, folder) for path in _image_patterns(images, found)]
-    values["labels"]["roads"] = [_short(path, folder) for path in labels]
-    with whole(output) as partial:
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    return _summary(output, found, of_labels, choices, values)
+    scenes = survey_images(images, settings.imagery, skip=skip)
+    roads = survey_labels(labels, scenes.scenes, settings.labels, skip=skip)
+    return _Survey(images, labels, scenes, roads, choose(scenes, roads, settings))
 
 
 def _absolute(text: str) -> str:

@@ -132,11 +132,11 @@ def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace = trace_raster) 
     """
     if source.table:
         place = _place(source, pixels)
-        return _known(source, source.table.graph(source.image, place))
+        return graph_drawn(source, source.table.graph(source.image, place))
     if source.path.suffix.lower() == GRAPHML:
         from roadseg.roads.formats.graphml import read_graphml  # noqa: PLC0415 - networkx is slow to import
 
-        return _known(source, read_graphml(source.path))
+        return graph_drawn(source, read_graphml(source.path))
     if source.is_raster:
         return _traced(source, pixels, trace)
     return _read_gpkg(source) or _read_lines(source)
@@ -231,8 +231,8 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
         logger.warning("%s: roads of both sides are %.0f m apart; is it one place?", name, apart)
 
 
-def _known(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
-    """Take a graph with what its attributes state of speed and travel time."""
+def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
+    """Return a graph with what its attributes state of speed and travel time."""
     speed_kph, seconds = stated_travel(graph.attributes, len(graph.lines))
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
     graph = replace(graph, attributes={**graph.attributes, **stated})
@@ -254,7 +254,7 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
     with suppress(DataError):  # any other with lines will do
         graph = drawn_once(read_graph(source.path))
         if _fits(graph):
-            return _known(source, graph)
+            return graph_drawn(source, graph)
     return None
 
 

@@ -69,15 +69,28 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
         DataError: the file cannot be read, has nodes without x and y or edges with something else
             than lines, or its nodes and lines are in different CRSs.
     """
-    network = _read(path)
+    return graph_of_network(_read(path), str(path), crs=crs)
+
+
+def graph_of_network(network: Network, name: str, *, crs: CRS | None = None) -> RoadGraph:
+    """Return the roads of a graph of networkx, as `read_graphml` does those of its file.
+
+    Args:
+        network: lines of edges are WKT or shapely's.
+        name: of the file or of the graph, for errors.
+        crs: CRS of a graph that names none.
+
+    Raises:
+        DataError: see `read_graphml`.
+    """
     names = _names(network)
-    nodes = _positions(path, network, names)
+    nodes = _positions(name, network, names)
     ends, facts = _edges(network)
-    lines = _lines(path, ends, nodes, facts, names.line)
-    source = _crs(path, network, names, nodes, crs)
+    lines = _lines(name, ends, nodes, facts, names.line)
+    source = _crs(name, network, names, nodes, crs)
     graph = RoadGraph(source, nodes, ends, lines, _attributes(facts))
-    metric = _in_metres(path, graph)
-    _check_ends(path, metric)
+    metric = _in_metres(name, graph)
+    _check_ends(name, metric)
     return drawn_once(metric)
 
 
@@ -99,7 +112,7 @@ def _names(network: Network) -> _Names:
     return _CRESI if has_utm and len(network) else _USUAL
 
 
-def _positions(path: Path, network: Network, names: _Names) -> Floats:
+def _positions(path: str, network: Network, names: _Names) -> Floats:
     found = [(facts.get(names.x), facts.get(names.y)) for _, facts in network.nodes(data=True)]
     try:
         nodes = np.array(found, dtype=np.float64).reshape(-1, 2)
@@ -121,13 +134,13 @@ def _edges(network: Network) -> tuple[Ints, list[Mapping[str, Any]]]:
 
 
 def _lines(
-    path: Path, ends: Ints, nodes: Floats, facts: list[Mapping[str, Any]], name: str
+    path: str, ends: Ints, nodes: Floats, facts: list[Mapping[str, Any]], name: str
 ) -> Lines:
     """Return the line of each edge, from its first node to its last."""
     straight = shapely.linestrings(nodes[ends]) if len(ends) else np.array([], dtype=object)
     drawn = np.array([edge.get(name) for edge in facts], dtype=object)
     try:
-        read = shapely.from_wkt(drawn)
+        read = _geometries(drawn)
     except (ShapelyError, TypeError) as error:
         reason = one_line(error)
         raise DataError(f"{path}: {name} of an edge is no WKT ({reason:.200})") from error
@@ -144,7 +157,23 @@ def _lines(
     return np.where(is_back, shapely.reverse(lines), lines)
 
 
-def _crs(path: Path, network: Network, names: _Names, nodes: Floats, given: CRS | None) -> CRS:
+def _geometries(drawn: NDArray[Any]) -> NDArray[Any]:
+    """Return the geometries of edges, which are WKT or shapely's; None where an edge has none.
+
+    Raises:
+        TypeError: if one is something else.
+        ShapelyError: if one is no WKT.
+    """
+    is_text = np.array([isinstance(each, str) for each in drawn], dtype=bool)
+    geometries = drawn.copy()
+    geometries[is_text] = shapely.from_wkt(drawn[is_text])
+    is_known = [each is None or isinstance(each, shapely.Geometry) for each in geometries]
+    if not all(is_known):
+        raise TypeError("expected WKT")
+    return geometries
+
+
+def _crs(path: str, network: Network, names: _Names, nodes: Floats, given: CRS | None) -> CRS:
     if names is _CRESI:
         return _utm(path, network)
     named = network.graph.get("crs")
@@ -157,7 +186,7 @@ def _crs(path: Path, network: Network, names: _Names, nodes: Floats, given: CRS 
         raise DataError(f"{path}: its crs {named!s:.120} is not known") from error
 
 
-def _utm(path: Path, network: Network) -> CRS:
+def _utm(path: str, network: Network) -> CRS:
     zones = {
         (int(facts.get("utm_zone", 0)), str(facts.get("utm_letter", _NORTH)) >= _NORTH)
         for _, facts in network.nodes(data=True)
@@ -170,7 +199,7 @@ def _utm(path: Path, network: Network) -> CRS:
     return CRS.from_epsg((32600 if is_north else 32700) + zone)
 
 
-def _degrees(path: Path, nodes: Floats) -> CRS:
+def _degrees(path: str, nodes: Floats) -> CRS:
     if np.all(np.abs(nodes) <= [180, 90]):
         return DEGREES
     x, y = nodes[0]
@@ -188,7 +217,7 @@ def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     return {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
 
 
-def _in_metres(path: Path, graph: RoadGraph) -> RoadGraph:
+def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
     if graph.crs.type_name == LOCAL_CRS.type_name:
         return RoadGraph(LOCAL_CRS, graph.nodes, graph.ends, graph.lines, graph.attributes)
     is_metric = graph.crs.is_projected and graph.crs.axis_info[0].unit_name == "metre"
@@ -206,7 +235,7 @@ def _in_metres(path: Path, graph: RoadGraph) -> RoadGraph:
     return RoadGraph(utm, nodes, graph.ends, lines, graph.attributes)
 
 
-def _check_ends(path: Path, graph: RoadGraph) -> None:
+def _check_ends(path: str, graph: RoadGraph) -> None:
     """Refuse lines that do not lie at their nodes."""
     for side, vertex in ((0, 0), (1, -1)):
         node = shapely.points(graph.nodes[graph.ends[:, side]])

@@ -14,7 +14,7 @@ import roadseg
 from roadseg.commands.cli.main import main
 from roadseg.errors import ConfigError, DataError, RoadsegError
 
-PAGE = Path(__file__).parents[1] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 FLAT = {"window_px": 64, "overlap_px": 16, "device": "cpu"}
 
 

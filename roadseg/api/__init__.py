@@ -1,0 +1,60 @@
+"""The Python interface: what the commands do, with arrays, graphs and tables as values.
+
+Everything here is also an attribute of `roadseg` itself. Options are keyword arguments with the
+names of the config; errors are those of `roadseg.errors`, with one line that says what to do.
+"""
+
+from roadseg.api.comparisons import AplsScores, Differences, Scores, diff, score
+from roadseg.api.graphs import Graph, Route, read_graph, route, trace
+from roadseg.api.rasters import predict
+from roadseg.api.runs import (
+    evaluate,
+    load_config,
+    predict_scenes,
+    prepare,
+    quantize,
+    run,
+    split,
+    trace_scenes,
+    train,
+    tune,
+    write_report,
+)
+from roadseg.api.tools import bench, demo, doctor, export, init, plot
+from roadseg.config import Config
+from roadseg.raster.grid import Grid
+from roadseg.roads.masks.probabilities import Probability
+
+__all__ = [
+    "AplsScores",
+    "Config",
+    "Differences",
+    "Graph",
+    "Grid",
+    "Probability",
+    "Route",
+    "Scores",
+    "bench",
+    "demo",
+    "diff",
+    "doctor",
+    "evaluate",
+    "export",
+    "init",
+    "load_config",
+    "plot",
+    "predict",
+    "predict_scenes",
+    "prepare",
+    "quantize",
+    "read_graph",
+    "route",
+    "run",
+    "score",
+    "split",
+    "trace",
+    "trace_scenes",
+    "train",
+    "tune",
+    "write_report",
+]

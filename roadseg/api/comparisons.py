@@ -1,0 +1,141 @@
+"""Two road networks compared: scores, and the roads that one has and the other lacks."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from roadseg.api.graphs import AnyRoads, drawn_roads
+from roadseg.api.keywords import options_of
+from roadseg.api.notebooks import figure_text
+from roadseg.roads.formats.any_roads import check_nearness, common_crs, place_roads
+from roadseg.roads.formats.tables import edge_table
+from roadseg.roads.metrics.buffer import BufferMatch
+from roadseg.roads.metrics.compare import Measures, compare
+from roadseg.roads.metrics.topo import Topo
+from roadseg.roads.options import CompareOptions, DiffOptions
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+
+@dataclass(frozen=True)
+class AplsScores:
+    """APLS by length and by travel time, 0 to 1; `time` is None where the protocol has none."""
+
+    length: float
+    time: float | None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How alike two road networks are.
+
+    Attributes:
+        apls: by length and by travel time.
+        measures: all that is measured, as values of `roadseg.roads.metrics`.
+    """
+
+    apls: AplsScores
+    measures: Measures = field(repr=False)
+
+    @property
+    def topo(self) -> Topo | None:
+        """Precision, recall and F1 of TOPO; None above 500 km of roads."""
+        return self.measures.topo
+
+    @property
+    def buffer(self) -> BufferMatch:
+        """Correctness, completeness and quality within the tolerance."""
+        return self.measures.buffer
+
+    @property
+    def table(self) -> dict[str, float | None]:
+        """The figures by name."""
+        topo, buffer = self.measures.topo, self.measures.buffer
+        return {
+            "apls_length": self.apls.length,
+            "apls_time": self.apls.time,
+            "topo_f1": topo.f1 if topo else None,
+            **{name: getattr(buffer, name) for name in ("correctness", "completeness", "quality")},
+            "reference_km": self.measures.reference.road_km,
+            "predicted_km": self.measures.predicted.road_km,
+        }
+
+    def __str__(self) -> str:
+        """Lay the figures out, one on a line."""
+        return "\n".join(f"{name:<14}{figure_text(value)}" for name, value in self.table.items())
+
+    def _repr_html_(self) -> str:
+        """Show the figures as a table in a notebook."""
+        rows = (
+            f"<tr><th>{name}</th><td>{figure_text(value)}</td></tr>"
+            for name, value in self.table.items()
+        )
+        return f"<table>{''.join(rows)}</table>"
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Roads that one network has and the other lacks, in metres.
+
+    Attributes:
+        missing_in_reference: predicted roads that the reference lacks.
+        missing_in_predicted: roads of the reference that the prediction lacks.
+    """
+
+    missing_in_reference: "gpd.GeoDataFrame"
+    missing_in_predicted: "gpd.GeoDataFrame"
+
+    def __repr__(self) -> str:
+        """Say how much is missing on either side."""
+        km = {name: table.length.sum() / 1000 for name, table in vars(self).items()}
+        return f"<Differences: {', '.join(f'{name} {each:.2f} km' for name, each in km.items())}>"
+
+
+def score(
+    reference: AnyRoads,
+    predicted: AnyRoads,
+    **options: Any,  # noqa: ANN401 - below
+) -> Scores:
+    """Compare a predicted network with a reference: APLS, TOPO, correctness and completeness.
+
+    Args:
+        reference: roads that are known: a graph, or any file that `read_graph` reads.
+        predicted: alike.
+        options: `protocol` ("spacenet" or "sat2graph"), `spacing_m`, `snap_m`, `tolerance_m`.
+
+    Raises:
+        DataError: if a file cannot be read, or both are of different places.
+        ConfigError: if there is no such option.
+    """
+    comparing = options_of(CompareOptions, options)
+    ours, theirs = drawn_roads(reference), drawn_roads(predicted)
+    crs = common_crs(ours, theirs)
+    here, there = place_roads(ours, crs), place_roads(theirs, crs)
+    check_nearness(here, there, str(theirs.source))
+    measures = compare(here, there, comparing)
+    time = measures.time.score if measures.time else None
+    return Scores(AplsScores(measures.length.score, time), measures)
+
+
+def diff(
+    predicted: AnyRoads,
+    reference: AnyRoads,
+    **options: Any,  # noqa: ANN401 - of one section
+) -> Differences:
+    """Find the roads that each of two networks lacks.
+
+    Args:
+        predicted: a graph, or any file that `read_graph` reads.
+        reference: alike.
+        options: `tolerance_m`, the distance up to which roads are the same; `min_length_m`, what
+            is shorter is left out.
+    """
+    from roadseg.commands.tools.diff import (  # noqa: PLC0415 - slow to import
+        IN_PREDICTED,
+        IN_REFERENCE,
+        find_missing,
+    )
+
+    limits = options_of(DiffOptions, options)
+    _, missing = find_missing(drawn_roads(predicted), drawn_roads(reference), limits)
+    return Differences(edge_table(missing[IN_REFERENCE]), edge_table(missing[IN_PREDICTED]))

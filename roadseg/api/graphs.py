@@ -1,0 +1,294 @@
+"""Road graphs as values: traced, read from any file, saved, shown, and routed on."""
+
+import html
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+import shapely
+from affine import Affine
+
+from roadseg.api.files import AnyPath, as_file
+from roadseg.api.keywords import options_of
+from roadseg.api.notebooks import map_svg
+from roadseg.api.rasters import AnyImage, in_memory
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.formats.any_roads import (
+    DrawnRoads,
+    common_crs,
+    find_pixels,
+    graph_drawn,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.files import WRITERS, write_graphs
+from roadseg.roads.formats.pairing import RoadSource, find_sources
+from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
+from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.probabilities import (
+    Probability,
+    ProbabilityFile,
+    open_probability,
+)
+from roadseg.roads.options import RouteOptions, TraceOptions
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+    import networkx as nx
+
+    from roadseg.commands.tools.route import RouteSummary
+
+AnyRoads = Union["Graph", AnyPath, "gpd.GeoDataFrame", "nx.Graph[Any]"]
+
+_TABLE = "the GeoDataFrame"
+
+
+@dataclass(frozen=True, repr=False)
+class Graph:
+    """A road network with speeds and travel times.
+
+    Attributes:
+        roads: nodes and edges as arrays, in metres.
+        drawn: the same as they were read or traced, which `score` and `diff` compare.
+    """
+
+    roads: RoadGraph
+    drawn: DrawnRoads
+
+    @cached_property
+    def edges(self) -> "gpd.GeoDataFrame":
+        """Edges as the GeoPackage has them: u, v, key, length, speed_kph, travel_time, ..."""
+        return edge_table(self.roads)
+
+    @cached_property
+    def nodes(self) -> "gpd.GeoDataFrame":
+        """Nodes: osmid (the row), x and y in metres, street_count, maybe_bridge, the point."""
+        return node_table(self.roads)
+
+    @property
+    def length_km(self) -> float:
+        """Length of all roads, each once."""
+        return float(self.roads.length_m.sum()) / 1000
+
+    @cached_property
+    def largest_part(self) -> float:
+        """Share of the length that the largest connected part has; 0 of an empty graph."""
+        if not len(self.roads.lines):
+            return 0.0
+        part = components(self.roads)[self.roads.ends[:, 0]]
+        lengths = np.bincount(part, weights=self.roads.length_m)
+        return float(lengths.max() / lengths.sum())
+
+    def to_networkx(self) -> "nx.MultiDiGraph[int]":
+        """Return it as osmnx has graphs: nodes x, y; each edge in both directions.
+
+        Coordinates are longitude and latitude; a graph without a place on earth keeps its metres,
+        and has no `crs`.
+        """
+        import networkx as nx  # noqa: PLC0415 - slow to import
+
+        local = is_local(self.roads.crs)
+        lines, places = (self.roads.lines, self.roads.nodes) if local else in_degrees(self.roads)
+        network: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+        network.graph |= {} if local else {"crs": "epsg:4326"}
+        streets = self.nodes["street_count"].tolist()
+        for node, (xy, count) in enumerate(zip(places.tolist(), streets, strict=True)):
+            network.add_node(node, x=xy[0], y=xy[1], street_count=count)
+        rows = self.edges.drop(columns=["geometry", "u", "v", "key"]).to_dict("records")
+        ends = self.edges[["u", "v", "key"]].to_numpy().tolist()
+        for (u, v, key), line, row in zip(ends, lines, rows, strict=True):
+            network.add_edge(u, v, key=key, geometry=line, oneway=False, reversed=False, **row)
+            if u != v:
+                back = shapely.reverse(line)
+                network.add_edge(v, u, key=key, geometry=back, oneway=False, reversed=True, **row)
+        return network
+
+    def save(self, path: AnyPath) -> Path:
+        """Write it in the format of the suffix: .gpkg, .geojson, .graphml, .parquet or .osm.
+
+        Raises:
+            ConfigError: if the suffix is another one, or the format needs what is not installed.
+            OutputError: if the file cannot be written.
+        """
+        target = Path(path)
+        kind = target.suffix.removeprefix(".")
+        if kind not in WRITERS:
+            suffixes = ", ".join(f".{name}" for name in WRITERS)
+            raise ConfigError(f"{target}: expected a file that ends in {suffixes}")
+        write_graphs(target.parent, target.stem, self.roads, formats=(kind,))
+        return target
+
+    def __repr__(self) -> str:
+        """Say how large it is and where it lies."""
+        nodes, edges = len(self.roads.nodes), len(self.roads.lines)
+        parts = f"largest connected part {self.largest_part:.0%}"
+        place = "local metres" if is_local(self.roads.crs) else self.roads.crs.name
+        return f"<Graph: {self.length_km:.2f} km, {nodes} nodes, {edges} edges; {parts}; {place}>"
+
+    def _repr_html_(self) -> str:
+        """Show a small map and the figures in a notebook."""
+        return f"<div>{map_svg(self.roads)}<br>{html.escape(repr(self)[1:-1])}</div>"
+
+
+@dataclass(frozen=True)
+class Route:
+    """A way between two places.
+
+    Attributes:
+        graph: its edges in the order in which they are driven.
+        summary: time, length and sections, as `roadseg route` prints them.
+    """
+
+    graph: Graph = field(repr=False)
+    summary: "RouteSummary"
+
+    @property
+    def seconds(self) -> float | None:
+        """Time to drive it; None if the graph has no travel times."""
+        return self.summary.seconds
+
+    @property
+    def length_m(self) -> float:
+        """Length of all of it."""
+        return self.summary.length_m
+
+    def __str__(self) -> str:
+        """Lay it out as `roadseg route` does."""
+        return str(self.summary)
+
+    def _repr_html_(self) -> str:
+        """Show it on a small map in a notebook."""
+        return f"<div>{map_svg(self.graph.roads)}<pre>{html.escape(str(self))}</pre></div>"
+
+
+def trace(
+    probability: Probability | AnyImage,
+    *,
+    transform: Affine | None = None,
+    crs: object = None,
+    gsd_m: float | None = None,
+    **options: Any,  # noqa: ANN401 - of one section
+) -> Graph:
+    """Trace the road network in probabilities or in a mask.
+
+    Args:
+        probability: what `predict` or `burn` returned; a raster of probabilities or of a mask; or
+            an array, shape (row, col): bool, uint8 with 255 for certain, or 0 to 1.
+        transform: from (col, row) to (x, y), for an array, as rasterio has it.
+        crs: of x and y, for an array: an EPSG code, WKT or a CRS of pyproj or rasterio.
+        gsd_m: metres of a pixel, for an array or a raster without a place on earth.
+        options: those of the section graph of the config that say how roads are traced, such as
+            `threshold=0.5`, `max_gap_m=30`.
+
+    Raises:
+        DataError: if the raster cannot be read.
+        ConfigError: if there is no such option, it has a value beyond its limits, or nothing says
+            where an array lies.
+    """
+    from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow
+
+    tracing = options_of(TraceOptions, options)
+    source = RoadSource(Path("a traced graph"))
+    pixels: Probability | ProbabilityFile
+    if isinstance(probability, str | Path):
+        source = RoadSource(Path(probability))
+        pixels = open_probability(source.path, gsd_m=gsd_m)
+    elif isinstance(probability, Probability):
+        pixels = probability
+    else:
+        pixels = in_memory(probability, transform, crs, gsd_m)
+    roads = find_graph(pixels, tracing)
+    is_assumed = np.full(len(roads.lines), pixels.speed_bins is None)
+    return Graph(roads, DrawnRoads(source, roads, is_joined=True, is_assumed=is_assumed))
+
+
+def read_graph(
+    roads: AnyRoads, *, image: AnyPath | None = None, gsd_m: float | None = None
+) -> Graph:
+    """Read roads of any file that `roadseg score` reads: graphs, lines, masks, probabilities.
+
+    Args:
+        roads: GeoPackage, GeoJSON, GraphML, Shapefile, FlatGeobuf, GeoParquet, OSM, SpaceNet's CSV,
+            or a raster, which is traced; or a GeoDataFrame of lines, or a graph of networkx as
+            osmnx makes them.
+        image: image that the lines of a CSV are drawn on, in pixels.
+        gsd_m: metres of a pixel of a CSV without image, or of a raster without georeference.
+
+    Raises:
+        DataError: if the file cannot be read, or holds roads of several places.
+        ConfigError: if lines are in pixels, and neither `image` nor `gsd_m` is given.
+    """
+    if isinstance(roads, Graph):
+        return roads
+    drawn = (
+        _read(Path(roads), image, gsd_m) if isinstance(roads, str | Path) else drawn_roads(roads)
+    )
+    return Graph(place_roads(drawn, common_crs(drawn, None)).graph, drawn)
+
+
+def route(
+    graph: AnyRoads,
+    start: tuple[float, float],
+    goal: tuple[float, float],
+    **options: Any,  # noqa: ANN401 - of one section
+) -> Route:
+    """Find the fastest or the shortest way between two places.
+
+    Args:
+        graph: a graph, or whatever `read_graph` reads.
+        start: longitude and latitude; x and y of a graph without a place on earth.
+        goal: alike.
+        options: `weight`, what is least, "time" or "length"; `snap_m`, the greatest distance of
+            start and goal from the nearest road, metres.
+
+    Raises:
+        ConfigError: if a place is not near the roads.
+        RoadsegError: if there is no way.
+    """
+    from roadseg.commands.tools.route import find_route  # noqa: PLC0415 - slow to import
+
+    whole = read_graph(graph)
+    source = whole.drawn.source
+    best = options_of(RouteOptions, options)
+    way, summary = find_route(whole.roads, start, goal, best, name=str(source))
+    is_assumed = np.zeros(len(way.lines), dtype=bool)
+    drawn = DrawnRoads(source, way, is_joined=True, is_assumed=is_assumed)
+    return Route(Graph(way, drawn), summary)
+
+
+def drawn_roads(roads: AnyRoads) -> DrawnRoads:
+    """Return roads as they were drawn or traced, whatever holds them.
+
+    Raises:
+        DataError: if they cannot be read.
+    """
+    if isinstance(roads, Graph):
+        return roads.drawn
+    if isinstance(roads, str | Path):
+        return _read(Path(roads), None, None)
+    if hasattr(roads, "adj"):
+        from roadseg.roads.formats.graphml import graph_of_network  # noqa: PLC0415 - networkx is slow
+
+        return graph_drawn(RoadSource(Path("the graph")), graph_of_network(roads, "the graph"))
+    with as_file(lambda path: _write_table(path, roads), ".gpkg", name=_TABLE) as path:
+        drawn = read_drawn(RoadSource(path), find_pixels(None, None))
+    return replace(drawn, source=RoadSource(Path(_TABLE)))
+
+
+def _write_table(path: Path, table: "gpd.GeoDataFrame") -> None:
+    """Write a table of lines; lists, which osmnx has where edges were merged, become text."""
+    plain = table.reset_index(drop=True)
+    for name in plain.columns.drop(plain.geometry.name):
+        if plain[name].dtype == object:
+            plain[name] = [each if each is None else str(each) for each in plain[name]]
+    plain.to_file(path, driver="GPKG")
+
+
+def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:
+    sources = list(find_sources(path).values())
+    if len(sources) != 1:
+        raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
+    return read_drawn(sources[0], find_pixels(Path(image) if image else None, gsd_m))

@@ -1,0 +1,74 @@
+"""What notebooks show: small maps of graphs, figures of scores, and progress on one line."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import shapely
+
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.system import progress
+
+_MAP_PX = 320  # Larger side of the map of a graph.
+_MOST_DRAWN = 20_000  # Edges of such a map; a browser takes seconds for more.
+_MARGIN_PX = 4
+_BLUE, _ORANGE = "#0072B2", "#D55E00"  # Colour-blind people tell these two apart.
+
+
+@contextmanager
+def progress_in_notebook() -> Iterator[None]:
+    """Show how far work inside the block has come, where the caller is a cell of a notebook."""
+    display = _display()
+    if display is None:
+        yield
+        return
+    handle = display({"text/plain": ""}, raw=True, display_id=True)
+    with progress.shown_by(lambda text: handle.update({"text/plain": text}, raw=True)):
+        yield
+    handle.update({"text/plain": ""}, raw=True)
+
+
+def _display() -> Callable[..., Any] | None:
+    """Return IPython's function that shows something below a cell; None outside of notebooks."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or not hasattr(ipython.get_ipython(), "kernel"):
+        return None
+    display: Callable[..., Any] = ipython.display.display
+    return display
+
+
+def figure_text(value: float | None) -> str:
+    """Return a figure with three decimals, a dash for none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def map_svg(graph: RoadGraph) -> str:
+    """Return a small map as SVG; links across gaps have another colour."""
+    lines = graph.lines[:_MOST_DRAWN]
+    if not len(lines):
+        return ""
+    west, south, east, north = shapely.total_bounds(lines)
+    scale = _MAP_PX / max(east - west, north - south, 1e-9)
+    width, height = (east - west) * scale + 2 * _MARGIN_PX, (north - south) * scale + 2 * _MARGIN_PX
+    inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))[:_MOST_DRAWN] == 1
+    drawn = shapely.simplify(
+        shapely.transform(
+            lines,
+            lambda xy: np.column_stack([xy[:, 0] - west, north - xy[:, 1]]) * scale + _MARGIN_PX,
+        ),
+        0.3,
+    )
+    strokes = (
+        f'<path d="{" ".join(map(_path, drawn[chosen]))}" fill="none" stroke="{colour}" '
+        'stroke-width="1.5"/>'
+        for chosen, colour in ((~inferred, _BLUE), (inferred, _ORANGE))
+        if chosen.any()
+    )
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(strokes)}</svg>'
+
+
+def _path(line: shapely.LineString) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in shapely.get_coordinates(line))

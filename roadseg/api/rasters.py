@@ -1,0 +1,157 @@
+"""Images, masks and probabilities: read from files or given as arrays, predicted, burnt."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from affine import Affine
+from numpy.typing import NDArray
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+
+from roadseg.api.files import AnyPath, as_file
+from roadseg.api.keywords import sections_of
+from roadseg.api.notebooks import progress_in_notebook
+from roadseg.errors import ConfigError
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.windows import CERTAIN
+from roadseg.roads.masks.probabilities import Probability
+
+Pixels = NDArray[Any]
+AnyImage = AnyPath | Pixels
+
+_PLANE, _STACK = 2, 3  # dimensions of an array of one band, and of several
+_THE_ARRAY = "the array"
+
+
+def predict(
+    image: AnyImage,
+    checkpoint: AnyPath | Sequence[AnyPath],
+    *,
+    transform: Affine | None = None,
+    **options: Any,  # noqa: ANN401 - of several sections
+) -> Probability:
+    """Predict the roads of an image that fits into memory; `roadseg predict` takes any size.
+
+    Args:
+        image: any raster that GDAL reads; or its pixels, shape (band, row, col) or (row, col), of
+            the type that the network was trained on. Masked pixels hold no data.
+        checkpoint: folder of a trained network, or several whose probabilities are averaged.
+        transform: from (col, row) to (x, y) in the CRS `crs`, if the image is an array, as
+            rasterio has it. Without it, `gsd_m` has to say how large its pixels are.
+        options: of the sections predict, imagery and compute of the config, such as `tta=True`,
+            `engine="eager"`, `device="cpu"`, `bands=(1, 2, 3)`, `crs="EPSG:32632"`, `gsd_m=0.5`.
+
+    Returns:
+        Probabilities of any road and of each speed bin, with their grid.
+
+    Raises:
+        CheckpointError: if a checkpoint cannot be read, or was trained on other pixels.
+        DataError: if the image cannot be read.
+        ConfigError: if there is no such option, or nothing says where an array lies.
+    """
+    from roadseg.learn.inference.tasks import predict_scene  # noqa: PLC0415 - torch is slow
+    from roadseg.learn.options import ComputeOptions, PredictOptions  # noqa: PLC0415 - alike
+
+    several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
+    folders = tuple(Path(folder).absolute() for folder in several)
+    predicting, imagery, compute = sections_of(
+        options, PredictOptions, ImageryOptions, ComputeOptions
+    )
+    if not isinstance(image, str | Path):
+        _require_place(transform, imagery.crs, imagery.gsd_m)
+    with image_file(image, transform) as path, progress_in_notebook():
+        return predict_scene(path, folders, predicting, imagery, compute)
+
+
+@contextmanager
+def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
+    """Give the file of an image inside the block, a temporary one for an array."""
+    if isinstance(image, str | Path):
+        if transform is not None:
+            raise ConfigError(f"{image}: a file has its own transform, expected none beside it")
+        yield Path(image).absolute()
+        return
+    stack = image if image.ndim == _STACK else image[np.newaxis]
+    if stack.ndim != _STACK or 0 in stack.shape:
+        raise ConfigError(
+            f"{_THE_ARRAY}: has shape {image.shape}, expected (band, row, col) or (row, col)"
+        )
+    with as_file(lambda path: _write(path, stack, transform), ".tif", name=_THE_ARRAY) as path:
+        yield path
+
+
+def in_memory(
+    pixels: Pixels, transform: Affine | None, crs: object, gsd_m: float | None
+) -> Probability:
+    """Return an array of probabilities, or of which pixels are road, with its place.
+
+    Args:
+        pixels: shape (row, col): bool; uint8 with 255 for certain; or 0 to 1.
+        transform: from (col, row) to (x, y), as rasterio has it.
+        crs: of x and y: whatever pyproj takes for a CRS; None for metres without a place on earth.
+        gsd_m: side of a pixel in metres, if there is no transform.
+
+    Raises:
+        ConfigError: if the array has another shape or other values, or nothing says where it lies.
+    """
+    if pixels.ndim != _PLANE or 0 in pixels.shape:
+        raise ConfigError(f"{_THE_ARRAY}: has shape {pixels.shape}, expected (row, col)")
+    _require_place(transform, crs, gsd_m)
+    if transform is None:
+        transform = Affine.scale(gsd_m, -gsd_m) if gsd_m else Affine.identity()
+    height, width = pixels.shape
+    return Probability(Grid(_crs(crs), transform, height, width), _as_bytes(pixels))
+
+
+def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -> None:
+    if transform is None and gsd_m is None:
+        raise ConfigError(
+            f"{_THE_ARRAY}: nothing says where its pixels lie; expected transform and crs, as "
+            "rasterio has them, or gsd_m, the metres of a pixel"
+        )
+    if transform is not None and crs is None:
+        raise ConfigError(f"{_THE_ARRAY}: has a transform but no crs, expected both")
+
+
+def _crs(crs: object) -> CRS:
+    if crs is None:
+        return LOCAL_CRS
+    try:
+        return CRS.from_user_input(crs)
+    except CRSError as error:
+        raise ConfigError(f"crs: {crs} is no coordinate system that PROJ knows") from error
+
+
+def _as_bytes(pixels: Pixels) -> NDArray[np.uint8]:
+    if pixels.dtype == np.bool_:
+        return np.where(pixels, np.uint8(CERTAIN), np.uint8(0))
+    if pixels.dtype == np.uint8:
+        return pixels
+    if pixels.dtype.kind != "f" or not (np.nanmin(pixels) >= 0 and np.nanmax(pixels) <= 1):
+        raise ConfigError(
+            f"{_THE_ARRAY}: {pixels.dtype} from {np.nanmin(pixels)} to {np.nanmax(pixels)}, "
+            "expected bool, uint8 (255 for certain), or floats from 0 to 1"
+        )
+    return np.round(np.nan_to_num(pixels) * CERTAIN).astype(np.uint8)
+
+
+def _write(path: Path, stack: Pixels, transform: Affine | None) -> None:
+    import rasterio  # noqa: PLC0415 - slow to import
+    from rasterio.errors import NotGeoreferencedWarning  # noqa: PLC0415 - alike
+
+    count, height, width = stack.shape
+    profile = {"count": count, "height": height, "width": width, "dtype": stack.dtype}
+    place = {} if transform is None else {"transform": transform}
+    with (
+        warnings.catch_warnings(action="ignore", category=NotGeoreferencedWarning),
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        rasterio.open(path, "w", driver="GTiff", bigtiff="if_safer", **profile, **place) as target,
+    ):
+        target.write(np.ma.filled(stack, 0))
+        if np.ma.is_masked(stack):
+            target.write_mask(~np.ma.getmaskarray(stack).any(axis=0))

@@ -1,0 +1,207 @@
+"""What is done in a run folder, by the config: the stages one by one, or all of them."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from roadseg import config as configs
+from roadseg.api.files import AnyPath
+from roadseg.api.notebooks import progress_in_notebook
+from roadseg.config import Config
+from roadseg.errors import ConfigError
+from roadseg.system.locks import lock
+from roadseg.system.workspace import Workspace
+
+if TYPE_CHECKING:
+    from roadseg.commands.stages.evaluate import EvaluateSummary
+    from roadseg.commands.stages.graph import GraphSummary
+    from roadseg.commands.stages.pipeline import PrepareSummary, RunSummary
+    from roadseg.commands.stages.predict import PredictSummary
+    from roadseg.commands.stages.quantize import QuantizeSummary
+    from roadseg.commands.stages.report import ReportSummary
+    from roadseg.commands.stages.split import SplitSummary
+    from roadseg.commands.stages.train import TrainSummary
+    from roadseg.commands.stages.tune import TuneSummary
+
+AnyConfig = AnyPath | Config | None
+Overrides = Mapping[str, Any] | None
+
+
+def run(
+    config: AnyConfig = None,
+    *,
+    overrides: Overrides = None,
+    fold: int = 0,
+    force: bool = False,
+    say: Callable[[str, object], None] | None = None,
+) -> "RunSummary":
+    """Do all stages, from masks to the report, as `roadseg run`; what is done is not repeated.
+
+    Args:
+        config: JSON file, or a config that is loaded; None takes the defaults.
+        overrides: options by their keys, such as `{"train.epochs": 10}`.
+        fold: the fold held out.
+        force: do every stage again.
+        say: called with the name and the summary of every stage when it is done, such as `print`.
+
+    Raises:
+        RoadsegError: with one line that says what to do.
+    """
+    from roadseg.commands.stages import pipeline  # noqa: PLC0415 - slow to import
+
+    with _run_folder(config, overrides) as (loaded, workspace):
+        return pipeline.run(loaded, workspace, fold=fold, force=force, say=say or (lambda *_: None))
+
+
+def prepare(
+    config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
+) -> "PrepareSummary":
+    """Make masks, chips and folds, as `roadseg prepare`; see `run` for the arguments."""
+    from roadseg.commands.stages import pipeline  # noqa: PLC0415 - slow to import
+
+    with _run_folder(config, overrides) as (loaded, workspace):
+        return pipeline.prepare(loaded, workspace, force=force)
+
+
+def split(
+    config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
+) -> "SplitSummary":
+    """Deal the chips into folds again, as `roadseg split`; see `run` for the arguments."""
+    from roadseg.commands.stages import split as stage  # noqa: PLC0415 - slow to import
+
+    with _run_folder(config, overrides) as (loaded, workspace):
+        return stage.run(loaded, workspace, force=force)
+
+
+def train(
+    config: AnyConfig = None, *, overrides: Overrides = None, fold: int = 0, force: bool = False
+) -> "TrainSummary":
+    """Train on all folds but one, as `roadseg train`; see `run` for the arguments.
+
+    An interrupted training continues with the same call.
+    """
+    from roadseg.commands.stages import train as stage  # noqa: PLC0415 - torch is slow
+
+    with _run_folder(config, overrides, part=f"fold-{fold}") as (loaded, workspace):
+        return stage.run(loaded, workspace, fold=fold, force=force)
+
+
+def predict_scenes(
+    config: AnyConfig = None, *, overrides: Overrides = None, fold: int = 0, force: bool = False
+) -> "PredictSummary":
+    """Predict the scenes of the run, as `roadseg predict`; see `run` for the arguments."""
+    from roadseg.commands.stages import predict as stage  # noqa: PLC0415 - torch is slow
+
+    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
+        return stage.run(loaded, workspace, fold=fold, force=force)
+
+
+def trace_scenes(
+    config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
+) -> "GraphSummary":
+    """Trace the predicted scenes of the run, as `roadseg graph`; see `run` for the arguments."""
+    from roadseg.commands.stages import graph as stage  # noqa: PLC0415 - slow to import
+
+    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
+        return stage.run(loaded, workspace, force=force)
+
+
+def evaluate(
+    config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
+) -> "EvaluateSummary":
+    """Measure pixels and graphs on the chips held out, as `roadseg evaluate`; see `run`."""
+    from roadseg.commands.stages import evaluate as stage  # noqa: PLC0415 - slow to import
+
+    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
+        return stage.run(loaded, workspace, force=force)
+
+
+def write_report(
+    config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
+) -> "ReportSummary":
+    """Show the run on one page for the browser, as `roadseg report`; see `run`."""
+    from roadseg.commands.stages import report as stage  # noqa: PLC0415 - slow to import
+
+    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
+        return stage.run(loaded, workspace, force=force)
+
+
+def tune(
+    config: AnyConfig = None,
+    *,
+    overrides: Overrides = None,
+    write: AnyPath | None = None,
+    force: bool = False,
+) -> "TuneSummary":
+    """Search the graph settings that fit the fold held out best, as `roadseg tune`; see `run`.
+
+    Args:
+        config: see `run`.
+        overrides: see `run`.
+        write: config file to write; None for tuned.json in the run folder.
+        force: search again though nothing has changed.
+    """
+    from roadseg.commands.stages import tune as stage  # noqa: PLC0415 - slow to import
+
+    target = None if write is None else Path(write)
+    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
+        return stage.run(loaded, workspace, write=target, force=force)
+
+
+def quantize(
+    config: AnyConfig = None,
+    *,
+    overrides: Overrides = None,
+    fold: int = 0,
+    engine: Literal["int8", "openvino"] = "int8",
+    force: bool = False,
+) -> "QuantizeSummary":
+    """Quantise the network of a fold to INT8 and measure the loss, as `roadseg quantize`.
+
+    Args:
+        config: see `run`.
+        overrides: see `run`.
+        fold: whose network.
+        engine: PyTorch's Inductor, or OpenVINO.
+        force: make it again though nothing has changed.
+
+    Raises:
+        RoadsegError: if it loses more than the limits in `quantize` of the config.
+    """
+    from roadseg.commands.stages import quantize as stage  # noqa: PLC0415 - torch is slow
+
+    with _run_folder(config, overrides, alone=False) as (loaded, workspace):
+        return stage.run(loaded, workspace, fold=fold, engine=engine, force=force)
+
+
+@contextmanager
+def _run_folder(
+    config: AnyConfig, overrides: Overrides, *, part: str | None = None, alone: bool = True
+) -> Iterator[tuple[Config, Workspace]]:
+    """Read a config, and keep other processes out of its run folder inside the block."""
+    loaded = load_config(config, overrides)
+    workspace = Workspace(loaded.run)
+    with lock(workspace.root, part=part, alone=alone and part is None), progress_in_notebook():
+        yield loaded, workspace
+
+
+def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config:
+    """Return a config with other values for some options.
+
+    Args:
+        config: JSON file, or a config that is loaded; None takes the defaults.
+        overrides: options by their keys, such as `{"train.epochs": 10}`.
+
+    Raises:
+        ConfigError: if the file cannot be used, or there is no such option.
+    """
+    if isinstance(config, Config):
+        if overrides:
+            raise ConfigError("overrides: expected none beside a config that is loaded")
+        return config
+    assignments = [
+        f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()
+    ]
+    return configs.load_config(None if config is None else Path(config), assignments)

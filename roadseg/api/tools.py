@@ -1,0 +1,145 @@
+"""Tools beside the stages: look at data and machine, export networks, draw pictures."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from roadseg.api.files import AnyPath
+from roadseg.api.notebooks import progress_in_notebook
+from roadseg.api.runs import AnyConfig, Overrides, load_config
+from roadseg.config import Config
+
+if TYPE_CHECKING:
+    from roadseg.commands.tools.bench import BenchSummary
+    from roadseg.commands.tools.demo import DemoSummary
+    from roadseg.commands.tools.doctor import DoctorSummary
+    from roadseg.commands.tools.export import ExportSummary
+    from roadseg.commands.tools.plot import Kind, PlotSummary
+
+
+def init(
+    images: AnyPath | Iterable[AnyPath],
+    labels: AnyPath | Iterable[AnyPath],
+    *,
+    overrides: Overrides = None,
+) -> Config:
+    """Look at images and road labels, and return the config that fits them, as `roadseg init`.
+
+    Args:
+        images: files, folders or patterns of images.
+        labels: the same of road labels.
+        overrides: options by their keys that are to stay as they are given.
+
+    Raises:
+        DataError: if there are no images or labels, or they cannot be used.
+    """
+    from roadseg.commands.tools import init as tool  # noqa: PLC0415 - slow to import
+
+    settings = load_config(overrides=overrides)
+    return tool.find_config(_texts(images), _texts(labels), settings)
+
+
+def demo(folder: AnyPath) -> "DemoSummary":
+    """Draw the images, labels and config of a synthetic city into a new folder.
+
+    `roadseg.run(folder / "roadseg.json")` then does what the rest of `roadseg demo` does.
+    """
+    from roadseg.commands.tools import demo as tool  # noqa: PLC0415 - slow to import
+
+    return tool.run(Path(folder))
+
+
+def doctor() -> "DoctorSummary":
+    """Return what machine and installation offer, lack, or have broken, as `roadseg doctor`."""
+    from roadseg.commands.tools import doctor as tool  # noqa: PLC0415 - torch is slow
+
+    return tool.run()
+
+
+def bench(
+    config: AnyConfig = None, *, overrides: Overrides = None, steps: int = 10, rounds: int = 5
+) -> "BenchSummary":
+    """Measure training and inference beside bare loops of the same network, as `roadseg bench`.
+
+    Args:
+        config: JSON file, or a config that is loaded; None takes the defaults.
+        overrides: options by their keys.
+        steps: of training in a round.
+        rounds: of either, in turn; medians count.
+    """
+    from roadseg.commands.tools import bench as tool  # noqa: PLC0415 - torch is slow
+
+    return tool.run(load_config(config, overrides), steps=steps, rounds=rounds)
+
+
+def export(
+    checkpoint: AnyPath,
+    output: AnyPath,
+    *,
+    format: Literal["onnx", "openvino", "torch"] = "onnx",  # noqa: A002 - as on the command line
+    window_px: int | None = None,
+    batch_size: int | None = None,
+    force: bool = False,
+) -> "ExportSummary":
+    """Write the network of a checkpoint for other programs, as `roadseg export`.
+
+    Args:
+        checkpoint: its folder.
+        output: folder to write.
+        format: ONNX, OpenVINO IR, or a program of torch.export.
+        window_px: side of its windows; None takes that of `predict`.
+        batch_size: windows at once; None for any number.
+        force: replace what is there.
+
+    Raises:
+        CheckpointError: if the checkpoint cannot be read.
+        OutputError: if something is there already.
+    """
+    from roadseg.commands.tools import export as tool  # noqa: PLC0415 - torch is slow
+    from roadseg.learn.options import PredictOptions  # noqa: PLC0415 - alike
+
+    with progress_in_notebook():
+        return tool.run(
+            Path(checkpoint),
+            Path(output),
+            format=format,
+            window_px=window_px or PredictOptions().window_px,
+            batch_size=batch_size,
+            force=force,
+        )
+
+
+def plot(
+    output: AnyPath,
+    *,
+    graph: AnyPath | None = None,
+    labels: AnyPath | None = None,
+    image: AnyPath | None = None,
+    kinds: "Sequence[Kind]" = (),
+) -> "PlotSummary":
+    """Draw pictures for print of the files of one place, as `roadseg plot`.
+
+    Args:
+        output: folder, or the file of a single picture: .png, .pdf or .svg.
+        graph: predicted roads.
+        labels: known roads.
+        image: what lies under them.
+        kinds: "scene", "graph", "errors", "speeds"; none draws all that these files allow.
+
+    Raises:
+        ConfigError: if a picture needs a file that is not given.
+        DataError: if a file cannot be used.
+    """
+    from roadseg.commands.tools import plot as tool  # noqa: PLC0415 - matplotlib is slow
+
+    return tool.run_files(
+        output=Path(output),
+        graph=None if graph is None else Path(graph),
+        labels=None if labels is None else Path(labels),
+        image=None if image is None else Path(image),
+        kinds=kinds,
+    )
+
+
+def _texts(paths: AnyPath | Iterable[AnyPath]) -> list[str]:
+    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]

@@ -1,0 +1,79 @@
+"""Tables of geopandas and graphs of networkx are roads like those of files."""
+
+import re
+
+import geopandas as gpd
+import networkx as nx
+import pytest
+import shapely
+
+import roadseg
+from roadseg.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def labels(finished_city):
+    return roadseg.read_graph(finished_city / "roads" / "city_0.geojson")
+
+
+@pytest.fixture(scope="module")
+def table(finished_city):
+    return gpd.read_file(finished_city / "roads" / "city_0.geojson")
+
+
+def test_a_table_is_read_as_its_file(labels, table):
+    assert roadseg.read_graph(table).edges.equals(labels.edges)
+    scores = roadseg.score(table, labels)
+    assert (scores.apls.length, scores.apls.time) == pytest.approx((1, 1))
+
+
+def test_lists_in_a_table_do_not_matter(labels, table):
+    table = table.assign(osmid=[[1, 2] for _ in table.index])
+    assert roadseg.read_graph(table).length_km == pytest.approx(labels.length_km)
+
+
+def test_a_graph_of_networkx_comes_back_as_it_was(labels):
+    back = roadseg.read_graph(labels.to_networkx())
+    assert len(back.edges) == len(labels.edges)
+    scores = roadseg.score(labels, back)
+    assert (scores.apls.length, scores.apls.time) == pytest.approx((1, 1), abs=1e-3)
+
+
+def test_edges_without_geometry_are_straight():
+    network = nx.MultiDiGraph(crs="EPSG:32632")
+    network.add_node(1, x=500_000.0, y=5_000_000.0)
+    network.add_node(2, x=500_300.0, y=5_000_400.0)
+    network.add_edge(1, 2, speed_kph=36.0)
+    graph = roadseg.read_graph(network)
+    assert graph.length_km == pytest.approx(0.5)
+    assert graph.edges.travel_time.tolist() == pytest.approx([50])
+
+
+def test_a_route_and_differences_take_them_too(labels, table):
+    line = labels.edges.to_crs(4326).geometry.iloc[0]
+    way = roadseg.route(table, line.coords[0], line.coords[-1], weight="length")
+    assert way.length_m <= labels.edges.length.iloc[0] + 0.01
+    assert roadseg.diff(labels.to_networkx(), table).missing_in_predicted.length.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("roads", "message"),
+    [
+        (nx.MultiDiGraph([(1, 2)]), "the graph: a graph without geometry: not every node has"),
+        (
+            gpd.GeoDataFrame(geometry=[shapely.box(0, 0, 1, 1)], crs=4326),
+            "the GeoDataFrame: holds polygons only (1), expected lines",
+        ),
+    ],
+)
+def test_errors_speak_of_the_value_and_not_of_a_file(roads, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        roadseg.read_graph(roads)
+
+
+def test_an_edge_with_something_else_than_a_line_is_refused(labels):
+    network = labels.to_networkx()
+    u, v, key = next(iter(network.edges(keys=True)))
+    network.edges[u, v, key]["geometry"] = 5
+    with pytest.raises(DataError, match="the graph: geometry of an edge is no WKT"):
+        roadseg.read_graph(network)

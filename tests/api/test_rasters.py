@@ -1,0 +1,115 @@
+"""Arrays with their place are predicted and traced as the files that hold them."""
+
+import re
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+
+import roadseg
+from roadseg.errors import CheckpointError, ConfigError, DataError
+
+FLAT = {"window_px": 64, "overlap_px": 16, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def city(finished_city):
+    return finished_city
+
+
+@pytest.fixture(scope="module")
+def image(city):
+    return city / "images" / "city_0.tif"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(city):
+    return city / "run" / "checkpoints" / "fold-0"
+
+
+@pytest.fixture(scope="module")
+def mask(city):
+    with rasterio.open(city / "run" / "masks" / "city_0.tif") as source:
+        return source.read(1), source.transform, source.crs
+
+
+def test_an_array_is_predicted_as_its_file(image, checkpoint):
+    with rasterio.open(image) as source:
+        pixels, transform, crs = source.read(), source.transform, source.crs
+    of_array = roadseg.predict(pixels, checkpoint, transform=transform, crs=crs, **FLAT)
+    of_file = roadseg.predict(image, checkpoint, **FLAT)
+    np.testing.assert_array_equal(of_array.road, of_file.road)
+    assert of_array.grid == of_file.grid
+
+
+def test_masked_pixels_hold_no_data(image, checkpoint):
+    with rasterio.open(image) as source:
+        pixels, transform, crs = np.ma.array(source.read()), source.transform, source.crs
+    half = pixels.shape[-1] // 2
+    pixels[:, :, :half] = np.ma.masked
+    found = roadseg.predict(pixels, checkpoint, transform=transform, crs=crs, **FLAT)
+    assert found.road[:, :half].max() == 0
+    assert found.road[:, half:].max() > 0
+
+
+def test_an_array_without_a_place_has_metres_of_its_own(image, checkpoint):
+    with rasterio.open(image) as source:
+        pixels, gsd_m = source.read(), source.transform.a
+    found = roadseg.predict(pixels, checkpoint, gsd_m=gsd_m, **FLAT)
+    assert found.grid.is_local
+    assert found.grid.pixel_size_m == pytest.approx((gsd_m, gsd_m))
+
+
+@pytest.mark.parametrize(
+    "as_kind", [np.bool_, lambda road: np.uint8(road) * np.uint8(255), np.float32]
+)
+def test_bools_bytes_and_shares_are_traced_alike(mask, as_kind):
+    pixels, transform, crs = mask
+    road = (pixels > 0) & (pixels < 255)
+    whole = roadseg.trace(road, transform=transform, crs=crs)
+    found = roadseg.trace(as_kind(road), transform=transform, crs=crs)
+    assert found.edges.equals(whole.edges)
+    assert found.length_km > 0.1
+
+
+def test_a_traced_array_lies_where_the_file_lies(mask, city):
+    pixels, transform, crs = mask
+    found = roadseg.trace((pixels > 0) & (pixels < 255), transform=transform, crs=crs)
+    of_file = roadseg.trace(city / "run" / "masks" / "city_0.tif")
+    assert found.edges.crs == of_file.edges.crs
+    assert found.edges.geometry.equals(of_file.edges.geometry)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "place", "message"),
+    [
+        (np.zeros((4, 4), bool), {}, "nothing says where its pixels lie; expected transform"),
+        (np.zeros((2, 4, 4), bool), {"gsd_m": 1}, "has shape (2, 4, 4), expected (row, col)"),
+        (np.zeros((0, 4), bool), {"gsd_m": 1}, "has shape (0, 4), expected (row, col)"),
+        (np.full((4, 4), 1.1), {"gsd_m": 1}, "float64 from 1.1 to 1.1, expected bool, uint8"),
+        (np.zeros((4, 4), np.int32), {"gsd_m": 1}, "int32 from 0 to 0, expected bool, uint8"),
+        (np.zeros((4, 4), bool), {"transform": Affine.scale(1, -1)}, "has a transform but no crs"),
+        (
+            np.zeros((4, 4), bool),
+            {"transform": Affine.scale(1, -1), "crs": "EPSG:1"},
+            "crs: EPSG:1 is no coordinate system that PROJ knows",
+        ),
+    ],
+)
+def test_arrays_that_cannot_be_traced_are_refused_in_one_line(pixels, place, message):
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        roadseg.trace(pixels, **place)
+    assert "\n" not in str(caught.value)
+
+
+def test_errors_speak_of_the_array_and_not_of_a_file(image, checkpoint):
+    with rasterio.open(image) as source:
+        pixels = source.read()
+    with pytest.raises((CheckpointError, DataError), match=r"^the array") as caught:
+        roadseg.predict(pixels[:2], checkpoint, gsd_m=0.6, **FLAT)
+    assert "/roadseg-" not in str(caught.value)
+    with pytest.raises(ConfigError, match="a file has its own transform"):
+        roadseg.predict(image, checkpoint, transform=Affine.scale(1, -1), **FLAT)
+    with pytest.raises(ConfigError, match=re.escape("the array: has shape (4,), expected (band")):
+        roadseg.predict(np.zeros(4, np.uint8), checkpoint, gsd_m=0.6, **FLAT)
