@@ -1,5 +1,6 @@
 """Wording: numbers of things in a sentence, the first of many, and what others say in one line."""
 
+import html
 from collections.abc import Collection, Mapping
 from itertools import islice
 
@@ -36,3 +37,10 @@ def about_time(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"about {seconds / length:.0f} {unit}"
     return f"about {max(seconds, 1):.0f} s"
+
+
+class Summary:
+    """What a command did; a notebook shows it as the command line prints it."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"

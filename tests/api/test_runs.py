@@ -17,7 +17,7 @@ def test_each_stage_of_a_finished_run_returns_what_it_found(finished):
     assert len(roadseg.split(config).chips_by_fold) == config.split.folds
     assert len(roadseg.predict_scenes(config).scenes) > 0
     assert str(workspace.graphs) in str(roadseg.trace_scenes(config))
-    assert roadseg.write_report(config).page == str(workspace.report)
+    assert roadseg.write_report(config).path == str(workspace.report)
 
 
 def test_the_names_and_summaries_of_stages_are_given_one_by_one(finished):
@@ -77,3 +77,9 @@ def test_nothing_is_shown_outside_of_notebooks(finished, capsys):
     config, _ = finished
     roadseg.evaluate(config, force=True)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_summary_is_shown_as_it_is_printed(finished):
+    config, _ = finished
+    summary = roadseg.evaluate(config)
+    assert summary._repr_html_() == f"<pre>{summary}</pre>"

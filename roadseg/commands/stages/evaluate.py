@@ -29,13 +29,14 @@ from roadseg.system.files import whole
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
 _PICTURE_PX = 1500  # a larger scene is thinned for its picture
 
 
 @dataclass(frozen=True)
-class EvaluateSummary:
+class EvaluateSummary(Summary):
     """Metrics on the chips held out.
 
     Pixels are pooled over all chips. `apls_length` and `apls_time` are means over the chips with

@@ -26,7 +26,7 @@ from roadseg.system.parallel import Outcome, each, in_order
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_key
-from roadseg.system.text import count
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
 _MANY = 2  # scenes that a cluster does beside each other
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class GraphSummary:
+class GraphSummary(Summary):
     """What was found.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import Any
 
 from roadseg.config import Config
 from roadseg.system.plans import Plan, Plans
+from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace
 
 Say = Callable[[str, object], None]
@@ -18,7 +19,7 @@ _IN_SUMMARY = ("evaluate", "report")  # of a run, so they are not told before
 
 
 @dataclass(frozen=True)
-class PrepareSummary:
+class PrepareSummary(Summary):
     """What prepare and split did."""
 
     prepare: Any
@@ -35,7 +36,7 @@ class PrepareSummary:
 
 
 @dataclass(frozen=True)
-class RunSummary:
+class RunSummary(Summary):
     """What all stages did, by name, and where the results are."""
 
     stages: dict[str, Any] = field(repr=False)

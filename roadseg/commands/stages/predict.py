@@ -19,12 +19,12 @@ from roadseg.raster.sources import find_images, image_paths
 from roadseg.system.locks import hold
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.stage_records import StageRecord, read_key
-from roadseg.system.text import count
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
 
 @dataclass(frozen=True)
-class PredictSummary:
+class PredictSummary(Summary):
     """What was predicted."""
 
     checkpoint: str

@@ -54,6 +54,7 @@ from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
 
@@ -90,7 +91,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class QuantizeSummary:
+class QuantizeSummary(Summary):
     """An INT8 engine, how accurate and how fast it is; see `Accuracy`."""
 
     fold: int

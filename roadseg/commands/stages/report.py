@@ -17,7 +17,7 @@ from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord
-from roadseg.system.text import count
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace
 
 _STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
@@ -36,7 +36,7 @@ _NOT_SHOWN: dict[str, Any] = {  # settings that change no figure; of paths, thei
 
 
 @dataclass(frozen=True)
-class ReportSummary:
+class ReportSummary(Summary):
     """What the report shows, and where it is.
 
     Attributes:

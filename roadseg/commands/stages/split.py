@@ -31,6 +31,7 @@ from roadseg.system.alarms import alarm
 from roadseg.system.fingerprints import fingerprint
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.stage_records import StageRecord, read_key, read_summary
+from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
 Folds = NDArray[np.int64]
@@ -57,7 +58,7 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True)
-class SplitSummary:
+class SplitSummary(Summary):
     """What split did.
 
     Attributes:

@@ -35,13 +35,14 @@ from roadseg.system.stage_records import (
     read_key,
     read_record,
 )
+from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TrainSummary:
+class TrainSummary(Summary):
     """How the training of one fold ended."""
 
     fold: int

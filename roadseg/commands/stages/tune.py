@@ -41,11 +41,12 @@ from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
 
 @dataclass(frozen=True)
-class TuneSummary:
+class TuneSummary(Summary):
     """What the search found.
 
     Attributes:

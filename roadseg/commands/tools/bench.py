@@ -7,13 +7,14 @@ from roadseg.config import Config
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.bench import Rate, inference_rate, training_rate
+from roadseg.system.text import Summary
 
 _RGB = 3
 _BATCHES = 4  # of a round of inference
 
 
 @dataclass(frozen=True)
-class BenchSummary:
+class BenchSummary(Summary):
     """Windows a second, beside those of bare loops of the same model."""
 
     device: str

@@ -18,6 +18,7 @@ from roadseg.raster.gdal import new_profile, open_new
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
+from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace
 
 _CRS = CRS.from_epsg(32611)
@@ -50,7 +51,7 @@ CONFIG: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class DemoSummary:
+class DemoSummary(Summary):
     """The city that was drawn."""
 
     folder: str

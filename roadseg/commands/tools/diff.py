@@ -24,7 +24,7 @@ from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import DiffOptions
 from roadseg.system.files import whole, write_error
 from roadseg.system.progress import counted
-from roadseg.system.text import count
+from roadseg.system.text import Summary, count
 
 IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
 
@@ -33,7 +33,7 @@ _NO_ATTRIBUTES = ["osmid", "u", "v", "key"]
 
 
 @dataclass(frozen=True)
-class SideSummary:
+class SideSummary(Summary):
     """What one side has.
 
     Attributes:
@@ -52,7 +52,7 @@ class SideSummary:
 
 
 @dataclass(frozen=True)
-class DiffSummary:
+class DiffSummary(Summary):
     """How two networks differ.
 
     Attributes:

@@ -17,6 +17,7 @@ from roadseg.learn.hardware import cpu
 from roadseg.learn.hardware.devices import missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
 from roadseg.system.machine import Machine, format_cpus, read_machine
+from roadseg.system.text import Summary
 
 _DEVICES = ("cpu", "cuda", "rocm", "xpu", "hpu", "mps")
 _PACKAGES = (
@@ -37,7 +38,7 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True)
-class DoctorSummary:
+class DoctorSummary(Summary):
     """What there is, what is not and why.
 
     Attributes:

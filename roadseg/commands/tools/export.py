@@ -16,13 +16,14 @@ from roadseg.learn.inference.exports import (
     write_export,
 )
 from roadseg.learn.network.checkpoints import load_checkpoint
+from roadseg.system.text import Summary
 
 _KNOWN = {FACTS, *(name for files in FILES.values() for name in files)}
 _MB = 1e6
 
 
 @dataclass(frozen=True)
-class ExportSummary:
+class ExportSummary(Summary):
     """What was written.
 
     Attributes:

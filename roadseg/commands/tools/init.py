@@ -25,7 +25,7 @@ from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.sources import file_name, image_paths, source_path
 from roadseg.system.files import is_virtual, whole
-from roadseg.system.text import count, counted
+from roadseg.system.text import Summary, count, counted
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _CLASSES = 8  # values of a mask that may be classes of roads
 
 
 @dataclass(frozen=True)
-class InitSummary:
+class InitSummary(Summary):
     """What init found, and the file it wrote.
 
     Attributes:

@@ -48,7 +48,7 @@ from roadseg.roads.metrics.differences import missing_roads
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.progress import counted
-from roadseg.system.text import count
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ _NEEDS: dict[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class PlotSummary:
+class PlotSummary(Summary):
     """The pictures that were written."""
 
     pictures: tuple[str, ...]

@@ -30,7 +30,7 @@ from roadseg.roads.graph.routing import add_node, find_way, line_of
 from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.options import RouteOptions
-from roadseg.system.text import count
+from roadseg.system.text import Summary, count
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class RouteSummary:
+class RouteSummary(Summary):
     """The way that was found.
 
     Attributes:

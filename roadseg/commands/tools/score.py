@@ -36,7 +36,7 @@ from roadseg.roads.metrics.pixels import (
 from roadseg.roads.options import CompareOptions
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
-from roadseg.system.text import first
+from roadseg.system.text import Summary, first
 
 if TYPE_CHECKING:
     from roadseg.roads.masks.probabilities import Probability
@@ -63,7 +63,7 @@ _COLUMNS = {  # of the table: heading, and where its value is in a record
 
 
 @dataclass(frozen=True)
-class ScoreSummary:
+class ScoreSummary(Summary):
     """What was measured.
 
     Attributes:
