@@ -22,13 +22,13 @@ from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace
 
 _CRS = CRS.from_epsg(32611)
-_ORIGIN_M = (660_000.0, 4_000_000.0)  # where the city lies in UTM zone 11
+_ORIGIN_M = (660_000.0, 4_000_000.0)  # South-west corner of the city in UTM zone 11.
 _SIZE_PX, _GSD_M = 1300, 0.3
-_STEP_M = 410.0  # from scene to scene; they are 390 m wide
+_STEP_M = 410.0  # Metres from scene to scene; each is 390 m wide, so that none touch.
 _COLUMNS, _ROWS = 5, 2
 _SEED = 3
-_SCENE_16_BIT = 4
-_SCENES_WITHOUT_SPEED = (2, 5)  # their speeds have to follow from road_type and lane_number
+_SCENE_16_BIT = 4  # Number of the scene whose pixels are 16-bit.
+_SCENES_WITHOUT_SPEED = (2, 5)  # Their speeds follow from road_type and lane_number.
 
 CONFIG: dict[str, Any] = {
     "run": "run",
@@ -58,7 +58,7 @@ class DemoSummary(Summary):
     scenes: int
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the number of scenes, and where they are."""
         return f"{self.scenes} scenes of a synthetic city; {self.folder}"
 
 
@@ -93,8 +93,8 @@ def _write_image(path: Path, streets: list[Street], x: float, y: float, number: 
     north = _ORIGIN_M[1] + y + _SIZE_PX * _GSD_M
     transform = Affine(_GSD_M, 0, _ORIGIN_M[0] + x, 0, -_GSD_M, north)
     grid = Grid(_CRS, transform, _SIZE_PX, _SIZE_PX)
-    profile = new_profile(grid, count=3, dtype=str(pixels.dtype))
-    with whole(path) as partial, open_new(partial, **profile, photometric="rgb") as target:
+    profile = new_profile(grid, count=3, dtype=str(pixels.dtype)) | {"photometric": "rgb"}
+    with whole(path) as partial, open_new(partial, **profile) as target:
         target.write(pixels)
 
 

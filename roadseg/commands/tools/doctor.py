@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
@@ -26,20 +26,20 @@ _PACKAGES = (
     "intel-extension-for-pytorch",
 )
 _PACKAGES_IN_LINE = 5
-# each extra of roadseg, the package that it brings, and what for
+# Each extra of roadseg, a package that it installs, and what that is good for.
 _EXTRAS = {
     "dask": ("distributed", "prepare on a cluster"),
     "parquet": ("pyarrow", "labels in GeoParquet"),
     "tensorboard": ("tensorboard", "curves and pictures of a training"),
 }
 _DATA_VARIABLES = ("PROJ_LIB", "PROJ_DATA", "GDAL_DATA")
-_EPSG = 32633  # any code that has to be looked up
+_EPSG = 32633  # UTM zone 33; any code will do that PROJ has to look up in its data.
 _GIB = 2**30
 
 
 @dataclass(frozen=True)
 class DoctorSummary(Summary):
-    """What there is, what is not and why.
+    """What machine and installation offer, and what they lack and why.
 
     Attributes:
         system: Python and operating system.
@@ -48,12 +48,12 @@ class DoctorSummary(Summary):
         proj: the same of PROJ.
         proj_data: folder of the data of pyproj's copy.
         devices: for each kind of device why it cannot be used; empty if it can.
-        picked: the device and precision that "auto" picks, and why.
+        picked: device and precision that "auto" picks, and why.
         features: instructions that matter to networks, and whether the CPU has them.
         machine: CPUs, memory, libraries, and why numactl cannot bind memory.
         usable_cores: what --ncores may ask for.
         compiling: why --compile does not work with the device picked; empty if it does.
-        extras: optional parts of roadseg, and whether they are there.
+        extras: optional parts of roadseg, and whether they are installed.
         warnings: what may slow a run or make it fail.
         broken: what will make it fail.
         advice: what could be installed or set for more.
@@ -76,7 +76,7 @@ class DoctorSummary(Summary):
     advice: list[str]
 
     def __str__(self) -> str:
-        """Lay it out as a table; a row of several lines is named once."""
+        """Return a table; a row of several lines is named once."""
         rows = {
             "system": [self.system],
             "packages": list(_lines(self.packages)),
@@ -90,7 +90,9 @@ class DoctorSummary(Summary):
             "libraries": [f"{name}: {path}" for name, path in self.machine.libraries.items()],
             "numactl": [self.machine.unbound or "binds memory to NUMA nodes"],
             "compile": [self.compiling or "works with the device that auto picks"],
-            "extras": [", ".join(f"{n}: {'yes' if y else 'no'}" for n, y in self.extras.items())],
+            "extras": [
+                ", ".join(f"{name}: {'yes' if has else 'no'}" for name, has in self.extras.items())
+            ],
             "warnings": self.warnings,
             "broken": self.broken,
             "for more": self.advice,
@@ -113,7 +115,7 @@ class DoctorSummary(Summary):
 
 
 def run() -> DoctorSummary:
-    """Look at what every run depends on; change nothing."""
+    """Survey what every run depends on; change nothing."""
     machine = read_machine()
     compiling = _problem_of_compiling()
     extras = {extra: bool(_version(package)) for extra, (package, _) in _EXTRAS.items()}
@@ -188,6 +190,7 @@ def _find_broken() -> Iterator[str]:
 
 
 def _problem_of_compiling() -> str:
+    """Return why networks cannot be compiled for the device that is picked; empty if they can."""
     try:
         pick_device(compiled=True)
     except RoadsegError as error:
@@ -217,18 +220,15 @@ def _lines(packages: Mapping[str, str]) -> Iterator[str]:
 
 
 def _copies(versions: Mapping[str, str]) -> str:
-    """Say the versions of a library that several packages bring, and whether they differ."""
+    """Return the versions of a library that several packages bring, and whether they differ."""
     text = ", ".join(f"{number} of {package}" for package, number in versions.items())
     return f"{text} (they differ, as wheels do)" if len(set(versions.values())) > 1 else text
 
 
 def _features(features: Mapping[str, bool]) -> str:
-    has = _names(name for name, is_there in features.items() if is_there)
-    return f"with {has}; without {_names(name for name, yes in features.items() if not yes)}"
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(names) or "nothing"
+    present = [name for name, is_there in features.items() if is_there]
+    absent = [name for name, is_there in features.items() if not is_there]
+    return f"with {', '.join(present) or 'nothing'}; without {', '.join(absent) or 'nothing'}"
 
 
 def _memory(machine: Machine) -> str:

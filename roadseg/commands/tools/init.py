@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from pyproj import CRS
 
-from roadseg.commands.tools.init_defaults import Choices, choose
-from roadseg.commands.tools.init_discovery import guess_images, guess_labels
+from roadseg.commands.tools.init_defaults import Defaults, choose_defaults
+from roadseg.commands.tools.init_discovery import discover_images, discover_labels
 from roadseg.commands.tools.init_survey import (
-    ImagesFound,
-    LabelsFound,
+    ImageSurvey,
+    LabelSurvey,
     survey_images,
     survey_labels,
 )
@@ -29,16 +29,16 @@ from roadseg.system.text import Summary, count, counted
 
 _log = logging.getLogger(__name__)
 
-_CLASSES = 8  # values of a mask that may be classes of roads
+_CLASSES = 8  # Masks with more values of roads than this hold no classes of roads.
 
 
 @dataclass(frozen=True)
 class InitSummary(Summary):
-    """What init found, and the file it wrote.
+    """What was found in images and labels, and the config file that was written.
 
     Attributes:
         config: the file.
-        scenes: images found, without masks.
+        scenes: number of images, without masks.
         kinds: number of images by bands and type of pixels.
         size_px: rows and columns of the first.
         gsd_m: mean ground size of its pixels.
@@ -46,13 +46,13 @@ class InitSummary(Summary):
         masks: masks of roads that were found among the images and left out.
         unusable: images that cannot be used, and why.
         nodata: which pixels hold no data.
-        places: how many the images show.
+        places: number of places that the images show.
         label_files: files with labels of these images.
-        label_files_read: those that were looked at; what follows is of them.
+        label_files_read: number of those that were read; the labels below are theirs.
         label_crs: their coordinate systems.
         label_keys: their attributes, with the number of files that have them.
-        labels: features in them.
-        roads: roads in them.
+        labels: number of features in them.
+        roads: number of roads in them.
         dropped: labels left out, by reason.
         mask_values: values of raster masks, with the number of masks that have them.
         matches: file name of each scene's labels.
@@ -62,10 +62,10 @@ class InitSummary(Summary):
         default_mph: speed of roads whose attributes say nothing of it.
         speed_sources: roads by the key that gave their speed.
         widths: where the widths of roads come from.
-        folds: how many parts there are for training and testing.
-        split: what shares one.
-        chip_px: side of the chips.
-        chips: how many there will be at most.
+        folds: number of parts for training and testing.
+        split: which chips share a fold, in words.
+        chip_px: longest side of a chip.
+        chips: number of chips at most.
         block_m: side of the blocks of ground.
     """
 
@@ -101,7 +101,7 @@ class InitSummary(Summary):
     block_m: float
 
     def __str__(self) -> str:
-        """Say it as a table."""
+        """Return a table with a row for each subject."""
         rows = {
             "images": self._images(),
             "left out": f"{_few(self.masks)}, as a mask of roads" if self.masks else "",
@@ -184,41 +184,46 @@ def run(
     settings: Config,
     force: bool = False,
 ) -> InitSummary:
-    """Look at images and labels and write a config for them to `output`.
+    """Survey images and labels, and write a config for them to `output`.
 
-    Settings that are given are kept. What is empty is looked for in the working folder.
+    Args:
+        images: files, folders or globs; none are looked for in the working folder.
+        labels: likewise.
+        output: config file to write.
+        settings: those that are set are kept.
+        force: whether a file that exists is replaced.
     """
     if output.exists() and not force:
         raise ConfigError(f"{output} exists already; --force overwrites it")
-    survey = _look(images, labels, settings)
+    survey = _survey(images, labels, settings)
     folder = output.absolute().parent
     values = survey.values(settings, folder)
     with whole(output) as partial:
         partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    return _summary(output, survey.images, survey.labels, survey.choices, values)
+    return _summary(output, survey.images, survey.labels, survey.defaults, values)
 
 
 def find_config(images: Iterable[str], labels: Iterable[str], settings: Config) -> Config:
     """Return the config that `run` would write, with absolute paths."""
     here = Path.cwd()
-    config = check_config(_look(images, labels, settings).values(settings, here), here)
+    config = check_config(_survey(images, labels, settings).values(settings, here), here)
     return with_absolute_paths(config, here)
 
 
 @dataclass(frozen=True)
 class _Survey:
-    """What a look at images and labels found, and which settings fit it."""
+    """The images and labels, what they hold, and the settings that fit them."""
 
     image_patterns: Sequence[str]
     label_paths: Sequence[str]
-    images: ImagesFound
-    labels: LabelsFound
-    choices: Choices
+    images: ImageSurvey
+    labels: LabelSurvey
+    defaults: Defaults
 
     def values(self, settings: Config, folder: Path) -> dict[str, Any]:
         """Return the values of a config in a folder; its paths start there if they can."""
         values = settings.model_dump(mode="json") | {"run": _run_folder(settings, folder)}
-        for section, chosen in self.choices.settings.items():
+        for section, chosen in self.defaults.settings.items():
             values[section] |= chosen
         patterns = _image_patterns(list(self.image_patterns), self.images)
         values["imagery"]["images"] = [_short(path, folder) for path in patterns]
@@ -226,18 +231,19 @@ class _Survey:
         return values
 
 
-def _look(images: Iterable[str], labels: Iterable[str], settings: Config) -> _Survey:
-    """Look at images and labels; what is empty is looked for in the working folder."""
+def _survey(images: Iterable[str], labels: Iterable[str], settings: Config) -> _Survey:
+    """Survey images and labels; what is empty is looked for in the working folder."""
     images, labels = list(images), list(labels)
     if not (images and labels):
         here = Path()
-        images, labels = images or [guess_images(here)], labels or [guess_labels(here)]
+        images, labels = images or [discover_images(here)], labels or [discover_labels(here)]
         _log.info("images in %s, road labels in %s", ", ".join(images), ", ".join(labels))
     images, labels = [_absolute(text) for text in images], [_absolute(text) for text in labels]
     skip = settings.compute.on_error == "skip"
-    scenes = survey_images(images, settings.imagery, skip=skip)
-    roads = survey_labels(labels, scenes.scenes, settings.labels, skip=skip)
-    return _Survey(images, labels, scenes, roads, choose(scenes, roads, settings))
+    image_survey = survey_images(images, settings.imagery, skip=skip)
+    label_survey = survey_labels(labels, image_survey.scenes, settings.labels, skip=skip)
+    defaults = choose_defaults(image_survey, label_survey, settings)
+    return _Survey(images, labels, image_survey, label_survey, defaults)
 
 
 def _absolute(text: str) -> str:
@@ -251,11 +257,11 @@ def _run_folder(settings: Config, folder: Path) -> str:
     return _short(str(settings.run.absolute()), folder)
 
 
-def _image_patterns(images: list[str], found: ImagesFound) -> list[str]:
-    """Return what names the images but not the masks among them: globs if they do, else files."""
-    if not found.masks:
+def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
+    """Return the images without the masks among them: as globs if these fit, else as files."""
+    if not survey.masks:
         return images
-    kept = [*(facts.path for facts in found.scenes.values()), *found.unusable]
+    kept = [*(facts.path for facts in survey.scenes.values()), *survey.unusable]
     globs = sorted({f"{path.parent}/*{path.suffix}" for path in kept})
     is_on_disk = not any(is_virtual(path) for path in kept)
     if is_on_disk and len(globs) < len(kept) and set(image_paths(globs)) == set(kept):
@@ -269,15 +275,15 @@ def _short(path: str, folder: Path) -> str:
 
 def _summary(
     output: Path,
-    images: ImagesFound,
-    labels: LabelsFound,
-    choices: Choices,
+    images: ImageSurvey,
+    labels: LabelSurvey,
+    defaults: Defaults,
     values: Mapping[str, Any],
 ) -> InitSummary:
     scenes = images.scenes
     first = next(iter(scenes.values()))
     files = list(labels.files.values())
-    cut = choices.cut
+    cut = defaults.cut
     return InitSummary(
         config=str(output),
         scenes=len(scenes),
@@ -287,8 +293,8 @@ def _summary(
         image_crs=sorted({_crs_name(facts.grid.crs) for facts in scenes.values()}),
         masks=[file_name(path) for path in images.masks],
         unusable={file_name(path): why for path, why in images.unusable.items()},
-        nodata=choices.nodata,
-        places=choices.places,
+        nodata=defaults.nodata,
+        places=defaults.places,
         label_files=len(set(labels.matches.values())),
         label_files_read=labels.read,
         label_crs=sorted({_crs_name(file.roads.crs) for file in files}),
@@ -305,9 +311,9 @@ def _summary(
         speed_sources=dict(
             Counter(source for file in files for source in file.roads.speed_source.tolist())
         ),
-        widths=choices.widths,
+        widths=defaults.widths,
         folds=values["split"]["folds"],
-        split=choices.split,
+        split=defaults.split,
         chip_px=cut.chip_px,
         chips=cut.chips,
         block_m=cut.block_m,

@@ -1,4 +1,4 @@
-"""Choices: the settings that fit what a survey of images and labels found."""
+"""Defaults: the settings that fit what a survey of images and labels found."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.commands.tools.init_survey import ImagesFound, LabelsFound, usable_widths
+from roadseg.commands.tools.init_survey import ImageSurvey, LabelSurvey, usable_widths
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.folds import ground_blocks, join_groups
@@ -21,15 +21,16 @@ from roadseg.raster.windows import cut_chips
 Settings = dict[str, Any]
 
 _CHIP_SIDES_PX = (1300, 650, 325, 163)
-_SMALL_SIDES_PX = (96, 64)  # only where the folds cannot be filled otherwise
+_SMALL_SIDES_PX = (96, 64)  # These are tried only where the folds cannot be filled otherwise.
 _BLOCK_SIDES_M = (500.0, 250.0, 100.0, 50.0, 25.0)
-_CHIPS_PER_FOLD = 2  # at least, where the scenes allow it
-_ONE_PLACE = 0.5  # images that share more than this of the smaller one's ground show one place
-_WEDGES = 0.005  # share of a scene's corners that makes 0 the value of no data
+_CHIPS_PER_FOLD = 2  # Groups of chips that each fold should have at least.
+_ONE_PLACE = 0.5  # Images that share more than this of the smaller one's ground show one place.
+_COLLAR = 0.005  # Share of a scene's corners; a larger black collar makes 0 the nodata value.
 _WIDTH_KEYS = ("width_m", "width")
-_WIDTHS = 0.9  # share of the lines that must have a width for it to be used
-_OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # of graphs that roadseg writes
-_SPLIT_BY = {  # in words
+_WIDTHS = 0.9  # Share of the lines that must have a width for it to be used.
+_OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # As graphs of roadseg have them.
+# How the summary names each method of the split.
+_SPLIT_BY = {
     "blocks": "by blocks of ground",
     "random": "at random",
     "groups": "by the names of scenes (split.group)",
@@ -38,8 +39,8 @@ _SPLIT_BY = {  # in words
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Settings of a section, and what to tell of them."""
+class Default:
+    """Settings of a section, and the words with which the summary describes them."""
 
     settings: Settings
     text: str
@@ -61,13 +62,13 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Choices:
-    """All that was chosen.
+class Defaults:
+    """All settings that fit the images and labels.
 
     Attributes:
         settings: by section and key.
         cut: how scenes are cut into chips.
-        places: how many the images show.
+        places: number of places that the images show.
         nodata: which pixels hold no data, in words.
         widths: where the widths of roads come from, in words.
         split: what shares a fold, in words.
@@ -81,16 +82,18 @@ class Choices:
     split: str
 
 
-def choose(images: ImagesFound, labels: LabelsFound, settings: Config) -> Choices:
+def choose_defaults(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Defaults:
     """Choose settings for images and labels; what `settings` give stays as it is.
 
     Raises:
         DataError: if the images cannot fill the folds.
     """
     nodata, widths = choose_nodata(images, settings), choose_widths(labels, settings)
+    # The method of the split decides whether chips have to be small enough to fill the folds.
     split = choose_split(images, labels, settings)
     method = split.settings.get("method", settings.split.method)
     cut = choose_cut(images.scenes, settings, method=method)
+    # The encoders halve a window five times, so that its side is a multiple of 32 pixels.
     window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
     chosen: dict[str, Settings] = {
         "imagery": {"chip_px": cut.chip_px} | nodata.settings,
@@ -103,7 +106,7 @@ def choose(images: ImagesFound, labels: LabelsFound, settings: Config) -> Choice
         for section, changes in chosen.items()
     }
     places = count_places(images.scenes, labels)
-    return Choices(fitting, cut, places, nodata.text, widths.text, split.text)
+    return Defaults(fitting, cut, places, nodata.text, widths.text, split.text)
 
 
 def _given(settings: Config, section: str) -> set[str]:
@@ -111,26 +114,26 @@ def _given(settings: Config, section: str) -> set[str]:
     return set(getattr(settings, section).model_fields_set)
 
 
-def choose_nodata(images: ImagesFound, settings: Config) -> Choice:
-    """Choose which value holds no data: 0 where black wedges lie around an image."""
+def choose_nodata(images: ImageSurvey, settings: Config) -> Default:
+    """Choose the nodata value: 0 where an image has a black collar."""
     if settings.imagery.nodata is not None:
-        return Choice({}, f"{settings.imagery.nodata:g} in every band")
-    black = {name: share for name, share in images.wedges.items() if share > _WEDGES}
-    if black:
-        worst = max(black, key=lambda name: black[name])
-        return Choice(
+        return Default({}, f"{settings.imagery.nodata:g} in every band")
+    collars = {name: share for name, share in images.collars.items() if share > _COLLAR}
+    if collars:
+        worst = max(collars, key=lambda name: collars[name])
+        return Default(
             {"nodata": 0},
-            f"0 in every band, as {len(black)} of the {images.looked_at} images looked at have "
+            f"0 in every band, as {len(collars)} of the {images.looked_at} images looked at have "
             f"black wedges at their corners, such as {worst}",
         )
     masked = sum(facts.is_masked for facts in images.scenes.values())
     if masked:
         declared = f"declared by {masked} of {len(images.scenes)} images"
-        return Choice({}, f"{declared} (alpha band, mask or nodata value)")
-    return Choice({}, "none declared, and no black wedges seen")
+        return Default({}, f"{declared} (alpha band, mask or nodata value)")
+    return Default({}, "none declared, and no black wedges seen")
 
 
-def choose_scheme(labels: LabelsFound) -> Settings:
+def choose_scheme(labels: LabelSurvey) -> Settings:
     """Choose the scheme that all label files with features share, else auto."""
     names = {file.scheme for file in labels.files.values() if file.features}
     if len(names) != 1:
@@ -139,34 +142,34 @@ def choose_scheme(labels: LabelsFound) -> Settings:
     return {"scheme": name} | (_OWN_SPEEDS if name == "attribute" else {})
 
 
-def choose_widths(labels: LabelsFound, settings: Config) -> Choice:
+def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
     """Choose an attribute that holds the widths of nearly all lines, else one width for all."""
     options = settings.labels
     same = f"{2 * options.buffer_m:g} m for all (twice labels.buffer_m)"
     if "width" in options.model_fields_set:
-        return Choice({}, same if options.width == "constant" else f"by {options.width}")
+        return Default({}, same if options.width == "constant" else f"by {options.width}")
     for key in _WIDTH_KEYS:
         share, widths = usable_widths(labels.files, options, key=key)
         if share >= _WIDTHS:
-            return Choice(
+            return Default(
                 {"width": "attribute", "width_key": key},
                 f"from {key}, which {share:.0%} of the lines have: {np.median(widths):.1f} m in "
                 "the middle",
             )
-    return Choice({}, same)
+    return Default({}, same)
 
 
-def choose_split(images: ImagesFound, labels: LabelsFound, settings: Config) -> Choice:
-    """Choose what shares a fold: blocks of ground, or what the names say where nothing else does.
+def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
+    """Choose which chips share a fold: those of a block of ground, or of alike names.
 
     Images that overlap share a fold by blocks. Images without georeference that share a label
     file do not, so that they are grouped by a part of their names.
     """
     if "method" in settings.split.model_fields_set:
-        return Choice({}, _SPLIT_BY[settings.split.method])
+        return Default({}, _SPLIT_BY[settings.split.method])
     several = _shared_labels(images.scenes, labels)
     if not several:
-        return Choice({"method": "blocks"}, _SPLIT_BY["blocks"])
+        return Default({"method": "blocks"}, _SPLIT_BY["blocks"])
     pattern = grouping_pattern(several)
     if pattern is None:
         image = next(iter(several))
@@ -175,14 +178,14 @@ def choose_split(images: ImagesFound, labels: LabelsFound, settings: Config) -> 
             "file, so they show one place, but how their names tell places apart is not clear; "
             "--set split.method=groups --set split.group=<regular expression> says it"
         )
-    return Choice({"method": "groups", "group": pattern}, _SPLIT_BY["groups"])
+    return Default({"method": "groups", "group": pattern}, _SPLIT_BY["groups"])
 
 
 def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: str) -> Cut:
     """Choose the largest chips, then the largest blocks, that still fill the folds.
 
     Args:
-        scenes: what each scene says of itself, by name.
+        scenes: facts of each scene's image, by name.
         settings: a size that they give is kept.
         method: of the split; only blocks depend on sizes on the ground.
 
@@ -196,22 +199,23 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     blocks = (split.block_m,) if "block_m" in split.model_fields_set else _BLOCK_SIDES_M
     if method != "blocks":
         return Cut(sides[0], len(_cut(scenes, sides[0]).places), blocks[0])
-    found = 0
+    groups = 0
+    # Fill every fold with several groups, or else, if need be of smaller chips, with one.
     for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
         for chip_px in tried:
             chips = _cut(scenes, chip_px)
             for block_m in blocks:
-                found = chips.groups(block_m)
-                if found >= enough:
+                groups = chips.groups(block_m)
+                if groups >= enough:
                     return Cut(chip_px, len(chips.places), block_m)
     raise DataError(
-        f"imagery.images: {len(scenes)} images show {found} places that can be told apart, "
+        f"imagery.images: {len(scenes)} images show {groups} places that can be told apart, "
         f"expected at least one for each of {split.folds} folds; add images, or have fewer folds "
-        f"with --set split.folds={max(found, 2)}"
+        f"with --set split.folds={max(groups, 2)}"
     )
 
 
-def count_places(scenes: Mapping[str, RasterFacts], labels: LabelsFound) -> int:
+def count_places(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> int:
     """Count the places that images show: those that lie on one ground show one."""
     shared = _shared_labels(scenes, labels)
     whole = _cut(scenes)
@@ -227,8 +231,8 @@ class _Chips:
 
     Attributes:
         corners_m: shape (n, 4, 2).
-        zones: EPSG number of what each chip's metres count from, 0 for none.
-        scenes: the scene of each.
+        zones: EPSG number of each chip's metric CRS, 0 without georeference.
+        scenes: name of each chip's scene.
     """
 
     corners_m: NDArray[np.float64]
@@ -242,7 +246,7 @@ class _Chips:
 
     @property
     def places(self) -> list[Hashable]:
-        """What the metres of each chip count from."""
+        """The origin of each chip's metres: its CRS, or its scene without georeference."""
         zones = zip(self.zones.tolist(), self.scenes, strict=True)
         return [scene if zone == NO_ZONE else zone for zone, scene in zones]
 
@@ -275,7 +279,7 @@ def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chip
     return _Chips(np.concatenate(corners), np.array(zones, dtype=np.int64), names)
 
 
-def _shared_labels(scenes: Mapping[str, RasterFacts], labels: LabelsFound) -> dict[str, str]:
+def _shared_labels(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> dict[str, str]:
     """Return the label of each scene without georeference, if several of them share one."""
     local = {name: str(labels.matches[name]) for name, f in scenes.items() if f.grid.is_local}
     files = set(local.values())

@@ -1,6 +1,6 @@
-"""Guesses: where images and road labels lie in a folder, if it is clear enough."""
+"""Discovery: where images and road labels lie in a folder, if it is clear enough."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from roadseg.errors import ConfigError, DataError
@@ -9,13 +9,15 @@ from roadseg.roads.masks.mask_labels import looks_like_mask
 from roadseg.system.files import MASK_SUFFIXES, ROAD_SUFFIXES
 from roadseg.system.text import count
 
-_LINES = tuple(suffix for suffix in ROAD_SUFFIXES if suffix != ".json")  # which is often a config
+# A file that ends with .json is more often a config than roads.
+_LINES = tuple(suffix for suffix in ROAD_SUFFIXES if suffix != ".json")
 _IMAGES = (*IMAGE_SUFFIXES, *MASK_SUFFIXES)
-_USUAL = ("images", "PS-RGB", "roads", "geojson_roads_speed", "labels", "masks")  # among several
-_OF_A_RUN = "chips.json"
+# Where several folders hold the same kind of files, one of these names decides.
+_USUAL = ("images", "PS-RGB", "roads", "geojson_roads_speed", "labels", "masks")
+_OF_A_RUN = "chips.json"  # A folder that holds this file is a run folder.
 
 
-def guess_images(folder: Path) -> str:
+def discover_images(folder: Path) -> str:
     """Return the folder or file below `folder` that holds images.
 
     Raises:
@@ -25,7 +27,7 @@ def guess_images(folder: Path) -> str:
     return _only(rasters, folder, what="images", option="--images")
 
 
-def guess_labels(folder: Path) -> str:
+def discover_labels(folder: Path) -> str:
     """Return the folder or file below `folder` that holds roads: lines, or else raster masks.
 
     Raises:
@@ -38,9 +40,9 @@ def guess_labels(folder: Path) -> str:
 
 def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the folders with images, and those with raster masks."""
-    places = {place: found for place in _folders(folder) if (found := _files(place, _IMAGES))}
-    masks = [place for place, found in places.items() if _is_mask(found[0])]
-    return [place for place in places if place not in masks], masks
+    rasters = {place: files for place in _folders(folder) if (files := _files(place, _IMAGES))}
+    masks = [place for place, files in rasters.items() if _is_mask(files[0])]
+    return [place for place in rasters if place not in masks], masks
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -57,19 +59,23 @@ def _files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 def _is_mask(path: Path) -> bool:
     try:
         return looks_like_mask(path)
-    except DataError:  # what is wrong with it is told when it is read as an image
+    except DataError:  # The survey reads it as an image, and reports what is wrong with it.
         return False
 
 
 def _only(places: Sequence[Path], folder: Path, *, what: str, option: str) -> str:
+    """Return the only place, or of several the first whose name is usual.
+
+    Raises:
+        ConfigError: if there is none, or several of which none has a usual name.
+    """
     usual = [place for name in _USUAL for place in places if place.name == name]
     if len(places) == 1 or usual:
         return str((usual or places)[0])
     if not places:
         raise ConfigError(f"{folder.absolute()}: no {what} found here; name them with {option}")
-    found = f"{count(len(places), 'place')} with {what}: {_listed(places)}"
-    raise ConfigError(f"{folder.absolute()}: {found}; choose with {option}")
-
-
-def _listed(places: Iterable[Path]) -> str:
-    return ", ".join(place.name or "." for place in places)
+    names = ", ".join(place.name or "." for place in places)
+    raise ConfigError(
+        f"{folder.absolute()}: {count(len(places), 'place')} with {what}: {names}; choose with "
+        f"{option}"
+    )

@@ -1,4 +1,4 @@
-"""Survey: what a look at images and road labels finds, before anything is made of them."""
+"""Survey: what images and road labels hold, before anything is made of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,35 +23,35 @@ from roadseg.roads.masks.mask_labels import is_mask_file, looks_like_mask, mask_
 from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted
 
-_MANY_FILES = 200  # so many label files are all read
-_FEW = 50  # of more than that, this many are looked at
-_PIXELS_OF = 30  # scenes whose corners are looked at
-_KIND_OF = 12  # images of one kind that are asked whether they are masks
-_CORNER_PX = 256
+_MANY_FILES = 200  # Up to this many label files are all read.
+_FEW = 50  # Label files that are read where there are more.
+_PIXELS_OF = 30  # Scenes whose corners are read.
+_KIND_OF = 12  # Images of one kind whose pixels are read to see whether they are masks.
+_CORNER_PX = 256  # Longest side of a corner that is read.
 
 
 @dataclass(frozen=True)
-class ImagesFound:
-    """What a look at images finds.
+class ImageSurvey:
+    """What the headers of all images and the corners of some tell.
 
     Attributes:
-        scenes: what each says of itself, by name.
+        scenes: facts of each image by the name of its scene.
         masks: files among them that are masks of roads, left out.
         unusable: images that cannot be used, and why.
-        wedges: share of empty wedges at the corners of each scene looked at that has any.
-        looked_at: how many scenes' corners were looked at.
+        collars: share of black collar in the corners of each scene that has any there.
+        looked_at: number of scenes whose corners were read.
     """
 
     scenes: dict[str, RasterFacts]
     masks: tuple[Path, ...]
     unusable: dict[Path, str]
-    wedges: dict[str, float]
+    collars: dict[str, float]
     looked_at: int
 
 
 @dataclass(frozen=True)
-class LabelsFound:
-    """What a look at labels finds.
+class LabelSurvey:
+    """What the label files of the images hold.
 
     Attributes:
         matches: label file of each scene, by name.
@@ -70,7 +70,7 @@ class LabelsFound:
 
 def survey_images(
     patterns: Iterable[str], options: ImageryOptions, *, skip: bool = False
-) -> ImagesFound:
+) -> ImageSurvey:
     """Read the header of every image and the corners of some.
 
     Args:
@@ -98,12 +98,12 @@ def survey_images(
     }
     _require_alike(scenes.values())
     looked_at = spread(list(scenes), _PIXELS_OF)
-    wedges = {name: wedge_share(*_corners(scenes[name])) for name in looked_at}
-    return ImagesFound(
+    collars = {name: wedge_share(*_corners(scenes[name])) for name in looked_at}
+    return ImageSurvey(
         scenes=scenes,
         masks=masks,
         unusable=unusable,
-        wedges={name: share for name, share in wedges.items() if share},
+        collars={name: share for name, share in collars.items() if share},
         looked_at=len(looked_at),
     )
 
@@ -114,12 +114,12 @@ def survey_labels(
     options: LabelOptions,
     *,
     skip: bool = False,
-) -> LabelsFound:
+) -> LabelSurvey:
     """Find the label file of every scene, and read them, or of very many some.
 
     Args:
         patterns: files, folders or globs.
-        scenes: what each scene says of itself, by name.
+        scenes: facts of each scene's image, by name.
         options: how the labels are to be read.
         skip: whether a scene that its own labels do not touch is left for prepare to skip.
 
@@ -137,7 +137,7 @@ def survey_labels(
     for name, path in matches.items():
         if path in masks and not skip:
             _require_fit(path, scenes[name], options)
-    return LabelsFound(
+    return LabelSurvey(
         matches=matches,
         files=files,
         read=len(chosen),
@@ -157,12 +157,13 @@ def usable_widths(
     if not any(key in file.keys for file in files.values()):
         return 0.0, np.empty(0)
     crs = crs_setting(options.crs, "labels.crs")
-    by_key = {"width": "attribute", "width_key": key, "buffer_m": np.inf}  # inf: not known
+    # A line without the attribute gets twice the buffer as its width: infinite, so not known.
+    by_key = {"width": "attribute", "width_key": key, "buffer_m": np.inf}
     options = options.model_copy(update=by_key)
     read = (read_roads(path, options=options, crs=crs).roads.lines_only() for path in files)
-    found = np.concatenate([roads.width_m for roads in read])
-    known = np.isfinite(found)
-    return float(known.mean()) if len(found) else 0.0, found[known]
+    widths_m = np.concatenate([roads.width_m for roads in read])
+    known = np.isfinite(widths_m)
+    return float(known.mean()) if len(widths_m) else 0.0, widths_m[known]
 
 
 def _read_headers(
@@ -179,7 +180,10 @@ def _read_headers(
 
 
 def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
-    """Find masks that lie among the images, by a look at a few of each kind of file."""
+    """Return the masks that lie among the images.
+
+    All files of a kind are read only if one of a few examples looks like a mask.
+    """
     kinds: dict[tuple[str, int, str], list[Path]] = {}
     for facts in scenes:
         kind = (facts.path.suffix.lower(), len(facts.bands), facts.dtype)
@@ -200,12 +204,12 @@ def _require_alike(scenes: Iterable[RasterFacts]) -> None:
         kinds.setdefault(len(facts.bands), facts)
     if len(kinds) > 1:
         few, many = (kinds[count] for count in (min(kinds), max(kinds)))
-        told = (f"{f.path.name} with {len(f.bands)} of {f.dtype}" for f in (few, many))
+        examples = (f"{f.path.name} with {len(f.bands)} of {f.dtype}" for f in (few, many))
         first = ",".join(map(str, range(1, len(few.bands) + 1)))
         raise DataError(
-            f"images with different numbers of bands found, such as {' and '.join(told)}; choose "
-            f"bands that all of them have, as with --set imagery.bands=[{first}], or name those "
-            "of one kind, as with --images 'folder/*_MS_*.tif'"
+            f"images with different numbers of bands found, such as {' and '.join(examples)}; "
+            f"choose bands that all of them have, as with --set imagery.bands=[{first}], or name "
+            "those of one kind, as with --images 'folder/*_MS_*.tif'"
         )
 
 
@@ -234,7 +238,7 @@ def _bare_scenes(
     *,
     skip: bool,
 ) -> tuple[str, ...]:
-    """Return on which scenes no road lies, of those whose label files were read.
+    """Return the scenes without roads, of those whose label files were read.
 
     Raises:
         DataError: if a scene lies nowhere, or the labels lie where no image is.

@@ -57,7 +57,8 @@ Kind = Literal["scene", "graph", "errors", "speeds"]
 KINDS: tuple[Kind, ...] = ("scene", "graph", "errors", "speeds")
 
 _RGB = 3
-_MARGIN = 0.03  # of a map without an image, around the roads
+_MARGIN = 0.03  # Share of the longer side; a map without an image shows it around the roads.
+# The files that each kind of picture needs.
 _NEEDS: dict[Kind, tuple[str, ...]] = {
     "scene": ("--image",),
     "graph": ("--graph",),
@@ -79,7 +80,7 @@ class PlotSummary(Summary):
 
 @dataclass(frozen=True)
 class _Scene:
-    """All that is drawn of one place; what is None is not there."""
+    """All that is drawn of one place; None stands for what is not known."""
 
     ground: Ground
     labels: RoadGraph | None
@@ -110,15 +111,15 @@ def run(
         ConfigError: there is no such scene, or one file for several pictures.
         MissingInputError: a stage before has not been done.
     """
-    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    chips = read_chips(require(workspace.chips, made_by="prepare"))
     require(workspace.record("graph"), made_by="graph")
-    names = _held_out(config, workspace, listed) if scene is None else [_known(listed, scene)]
+    names = _held_out(config, workspace, chips) if scene is None else [_known(chips, scene)]
     paper = paper or Paper()
-    path_of = _named(output or workspace.plots, len(names) * len(kinds))
+    path_of = _name_files(output or workspace.plots, len(names) * len(kinds))
     written = []
     for name in counted(names, "plot", total=len(names), unit="scenes"):
-        found = _read(config, workspace, listed, listed.scene(name), paper)
-        written += [_draw(found, kind, path_of(name, kind), paper) for kind in kinds]
+        drawn = _read_scene(config, workspace, chips, chips.scene(name), paper)
+        written += [_draw(drawn, kind, path_of(name, kind), paper) for kind in kinds]
     return PlotSummary(tuple(map(str, written)))
 
 
@@ -153,16 +154,16 @@ def run_files(
         kind, name = missing[0] if missing else ("graph", "--graph")
         raise ConfigError(f"plot {kind}: needs {name} as well; expected a file for it")
     paper = paper or Paper()
-    path_of = _named(output, len(wanted))
-    found = _read_files(graph, labels, image, paper)
-    written = [_draw(found, kind, path_of(found.ground.name, kind), paper) for kind in wanted]
+    path_of = _name_files(output, len(wanted))
+    drawn = _read_files(graph, labels, image, paper)
+    written = [_draw(drawn, kind, path_of(drawn.ground.name, kind), paper) for kind in wanted]
     return PlotSummary(tuple(map(str, written)))
 
 
-def _held_out(config: Config, workspace: Workspace, listed: ChipList) -> list[str]:
+def _held_out(config: Config, workspace: Workspace, chips: ChipList) -> list[str]:
     """Return the predicted scenes with chips of the fold held out."""
     predicted = read_predicted(workspace)
-    with_chips = held_out_chips(workspace, listed, predicted)
+    with_chips = held_out_chips(workspace, chips, predicted)
     names = [name for name in predicted.scenes if name in with_chips]
     most = config.evaluate.pictures
     if len(names) > most:
@@ -170,16 +171,17 @@ def _held_out(config: Config, workspace: Workspace, listed: ChipList) -> list[st
     return names[:most]
 
 
-def _known(listed: ChipList, name: str) -> str:
-    names = [scene.name for scene in listed.scenes]
+def _known(chips: ChipList, name: str) -> str:
+    """Return the name of a scene of the run; refuse any other."""
+    names = [scene.name for scene in chips.scenes]
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=1) or names[:1]
     raise ConfigError(f"--scene {name}: no scene of that name; did you mean {near[0]}?")
 
 
-def _named(output: Path, pictures: int) -> Callable[[str, str], Path]:
-    """Return what names the file of a scene and a kind."""
+def _name_files(output: Path, pictures: int) -> Callable[[str, str], Path]:
+    """Return a function of the names of a scene and a kind, which names the file of the picture."""
     suffix = output.suffix.lower()
     if suffix not in SUFFIXES:
         return lambda name, kind: output / f"{name}_{kind}.png"
@@ -191,8 +193,8 @@ def _named(output: Path, pictures: int) -> Callable[[str, str], Path]:
     return lambda _name, _kind: output
 
 
-def _read(
-    config: Config, workspace: Workspace, listed: ChipList, scene: SceneRecord, paper: Paper
+def _read_scene(
+    config: Config, workspace: Workspace, chips: ChipList, scene: SceneRecord, paper: Paper
 ) -> _Scene:
     facts = scene_facts(scene.image, config.imagery)
     labels = reference_graph(
@@ -208,13 +210,13 @@ def _read(
         name=scene.name,
         grid=facts.grid,
         image=_image(facts, paper, scaling),
-        held_out=_area_held_out(workspace, listed, scene.name, facts.grid),
+        held_out=_area_held_out(workspace, chips, scene.name, facts.grid),
     )
     return _Scene(
         ground=ground,
         labels=clip_graph(labels, facts.grid.footprint_m),
         predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
-        bins=listed.bins,
+        bins=chips.bins,
     )
 
 
@@ -227,7 +229,7 @@ def _read_files(
     crs = facts.grid.metric_crs if facts else _common_crs(list(drawn.values()))
     placed = {path: place_roads(roads, crs).graph for path, roads in drawn.items()}
     grid = facts.grid if facts else _grid_around(list(placed.values()), paper)
-    roads = {path: _inside(found, grid, path) for path, found in placed.items()}
+    roads = {path: _clip(graph, grid, path) for path, graph in placed.items()}
     return _Scene(
         ground=Ground(
             name=next(path.stem for path in (image, graph, labels) if path),
@@ -245,20 +247,20 @@ def _common_crs(drawn: Sequence[DrawnRoads]) -> CRS:
 
 
 def _read_roads(path: Path) -> DrawnRoads:
-    """Read a graph or roads."""
+    """Read a road graph or lines in a coordinate system."""
     source = next(iter(find_sources(path).values()))
     if source.table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
     return read_drawn(source, Pixels({}))
 
 
-def _inside(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
-    """Cut roads to a scene."""
-    found = clip_graph(graph, grid.footprint_m)
-    if len(graph.lines) and not len(found.lines):
+def _clip(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
+    """Return the part of a graph that lies in a scene; refuse a file of which none does."""
+    clipped = clip_graph(graph, grid.footprint_m)
+    if len(graph.lines) and not len(clipped.lines):
         where = extent_degrees(graph.lines, graph.crs)
         raise DataError(f"{path}: none of its roads is on the image; they are at {where}")
-    return found
+    return clipped
 
 
 def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
@@ -285,18 +287,18 @@ def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> NDArray
 
 
 def _area_held_out(
-    workspace: Workspace, listed: ChipList, scene: str, grid: Grid
+    workspace: Workspace, chips: ChipList, scene: str, grid: Grid
 ) -> shapely.Geometry | None:
-    """Return what of a scene was held out, in columns and rows; None if all or nothing."""
-    chips = held_out_chips(workspace, listed, read_predicted(workspace)).get(scene, [])
-    windows = np.array([chip.window for chip in chips], dtype=np.float64).reshape(-1, 4)
+    """Return the part of a scene that was held out, in columns and rows; None if all or nothing."""
+    held_out = held_out_chips(workspace, chips, read_predicted(workspace)).get(scene, [])
+    windows = np.array([chip.window for chip in held_out], dtype=np.float64).reshape(-1, 4)
     row, col, height, width = windows.T
     area = shapely.union_all(shapely.box(col, row, col + width, row + height))
     return area if 0 < area.area < grid.height * grid.width else None
 
 
 def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
-    """Draw one kind of picture; what it needs is there."""
+    """Draw one kind of picture of a scene that has what the kind needs."""
     ground, bins, labels, predicted = scene.ground, scene.bins, scene.labels, scene.predicted
     if ground.grid.is_local and kind != "speeds":
         logger.info("%s: no georeference, so no scale bar and no north arrow", ground.name)
@@ -314,10 +316,10 @@ def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
 
 
 def _errors(labels: RoadGraph, predicted: RoadGraph) -> Errors:
-    limits = {"tolerance_m": CompareOptions().tolerance_m, "min_length_m": 0.0}
+    tolerance_m = CompareOptions().tolerance_m
     return Errors(
         predicted=predicted,
-        missed=missing_roads(labels, predicted, **limits),
-        false=missing_roads(predicted, labels, **limits),
-        tolerance_m=limits["tolerance_m"],
+        missed=missing_roads(labels, predicted, tolerance_m=tolerance_m, min_length_m=0.0),
+        false=missing_roads(predicted, labels, tolerance_m=tolerance_m, min_length_m=0.0),
+        tolerance_m=tolerance_m,
     )

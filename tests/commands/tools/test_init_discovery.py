@@ -5,7 +5,7 @@ import pytest
 import rasterio
 from affine import Affine
 
-from roadseg.commands.tools.init_discovery import guess_images, guess_labels
+from roadseg.commands.tools.init_discovery import discover_images, discover_labels
 from roadseg.errors import ConfigError
 
 
@@ -27,45 +27,45 @@ def touch(path):
 def test_folders_of_any_name_are_found_by_what_they_hold(tmp_path):
     write_raster(tmp_path / "photos/a.tif")
     touch(tmp_path / "streets/a.geojson")
-    assert guess_images(tmp_path) == str(tmp_path / "photos")
-    assert guess_labels(tmp_path) == str(tmp_path / "streets")
+    assert discover_images(tmp_path) == str(tmp_path / "photos")
+    assert discover_labels(tmp_path) == str(tmp_path / "streets")
 
 
 def test_files_beside_each_other_are_found(tmp_path):
     write_raster(tmp_path / "a.tif")
     touch(tmp_path / "roads.gpkg")
-    assert guess_images(tmp_path) == str(tmp_path)
-    assert guess_labels(tmp_path) == str(tmp_path / "roads.gpkg")
+    assert discover_images(tmp_path) == str(tmp_path)
+    assert discover_labels(tmp_path) == str(tmp_path / "roads.gpkg")
 
 
 def test_masks_are_labels_where_there_are_no_lines(tmp_path):
     write_raster(tmp_path / "a/1.tif")
     write_raster(tmp_path / "b/1.tif", bands=1)
-    assert guess_images(tmp_path) == str(tmp_path / "a")
-    assert guess_labels(tmp_path) == str(tmp_path / "b")
+    assert discover_images(tmp_path) == str(tmp_path / "a")
+    assert discover_labels(tmp_path) == str(tmp_path / "b")
 
 
 def test_lines_go_before_masks(tmp_path):
     write_raster(tmp_path / "b/1.tif", bands=1)
     touch(tmp_path / "lines/1.geojson")
-    assert guess_labels(tmp_path) == str(tmp_path / "lines")
+    assert discover_labels(tmp_path) == str(tmp_path / "lines")
 
 
 def test_of_several_places_the_one_with_the_usual_name_is_taken(tmp_path):
     for name in ("MS", "PAN", "PS-RGB"):
         write_raster(tmp_path / name / "1.tif")
-    assert guess_images(tmp_path) == str(tmp_path / "PS-RGB")
+    assert discover_images(tmp_path) == str(tmp_path / "PS-RGB")
 
 
 def test_several_places_are_listed_for_the_user_to_choose(tmp_path):
     write_raster(tmp_path / "north/1.tif")
     write_raster(tmp_path / "south/1.tif")
     with pytest.raises(ConfigError, match="2 places with images: north, south; choose with --im"):
-        guess_images(tmp_path)
+        discover_images(tmp_path)
 
 
 def test_a_run_folder_holds_no_images(tmp_path):
     write_raster(tmp_path / "run/1.tif")
     touch(tmp_path / "run/chips.json")
     with pytest.raises(ConfigError, match="no images found here; name them with --images"):
-        guess_images(tmp_path)
+        discover_images(tmp_path)
