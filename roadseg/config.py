@@ -22,8 +22,8 @@ from roadseg.system.schemas import expected_and_got, first_faults
 FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
 
-_TOLD = 10  # faults of a config
-_LARGEST_BYTES = 2**24  # of a config; a path an image, it can name 150,000
+_MOST_FAULTS = 10  # Faults of a config that one error names.
+_LARGEST_BYTES = 2**24  # Bytes of a config; with a path for each image, 150,000 images.
 
 
 class ReportOptions(Section):
@@ -61,7 +61,7 @@ class Config(Section):
 
 
 def find_config(given: Path | None, *, required: bool = True) -> Path | None:
-    """Return the config file: the one given, else that of ROADSEG_CONFIG, else ./roadseg.json.
+    """Return the path of the config file: `given`, else ROADSEG_CONFIG, else ./roadseg.json.
 
     Raises:
         ConfigError: if there is none; unless it was not named and is not required: then None.
@@ -114,19 +114,20 @@ def check_config(values: Mapping[str, Any], path: Path) -> Config:
     try:
         return Config.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        raise ConfigError(f"{path}: {first_faults(error, _explain, most=_TOLD)}") from error
+        raise ConfigError(f"{path}: {first_faults(error, _explain, most=_MOST_FAULTS)}") from error
 
 
 def _assign(values: dict[str, Any], assignment: str) -> None:
+    """Put an assignment such as "train.epochs=3" into the values of a config."""
     key, equals, text = assignment.partition("=")
-    told = f"{' '.join(assignment.split()):.200}"
+    option = f"--set {' '.join(assignment.split()):.200}"
     *sections, name = key.split(".")
     if not equals or not name:
-        raise ConfigError(f"--set {told}: expected section.key=value, such as train.epochs=3")
+        raise ConfigError(f"{option}: expected section.key=value, such as train.epochs=3")
     for section in sections:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {told}: {section} is not a section")
+            raise ConfigError(f"{option}: {section} is not a section")
     try:
         values[name] = parse_json(text)
     except ValueError:
@@ -163,39 +164,44 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
 
 
 def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
-    """Return a config in which all paths are changed; patterns of files keep their home's tilde."""
+    """Return a config in which all paths are changed; globs keep the tilde of a home folder."""
 
-    def place(path: Path | None) -> Path | None:
+    def change_path(path: Path | None) -> Path | None:
         return path and Path(change(str(with_home(path))))
 
-    def weights(name: str | None) -> str | None:
+    def change_weights(name: str | None) -> str | None:
+        # Weights are a file, or a name that the library of encoders knows, such as "imagenet".
         is_path = name is not None and ("/" in name or "." in name)
-        return str(place(Path(str(name)))) if is_path else name
+        return str(change_path(Path(str(name)))) if is_path else name
 
     sections: dict[str, dict[str, Any]] = {
         "imagery": {"images": tuple(map(change, config.imagery.images))},
         "labels": {"roads": tuple(map(change, config.labels.roads))},
-        "split": {"file": place(config.split.file)},
+        "split": {"file": change_path(config.split.file)},
         "train": {
-            "init": place(config.train.init),
-            "encoder_weights": weights(config.train.encoder_weights),
+            "init": change_path(config.train.init),
+            "encoder_weights": change_weights(config.train.encoder_weights),
         },
     }
-    changed = {n: getattr(config, n).model_copy(update=paths) for n, paths in sections.items()}
+    changed = {
+        name: getattr(config, name).model_copy(update=paths) for name, paths in sections.items()
+    }
     run = Path(os.path.normpath(change(str(with_home(config.run)))))
     return config.model_copy(update={"run": run, **changed})
 
 
-def _explain(found: Mapping[str, Any]) -> str:
-    key = ".".join(str(part) for part in found["loc"])
-    if found["type"] == "extra_forbidden":
+def _explain(fault: Mapping[str, Any]) -> str:
+    """Return a sentence for a fault that pydantic reports, with the dotted key."""
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
         return f"{key}: unknown key; {_nearest(key)}"
-    if found["type"] == "value_error":
-        return f"{key}.{found['ctx']['error']}"
-    return f"{key}: {expected_and_got(found)}"
+    if fault["type"] == "value_error":
+        return f"{key}.{fault['ctx']['error']}"
+    return f"{key}: {expected_and_got(fault)}"
 
 
 def _nearest(key: str) -> str:
+    """Return a question for the key that was probably meant, or else the keys of the section."""
     section, _, name = key.rpartition(".")
     known = _known_keys()
     here = [k for k in known if k.rpartition(".")[0] == section]
@@ -207,13 +213,14 @@ def _nearest(key: str) -> str:
 
 
 def completions(begun: str) -> list[str]:
-    """Return the settings whose dotted key begins so, each with the = that has to follow."""
+    """Return the dotted keys of settings that begin so, each with the = that has to follow."""
     known = _known_keys()
     sections = {key.rpartition(".")[0] for key in known}
     return [f"{key}=" for key in known if key.startswith(begun) and key not in sections]
 
 
 def _known_keys(section: type[Section] = Config, prefix: str = "") -> list[str]:
+    """Return the dotted keys of a section and of those in it, sections included."""
     keys = []
     for name, field in section.model_fields.items():
         keys.append(prefix + name)

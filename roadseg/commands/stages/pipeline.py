@@ -14,8 +14,8 @@ from roadseg.system.workspace import Workspace
 Say = Callable[[str, object], None]
 
 STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
-_OF_A_FOLD = ("train", "predict")
-_IN_SUMMARY = ("evaluate", "report")  # of a run, so they are not told before
+_OF_A_FOLD = ("train", "predict")  # Stages that take the number of the fold held out.
+_IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they are not said before.
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PrepareSummary(Summary):
         return dict(self.prepare.failed)
 
     def __str__(self) -> str:
-        """Say it in two sentences."""
+        """Return a line for each."""
         return f"{self.prepare}\n{self.split}"
 
 
@@ -50,7 +50,7 @@ class RunSummary(Summary):
         return {**self.stages["prepare"].failed, **self.stages["predict"].failed}
 
     def __str__(self) -> str:
-        """Give the metrics, and where the results are."""
+        """Return the metrics, and where the results are."""
         return (
             f"{self.stages['evaluate']}\n"
             f"graphs            {self.graphs}\n"
@@ -68,7 +68,7 @@ def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Pre
 def run(
     config: Config, workspace: Workspace, *, fold: int = 0, force: bool = False, say: Say
 ) -> RunSummary:
-    """Run all stages in order; a stage for which nothing changed returns what it found before.
+    """Run all stages in order; a stage for which nothing changed returns its earlier summary.
 
     Args:
         config: all settings.
@@ -79,8 +79,11 @@ def run(
     """
     done: dict[str, Any] = {}
     for name in STAGES:
-        options = {"fold": fold} if name in _OF_A_FOLD else {}
-        done[name] = _stage(name).run(config, workspace, force=force, **options)
+        stage = _stage(name)
+        if name in _OF_A_FOLD:
+            done[name] = stage.run(config, workspace, fold=fold, force=force)
+        else:
+            done[name] = stage.run(config, workspace, force=force)
         if name not in _IN_SUMMARY:
             say(name, done[name])
     places = (workspace.graphs, workspace.pictures, workspace.report)
@@ -95,23 +98,34 @@ def plan(
     force: bool = False,
     stages: Sequence[str] = STAGES,
 ) -> Plans:
-    """Say what `run` would do; a stage after one with other results runs on what is to come."""
+    """Return the dry run of some stages: what `run` would do.
+
+    A stage runs for certain after an earlier one that gives other results.
+    """
     plans: list[Plan] = []
     for name in stages:
-        options: dict[str, Any] = {"fold": fold} if name in _OF_A_FOLD else {}
-        if runs := [plan.stage for plan in plans if _is_renewed(name, plan)]:
-            options["after"] = runs[-1]
-        plans.append(_stage(name).plan(config, workspace, force=force, **options))
+        renewing = [earlier.stage for earlier in plans if _is_renewed(name, earlier)]
+        after = renewing[-1] if renewing else ""
+        stage = _stage(name)
+        if name == STAGES[0]:  # The first stage comes after none.
+            plans.append(stage.plan(config, workspace, force=force))
+        elif name in _OF_A_FOLD:
+            plans.append(stage.plan(config, workspace, fold=fold, after=after, force=force))
+        else:
+            plans.append(stage.plan(config, workspace, after=after, force=force))
     return Plans(plans)
 
 
 def _is_renewed(stage: str, earlier: Plan) -> bool:
-    """Say whether a stage has to run after an earlier one; the report shows its very files."""
+    """Return whether a stage has to run after an earlier one.
+
+    The report runs after every stage that runs, because it shows their records as well.
+    """
     return earlier.runs and (earlier.renews or stage == "report")
 
 
 def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Plans:
-    """Say what `prepare` would do."""
+    """Return the dry run of `prepare`: what it would do."""
     return plan(config, workspace, force=force, stages=STAGES[:2])
 
 

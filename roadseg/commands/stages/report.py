@@ -21,11 +21,14 @@ from roadseg.system.text import Summary, count
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace
 
 _STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
-_DRAWN = ((0.001, 0.0), (0.1, 0.5), (0.1, 2.0))  # step and tolerance of lines, ever coarser
-_ROADS_SHARE = 0.6  # of the page that lines take before they are drawn coarser
-_SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04  # of quality, and of the room each
-_BYTES = 1_000_000
-_NOT_SHOWN: dict[str, Any] = {  # settings that change no figure; of paths, their files count
+# Metres: step of coordinates and tolerance of simplified lines, from fine to coarse.
+_DRAWN = ((0.001, 0.0), (0.1, 0.5), (0.1, 2.0))
+_ROADS_SHARE = 0.6  # Share of the page; lines that take more are drawn coarser.
+# Sheets of examples that are shown, their longest side, and the share of the room for each.
+_SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04
+_BYTES = 1_000_000  # Bytes of a megabyte, as report.max_mb counts.
+# Settings that change no figure of the page. Some are paths: the contents of their files count.
+_NOT_SHOWN: dict[str, Any] = {
     "run": True,
     "compute": True,
     "imagery": {"images"},
@@ -37,11 +40,11 @@ _NOT_SHOWN: dict[str, Any] = {  # settings that change no figure; of paths, thei
 
 @dataclass(frozen=True)
 class ReportSummary(Summary):
-    """What the report shows, and where it is.
+    """What the page shows, and where it is.
 
     Attributes:
-        path: of the file.
-        scenes: how many are shown.
+        path: the HTML file.
+        scenes: number of scenes that are shown.
         megabytes: size of the file.
         left_out: what could not be shown, and why.
     """
@@ -52,7 +55,7 @@ class ReportSummary(Summary):
     left_out: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Say where it is and how large."""
+        """Return where the page is, what it shows, and how large it is."""
         more = (
             f"; {count(len(self.left_out), 'thing')} left out, listed in it"
             if self.left_out
@@ -76,18 +79,18 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     if not force and (done := record.summary()):
         return done
     record.begin()
-    found = find_scenes(config, workspace, names)
-    shown = _page(config, workspace, found)
-    size = write_page(workspace.report, build_page(f"{shown['title']} · roadseg", shown))
+    shown = find_scenes(config, workspace, names)
+    page = _page(config, workspace, shown)
+    size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
     summary = ReportSummary(
-        str(workspace.report), len(names), round(size / _BYTES, 2), found.left_out
+        str(workspace.report), len(names), round(size / _BYTES, 2), shown.left_out
     )
     record.finish(summary, [workspace.report])
     return summary
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Say what `run` would do, if need be after an earlier stage."""
+    """Return the dry run of `run`, if need be after an earlier stage."""
     workspace = _as_it_is(workspace)
     return plan_stage(
         after or _record(config, workspace, _scene_names(workspace)),
@@ -111,11 +114,12 @@ def _record(
         workspace.record("report"),
         ReportSummary,
         settings=config.model_dump(mode="json", exclude=_NOT_SHOWN),
-        inputs={str(path.relative_to(workspace.root)): told for path, told in held.items()},
+        inputs={str(path.relative_to(workspace.root)): mark for path, mark in held.items()},
     )
 
 
 def _as_it_is(workspace: Workspace) -> Workspace:
+    """Return the workspace, or its flat form for a folder that --output of a stage named."""
     has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
     return workspace if has_folders else replace(workspace, is_flat=True)
 
@@ -133,6 +137,7 @@ def _scene_names(workspace: Workspace) -> list[str]:
 
 
 def _inputs(workspace: Workspace, names: Iterable[str]) -> list[Path]:
+    """Return the files of the run that the page shows and that are there."""
     records = [workspace.record(stage) for stage in _STAGES]
     tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
     scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
@@ -146,28 +151,29 @@ def _folds(workspace: Workspace) -> list[Path]:
     return sorted(workspace.checkpoint(0).parent.glob("fold-*"))
 
 
-def _page(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]:
-    """Put together what the page shows, and fill the room that is left with pictures."""
-    shown = _facts(config, workspace, found)
-    most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(shown))
-    shown["map"] = _map_that_fits(config, found, most)
-    room = most - len(as_data(shown["map"]))
-    shown["quality"] |= {"sheets": _sheets(workspace, room)}
-    room -= sum(map(len, shown["quality"]["sheets"]))
-    scenes, many = shown["map"]["scenes"], len(found.scenes)
+def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
+    """Return the data of the page; pictures fill the room that facts and roads leave."""
+    page = _facts(config, workspace, shown)
+    most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(page))
+    page["map"] = _map_that_fits(config, shown, most)
+    room = most - len(as_data(page["map"]))
+    page["quality"] |= {"sheets": _sheets(workspace, room)}
+    room -= sum(map(len, page["quality"]["sheets"]))
+    scenes, many = page["map"]["scenes"], len(shown.scenes)
     rows = counted(range(many), "report: pictures", total=many, unit="scenes")
+    # Each scene may take an equal share of the room that is left; what one saves, later ones get.
     for row in rows:
-        scenes[row]["layers"] = pictures_of(config, found, row, most_bytes=room // (many - row))
+        scenes[row]["layers"] = pictures_of(config, shown, row, most_bytes=room // (many - row))
         room -= len(as_data(scenes[row]["layers"]))
-    shown["left_out"] = found.left_out
-    return shown
+    page["left_out"] = shown.left_out
+    return page
 
 
-def _map_that_fits(config: Config, found: Shown, most: int) -> dict[str, Any]:
+def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
     """Return areas, graphs and scenes without pictures, drawn as finely as there is room."""
     size = 0
     for step_m, tolerance_m in _DRAWN:
-        drawn = map_of(config, found, step_m=step_m, tolerance_m=tolerance_m)
+        drawn = map_of(config, shown, step_m=step_m, tolerance_m=tolerance_m)
         size = len(as_data(drawn))
         if size <= _ROADS_SHARE * most:
             return drawn
@@ -175,15 +181,16 @@ def _map_that_fits(config: Config, found: Shown, most: int) -> dict[str, Any]:
         return drawn
     need = config.report.max_mb + (size - most) / _BYTES
     raise ConfigError(
-        f"report.max_mb: the roads of {len(found.scenes)} scenes take {size / _BYTES:.1f} MB, "
+        f"report.max_mb: the roads of {len(shown.scenes)} scenes take {size / _BYTES:.1f} MB, "
         f"expected at most {max(most, 0) / _BYTES:.1f} MB of {config.report.max_mb:g} MB; set it "
         f"to {need:.0f} or more, or predict fewer scenes"
     )
 
 
-def _facts(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]:
+def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
+    """Return what records, tables and the config say of the run."""
     records = read_records(workspace.record(stage) for stage in _STAGES)
-    training = [told for folder in _folds(workspace) if (told := read_training(folder))]
+    training = [curves for folder in _folds(workspace) if (curves := read_training(folder))]
     seconds = {name: record.seconds for name, record in records.items()}
     seconds |= _training_seconds(workspace)
     root = workspace.root.resolve()
@@ -194,9 +201,9 @@ def _facts(config: Config, workspace: Workspace, found: Shown) -> dict[str, Any]
         "versions": versions(),
         "seconds": {name: seconds[name] for name in _STAGES if name in seconds},
         "summaries": {name: record.summary for name, record in records.items()},
-        "km2": sum(area.km2 for area in found.areas),
+        "km2": sum(area.km2 for area in shown.areas),
         "scores": read_scores(workspace.evaluation),
-        "scene_of": found.scene_of,
+        "scene_of": shown.scene_of,
         "training": training,
         "quality": {"facts": quality_of(records.get("prepare"))},
         "config": config.model_dump(mode="json"),
