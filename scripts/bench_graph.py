@@ -29,9 +29,9 @@ import numpy as np
 from scipy import ndimage
 
 from roadseg.dataset.scenes import read_labels
-from roadseg.raster.gdal import area, new_profile, open_new
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import read_grid
+from roadseg.raster.images import area, read_grid
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import roads_on
 from roadseg.roads.masks.burning import burn_roads, road_areas
@@ -140,7 +140,7 @@ def mirrored_chips(path, options):
     rng = np.random.default_rng(0)
     whole = Grid(grid.crs, grid.transform, CHIPS * grid.height, CHIPS * grid.width)
     profile = new_profile(whole, count=DEFAULT_BINS.count + 1, dtype="uint8")
-    with open_new(path, **profile) as target:
+    with open_new(path, profile) as target:
         for down, across in itertools.product(range(CHIPS), repeat=2):
             bands = erring(mask[:: (-1) ** down, :: (-1) ** across], rng, options)
             place = Window(down * grid.height, across * grid.width, grid.height, grid.width)

@@ -43,9 +43,9 @@ from roadseg.learn.network.checkpoints import named, save_checkpoint
 from roadseg.learn.network.checkpoints import read_facts as read_checkpoint
 from roadseg.learn.network.models import build_model
 from roadseg.learn.options import ComputeOptions, PredictOptions
-from roadseg.raster.gdal import area, new_profile, open_new
-from roadseg.raster.images import read_facts
+from roadseg.raster.images import area, read_facts
 from roadseg.raster.scaling import Scaling
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.speeds import DEFAULT_BINS
 
@@ -130,7 +130,7 @@ def mirrored(image, path, size):
     pattern = np.concatenate([flipped, flipped[:, :, ::-1]], axis=2)
     grid = replace(facts.grid, height=size, width=size)
     profile = new_profile(grid, count=BANDS, dtype=facts.dtype)
-    with open_new(path, **profile, compress="deflate", zlevel=1) as target:
+    with open_new(path, profile | {"compress": "deflate", "zlevel": 1}) as target:
         for block in cut_blocks(size, size, block_px=BLOCK_PX):
             target.write(part(pattern, block), window=area(block))
     return path

@@ -40,7 +40,7 @@ from roadseg.config import load_config
 from roadseg.dataset import quality, scenes
 from roadseg.dataset.scenes import SceneTask
 from roadseg.raster.grid import DEGREES, Grid, transformer
-from roadseg.raster.images import read_facts
+from roadseg.raster.images import OpenScene, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import LabelOptions
 from roadseg.system.workspace import Workspace
@@ -76,14 +76,14 @@ def floor(image: Path, labels: Path, mask: Path) -> None:
 
 def make_masks(pairs: list[tuple[Path, Path]], folder: Path, *, sampled: bool) -> None:
     """Do for each scene what `roadseg prepare` does, with or without pixels for the scaling."""
-    read_sample = scenes.read_sample
+    sample = OpenScene.sample
     if not sampled:
-        scenes.read_sample = lambda *_, **__: np.zeros((1, 0), dtype=np.uint8)
+        OpenScene.sample = lambda *_, **__: np.zeros((1, 0), dtype=np.uint8)
     try:
         for number, pair in enumerate(pairs):
             scenes.prepare_scene(task(*pair, folder, f"{number}"))
     finally:
-        scenes.read_sample = read_sample
+        OpenScene.sample = sample
 
 
 def _by(convert):

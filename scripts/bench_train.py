@@ -28,7 +28,6 @@ from roadseg.commands.stages.pipeline import prepare
 from roadseg.commands.tools import demo
 from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
-from roadseg.dataset.scenes import scene_facts
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import Parallel
@@ -38,6 +37,7 @@ from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
 from roadseg.learn.training.loaders import TrainingBatches
 from roadseg.learn.training.samples import Chip, TrainingWindows
+from roadseg.raster.images import scene_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json
 from roadseg.system.workspace import Workspace

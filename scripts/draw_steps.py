@@ -17,7 +17,7 @@ import numpy as np
 import shapely
 
 from roadseg.config import load_config
-from roadseg.raster.gdal import area, open_raster
+from roadseg.raster.images import area, open_raster
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.cleaning import merge_chains, prune_spurs
 from roadseg.roads.graph.nodes import merge_near_junctions

@@ -8,7 +8,7 @@ from pyproj import CRS
 from roadseg.commands.tools import demo
 from roadseg.config import Config, check_config, find_config, load_config
 from roadseg.errors import ConfigError
-from roadseg.raster.georeference import crs_setting
+from roadseg.raster.grid import crs_setting
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 

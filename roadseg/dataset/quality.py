@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scene_records import SceneFound
-from roadseg.dataset.scenes import scene_facts
 from roadseg.dataset.shifts import Shift, directions, estimate_shift
-from roadseg.raster.images import read_window
+from roadseg.raster.images import read_window, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling

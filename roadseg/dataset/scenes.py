@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scene_records import SceneFound, read_found, write_found
 from roadseg.errors import DataError
-from roadseg.raster.georeference import crs_setting
-from roadseg.raster.images import (
-    RasterFacts,
-    is_all_valid,
-    read_facts,
-    read_sample,
-    read_valid,
-)
+from roadseg.raster.grid import crs_setting
+from roadseg.raster.images import OpenScene, RasterFacts, open_scene
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.files import LabelFile, read_roads
@@ -83,33 +77,18 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
         DataError: if image or labels cannot be used.
         OutputError: if the mask cannot be written.
     """
-    facts = scene_facts(task.image, task.imagery)
-    sample = read_sample(facts, pixels=task.sample_px)
     settings = [
         task.imagery.model_dump(mode="json", exclude={"images", "percentiles", "licence"}),
         task.label_options.model_dump(mode="json", exclude={"roads", "licence"}),
         task.shared,
     ]
     key = key_of({"settings": settings}, task.held)
-    if task.force or (found := _read_found(task, key)) is None:
-        found = _make(task, facts, key)
-        write_found(task.record, found, key=key)
+    with open_scene(task.image, task.imagery) as image:
+        sample = image.sample(pixels=task.sample_px)
+        if task.force or (found := _read_found(task, key)) is None:
+            found = _make(task, image, key)
+            write_found(task.record, found, key=key)
     return PreparedScene(found, sample)
-
-
-def scene_facts(image: Path, options: ImageryOptions) -> RasterFacts:
-    """Read where a scene lies and what its bands are.
-
-    Raises:
-        DataError: if it cannot be used.
-    """
-    return read_facts(
-        image,
-        crs=crs_setting(options.crs, "imagery.crs"),
-        bands=options.bands,
-        gsd_m=options.gsd_m,
-        nodata=options.nodata,
-    )
 
 
 def lay_over(facts: RasterFacts, labels: Path, roads: Roads) -> tuple[Roads, NDArray[np.intp]]:
@@ -178,15 +157,16 @@ def _read_found(task: SceneTask, key: str) -> SceneFound | None:
     return read_found(task.record, key=key)
 
 
-def _make(task: SceneTask, facts: RasterFacts, key: str) -> SceneFound:
+def _make(task: SceneTask, image: OpenScene, key: str) -> SceneFound:
+    facts = image.facts
     bins = task.label_options.bins
     tally = _Tally(facts, chip_px=task.imagery.chip_px, bins=bins.count)
     told: dict[str, Any] = {}
     if is_mask_file(task.labels):
-        blocks = _mask_blocks(task, facts)
+        blocks = _mask_blocks(task, image)
     else:
         roads, told = _roads(task, facts)
-        blocks = _road_blocks(task, facts, roads)
+        blocks = _road_blocks(task, image, roads)
     write_mask(task.mask, tally.watch(blocks), facts.grid, bins=bins, key=key)
     return SceneFound(
         name=task.name,
@@ -207,23 +187,22 @@ def _blocks(task: SceneTask, facts: RasterFacts) -> Iterator[Window]:
     return counted(blocks, task.name, total=len(blocks), unit="blocks")
 
 
-def _mask_blocks(task: SceneTask, facts: RasterFacts) -> Blocks:
-    for window in _blocks(task, facts):
-        mask = read_labels_mask(task.labels, facts, window, task.label_options)
-        yield window, _ignore_invalid(mask, facts, window)
+def _mask_blocks(task: SceneTask, image: OpenScene) -> Blocks:
+    for window in _blocks(task, image.facts):
+        mask = read_labels_mask(task.labels, image.facts, window, task.label_options)
+        yield window, _ignore_invalid(mask, image, window)
 
 
-def _road_blocks(task: SceneTask, facts: RasterFacts, roads: Roads) -> Blocks:
-    areas = road_areas(roads, facts.grid, bins=task.label_options.bins)
-    for window in _blocks(task, facts):
-        yield window, _ignore_invalid(burn_roads(areas, facts.grid.crop(*window)), facts, window)
+def _road_blocks(task: SceneTask, image: OpenScene, roads: Roads) -> Blocks:
+    grid = image.facts.grid
+    areas = road_areas(roads, grid, bins=task.label_options.bins)
+    for window in _blocks(task, image.facts):
+        yield window, _ignore_invalid(burn_roads(areas, grid.crop(*window)), image, window)
 
 
-def _ignore_invalid(
-    mask: NDArray[np.uint8], facts: RasterFacts, window: Window
-) -> NDArray[np.uint8]:
-    if not is_all_valid(facts):
-        mask[~read_valid(facts, window)] = IGNORE
+def _ignore_invalid(mask: NDArray[np.uint8], image: OpenScene, window: Window) -> NDArray[np.uint8]:
+    if not image.facts.is_all_valid:
+        mask[~image.valid(window)] = IGNORE
     return mask
 
 

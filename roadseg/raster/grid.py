@@ -1,25 +1,45 @@
-"""Grid: where the pixels of a raster lie on the ground; the only place where x/y meets row/col."""
+"""Grid: where the pixels of a raster lie on the ground; the only place where x/y meets row/col.
 
+A grid is read from an open raster, refused if it has no place on earth, and converts between
+pixels, map and metres.
+"""
+
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
 from affine import Affine
 from numpy.typing import NDArray
 from pyproj import CRS, Geod, Transformer
+from pyproj.exceptions import CRSError
 
 from roadseg.arrays import Lines
+from roadseg.errors import ConfigError, DataError
+from roadseg.system.text import one_line
+
+if TYPE_CHECKING:
+    import rasterio
 
 Points = NDArray[np.float64]
 XY = tuple[float, float]
 
 DEGREES = CRS.from_epsg(4326)
-LOCAL_CRS = CRS.from_wkt(  # written as GeoTIFF keeps it, so that it comes back equal
+# The CRS of scenes without a place on earth, as GeoTIFF keeps it, so that it comes back equal.
+LOCAL_CRS = CRS.from_wkt(
     'LOCAL_CS["roadseg local metres",UNIT["metre",1],AXIS["Easting",EAST],AXIS["Northing",NORTH]]'
-)  # of scenes without a place on earth
+)
 _WGS84 = Geod(ellps="WGS84")
-_UTM_LIMITS = (-80.0, 84.0)  # degrees of latitude that UTM covers
+_UTM_LIMITS = (-80.0, 84.0)  # Degrees of latitude; UTM covers what lies between.
+_NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # What GDAL gives for no geotransform.
+_LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
+_USE_MASKS = (
+    "or use raster masks of its size as labels and set imagery.gsd_m to the ground size of its "
+    "pixels in metres"
+)
 
 
 @dataclass(frozen=True)
@@ -202,3 +222,147 @@ def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
         return np.column_stack(convert.transform(xy[:, 0], xy[:, 1]))
 
     return np.asarray(shapely.transform(geometries, move), dtype=object)
+
+
+def grid_of(
+    path: Path, source: "rasterio.DatasetReader", *, crs: CRS | None, gsd_m: float | None
+) -> Grid:
+    """Return the grid of an open raster, as its pixels are in the file.
+
+    Args:
+        path: its name in errors.
+        source: the raster.
+        crs: coordinate system to use if it does not name its own.
+        gsd_m: ground size of its pixels if it has no geotransform, metres. Its grid then is in
+            `LOCAL_CRS` with the origin at its lower left corner, whatever CRS it names.
+
+    Raises:
+        DataError: if it has no place on the ground.
+    """
+    own = crs_of(path, source)
+    if not has_transform(source):
+        if gsd_m is None or _has_control_points(source):
+            raise DataError(f"{path}: {_no_place(source, own)}")
+        north = source.height * gsd_m
+        return Grid(LOCAL_CRS, Affine(gsd_m, 0, 0, 0, -gsd_m, north), source.height, source.width)
+    crs = own or crs
+    if crs is None:
+        raise DataError(
+            f"{path}: no coordinate system found, expected one such as EPSG:32611; "
+            "assign it with gdal_edit.py -a_srs, or set imagery.crs"
+        )
+    grid = Grid(crs, source.transform, source.height, source.width)
+    _require_place(path, grid)
+    return grid
+
+
+def has_transform(source: "rasterio.DatasetReader") -> bool:
+    """Return whether a raster has a geotransform: one that says where its pixels lie."""
+    return source.transform not in _NOWHERE
+
+
+def crs_of(path: Path, source: "rasterio.DatasetReader") -> CRS | None:
+    """Return the CRS of an open raster; None if it has none, or one with no place on earth.
+
+    Raises:
+        DataError: if it cannot be understood.
+    """
+    if source.crs is None:
+        return None
+    try:
+        crs = _parse(source.crs.to_wkt())
+    except CRSError as error:
+        reason = one_line(error)
+        raise DataError(f"{path}: its coordinate system cannot be understood ({reason})") from error
+    is_local_of_others = crs.type_name == LOCAL_CRS.type_name and crs.name != LOCAL_CRS.name
+    return None if is_local_of_others else crs
+
+
+def crs_setting(text: str | None, key: str) -> CRS | None:
+    """Return the CRS that a setting names, None where it is null.
+
+    Raises:
+        ConfigError: if there is no such CRS.
+    """
+    try:
+        return CRS.from_user_input(text) if text else None
+    except CRSError as error:
+        raise ConfigError(f"{key}: expected a CRS such as EPSG:32611, got {text!r}") from error
+
+
+@lru_cache(maxsize=64)
+def _parse(wkt: str) -> CRS:
+    return CRS.from_wkt(wkt)
+
+
+def _has_control_points(source: "rasterio.DatasetReader") -> bool:
+    return bool(source.gcps[0]) or source.rpcs is not None
+
+
+def _no_place(source: "rasterio.DatasetReader", crs: CRS | None) -> str:
+    """Return why a raster without a geotransform lies nowhere, and what to do about it."""
+    if _has_control_points(source):
+        return (
+            "placed by control points (GCPs or RPCs) only, expected a geotransform; warp it "
+            "first: gdalwarp -t_srs EPSG:<number of its UTM zone> <it> <new file>"
+        )
+    if crs is not None:
+        return (
+            f"no geotransform found, so its place in {crs.name} is unknown; give it one with "
+            f"gdal_edit.py -a_ullr, {_USE_MASKS}"
+        )
+    return (
+        "no georeference found (neither a geotransform nor a coordinate system), so road lines "
+        f"cannot be laid over it; give it one with gdal_translate -a_srs -a_ullr, {_USE_MASKS}"
+    )
+
+
+def _require_place(path: Path, grid: Grid) -> None:
+    """Refuse a grid whose pixels have no area, are too many, or lie nowhere on earth.
+
+    Raises:
+        DataError: if so.
+    """
+    if grid.transform.is_degenerate:
+        raise DataError(
+            f"{path}: its geotransform {tuple(grid.transform)[:6]} gives pixels no area; "
+            "correct it with gdal_edit.py -a_ullr"
+        )
+    if max(grid.height, grid.width) > _LONGEST_PX:
+        raise DataError(
+            f"{path}: found {grid.height} x {grid.width} pixels, expected at most {_LONGEST_PX} "
+            "each way; cut it into parts"
+        )
+    if grid.is_local:
+        return
+    try:
+        _ = grid.centre_degrees
+    except ValueError as error:
+        raise DataError(
+            f"{path}: {error}; check its geotransform and its coordinate system, {grid.crs.name}"
+        ) from error
+    if not (_comes_back(grid) and _is_within_crs(grid)):
+        raise DataError(
+            f"{path}: its corners have no place in metres (EPSG:{grid.metric_epsg}), as if it "
+            "reached across a pole or around the earth; check its geotransform and its coordinate "
+            f"system, {grid.crs.name}, or cut it into parts"
+        )
+
+
+def _comes_back(grid: Grid) -> bool:
+    """Return whether pixels have a size, and corners a place in metres to which they come back."""
+    with np.errstate(all="ignore"):
+        sizes_m, places_m = grid.pixel_size_m, grid.to_metric(grid.corners)
+        again_m = grid.to_metric(grid.from_metric(places_m))  # the other side of the date line too
+        apart_m = float(np.abs(again_m - places_m).max())
+    has_size = min(sizes_m) > 0 and math.isfinite(max(sizes_m))
+    return has_size and apart_m < max(sizes_m)
+
+
+def _is_within_crs(grid: Grid) -> bool:
+    """Return whether the middle of a grid is where its CRS puts it by longitude and latitude."""
+    if grid.crs.is_geographic:
+        return True
+    xy = transformer(DEGREES, grid.crs).transform(*grid.centre_degrees)
+    apart_px = np.abs(grid.to_pixel(np.array([xy])) - (grid.height / 2, grid.width / 2))
+    return bool((apart_px < 1).all())

@@ -1,36 +1,40 @@
-"""Rasters: what a scene is, and its pixels by window, sampled, or thinned."""
+"""Images: rasters opened and read; what a scene is, its pixels by window, sampled or thinned."""
 
 import math
-import threading
-from contextlib import ExitStack
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import rasterio
+import rasterio.windows
 from numpy.typing import NDArray
 from pyproj import CRS
-from rasterio.enums import ColorInterp, Resampling
+from rasterio.enums import ColorInterp, MaskFlags, Resampling
+from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
+from rasterio.vrt import WarpedVRT
 
 from roadseg.errors import DataError
-from roadseg.raster.gdal import (
-    area,
-    cache_bytes,
-    is_masked,
-    open_raster,
-    reading,
-    require_whole,
-    valid_pixels,
-)
-from roadseg.raster.georeference import place_of
-from roadseg.raster.grid import Grid
+from roadseg.raster.grid import Grid, crs_setting, grid_of
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import PLACES, spread_windows
+from roadseg.raster.tiff import missing_bytes
 from roadseg.raster.windows import Window
+from roadseg.system.files import is_virtual
+from roadseg.system.text import one_line
 
-LEAST_SIDE_PX = 32  # of a scene; the network halves windows five times
+LEAST_SIDE_PX = 32  # Pixels of a scene; the network halves windows five times.
+CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
 
-_FURTHER = (1, 4, 16)  # times as many pixels are read where most of a scene holds no data
+_FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene holds no data.
+_NO_RASTERS = {
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"version https://git-lfs": "a pointer of Git LFS",
+}
 Read = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
@@ -58,6 +62,73 @@ class RasterFacts:
     nodata: float | None = None
     is_masked: bool = True
 
+    @property
+    def is_all_valid(self) -> bool:
+        """Whether every pixel holds data, told without reading any; False when in doubt."""
+        return not self.is_masked and self.nodata is None and self.is_whole_numbers
+
+    @property
+    def is_whole_numbers(self) -> bool:
+        """Whether the pixels are integers."""
+        return np.dtype(self.dtype).kind in "iu"
+
+    @property
+    def meaningless(self) -> float | None:
+        """Value that resampling has to leave out if the file names none."""
+        return math.nan if self.nodata is None and not self.is_whole_numbers else self.nodata
+
+
+@contextmanager
+def open_raster(
+    path: Path, grid: Grid | None = None, *, nodata: float | None = None
+) -> Iterator[rasterio.DatasetReader]:
+    """Open a raster to read it, resampled to `grid` if that has other pixels on its ground.
+
+    Args:
+        path: any raster GDAL reads, its names such as /vsizip/... included.
+        grid: of the pixels to see; None is the raster's own.
+        nodata: value without meaning for a file that names none, left out in resampling.
+
+    Raises:
+        DataError: if it cannot be read, now or inside the block.
+    """
+    if not is_virtual(path) and not path.exists():
+        raise DataError(f"{path} does not exist")
+    if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
+        raise DataError(f"{path}: is a pipe or a device, expected a file")
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
+            yield seen
+
+
+@contextmanager
+def open_whole(path: Path) -> Iterator[rasterio.DatasetReader]:
+    """Open a raster as `open_raster`, and check that its file is not cut short.
+
+    Only a TIFF tells so without being read.
+
+    Raises:
+        DataError: if it cannot be read, now or inside the block, or lacks pixels at its end.
+    """
+    with open_raster(path) as source:
+        if not is_virtual(path) and path.is_file() and missing_bytes(path):
+            raise DataError(f"{path}: {_cut_short(path)}")
+        yield source
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what GDAL cannot read inside the block into one line that says what is wrong.
+
+    Raises:
+        DataError: if a raster cannot be read.
+    """
+    try:
+        yield
+    except RasterioIOError as error:
+        raise DataError(f"{path}: {_unreadable(path, error)}") from error
+
 
 def read_facts(
     path: Path,
@@ -84,27 +155,88 @@ def read_facts(
             pixels that are no real numbers of one type, has no place on the ground, or is
             less than 32 pixels high or wide.
     """
-    with open_raster(path) as source:
-        require_whole(path)
-        grid = place_of(path, source, crs=crs, gsd_m=gsd_m)
-        if gsd_m and not grid.is_local:
-            grid = grid.resampled(gsd_m)
-        if min(grid.height, grid.width) < LEAST_SIDE_PX:
-            raise DataError(
-                f"{path}: found {grid.height} x {grid.width} pixels"
-                + (f" of {gsd_m:g} m" if gsd_m else "")
-                + f", expected at least {LEAST_SIDE_PX} each way"
-            )
-        numbers = _bands(path, source, bands)
-        return RasterFacts(
-            path=path,
-            grid=grid,
-            bands=numbers,
-            dtype=_dtype(path, source, numbers),
-            names=tuple(source.descriptions[i - 1] or "" for i in numbers),
-            nodata=nodata,
-            is_masked=is_masked(source),
+    with open_whole(path) as source:
+        return _facts(path, source, crs=crs, bands=bands, gsd_m=gsd_m, nodata=nodata)
+
+
+def scene_facts(path: Path, options: ImageryOptions) -> RasterFacts:
+    """Read where a scene of a dataset lies and what its bands are, without its pixels.
+
+    Raises:
+        DataError: if it cannot be used, see `read_facts`.
+    """
+    with open_scene(path, options) as scene:
+        return scene.facts
+
+
+@contextmanager
+def open_scene(path: Path, options: ImageryOptions) -> Iterator["OpenScene"]:
+    """Open a scene of a dataset once for its facts, its sample and its valid pixels.
+
+    Raises:
+        DataError: if it cannot be used, see `read_facts`, or be read inside the block.
+    """
+    crs = crs_setting(options.crs, "imagery.crs")
+    with open_whole(path) as source:
+        facts = _facts(
+            path, source, crs=crs, bands=options.bands, gsd_m=options.gsd_m, nodata=options.nodata
         )
+        yield OpenScene(facts, source)
+
+
+@dataclass(frozen=True)
+class OpenScene:
+    """A scene that is open: what it is, a sample of its pixels, and which of them hold data."""
+
+    facts: RasterFacts
+    source: rasterio.DatasetReader
+
+    def sample(self, *, pixels: int) -> NDArray[Any]:
+        """Read pixels that hold data, from windows spread over the scene.
+
+        The pixels are those of the file, not resampled. As few blocks of it as needed are read,
+        the last one always, so that a file cut short is noticed.
+
+        Args:
+            pixels: how many are wanted.
+
+        Returns:
+            Shape (band, n), n at most `pixels`; fewer where the scene holds less data.
+
+        Raises:
+            DataError: if the file cannot be read.
+        """
+        source = self.source
+        enough = min(pixels, source.height * source.width) // 2
+        for times in _FURTHER:
+            windows = spread_windows(
+                source.height,
+                source.width,
+                block=source.block_shapes[0],
+                pixels=pixels * times,
+                places=PLACES * times,
+            )
+            reads = (read_pixels(source, self.facts, window=area(window)) for window in windows)
+            sample = np.concatenate([_of_valid(*read) for read in reads], axis=1)
+            if sample.shape[1] >= enough:
+                break
+        count = min(sample.shape[1], pixels)
+        return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
+
+    def valid(self, window: Window) -> NDArray[np.bool_]:
+        """Read which pixels of a window of the scene's grid hold data, shape (row, col).
+
+        Raises:
+            DataError: if the file cannot be read.
+        """
+        facts = self.facts
+        if facts.is_all_valid:
+            return np.ones(window[2:], dtype=bool)
+        with _on_grid(self.source, facts.grid, facts.meaningless) as seen:
+            # Only where the values themselves tell are the bands read as well.
+            if facts.nodata is None and facts.is_whole_numbers:
+                return valid_pixels(seen, area(window))
+            return read_pixels(seen, facts, window=area(window))[1]
 
 
 def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None) -> Grid:
@@ -121,9 +253,8 @@ def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None)
     Raises:
         DataError: if the file cannot be read or is cut short, or has no place on the ground.
     """
-    with open_raster(path) as source:
-        require_whole(path)
-        return place_of(path, source, crs=crs, gsd_m=gsd_m)
+    with open_whole(path) as source:
+        return grid_of(path, source, crs=crs, gsd_m=gsd_m)
 
 
 def read_window(facts: RasterFacts, window: Window) -> Read:
@@ -140,89 +271,8 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     Raises:
         DataError: if the file cannot be read.
     """
-    with open_raster(facts.path, facts.grid, nodata=_meaningless(facts)) as source:
-        return _read(source, facts, window=area(window))
-
-
-class OpenScene:
-    """A scene held open, for reading many windows from any number of threads.
-
-    Each thread has the file open for itself, as GDAL wants it, until the scene is closed.
-    """
-
-    def __init__(self, facts: RasterFacts, *, rows: int) -> None:
-        """Name a scene, and of how many rows the windows are that are read side by side."""
-        self._facts, self._rows = facts, rows
-        self._own = threading.local()
-        self._opened = ExitStack()
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        """Have GDAL hold as much as the windows need; threads open the file when they read."""
-        facts = self._facts
-        with open_raster(facts.path, facts.grid, nodata=_meaningless(facts)) as source:
-            needed = cache_bytes(source, self._rows)
-        self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close all files."""
-        self._opened.close()
-
-    def read(self, window: Window) -> Read:
-        """Read a window, as `read_window`."""
-        # a file takes with it the environment that it was opened in; this one stays in its thread
-        with reading(self._facts.path), rasterio.Env():
-            if not hasattr(self._own, "source"):
-                self._own.source = self._open()
-            return _read(self._own.source, self._facts, window=area(window))
-
-    def _open(self) -> rasterio.DatasetReader:
-        facts = self._facts
-        with self._lock:
-            opened = open_raster(facts.path, facts.grid, nodata=_meaningless(facts))
-            source: rasterio.DatasetReader = self._opened.enter_context(opened)
-        return source
-
-
-def read_valid(facts: RasterFacts, window: Window | None = None) -> NDArray[np.bool_]:
-    """Read which pixels of a window, or of the scene, hold data, shape (row, col).
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
-    window = window or Window(0, 0, facts.grid.height, facts.grid.width)
-    if is_all_valid(facts):
-        return np.ones(window[2:], dtype=bool)
-    if facts.nodata is not None or not _is_whole_numbers(facts):
-        return read_window(facts, window)[1]
-    with open_raster(facts.path, facts.grid) as source:
-        return valid_pixels(source, window=area(window))
-
-
-def is_all_valid(facts: RasterFacts) -> bool:
-    """Say whether every pixel of a scene holds data, without reading any; False when in doubt."""
-    return not facts.is_masked and facts.nodata is None and _is_whole_numbers(facts)
-
-
-def read_sample(facts: RasterFacts, *, pixels: int) -> NDArray[Any]:
-    """Read pixels that hold data, from windows spread over a scene.
-
-    The pixels are those of the file, not resampled. As few blocks of it as needed are read, the
-    last one always, so that a file cut short is noticed.
-
-    Args:
-        facts: the scene.
-        pixels: how many are wanted.
-
-    Returns:
-        Shape (band, n), n at most `pixels`; fewer where the scene holds less data.
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
-    with open_raster(facts.path) as source:
-        return _sample(source, facts, pixels)
+    with open_raster(facts.path, facts.grid, nodata=facts.meaningless) as source:
+        return read_pixels(source, facts, window=area(window))
 
 
 def read_preview(facts: RasterFacts, *, side: int) -> Read:
@@ -238,32 +288,92 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
     thinning = max(1.0, max(height, width) / side)
     shape = (max(1, round(height / thinning)), max(1, round(width / thinning)))
     with open_raster(facts.path) as source:
-        return _read(source, facts, out_shape=shape, resampling=Resampling.average)
+        return read_pixels(source, facts, shape=shape)
 
 
-def _sample(source: rasterio.DatasetReader, facts: RasterFacts, pixels: int) -> NDArray[Any]:
-    enough = min(pixels, source.height * source.width) // 2
-    for times in _FURTHER:
-        windows = spread_windows(
-            source.height,
-            source.width,
-            block=source.block_shapes[0],
-            pixels=pixels * times,
-            places=PLACES * times,
+def is_masked(source: rasterio.DatasetReader) -> bool:
+    """Return whether a raster has an alpha band, a mask or a nodata value."""
+    marked = any(flags != [MaskFlags.all_valid] for flags in source.mask_flag_enums)
+    return marked or _has_alpha(source)
+
+
+def valid_pixels(
+    source: rasterio.DatasetReader,
+    window: rasterio.windows.Window | None = None,
+    shape: tuple[int, int] | None = None,
+) -> NDArray[np.bool_]:
+    """Read which pixels hold data by alpha band, mask or nodata value, shape (row, col).
+
+    GDAL takes only the second or fourth band for alpha; here any band that says so is.
+
+    Args:
+        source: the raster.
+        window: what to read of it; None is all.
+        shape: rows and columns to thin it to, by averages; None leaves it as it is.
+    """
+    how = Resampling.nearest if shape is None else Resampling.average
+    mask = source.dataset_mask(window=window, out_shape=shape, resampling=how)
+    valid = np.asarray(mask > 0)
+    for number, colour in zip(source.indexes, source.colorinterp, strict=True):
+        if colour == ColorInterp.alpha and MaskFlags.alpha not in source.mask_flag_enums[0]:
+            alpha = source.read(number, window=window, out_shape=shape, resampling=how)
+            valid &= alpha > 0
+    return valid
+
+
+def area(window: Window) -> rasterio.windows.Window:
+    """Return a window as rasterio has it."""
+    row, col, height, width = window
+    return rasterio.windows.Window(col, row, width, height)
+
+
+def _facts(
+    path: Path,
+    source: rasterio.DatasetReader,
+    *,
+    crs: CRS | None,
+    bands: tuple[int | str, ...] | None,
+    gsd_m: float | None,
+    nodata: float | None,
+) -> RasterFacts:
+    grid = grid_of(path, source, crs=crs, gsd_m=gsd_m)
+    if gsd_m and not grid.is_local:
+        grid = grid.resampled(gsd_m)
+    if min(grid.height, grid.width) < LEAST_SIDE_PX:
+        raise DataError(
+            f"{path}: found {grid.height} x {grid.width} pixels"
+            + (f" of {gsd_m:g} m" if gsd_m else "")
+            + f", expected at least {LEAST_SIDE_PX} each way"
         )
-        parts = [_valid_pixels(*_read(source, facts, window=area(window))) for window in windows]
-        found = np.concatenate(parts, axis=1)
-        if found.shape[1] >= enough:
-            break
-    count = min(found.shape[1], pixels)
-    return found[:, np.arange(count) * found.shape[1] // max(count, 1)]
+    numbers = _bands(path, source, bands)
+    return RasterFacts(
+        path=path,
+        grid=grid,
+        bands=numbers,
+        dtype=_dtype(path, source, numbers),
+        names=tuple(source.descriptions[i - 1] or "" for i in numbers),
+        nodata=nodata,
+        is_masked=is_masked(source),
+    )
 
 
-def _read(source: rasterio.DatasetReader, facts: RasterFacts, **part: Any) -> Read:  # noqa: ANN401
-    """Read bands and which pixels hold data, with rasterio's options of the part to read."""
-    values = source.read(list(facts.bands), **part)
+def read_pixels(
+    source: rasterio.DatasetReader,
+    facts: RasterFacts,
+    *,
+    window: rasterio.windows.Window | None = None,
+    shape: tuple[int, int] | None = None,
+) -> Read:
+    """Read bands and which pixels hold data: of a window, or of all, thinned to a shape."""
+    how = Resampling.nearest if shape is None else Resampling.average
+    values = source.read(
+        list(facts.bands),
+        window=window,
+        out_shape=shape,
+        resampling=how,
+    )
     everywhere = np.ones(values.shape[1:], dtype=bool)
-    valid = valid_pixels(source, **part) if is_masked(source) else everywhere
+    valid = valid_pixels(source, window, shape) if is_masked(source) else everywhere
     if values.dtype.kind == "f":
         valid &= np.isfinite(values).all(axis=0)
     if facts.nodata is not None:
@@ -271,18 +381,9 @@ def _read(source: rasterio.DatasetReader, facts: RasterFacts, **part: Any) -> Re
     return values, valid
 
 
-def _valid_pixels(values: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
+def _of_valid(values: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[Any]:
     pixels = values.reshape(len(values), -1)
     return pixels if valid.all() else pixels[:, valid.ravel()]
-
-
-def _is_whole_numbers(facts: RasterFacts) -> bool:
-    return np.dtype(facts.dtype).kind in "iu"
-
-
-def _meaningless(facts: RasterFacts) -> float | None:
-    """Return the value that resampling must leave out if the file names none."""
-    return math.nan if facts.nodata is None and not _is_whole_numbers(facts) else facts.nodata
 
 
 def _bands(
@@ -328,3 +429,54 @@ def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -
             "for example to their amplitude"
         )
     return found[0]
+
+
+def _on_grid(
+    source: rasterio.DatasetReader, grid: Grid | None, nodata: float | None
+) -> AbstractContextManager[rasterio.DatasetReader]:
+    if grid is None or (grid.height, grid.width) == source.shape:
+        return nullcontext(source)
+    options: dict[str, Any] = {"add_alpha": source.nodata is None and not _has_alpha(source)}
+    if nodata is not None and not is_masked(source):
+        options = {"src_nodata": nodata, "nodata": nodata, "UNIFIED_SRC_NODATA": "YES"}
+    crs = grid.crs.to_wkt()
+    resampled: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
+        source,
+        src_crs=crs,
+        crs=crs,
+        transform=grid.transform,
+        height=grid.height,
+        width=grid.width,
+        resampling=Resampling.average if grid.height < source.height else Resampling.bilinear,
+        **options,
+    )
+    return resampled
+
+
+def _has_alpha(source: rasterio.DatasetReader) -> bool:
+    return ColorInterp.alpha in source.colorinterp
+
+
+def _cut_short(path: Path) -> str:
+    size, missing = path.stat().st_size, missing_bytes(path)
+    return (
+        f"cut short: it has {size} bytes, expected {size + missing} or more; download or copy it "
+        "again"
+    )
+
+
+def _unreadable(path: Path, error: RasterioIOError) -> str:
+    """Return why a raster cannot be read, and what to do."""
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(64).lower()
+        if not start:
+            return "is empty (0 bytes); download or copy it again"
+        for sign, thing in _NO_RASTERS.items():
+            if start.lstrip().startswith(sign):
+                return f"is {thing}, expected a raster; download it again"
+        if missing_bytes(path):
+            return _cut_short(path)
+    return (
+        f"not a readable raster ({one_line(error.__cause__ or error)}); replace it or leave it out"
+    )

@@ -11,9 +11,8 @@ from pyproj import CRS
 from rasterio.enums import ColorInterp, MaskFlags
 
 from roadseg.errors import DataError
-from roadseg.raster.gdal import open_raster, require_whole
-from roadseg.raster.georeference import place_of
-from roadseg.raster.grid import Grid
+from roadseg.raster.grid import Grid, grid_of
+from roadseg.raster.images import open_whole
 from roadseg.raster.tiling import cover_tiles, place_tile
 from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual, whole
@@ -104,11 +103,10 @@ def mosaic_text(path: Path, images: Sequence[Path], *, crs: CRS | None = None) -
 
 
 def _read_tile(image: Path, crs: CRS | None) -> _Tile:
-    with open_raster(image) as source:
-        require_whole(image)
+    with open_whole(image) as source:
         return _Tile(
             path=image,
-            grid=place_of(image, source, crs=crs, gsd_m=None),
+            grid=grid_of(image, source, crs=crs, gsd_m=None),
             dtypes=tuple(source.dtypes),
             nodata=tuple(None if value is None else f"{value:.17g}" for value in source.nodatavals),
             colours=tuple(source.colorinterp),

@@ -1,16 +1,28 @@
-"""TIFF: whether a file holds all the bytes that its directories name."""
+"""GeoTIFFs: written whole, and whether a file holds all the bytes that its directories name."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import rasterio
 from numpy.typing import NDArray
+from rasterio._err import CPLE_BaseError
+from rasterio.errors import RasterioIOError
+from rasterio.io import MemoryFile
+from rasterio.shutil import copy as copy_raster
 
+from roadseg.raster.grid import Grid
 from roadseg.system.files import write_error
+from roadseg.system.text import one_line
 
+IN_MEMORY_BYTES = 2**24  # Bytes of pixels; a raster of no more is made in memory.
+
+_COG = {"driver": "COG", "compress": "deflate", "bigtiff": "if_safer"}
+_TILED = {"driver": "GTiff", "tiled": True, "blockxsize": 512, "blockysize": 512}
 _OFFSETS, _SIZES = (273, 324), (279, 325)  # tags: where strips and tiles begin, and their bytes
 _VALUE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _VALUE_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}  # by the number of a type
@@ -38,6 +50,71 @@ class _Piece:
     start: NDArray[np.int64]
     size: NDArray[np.int64]
     is_block: bool
+
+
+def copy_as_cog(
+    source: Path, target: Path, *, size: int, options: Mapping[str, str] | None = None
+) -> None:
+    """Copy a raster as a Cloud Optimized GeoTIFF; a small one in memory, see `open_new`.
+
+    Args:
+        source: raster to copy.
+        target: file to write.
+        size: bytes of its pixels.
+        options: of GDAL's driver COG, beside those that all have.
+
+    Raises:
+        OSError: if it cannot be written in whole.
+    """
+    profile = _COG | dict(options or {})
+    try:
+        if size > IN_MEMORY_BYTES:
+            copy_raster(source, target, **profile)
+        else:
+            with MemoryFile(ext=".tif") as memory:
+                copy_raster(source, memory.name, **profile)
+                target.write_bytes(memory.getbuffer())
+    except CPLE_BaseError as error:
+        raise write_error(target, one_line(error)) from error
+    require_written(target)
+
+
+def new_profile(grid: Grid, *, count: int, dtype: str, nodata: int | None = None) -> dict[str, Any]:
+    """Return rasterio's options for a new tiled GeoTIFF on a grid."""
+    return _TILED | {
+        "crs": grid.crs.to_wkt(),
+        "transform": grid.transform,
+        "height": grid.height,
+        "width": grid.width,
+        "count": count,
+        "dtype": dtype,
+        "nodata": nodata,
+    }
+
+
+@contextmanager
+def open_new(path: Path, profile: Mapping[str, Any]) -> Iterator[Any]:
+    """Open a new GeoTIFF to write it, with rasterio's options, such as those of `new_profile`.
+
+    A small one is made in memory and written at once, because libtiff prints what goes wrong
+    with a disk, line by line, where nobody can catch it.
+
+    Raises:
+        OSError: if GDAL cannot write it, or has not written all of it when it is closed.
+    """
+    pixels = profile["height"] * profile["width"] * profile["count"]
+    try:
+        if pixels * np.dtype(profile["dtype"]).itemsize <= IN_MEMORY_BYTES:
+            with MemoryFile() as memory:
+                with memory.open(**profile) as target:
+                    yield target
+                path.write_bytes(memory.getbuffer())
+        else:
+            with rasterio.open(path, "w", **profile) as target:
+                yield target
+    except (RasterioIOError, CPLE_BaseError) as error:
+        raise write_error(path, one_line(error.__cause__ or error)) from error
+    require_written(path)
 
 
 def missing_bytes(path: Path) -> int:

@@ -18,10 +18,9 @@ from rasterio.enums import Resampling
 from rasterio.warp import reproject
 
 from roadseg.arrays import Bytes
-from roadseg.raster.gdal import open_raster
 from roadseg.raster.grid import Grid
 from roadseg.raster.grid import reproject as move_shapes
-from roadseg.raster.images import RasterFacts, read_preview
+from roadseg.raster.images import RasterFacts, open_raster, read_preview
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import CERTAIN
 from roadseg.report.plots.colours import probability_colours

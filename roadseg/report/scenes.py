@@ -12,11 +12,9 @@ from affine import Affine
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.reference_graphs import reference_graph
-from roadseg.dataset.scenes import scene_facts
 from roadseg.errors import DataError, RoadsegError
-from roadseg.raster.georeference import crs_setting
-from roadseg.raster.grid import Grid
-from roadseg.raster.images import RasterFacts
+from roadseg.raster.grid import Grid, crs_setting
+from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.raster.sources import find_images

@@ -1,31 +1,55 @@
 import os
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
 from affine import Affine
 from pyproj import CRS
-from rasterio._env import get_gdal_config
 
 from roadseg.errors import DataError
-from roadseg.raster import images
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import (
     OpenScene,
-    is_all_valid,
+    open_raster,
+    open_scene,
+    open_whole,
     read_facts,
+    read_grid,
     read_preview,
-    read_sample,
-    read_valid,
     read_window,
 )
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window
 
 UTM = CRS.from_epsg(32611)
 PLACE = Affine(1, 0, 660000, 0, -1, 4000000)
+NOISE = np.random.default_rng(0).integers(0, 255, (1, 64, 64), dtype=np.uint8)
+VRT = """<VRTDataset rasterXSize="40" rasterYSize="40"><VRTRasterBand dataType="Byte" band="1">
+<SimpleSource><SourceFilename relativeToVRT="1">gone.tif</SourceFilename><SourceBand>1</SourceBand>
+<SrcRect xOff="0" yOff="0" xSize="40" ySize="40"/><DstRect xOff="0" yOff="0" xSize="40" ySize="40"/>
+</SimpleSource></VRTRasterBand></VRTDataset>"""
 BYTES = np.random.default_rng(0).integers(0, 255, (1, 100, 300), dtype=np.uint8)
+
+
+def read_valid(facts, window=None):
+    with open_raster(facts.path) as source:
+        whole = Window(0, 0, facts.grid.height, facts.grid.width)
+        return OpenScene(facts, source).valid(window or whole)
+
+
+def read_sample(facts, *, pixels):
+    with open_raster(facts.path) as source:
+        return OpenScene(facts, source).sample(pixels=pixels)
+
+
+def test_a_scene_opened_once_gives_its_facts_and_its_pixels(write_raster):
+    path = write_raster(BYTES)
+    with open_scene(path, ImageryOptions(nodata=0)) as scene:
+        assert scene.facts == read_facts(path, nodata=0)
+        assert np.array_equal(scene.valid(Window(10, 20, 30, 40)), BYTES[0, 10:40, 20:60] != 0)
 
 
 def test_facts_say_what_a_raster_is(write_raster):
@@ -180,54 +204,9 @@ def test_a_window_holds_its_pixels(write_raster):
     assert valid.tolist() == [[True] * 3]
 
 
-@pytest.mark.parametrize("gsd_m", [None, 2])
-def test_an_open_scene_gives_every_thread_the_windows_of_the_scene(write_raster, gsd_m):
-    facts = read_facts(write_raster(shape=(200, 300), nodata=7), gsd_m=gsd_m)
-    windows = [Window(row, col, 30, 40) for row in range(0, 70, 5) for col in range(0, 110, 10)]
-    with OpenScene(facts, rows=30) as scene, ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(scene.read, windows))
-    for window, (values, valid) in zip(windows, found, strict=True):
-        expected = read_window(facts, window)
-        assert np.array_equal(values, expected[0])
-        assert np.array_equal(valid, expected[1])
-
-
-def test_an_open_scene_opens_its_file_once_in_a_thread(write_raster, monkeypatch):
-    opened = []
-    real = images.open_raster
-    monkeypatch.setattr(images, "open_raster", lambda *a, **b: opened.append(a) or real(*a, **b))
-    with OpenScene(read_facts(write_raster()), rows=10) as scene:
-        opened.clear()
-        for col in range(20):
-            scene.read(Window(0, col, 10, 10))
-        assert len(opened) == 1
-
-
-def test_gdal_holds_little_while_a_scene_is_open(write_raster):
-    usual = get_gdal_config("GDAL_CACHEMAX")
-    facts = read_facts(write_raster())
-    with OpenScene(facts, rows=10) as scene, ThreadPoolExecutor(1) as pool:
-        pool.submit(scene.read, Window(0, 0, 10, 10)).result()
-        assert get_gdal_config("GDAL_CACHEMAX") == 2**26
-    assert get_gdal_config("GDAL_CACHEMAX") == usual != 2**26
-
-
-def test_an_unreadable_block_of_an_open_scene_is_named_in_one_line(write_raster):
-    noise = np.random.default_rng(0).integers(0, 255, (1, 400, 64), dtype=np.uint8)
-    path = write_raster(noise, compress="deflate", blockysize=16)
-    facts = read_facts(path)
-    with path.open("r+b") as file:
-        file.seek(path.stat().st_size // 2)
-        file.write(bytes(5000))
-    with OpenScene(facts, rows=64) as scene:
-        scene.read(Window(0, 0, 32, 64))
-        with pytest.raises(DataError, match=r"scene\.tif: not a readable raster .*; replace it"):
-            scene.read(Window(180, 0, 64, 64))
-
-
 def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):
     facts = read_facts(write_raster())
-    assert is_all_valid(facts)
+    assert facts.is_all_valid
     assert read_valid(facts).all()
 
 
@@ -242,7 +221,7 @@ def test_a_raster_without_mask_alpha_or_nodata_is_all_valid(write_raster):
     ids=["nodata", "alpha", "floats", "nodata given"],
 )
 def test_otherwise_it_is_in_doubt(write_raster, profile, options):
-    assert not is_all_valid(read_facts(write_raster(**profile), **options))
+    assert not read_facts(write_raster(**profile), **options).is_all_valid
 
 
 def test_a_pixel_is_nodata_where_all_bands_are(write_raster):
@@ -407,6 +386,77 @@ def test_a_preview_keeps_the_proportions_of_the_grid(write_raster):
     path = write_raster(BYTES, transform=Affine(0.25, 0, 660000, 0, -0.5, 4000000))
     values, _ = read_preview(read_facts(path, gsd_m=0.5), side=75)
     assert values.shape == (1, 50, 75)
+
+
+def read_all(path):
+    with open_raster(path) as source:
+        return source.read()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", r"is empty \(0 bytes\); download or copy it again"),
+        (b"\n<!DOCTYPE html><html>404</html>", "is a web page, expected a raster; download it"),
+        (b"<HTML>404</HTML>", "is a web page, expected a raster; download it again"),
+        (b"version https://git-lfs.github.com/spec/v1", "is a pointer of Git LFS"),
+        (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 10 or more"),
+        (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace it or leave it out"),
+    ],
+    ids=["empty", "html", "HTML", "lfs", "header", "text"],
+)
+def test_a_file_that_is_no_raster_is_refused_in_one_line(tmp_path, content, told):
+    (tmp_path / "a.tif").write_bytes(content)
+    with pytest.raises(DataError, match=rf"a\.tif: {told}") as bad:
+        read_all(tmp_path / "a.tif")
+    assert "\n" not in str(bad.value)
+
+
+def test_a_missing_raster_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"a\.tif does not exist"):
+        read_all(tmp_path / "a.tif")
+
+
+def test_a_mosaic_whose_file_is_gone_names_it(tmp_path):
+    (tmp_path / "a.vrt").write_text(VRT)
+    with pytest.raises(DataError, match=r"a\.vrt: not a readable raster \(.*gone\.tif"):
+        read_all(tmp_path / "a.vrt")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
+def test_a_tiff_cut_short_says_so(write_raster, share):
+    path = write_raster(NOISE)
+    os.truncate(path, int(path.stat().st_size * share))
+    with pytest.raises(DataError, match=r"scene\.tif: cut short: it has \d+ bytes, expected 4\d+"):
+        read_all(path)
+    with pytest.raises(DataError, match=r"cut short.*; download or copy it again"):
+        read_grid(path)
+
+
+def test_a_whole_raster_of_any_format_is_whole(write_raster, save_as):
+    for path in (write_raster(NOISE), save_as(NOISE, "a.png", driver="PNG")):
+        with open_whole(path) as source:
+            assert source.shape == (64, 64)
+
+
+def test_a_raster_in_an_archive_is_read(write_raster, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(write_raster(NOISE), "in/scene.tif")
+    assert np.array_equal(read_all(Path(f"/vsizip/{{{tmp_path}/a.zip}}/in/scene.tif")), NOISE)
+
+
+def test_a_raster_missing_in_an_archive_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"/vsizip/.*scene\.tif: not a readable raster"):
+        read_all(Path(f"/vsizip/{{{tmp_path}/a.zip}}/scene.tif"))
+
+
+def test_a_pipe_is_no_raster_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.tif")
+    with (
+        pytest.raises(DataError, match=r"a\.tif: is a pipe or a device"),
+        open_raster(tmp_path / "a.tif"),
+    ):
+        pass
 
 
 @pytest.mark.real

@@ -10,7 +10,7 @@ from rasterio.enums import ColorInterp
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import read_facts, read_valid, read_window
+from roadseg.raster.images import read_facts, read_window
 from roadseg.raster.mosaic import write_mosaic
 from roadseg.raster.windows import Window
 
@@ -80,7 +80,6 @@ def test_where_no_tile_lies_there_is_no_data(cut, mosaic):
     facts = mosaic(cut(QUARTERS[0], QUARTERS[3]))
     covered = np.zeros((100, 120), dtype=bool)
     covered[:60, :70] = covered[60:, 70:] = True
-    assert np.array_equal(read_valid(facts), covered)
     values, valid = read_window(facts, Window(*WHOLE))
     assert np.array_equal(valid, covered)
     assert np.array_equal(values, GROUND * covered)
@@ -97,7 +96,7 @@ def test_gaps_stay_gaps_when_a_mosaic_is_resampled(cut, mosaic, tmp_path):
 def test_the_value_without_data_is_kept(cut, mosaic):
     ground = GROUND.copy()
     ground[:, 30:80, 40:90] = 0
-    valid = read_valid(mosaic(cut(*QUARTERS, ground=ground, nodata=0)))
+    _, valid = read_window(mosaic(cut(*QUARTERS, ground=ground, nodata=0)), Window(*WHOLE))
     assert np.array_equal(valid, ground.any(axis=0))
 
 

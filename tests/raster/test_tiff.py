@@ -1,13 +1,20 @@
 import os
 import struct
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import rasterio
+from affine import Affine
+from pyproj import CRS
+from rasterio.errors import RasterioIOError
 from rasterio.shutil import copy
 
-from roadseg.raster.tiff import missing_bytes, require_written
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import open_raster
+from roadseg.raster.tiff import missing_bytes, new_profile, open_new, require_written
 
+GRID = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), 64, 64)
 NOISE = np.random.default_rng(0).integers(0, 255, (3, 300, 200), dtype=np.uint8)
 KINDS = {
     "strips": {},
@@ -97,3 +104,63 @@ def test_a_strip_written_over_another_is_found(write_raster):
     path.write_bytes(data.replace(second, struct.pack("<I", int(first) + 1)))
     with pytest.raises(OSError, match="only a part"):
         require_written(path)
+
+
+def test_a_raster_written_lies_on_its_grid(tmp_path):
+    with open_new(tmp_path / "a.tif", new_profile(GRID, count=1, dtype="uint8")) as target:
+        target.write(NOISE[:1, :64, :64])
+    with open_raster(tmp_path / "a.tif") as source:
+        assert (source.transform, source.shape) == (GRID.transform, (64, 64))
+        assert CRS.from_wkt(source.crs.to_wkt()) == GRID.crs
+
+
+LARGE = {"height": 5000, "width": 5000, "count": 1, "dtype": "uint8"}  # not made in memory
+
+
+def with_nothing_in(path):
+    with open_new(path, LARGE):
+        pass
+
+
+def test_a_raster_that_is_not_whole_when_it_is_closed_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "a.tif"
+
+    @contextmanager
+    def on_a_full_disk(*_, **__):
+        yield
+        path.write_bytes(b"II*\x00\x08\x00\x00\x00")
+
+    monkeypatch.setattr("rasterio.open", on_a_full_disk)
+    with pytest.raises(OSError, match="only a part of it could be written"):
+        with_nothing_in(path)
+
+
+def test_what_gdal_cannot_write_is_an_error_of_the_system(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise RasterioIOError("write error at scanline 7")
+
+    monkeypatch.setattr("rasterio.open", fail)
+    with pytest.raises(OSError, match="write error at scanline 7"):
+        with_nothing_in(tmp_path / "a.tif")
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path):
+    profile = new_profile(GRID, count=1, dtype="uint8")
+    with (
+        pytest.raises(OSError, match="No such file"),
+        open_new(tmp_path / "b" / "a.tif", profile),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("height", [4096, 4097])
+def test_a_raster_is_the_same_whether_it_is_made_in_memory_or_not(tmp_path, height, monkeypatch):
+    profile = {"driver": "GTiff", "height": height, "width": 4096, "count": 1, "dtype": "uint8"}
+    profile |= {"transform": GRID.transform}
+    pixels = np.arange(height * 4096).reshape(height, 4096).astype(np.uint8)
+    with open_new(tmp_path / "a.tif", profile) as target:
+        target.write(pixels, 1)
+    monkeypatch.setattr("roadseg.raster.tiff.IN_MEMORY_BYTES", 0)
+    with open_new(tmp_path / "b.tif", profile) as target:
+        target.write(pixels, 1)
+    assert (tmp_path / "a.tif").read_bytes() == (tmp_path / "b.tif").read_bytes()

@@ -11,9 +11,8 @@ from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import count_roads, mean_apls, reference_graph
-from roadseg.dataset.scenes import scene_facts
 from roadseg.errors import DataError
-from roadseg.raster.images import read_preview
+from roadseg.raster.images import read_preview, scene_facts
 from roadseg.raster.scaling import read_scaling
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.comparison import draw_comparison

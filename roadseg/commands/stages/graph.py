@@ -14,7 +14,7 @@ from roadseg.commands.stages.road_networks import Network, trace_network, with_o
 from roadseg.config import Config
 from roadseg.dataset.held_out import read_predicted
 from roadseg.errors import DataError
-from roadseg.raster.georeference import crs_setting
+from roadseg.raster.grid import crs_setting
 from roadseg.raster.sources import find_images
 from roadseg.roads.formats.files import check_formats, read_graph, write_graphs
 from roadseg.roads.formats.spacenet_csv import write_submission

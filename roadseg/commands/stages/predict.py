@@ -13,7 +13,7 @@ from roadseg.dataset.chips import read_chips
 from roadseg.dataset.fold_files import read_folds
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import read_alike, weights_of
-from roadseg.raster.georeference import crs_setting
+from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.sources import find_images, image_paths
 from roadseg.system.locks import hold

@@ -21,10 +21,11 @@ from roadseg.dataset.quality import (
     summarise,
 )
 from roadseg.dataset.scene_records import SceneFound
-from roadseg.dataset.scenes import PreparedScene, SceneTask, prepare_scene, scene_facts
+from roadseg.dataset.scenes import PreparedScene, SceneTask, prepare_scene
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.options import ComputeOptions
+from roadseg.raster.images import scene_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.raster.sources import find_images, find_labels
 from roadseg.report.plots.sheets import write_sheets

@@ -24,7 +24,6 @@ from roadseg.dataset.reference_graphs import (
     reference_graph,
     score_routes,
 )
-from roadseg.dataset.scenes import scene_facts
 from roadseg.errors import RoadsegError
 from roadseg.learn.inference.engine_store import (
     engine_folder,
@@ -42,7 +41,7 @@ from roadseg.learn.network.checkpoints import (
 )
 from roadseg.learn.options import QuantizeOptions
 from roadseg.learn.training.samples import Chip
-from roadseg.raster.images import read_window
+from roadseg.raster.images import read_window, scene_facts
 from roadseg.raster.windows import CERTAIN, Window, fitting_batch, mirrored
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph

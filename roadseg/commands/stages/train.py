@@ -12,7 +12,6 @@ from typing import Any
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
-from roadseg.dataset.scenes import scene_facts
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
@@ -23,7 +22,7 @@ from roadseg.learn.training.history import Row, best_row, read_last
 from roadseg.learn.training.recipe import first_weights
 from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.train import settings_of, train
-from roadseg.raster.images import RasterFacts
+from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.report.cards import write_model_card
 from roadseg.report.plots.curves import write_curves

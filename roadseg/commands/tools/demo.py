@@ -14,8 +14,8 @@ from roadseg.commands.city.aerial import draw_scene, to_uint16
 from roadseg.commands.city.streets import Street, draw_streets, scene_labels
 from roadseg.commands.stages import pipeline
 from roadseg.config import FILE_NAME, load_config
-from roadseg.raster.gdal import new_profile, open_new
 from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary
@@ -94,7 +94,7 @@ def _write_image(path: Path, streets: list[Street], x: float, y: float, number: 
     transform = Affine(_GSD_M, 0, _ORIGIN_M[0] + x, 0, -_GSD_M, north)
     grid = Grid(_CRS, transform, _SIZE_PX, _SIZE_PX)
     profile = new_profile(grid, count=3, dtype=str(pixels.dtype)) | {"photometric": "rgb"}
-    with whole(path) as partial, open_new(partial, **profile) as target:
+    with whole(path) as partial, open_new(partial, profile) as target:
         target.write(pixels)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.dataset.nodata_collars import wedge_share
-from roadseg.dataset.scenes import apart_text, lay_over, read_labels_mask, scene_facts
+from roadseg.dataset.scenes import apart_text, lay_over, read_labels_mask
 from roadseg.errors import DataError
-from roadseg.raster.georeference import crs_setting
-from roadseg.raster.images import RasterFacts, read_window
+from roadseg.raster.grid import crs_setting
+from roadseg.raster.images import RasterFacts, read_window, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images

@@ -18,10 +18,9 @@ from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import reference_graph
-from roadseg.dataset.scenes import scene_facts
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import RasterFacts, read_facts, read_preview
+from roadseg.raster.images import RasterFacts, read_facts, read_preview, scene_facts
 from roadseg.raster.scaling import Scaling, fit_scaling, read_scaling
 from roadseg.report.plots.figures import SUFFIXES, Paper
 from roadseg.report.plots.maps import (

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
-from roadseg.raster.gdal import open_raster
-from roadseg.raster.georeference import crs_setting
-from roadseg.raster.images import RasterFacts, read_facts
+from roadseg.raster.grid import crs_setting
+from roadseg.raster.images import RasterFacts, open_raster, read_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.system.text import one_line

@@ -23,9 +23,10 @@ from roadseg.learn.network.checkpoints import (
     read_facts,
 )
 from roadseg.learn.options import ComputeOptions, PredictOptions
-from roadseg.raster.images import OpenScene, RasterFacts
+from roadseg.raster.images import RasterFacts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
+from roadseg.raster.scene_reader import SceneReader
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
 from roadseg.roads.masks.probabilities import Probability, probability_strips, write_probability
@@ -210,7 +211,7 @@ def predict_scene(
         )
     )
     values = np.zeros((len(bins.band_names), height, width), dtype=np.uint8)
-    with OpenScene(facts, rows=options.window_px) as source:
+    with SceneReader(facts, rows=options.window_px) as source:
         for part in predict_parts(
             network.engine,
             partial(_read, source, facts, network.scaling),
@@ -237,7 +238,7 @@ def predict_task(task: Task, *, told: Told = lambda _: None) -> None:
         OutputError: if the raster cannot be written.
     """
     scene, options = task.scene, task.trained.options
-    with OpenScene(scene.facts, rows=options.window_px) as source:
+    with SceneReader(scene.facts, rows=options.window_px) as source:
         parts = itertools.chain.from_iterable(
             _parts(task, source, rows, told) for rows in task.rows
         )
@@ -247,7 +248,7 @@ def predict_task(task: Task, *, told: Told = lambda _: None) -> None:
             scene.write_strips(parts)
 
 
-def _parts(task: Task, source: OpenScene, rows: range, told: Told) -> Iterator[Rows]:
+def _parts(task: Task, source: SceneReader, rows: range, told: Told) -> Iterator[Rows]:
     network, scene = opened(task.trained), task.scene
     parts = predict_parts(
         network.engine,
@@ -265,7 +266,7 @@ def _parts(task: Task, source: OpenScene, rows: range, told: Told) -> Iterator[R
 
 
 def _read(
-    source: OpenScene, facts: RasterFacts, scaling: Scaling, window: Window
+    source: SceneReader, facts: RasterFacts, scaling: Scaling, window: Window
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Read a window in whole; beyond the scene's edge its pixels are mirrored and not valid."""
     row, col, height, width = window

@@ -266,7 +266,7 @@ def _fits(graph: RoadGraph) -> bool:
 
 
 def _traced(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
-    from roadseg.raster.gdal import open_raster, valid_pixels  # noqa: PLC0415 - rasterio is slow
+    from roadseg.raster.images import open_raster, valid_pixels  # noqa: PLC0415 - rasterio is slow
     from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - to import
 
     raster = read_probability(source.path, gsd_m=pixels.gsd_m)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.errors import DataError
-from roadseg.raster.gdal import area, new_profile, open_new, open_raster, require_whole
 from roadseg.raster.grid import Grid
+from roadseg.raster.images import area, open_raster, open_whole
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.speeds import BinUnit, SpeedBins
@@ -71,7 +72,7 @@ def write_mask(
         "bigtiff": "if_safer",
     }
     tags = {CONTENT_TAG: SPEED_BINS, **bins_tags(bins)} | ({KEY_TAG: key} if key else {})
-    with whole(path) as partial, open_new(partial, **profile) as target:
+    with whole(path) as partial, open_new(partial, profile) as target:
         target.write_colormap(1, _colour_table(bins))
         target.update_tags(**tags)
         for window, pixels in blocks:
@@ -92,8 +93,7 @@ def read_mask(path: Path, window: Window | None = None) -> NDArray[np.uint8]:
 def read_key(path: Path) -> str | None:
     """Return the key that a raster was written with; None if there is no whole one with a key."""
     try:
-        require_whole(path)
-        with open_raster(path) as source:
+        with open_whole(path) as source:
             key: str | None = source.tags().get(KEY_TAG)
             return key
     except DataError:

@@ -14,10 +14,8 @@ from rasterio.enums import ColorInterp, Compression, Resampling
 from rasterio.vrt import WarpedVRT
 
 from roadseg.errors import DataError
-from roadseg.raster.gdal import area, open_raster, valid_pixels
-from roadseg.raster.georeference import crs_of, has_transform
-from roadseg.raster.grid import Grid, transformer
-from roadseg.raster.images import RasterFacts, read_grid
+from roadseg.raster.grid import Grid, crs_of, has_transform, transformer
+from roadseg.raster.images import RasterFacts, area, open_raster, read_grid, valid_pixels
 from roadseg.raster.sampling import spread_windows
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import extent_degrees
@@ -157,7 +155,7 @@ def _values(source: rasterio.DatasetReader, seen: rasterio.DatasetReader, window
     if seen is source and source.nodata is not None:
         valid = np.ones(pixels.shape[1:], dtype=bool)
     else:
-        valid = valid_pixels(seen, window=area(window))
+        valid = valid_pixels(seen, area(window))
     if source.nodata:  # 0 is background
         valid &= ~_equal(pixels, source.nodata).all(axis=0)
     if pixels.dtype.kind == "f":
@@ -215,7 +213,7 @@ def _laid_over(
 
 def _grid(path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: CRS | None) -> Grid:
     """Return where the pixels of a mask lie, in a CRS that the image can be brought to."""
-    found = crs_of(path, source.crs) or crs
+    found = crs_of(path, source) or crs
     shape = (source.height, source.width)
     if has_transform(source) and found is not None and not facts.grid.is_local:
         grid = Grid(found, source.transform, *shape)

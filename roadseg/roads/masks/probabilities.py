@@ -14,10 +14,10 @@ from pyproj import CRS
 
 from roadseg.arrays import Bytes
 from roadseg.errors import DataError
-from roadseg.raster.gdal import CACHE_BYTES, area, copy_as_cog, open_raster
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import read_grid
+from roadseg.raster.images import CACHE_BYTES, area, open_raster, read_grid
 from roadseg.raster.strips import Strips
+from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,
@@ -216,7 +216,7 @@ def write_probability(
             raise ValueError(f"{path}: no rows {strips.missing[0]} were given")
         with strips.described(grid, names=bins.band_names, tags=tags) as (source, draft):
             with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, **_reading(strips)):
-                copy_as_cog(source, draft, size=strips.size, **_COG)
+                copy_as_cog(source, draft, size=strips.size, options=_COG)
             draft.replace(partial)
     strips.remove()
 

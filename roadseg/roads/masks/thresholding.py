@@ -8,9 +8,9 @@ import rasterio
 from numpy.typing import NDArray
 
 from roadseg.errors import DataError
-from roadseg.raster.gdal import area, copy_as_cog, open_raster
-from roadseg.raster.images import read_grid
+from roadseg.raster.images import area, open_raster, read_grid
 from roadseg.raster.strips import require_room
+from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Window, cut_blocks
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import bins_of, write_mask

@@ -12,8 +12,8 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bytes, Ints
-from roadseg.raster.gdal import CACHE_BYTES, open_raster, reading
 from roadseg.raster.grid import Grid
+from roadseg.raster.images import CACHE_BYTES, open_raster, reading
 from roadseg.raster.tiling import cover_tiles, place_tile
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.probabilities import ProbabilityFile

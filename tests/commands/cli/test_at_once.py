@@ -15,8 +15,8 @@ import rasterio
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.raster.gdal import new_profile, open_new
 from roadseg.raster.grid import Grid
+from roadseg.raster.tiff import new_profile, open_new
 
 CROWD = """
 import importlib, json, os, sys

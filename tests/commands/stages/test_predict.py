@@ -20,8 +20,8 @@ from roadseg.errors import CheckpointError, DataError, MissingInputError, Output
 from roadseg.learn.inference import engine_store, jobs, tasks
 from roadseg.learn.inference.sliding_window import share_cores
 from roadseg.raster import strips
-from roadseg.raster.gdal import new_profile, open_new
 from roadseg.raster.grid import Grid
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import read_probability

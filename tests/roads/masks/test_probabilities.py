@@ -12,7 +12,7 @@ from pyproj import CRS
 from rasterio.errors import NotGeoreferencedWarning
 
 from roadseg.errors import DataError, OutputError, RoadsegError
-from roadseg.raster import gdal
+from roadseg.raster import tiff
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.masks import probabilities
@@ -171,9 +171,9 @@ def test_a_raster_cut_short_at_its_close_is_an_error(path, monkeypatch):
         copy(source, target, **options)
         os.truncate(target, Path(target).stat().st_size - 100)
 
-    copy = gdal.copy_raster
-    monkeypatch.setattr(gdal, "IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(gdal, "copy_raster", cut_short)
+    copy = tiff.copy_raster
+    monkeypatch.setattr(tiff, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(tiff, "copy_raster", cut_short)
     with pytest.raises(OutputError, match=r"a\.tif: cannot be written"):
         write(path)
     assert not path.exists()
@@ -182,7 +182,7 @@ def test_a_raster_cut_short_at_its_close_is_an_error(path, monkeypatch):
 def test_a_raster_is_the_same_whether_it_is_made_in_memory_or_not(path, monkeypatch):
     write(path)
     in_memory = path.read_bytes()
-    monkeypatch.setattr(gdal, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(tiff, "IN_MEMORY_BYTES", 0)
     write(path)
     assert path.read_bytes() == in_memory
 
