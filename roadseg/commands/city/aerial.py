@@ -12,15 +12,16 @@ from shapely.geometry.base import BaseGeometry
 
 from roadseg.arrays import Floats32
 from roadseg.commands.city import scenery
-from roadseg.commands.city.pavement import paved_area, surface, traffic
+from roadseg.commands.city.pavement import draw_surface, draw_traffic, paved_area
 from roadseg.commands.city.scenery import ASPHALT, CONCRETE, SHADOW, Colour, Shape
-from roadseg.commands.city.streets import Street, cut_streets, dead_ends, junctions
+from roadseg.commands.city.streets import Street, cut_streets, find_dead_ends, find_junctions
 
 GRASS: Colour = (92, 106, 68)
 DRY_SOIL: Colour = (152, 138, 108)
-SHADE = np.array([0.46, 0.49, 0.58], dtype=np.float32)  # what skylight leaves of each band
+# Share of red, green and blue that skylight leaves in a shadow, most of the blue.
+SHADE = np.array([0.46, 0.49, 0.58], dtype=np.float32)
 
-_BORDER_M = 30.0  # painted around a scene, so that shadows and crowns reach into it
+_BORDER_M = 30.0  # Metres painted around a scene, so that shadows and crowns reach into it.
 
 
 def draw_scene(
@@ -37,12 +38,13 @@ def draw_scene(
     Pixel (row, col) shows the ground from x_m + col * gsd_m eastwards; row 0 is the north edge.
 
     Args:
-        streets: the whole city's.
+        streets: those of the whole city.
         x_m: west edge of the scene, local metres.
-        y_m: south edge.
+        y_m: south edge of the scene, local metres.
         size_px: rows and columns.
-        gsd_m: ground size of a pixel.
-        seed: of everything but the streets: houses, trees, colours, haze and noise.
+        gsd_m: ground size of a pixel, metres.
+        seed: number that starts all random choices but those of the streets: houses, trees,
+            colours, haze and noise.
 
     Returns:
         Red, green and blue, shape (3, size_px, size_px).
@@ -50,10 +52,12 @@ def draw_scene(
     rng = np.random.default_rng((seed, 2))
     size_m = size_px * gsd_m
     area = shapely.box(x_m, y_m, x_m + size_m, y_m + size_m).buffer(_BORDER_M, join_style="mitre")
-    shapes = _contents(streets, area, rng)
+    shapes = _draw_contents(streets, area, rng)
+    # Shapes are rasterised at half the pixel size, so that edges can be blended.
     transform = Affine(gsd_m / 2, 0, x_m, 0, -gsd_m / 2, y_m + size_m)
     texture = 0.7 * _noise(size_px, 2, rng) + 0.7 * _noise(size_px, 12, rng)
-    image = _bare_ground(size_px, gsd_m, rng)
+    image = _draw_bare_ground(size_px, gsd_m, rng)
+    # Shadows fall on what is flat, and not on what stands.
     image = _paint(image, [s for s in shapes if s.height_m == 0], transform, texture)
     image = _cast_shadows(image, [s for s in shapes if s.height_m > 0], transform)
     image = _paint(image, [s for s in shapes if s.height_m > 0], transform, texture)
@@ -61,11 +65,11 @@ def draw_scene(
 
 
 def to_uint16(image: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint16]:
-    """Give a scene as 11-bit satellite counts: another linear range in each band, and noise.
+    """Return a scene as 11-bit satellite counts: another linear range in each band, and noise.
 
     Args:
         image: shape (3, row, col).
-        seed: of the ranges and the noise.
+        seed: number that starts the random choice of the ranges and the noise.
 
     Returns:
         The same shape, values 0..2047, most of them between 100 and 1400.
@@ -77,11 +81,11 @@ def to_uint16(image: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint16]:
     return np.clip(np.round(counts), 0, 2047).astype(np.uint16)
 
 
-def _contents(
+def _draw_contents(
     streets: list[Street], area: shapely.Polygon, rng: np.random.Generator
 ) -> list[Shape]:
     """Return everything to paint in an area, in painting order."""
-    ends = [end for end in dead_ends(streets) if area.intersects(shapely.Point(end))]
+    ends = [end for end in find_dead_ends(streets) if area.intersects(shapely.Point(end))]
     local = cut_streets(streets, area)
     paved = paved_area(local, ends)
     blocks = scenery.draw_blocks(local, area, rng)
@@ -89,21 +93,22 @@ def _contents(
     shops, lots = scenery.draw_shops(local, paved, blocks, rng)
     taken = shapely.union_all([paved, *homes, *shops, *lots])
     return [
-        *scenery.ground(blocks, rng),
-        *scenery.driveways(homes, local, CONCRETE, width_m=3.0, rng=rng),
-        *scenery.driveways([*shops, *lots], local, ASPHALT, width_m=6.0, rng=rng),
-        *scenery.pools(homes, local, rng),
-        *(shape for lot in lots for shape in scenery.parking(lot, rng)),
-        *surface(local, paved, ends, junctions(streets), rng),
-        *traffic(local, rng),
-        *(shape for home in homes for shape in scenery.gable_roof(home, rng)),
-        *(shape for shop in shops for shape in scenery.flat_roof(shop, rng)),
-        *scenery.trees(local, area, blocks, taken, rng),
+        *scenery.draw_ground(blocks, rng),
+        *scenery.draw_driveways(homes, local, CONCRETE, width_m=3.0, rng=rng),
+        *scenery.draw_driveways([*shops, *lots], local, ASPHALT, width_m=6.0, rng=rng),
+        *scenery.draw_pools(homes, local, rng),
+        *(shape for lot in lots for shape in scenery.draw_parking(lot, rng)),
+        *draw_surface(local, paved, ends, find_junctions(streets), rng),
+        *draw_traffic(local, rng),
+        *(shape for home in homes for shape in scenery.draw_gable_roof(home, rng)),
+        *(shape for shop in shops for shape in scenery.draw_flat_roof(shop, rng)),
+        *scenery.draw_trees(local, area, blocks, taken, rng),
     ]
 
 
 def _noise(size: int, cell_px: int, rng: np.random.Generator) -> Floats32:
-    """Return smooth random texture of mean 0 and deviation 1 whose blots are `cell_px` wide."""
+    """Return smooth random texture of mean 0 and deviation 1 with blots `cell_px` pixels wide."""
+    # Blots vary slowly, so that coarser noise that is enlarged looks the same and takes less time.
     step = max(cell_px / 4, 1)
     coarse = rng.normal(size=(int(size / step) + 2,) * 2).astype(np.float32)
     coarse = gaussian_filter(coarse, cell_px / step / 2)
@@ -111,8 +116,8 @@ def _noise(size: int, cell_px: int, rng: np.random.Generator) -> Floats32:
     return np.asarray(fine / coarse.std(), dtype=np.float32)
 
 
-def _bare_ground(size: int, gsd_m: float, rng: np.random.Generator) -> Floats32:
-    """Mix grass and dry soil in blots of 60 and 8 m; shape (row, col, 3)."""
+def _draw_bare_ground(size: int, gsd_m: float, rng: np.random.Generator) -> Floats32:
+    """Mix grass and dry soil in blots of 60 and 8 m; return grey levels, shape (row, col, 3)."""
     blots = _noise(size, round(60 / gsd_m), rng) + 0.8 * _noise(size, round(8 / gsd_m), rng)
     soil = 1 / (1 + np.exp(-2.2 * (blots - rng.uniform(-0.2, 0.8))))[:, :, None]
     grain = _noise(size, 2, rng)[:, :, None] * 5
@@ -126,7 +131,10 @@ def _paint(
     """Paint shapes over an image, each over the ones before; edges are blended."""
     if not shapes:
         return image
-    ids = _burn([shape.outline for shape in shapes], range(1, len(shapes) + 1), transform, image)
+    # The number of the topmost shape stands in each pixel; 0 is none, which has no opacity.
+    ids = _rasterise(
+        [shape.outline for shape in shapes], range(1, len(shapes) + 1), transform, image
+    )
     opacity = np.array([0.0, *(shape.opacity for shape in shapes)], dtype=np.float32)
     grain = np.array([0.0, *(shape.grain for shape in shapes)], dtype=np.float32)
     colours = np.array([(0, 0, 0), *(shape.colour for shape in shapes)], dtype=np.float32)
@@ -144,14 +152,15 @@ def _cast_shadows(image: Floats32, standing: Sequence[Shape], transform: Affine)
         return image
     outlines = np.array([shape.outline for shape in standing])
     heights = np.array([shape.height_m for shape in standing])
+    # A shadow covers the outline, its copy at the shadow's tip, and all between them.
     steps = np.repeat(heights[:, None] * SHADOW, shapely.get_num_coordinates(outlines), axis=0)
     tips = shapely.set_coordinates(outlines.copy(), shapely.get_coordinates(outlines) + steps)
     swept = list(shapely.convex_hull(shapely.union(outlines, tips)))
-    shaded = _halve(_burn(swept, [1] * len(swept), transform, image).astype(np.float32))
+    shaded = _halve(_rasterise(swept, [1] * len(swept), transform, image).astype(np.float32))
     return image * (1 - shaded[:, :, None] * (1 - SHADE))
 
 
-def _burn(
+def _rasterise(
     outlines: Sequence[BaseGeometry],
     values: Sequence[int],
     transform: Affine,
@@ -175,7 +184,7 @@ def _halve(doubled: NDArray[np.float32]) -> Floats32:
 
 
 def _photograph(image: Floats32, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Add what air and camera do: brightness and colour cast, blur and noise."""
+    """Add the effects of air and camera: brightness and colour cast, blur and noise."""
     contrast, haze = rng.uniform(1.3, 1.5), rng.uniform(-34, -18)
     cast = contrast * rng.uniform(0.97, 1.03, size=3)
     blurred = gaussian_filter(image * cast + haze, (0.65, 0.65, 0))

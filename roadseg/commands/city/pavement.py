@@ -13,26 +13,27 @@ from roadseg.commands.city.scenery import (
     LAWN,
     WHITE_PAINT,
     Colour,
+    SamplePoints,
     Shape,
-    Stations,
-    cars,
+    draw_cars,
+    make_rectangles,
     pick,
-    rectangles,
-    stations,
+    sample_points,
 )
 from roadseg.commands.city.streets import ARTERIAL, COLLECTOR, RESIDENTIAL, Street
 
-YELLOW_PAINT: Colour = (204, 176, 92)  # between opposite directions
-FRESH_ASPHALT: Colour = (98, 98, 101)  # arterials are resurfaced most often
-OLD_ASPHALT: Colour = (126, 125, 123)  # residential streets
+YELLOW_PAINT: Colour = (204, 176, 92)  # Lines between opposite directions.
+FRESH_ASPHALT: Colour = (98, 98, 101)  # Arterials are resurfaced most often.
+OLD_ASPHALT: Colour = (126, 125, 123)  # Residential streets are resurfaced least often.
 
-LANE_M = 3.6
-BULB_RADIUS_M = 9.0  # turning circle of a cul-de-sac
-_FILLET_M = 4.0  # radius of the kerb at a street corner
-_CAR_STEP_M, _CAR_CHANCE = 9.0, 0.22  # one car in some 40 m of street
+LANE_M = 3.6  # Width of a lane in metres.
+BULB_RADIUS_M = 9.0  # Metres; the turning circle of a cul-de-sac.
+_FILLET_M = 4.0  # Metres; the radius of the kerb at a street corner.
+_CAR_STEP_M, _CAR_CHANCE = 9.0, 0.22  # Places every 9 m: one car in some 40 m of street.
 
 _SURFACES = {ARTERIAL: FRESH_ASPHALT, COLLECTOR: ASPHALT, RESIDENTIAL: OLD_ASPHALT}
-_PAINTING_ORDER = (RESIDENTIAL, COLLECTOR, ARTERIAL)  # at a junction the wider street goes through
+# At a junction the asphalt of the wider street goes through, so that it is painted last.
+_PAINTING_ORDER = (RESIDENTIAL, COLLECTOR, ARTERIAL)
 
 
 def paved_area(streets: Sequence[Street], dead_ends: Sequence[tuple[float, float]]) -> BaseGeometry:
@@ -41,7 +42,7 @@ def paved_area(streets: Sequence[Street], dead_ends: Sequence[tuple[float, float
     return shapely.union_all([*strips, *_bulbs(dead_ends)]).buffer(_FILLET_M).buffer(-_FILLET_M)
 
 
-def surface(
+def draw_surface(
     streets: Sequence[Street],
     paved: BaseGeometry,
     dead_ends: Sequence[tuple[float, float]],
@@ -52,10 +53,10 @@ def surface(
 
     Args:
         streets: those to pave.
-        paved: from `paved_area`.
-        dead_ends: where a street ends in a turning circle.
-        junctions: width of the widest street by the junction's position.
-        rng: source of the random choices.
+        paved: the area that `paved_area` returns.
+        dead_ends: positions (x, y) of turning circles, local metres.
+        junctions: width in metres of the widest street by the junction's (x, y).
+        rng: random generator that chooses colours and how much paint has faded.
     """
     yield from _roadsides(streets, paved, rng)
     yield from (Shape(part, OLD_ASPHALT, grain=5) for part in shapely.get_parts(paved))
@@ -71,28 +72,32 @@ def surface(
         yield from _markings(street, unmarked, rng)
 
 
-def traffic(streets: Sequence[Street], rng: np.random.Generator) -> Iterator[Shape]:
-    """Put cars on the right-hand lanes of main streets and along the kerbs of residential ones."""
+def draw_traffic(streets: Sequence[Street], rng: np.random.Generator) -> Iterator[Shape]:
+    """Yield cars on the right-hand lanes of main streets, and at the kerbs of residential ones."""
     for street in streets:
-        places = stations([street], step_m=_CAR_STEP_M)
+        places = sample_points([street], step_m=_CAR_STEP_M)
         busy = rng.random(len(places)) < _CAR_CHANCE
         side = rng.choice([-1, 1], size=len(places))
         offsets = side * _car_offsets(street, len(places), rng)
-        yield from cars(places.beside(offsets)[busy], (places.tangents * -side[:, None])[busy], rng)
+        yield from draw_cars(
+            places.beside(offsets)[busy], (places.tangents * -side[:, None])[busy], rng
+        )
 
 
 def _strip(street: Street, width_m: float) -> shapely.Polygon:
+    """Return the ground within half a width of a street's centreline."""
     return street.line.buffer(width_m / 2, cap_style="flat")
 
 
 def _bulbs(dead_ends: Iterable[tuple[float, ...]]) -> list[shapely.Polygon]:
+    """Return the turning circles at dead ends."""
     return [shapely.Point(end).buffer(BULB_RADIUS_M) for end in dead_ends]
 
 
 def _roadsides(
     streets: Sequence[Street], paved: BaseGeometry, rng: np.random.Generator
 ) -> Iterator[Shape]:
-    """Lay sidewalks, a strip of lawn between them and small streets, and the kerb."""
+    """Yield sidewalks, a strip of lawn between them and small streets, and the kerb."""
     walk = pick([CONCRETE], rng, spread=6)
     yield from (Shape(_strip(street, street.width_m + 6.4), walk) for street in streets)
     for street in streets:
@@ -103,28 +108,31 @@ def _roadsides(
 
 
 def _markings(street: Street, unmarked: BaseGeometry, rng: np.random.Generator) -> Iterator[Shape]:
+    """Yield the lines on a street: a seam on small ones, a double yellow line on others."""
     faded = float(rng.uniform(0.55, 0.95))
     if street.kind == RESIDENTIAL:
-        seam = street.line.buffer(0.2).difference(unmarked)  # between two widths of asphalt
+        # The two sides are paved one after the other, which leaves a dark seam in the middle.
+        seam = street.line.buffer(0.2).difference(unmarked)
         yield from (Shape(part, FRESH_ASPHALT, opacity=0.35) for part in shapely.get_parts(seam))
         return
     double = street.line.buffer(0.55, cap_style="flat").difference(street.line.buffer(0.2))
     for part in shapely.get_parts(double.difference(unmarked)):
         yield Shape(part, YELLOW_PAINT, opacity=faded)
     if street.kind == ARTERIAL:
-        yield from _lane_dashes(stations([street], step_m=9.0), unmarked, faded)
+        yield from _lane_dashes(sample_points([street], step_m=9.0), unmarked, faded)
 
 
-def _lane_dashes(places: Stations, unmarked: BaseGeometry, faded: float) -> Iterator[Shape]:
+def _lane_dashes(places: SamplePoints, unmarked: BaseGeometry, faded: float) -> Iterator[Shape]:
+    """Yield the dashes between the lanes of each direction; none touches an unmarked area."""
     for offset in (-LANE_M, LANE_M):
         centres = places.beside(np.full(len(places), offset))
-        for dash in rectangles(centres, places.tangents, 3.0, 0.35):
+        for dash in make_rectangles(centres, places.tangents, 3.0, 0.35):
             if not dash.intersects(unmarked):
                 yield Shape(dash, WHITE_PAINT, opacity=faded)
 
 
 def _car_offsets(street: Street, count: int, rng: np.random.Generator) -> Floats:
-    """Return how far from the centreline cars keep: on a lane, or by the kerb."""
+    """Return the distance of cars from the centreline, metres: on a lane, or by the kerb."""
     if street.kind == RESIDENTIAL:
         return np.full(count, street.width_m / 2 - 1.1)
     lanes = 2 if street.kind == ARTERIAL else 1

@@ -13,11 +13,11 @@ from roadseg.commands.city.streets import ARTERIAL, Street
 Colour = tuple[float, float, float]
 
 LAWN: Colour = (94, 112, 70)
-CONCRETE: Colour = (164, 160, 150)  # sidewalks, driveways and the ground around shops
-ASPHALT: Colour = (112, 112, 114)  # of middle age; streets and parking lots scatter around it
-WHITE_PAINT: Colour = (212, 212, 206)  # of lane lines and parking stalls
+CONCRETE: Colour = (164, 160, 150)  # Sidewalks, driveways and the ground around shops.
+ASPHALT: Colour = (112, 112, 114)  # Of middle age; streets and parking lots scatter around it.
+WHITE_PAINT: Colour = (212, 212, 206)  # Lane lines and parking stalls.
 POOL: Colour = (92, 172, 182)
-CROWN: Colour = (54, 76, 42)  # of a tree, from above
+CROWN: Colour = (54, 76, 42)  # A tree from above.
 # Tile, brown shingle, grey shingle (the colour of asphalt), slate, tan, bleached.
 HOME_ROOFS: Sequence[Colour] = (
     (150, 96, 78),
@@ -41,22 +41,23 @@ CARS: Sequence[Colour] = (
     (138, 52, 48),
     (58, 78, 118),
 )
-CAR_M = (4.6, 1.9)  # length and width
-SHADOW = np.array([-0.52, 0.6])  # metres east and north per metre of height: sun in the south-east
+CAR_M = (4.6, 1.9)  # Length and width of a car in metres.
+# Metres east and north that a shadow reaches per metre of height: the sun is in the south-east.
+SHADOW = np.array([-0.52, 0.6])
 
-_STALL_M = (2.8, 5.2)  # width and length of a parking stall
-_KERB_GAP_M = 4.0  # between the pavement and anything built
-_STREET_TREE_CHANCE = 0.4  # at a place every 12 m, on each side
+_STALL_M = (2.8, 5.2)  # Width and length of a parking stall in metres.
+_KERB_GAP_M = 4.0  # Metres between the pavement and anything built.
+_STREET_TREE_CHANCE = 0.4  # Chance of a tree at each place, every 12 m on each side.
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Something to paint.
+    """A polygon to paint.
 
     Attributes:
-        outline: in local metres.
+        outline: polygon in local metres.
         colour: red, green, blue, 0..255.
-        height_m: 0 for what lies flat; above 0 it is painted last and casts a shadow.
+        height_m: 0 for what lies flat; what is higher is painted last and casts a shadow.
         opacity: 0..1.
         grain: strength of its texture, grey levels.
     """
@@ -69,19 +70,19 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Stations:
-    """Places along streets: points (n, 2), unit tangents (n, 2), pavement widths (n,), metres."""
+class SamplePoints:
+    """Points along streets (n, 2), unit tangents (n, 2), pavement widths (n,); all metres."""
 
     points: Floats
     tangents: Floats
     widths_m: Floats
 
     def __len__(self) -> int:
-        """Return the number of places."""
+        """Return the number of points."""
         return len(self.points)
 
     def beside(self, offsets_m: Floats) -> Floats:
-        """Move every point to the left of its tangent, to the right for negative offsets."""
+        """Return every point moved to the left of its tangent; right for negative offsets."""
         moved: Floats = self.points + self.tangents[:, ::-1] * [-1, 1] * offsets_m[:, None]
         return moved
 
@@ -95,8 +96,8 @@ class Blocks:
     parks: list[shapely.Polygon]
 
 
-def stations(streets: Sequence[Street], *, step_m: float) -> Stations:
-    """Return a place every `step_m` along each street, the first half a step from its start."""
+def sample_points(streets: Sequence[Street], *, step_m: float) -> SamplePoints:
+    """Return a point every `step_m` along each street, the first half a step from its start."""
     points, tangents, widths = [np.empty((0, 2))], [np.empty((0, 2))], [np.empty(0)]
     for street in streets:
         at = np.arange(step_m / 2, street.line.length - 1, step_m)
@@ -107,10 +108,10 @@ def stations(streets: Sequence[Street], *, step_m: float) -> Stations:
         points.append(here)
         tangents.append((ahead - here) / np.linalg.norm(ahead - here, axis=1, keepdims=True))
         widths.append(np.full(len(at), street.width_m))
-    return Stations(np.concatenate(points), np.concatenate(tangents), np.concatenate(widths))
+    return SamplePoints(np.concatenate(points), np.concatenate(tangents), np.concatenate(widths))
 
 
-def rectangles(
+def make_rectangles(
     centres: Floats, tangents: Floats, lengths: Floats | float, widths: Floats | float
 ) -> list[shapely.Polygon]:
     """Return rectangles whose first side, and every length, runs along the tangent."""
@@ -131,7 +132,7 @@ def pick(colours: Sequence[Colour], rng: np.random.Generator, *, spread: float) 
 def draw_blocks(
     streets: Sequence[Street], area: shapely.Polygon, rng: np.random.Generator
 ) -> Blocks:
-    """Give each block between the streets a use: seven in ten homes, some shops, some parks."""
+    """Return the blocks between the streets by use: seven in ten homes, some shops, some parks."""
     lines = shapely.union_all([*(street.line for street in streets), area.exterior])
     uses: tuple[list[shapely.Polygon], ...] = ([], [], [])
     for block in shapely.get_parts(shapely.polygonize([*shapely.get_parts(lines)])):
@@ -139,8 +140,8 @@ def draw_blocks(
     return Blocks(*uses)
 
 
-def ground(blocks: Blocks, rng: np.random.Generator) -> Iterator[Shape]:
-    """Tint each block by its use; the ground's own texture shows through."""
+def draw_ground(blocks: Blocks, rng: np.random.Generator) -> Iterator[Shape]:
+    """Yield each block tinted by its use; the ground's own texture shows through."""
     for block in blocks.homes:
         yield Shape(block, pick([LAWN], rng, spread=9), opacity=0.38)
     for block in blocks.shops:
@@ -153,42 +154,42 @@ def draw_homes(
     streets: Sequence[Street], pavement: BaseGeometry, blocks: Blocks, rng: np.random.Generator
 ) -> list[shapely.Polygon]:
     """Place houses along both sides of the streets, inside the blocks of homes."""
-    places = stations(streets, step_m=19.0)
+    places = sample_points(streets, step_m=19.0)
     outlines = []
     for side in (-1, 1):
         size = rng.uniform((10, 8), (16, 12), size=(len(places), 2))
         setback = rng.uniform(6, 10, size=len(places))
         centres = places.beside(side * (places.widths_m / 2 + setback + size[:, 1] / 2))
-        outlines += rectangles(centres, _turned(places.tangents, rng), size[:, 0], size[:, 1])
-    return _fitting(outlines, pavement, blocks.homes)
+        outlines += make_rectangles(centres, _turn(places.tangents, rng), size[:, 0], size[:, 1])
+    return _keep_fitting(outlines, pavement, blocks.homes)
 
 
 def draw_shops(
     streets: Sequence[Street], pavement: BaseGeometry, blocks: Blocks, rng: np.random.Generator
 ) -> tuple[list[shapely.Polygon], list[shapely.Polygon]]:
     """Place large buildings and parking lots along the streets, inside the blocks of shops."""
-    places = stations(streets, step_m=16.0)
+    places = sample_points(streets, step_m=16.0)
     outlines = []
     for side, row_m in ((-1, 0), (1, 0), (-1, 40), (1, 40)):
         size = rng.uniform((22, 16), (46, 32), size=(len(places), 2))
         setback = row_m + rng.uniform(_KERB_GAP_M + 0.5, 9, size=len(places))
         centres = places.beside(side * (places.widths_m / 2 + setback + size[:, 1] / 2))
-        outlines += rectangles(centres, places.tangents, size[:, 0], size[:, 1])
+        outlines += make_rectangles(centres, places.tangents, size[:, 0], size[:, 1])
     rng.shuffle(outlines)
-    kept = _fitting(outlines, pavement, blocks.shops)
+    kept = _keep_fitting(outlines, pavement, blocks.shops)
     return kept[::2], kept[1::2]
 
 
-def _turned(tangents: Floats, rng: np.random.Generator) -> Floats:
-    """Turn each direction by a few degrees."""
+def _turn(tangents: Floats, rng: np.random.Generator) -> Floats:
+    """Return each direction turned by a few degrees."""
     angles = np.arctan2(tangents[:, 1], tangents[:, 0]) + rng.normal(0, 0.05, size=len(tangents))
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
-def _fitting(
+def _keep_fitting(
     outlines: list[shapely.Polygon], pavement: BaseGeometry, blocks: list[shapely.Polygon]
 ) -> list[shapely.Polygon]:
-    """Keep outlines inside the blocks, off the pavement, and clear of the ones kept before."""
+    """Return the outlines inside the blocks, off the pavement, and 2 m off those kept before."""
     allowed = shapely.union_all(blocks).difference(pavement.buffer(_KERB_GAP_M))
     shapely.prepare(allowed)
     candidates = np.array(outlines, dtype=object)
@@ -200,7 +201,7 @@ def _fitting(
     return list(inside[kept])
 
 
-def driveways(
+def draw_driveways(
     buildings: list[shapely.Polygon],
     streets: Sequence[Street],
     colour: Colour,
@@ -208,7 +209,7 @@ def driveways(
     width_m: float,
     rng: np.random.Generator,
 ) -> Iterator[Shape]:
-    """Join each building or lot with the nearest street."""
+    """Yield a strip of pavement from each building or lot to the nearest street."""
     lines = shapely.union_all([street.line for street in streets])
     for building in buildings:
         corner, next_corner = np.array(building.exterior.coords)[:2]
@@ -217,10 +218,10 @@ def driveways(
         yield Shape(way, pick([colour], rng, spread=9))
 
 
-def pools(
+def draw_pools(
     homes: list[shapely.Polygon], streets: Sequence[Street], rng: np.random.Generator
 ) -> Iterator[Shape]:
-    """Dig a pool behind one home in seven."""
+    """Yield a pool behind one home in seven, with its concrete border."""
     lines = shapely.union_all([street.line for street in streets])
     for home in homes:
         if rng.random() < 1 / 7:
@@ -232,8 +233,8 @@ def pools(
             yield Shape(outline, POOL)
 
 
-def parking(lot: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
-    """Pave a rectangular lot in some asphalt, mark rows of stalls and fill half of them."""
+def draw_parking(lot: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
+    """Yield a rectangular lot of asphalt, its rows of stalls, and cars in half of them."""
     yield Shape(lot, pick([ASPHALT], rng, spread=13), grain=5)
     corner, right, _, up = np.array(lot.exterior.coords)[:4]
     length, depth = np.linalg.norm(right - corner), np.linalg.norm(up - corner)
@@ -241,27 +242,28 @@ def parking(lot: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
     columns = np.arange(2.0, length - 2.0, _STALL_M[0])
     for row in np.arange(_STALL_M[1] / 2 + 0.6, depth - _STALL_M[1] / 2, 2 * _STALL_M[1] + 1.5):
         ticks = corner + columns[:, None] * along + row * across
-        for tick in rectangles(ticks, np.tile(across, (len(ticks), 1)), _STALL_M[1], 0.25):
+        for tick in make_rectangles(ticks, np.tile(across, (len(ticks), 1)), _STALL_M[1], 0.25):
             yield Shape(tick, WHITE_PAINT, opacity=0.7)
         parked = (ticks + along * _STALL_M[0] / 2)[rng.random(len(ticks)) < 1 / 2]
-        yield from cars(parked, np.tile(across, (len(parked), 1)), rng)
+        yield from draw_cars(parked, np.tile(across, (len(parked), 1)), rng)
 
 
-def cars(centres: Floats, headings: Floats, rng: np.random.Generator) -> Iterator[Shape]:
-    """Put a car at each place; its cabin is darker than its bonnet."""
-    bodies = rectangles(centres, headings, *CAR_M)
-    cabins = rectangles(centres - headings * 0.3, headings, CAR_M[0] * 0.45, CAR_M[1] * 0.8)
+def draw_cars(centres: Floats, headings: Floats, rng: np.random.Generator) -> Iterator[Shape]:
+    """Yield a car at each centre; its cabin is darker than its bonnet."""
+    bodies = make_rectangles(centres, headings, *CAR_M)
+    cabins = make_rectangles(centres - headings * 0.3, headings, CAR_M[0] * 0.45, CAR_M[1] * 0.8)
     for body, cabin in zip(bodies, cabins, strict=True):
         colour = pick(CARS, rng, spread=8)
         yield Shape(body, colour)
         yield Shape(cabin, colour=(colour[0] * 0.7, colour[1] * 0.7, colour[2] * 0.72))
 
 
-def gable_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
-    """Cover a house with two slopes, the one towards the sun brighter."""
+def draw_gable_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
+    """Yield the two slopes of a house's roof; the one towards the sun is brighter."""
     a, b, c, d = np.array(outline.exterior.coords)[:4]
     ridge = [(a + d) / 2, (b + c) / 2]
     colour = np.array(pick(HOME_ROOFS, rng, spread=9))
+    # The cosine of the angle between the first slope and the sun, seen from above.
     towards_sun = float((d - a) @ SHADOW) / float(np.linalg.norm(d - a) * np.linalg.norm(SHADOW))
     for corners, lit in (((a, b), towards_sun), ((d, c), -towards_sun)):
         slope = shapely.Polygon([*corners, *ridge[::-1]])
@@ -269,8 +271,8 @@ def gable_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[S
         yield Shape(slope, (red, green, blue), height_m=5.5)
 
 
-def flat_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
-    """Cover a shop with a flat roof, a parapet and a few machines."""
+def draw_flat_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
+    """Yield the flat roof of a shop with a parapet and a few machines."""
     red, green, blue = pick(SHOP_ROOFS, rng, spread=8)
     yield Shape(outline, (red * 0.86, green * 0.86, blue * 0.86), height_m=9.0)
     yield Shape(outline.buffer(-0.7, join_style="mitre"), (red, green, blue), height_m=9.0)
@@ -280,25 +282,25 @@ def flat_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[Sh
         up - corner,
     ]
     facing = np.tile((right - corner) / np.linalg.norm(right - corner), (len(places), 1))
-    for machine in rectangles(corner + places, facing, 3.0, 2.2):
+    for machine in make_rectangles(corner + places, facing, 3.0, 2.2):
         yield Shape(machine, (red * 0.72, green * 0.72, blue * 0.74), height_m=9.0)
 
 
-def trees(
+def draw_trees(
     streets: Sequence[Street],
     area: shapely.Polygon,
     blocks: Blocks,
     taken: BaseGeometry,
     rng: np.random.Generator,
 ) -> Iterator[Shape]:
-    """Plant trees along the streets, where some hang over the pavement, and in yards and parks.
+    """Yield trees along the streets, where some hang over the pavement, and in yards and parks.
 
     Args:
         streets: trees line all but the arterials.
-        area: where to plant.
-        blocks: parks get more, shops fewer.
+        area: polygon in which trees are planted.
+        blocks: parks get more trees than homes, shops fewer.
         taken: pavement and buildings; no trunk stands there, crowns may reach over.
-        rng: source of the random choices.
+        rng: random generator that chooses places, sizes and shades.
     """
     candidates = np.concatenate([_street_trees(streets, rng), _yard_trees(area, blocks, rng)])
     shapely.prepare(taken)
@@ -316,7 +318,8 @@ def trees(
 
 
 def _street_trees(streets: Sequence[Street], rng: np.random.Generator) -> Floats:
-    places = stations([street for street in streets if street.kind != ARTERIAL], step_m=12.0)
+    """Return places of trees on both sides of all streets but arterials, shape (n, 2)."""
+    places = sample_points([street for street in streets if street.kind != ARTERIAL], step_m=12.0)
     sides = [
         places.beside(side * (places.widths_m / 2 + rng.uniform(1.0, 3.6, size=len(places))))
         for side in (-1, 1)
@@ -326,7 +329,9 @@ def _street_trees(streets: Sequence[Street], rng: np.random.Generator) -> Floats
 
 
 def _yard_trees(area: shapely.Polygon, blocks: Blocks, rng: np.random.Generator) -> Floats:
+    """Return places of trees away from the streets, shape (n, 2)."""
     west, south, east, north = area.bounds
+    # 160 candidates a hectare; the use of the block decides how many of them grow.
     count = int(area.area / 10_000 * 160)
     anywhere = rng.uniform((west, south), (east, north), size=(count, 2))
     points = shapely.points(anywhere)
@@ -337,7 +342,7 @@ def _yard_trees(area: shapely.Polygon, blocks: Blocks, rng: np.random.Generator)
 
 
 def _crowns(centres: Floats, radii: Floats, rng: np.random.Generator) -> list[shapely.Polygon]:
-    """Return uneven discs of twelve corners."""
+    """Return uneven discs of twelve corners around the centres, metres."""
     angles = np.linspace(0, 2 * np.pi, 12, endpoint=False)
     reach = radii[:, None] * rng.uniform(0.78, 1.15, size=(len(radii), 12))
     around = np.stack([np.cos(angles) * reach, np.sin(angles) * reach], axis=-1)

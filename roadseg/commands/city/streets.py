@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 Points = NDArray[np.float64]
 Span = tuple[float, float]
 
-_MARGIN_M = 150.0  # the plan reaches this far beyond the extent, so that no street ends at its edge
-_VERTEX_STEP_M = 9.0  # between the vertices of a bent street
-_THIRD, _HALF, _TWO_THIRDS = 1 / 3, 1 / 2, 2 / 3  # the only places along a block where streets meet
+_MARGIN_M = 150.0  # Metres of the plan beyond the extent, so that no street ends at its edge.
+_VERTEX_STEP_M = 9.0  # Metres between the vertices of a bent street, at most.
+# Shares of a block's side; streets meet at these places only, so that vertices can be shared.
+_THIRD, _HALF, _TWO_THIRDS = 1 / 3, 1 / 2, 2 / 3
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class StreetClass:
         name: "arterial", "collector" or "residential".
         road_type: SpaceNet's code; with `lane_number` it implies `speed_mph` in SpaceNet's table.
         lane_number: lanes as SpaceNet's labels count them.
-        speed_mph: speed limit.
-        widths_m: least and greatest width of the pavement.
+        speed_mph: speed limit, miles an hour.
+        widths_m: least and greatest width of the pavement, metres.
     """
 
     name: str
@@ -57,7 +58,11 @@ class Street:
 
 @dataclass(frozen=True)
 class _Straight:
-    """A street of the unbent plan: `axis` 0 runs along x at y = `at`, 1 along y at x = `at`."""
+    """A street of the plan before it is bent.
+
+    With `axis` 0 it runs along x at y = `at`, with 1 along y at x = `at`; `span` are its two ends
+    along the axis. All are metres of the plan.
+    """
 
     axis: int
     at: float
@@ -67,7 +72,11 @@ class _Straight:
 
 @dataclass(frozen=True)
 class _Crescent:
-    """A U-shaped street: leaves its block's side `base` at one end of `span`, ends at the other."""
+    """A U-shaped street of the plan: both ends lie on one side of its block.
+
+    The side runs along `axis` at `base`; the street leaves it at one end of `span`, ends at the
+    other, and reaches `depth` into the block, negative towards lower positions. All are metres.
+    """
 
     axis: int
     base: float
@@ -86,7 +95,7 @@ def draw_streets(*, extent_m: Span, seed: int) -> list[Street]:
 
     Args:
         extent_m: width and height of the city, metres.
-        seed: of the random choices; the same seed gives the same streets.
+        seed: number that starts the random choices; the same one gives the same streets.
 
     Returns:
         Streets that touch the extent. Where two meet, both have exactly the same vertex there.
@@ -104,8 +113,8 @@ def draw_streets(*, extent_m: Span, seed: int) -> list[Street]:
     return [street for street in streets if street.line.intersects(extent)]
 
 
-def junctions(streets: list[Street]) -> dict[tuple[float, float], float]:
-    """Find the vertices that several streets share.
+def find_junctions(streets: list[Street]) -> dict[tuple[float, float], float]:
+    """Return the vertices that several streets share.
 
     Returns:
         Width in metres of the widest street that meets there, by the junction's (x, y).
@@ -114,11 +123,11 @@ def junctions(streets: list[Street]) -> dict[tuple[float, float], float]:
     for street in streets:
         for xy in set(street.line.coords):
             widths[xy].append(street.width_m)
-    return {(xy[0], xy[1]): max(found) for xy, found in widths.items() if len(found) > 1}
+    return {(xy[0], xy[1]): max(meeting) for xy, meeting in widths.items() if len(meeting) > 1}
 
 
-def dead_ends(streets: list[Street]) -> list[tuple[float, float]]:
-    """Find the (x, y) where a residential street ends without meeting another."""
+def find_dead_ends(streets: list[Street]) -> list[tuple[float, float]]:
+    """Return the (x, y) where a residential street ends without meeting another, metres."""
     uses = Counter(xy for street in streets for xy in set(street.line.coords))
     homes = (street.line.coords for street in streets if street.kind == RESIDENTIAL)
     ends = (xy for coords in homes for xy in (coords[0], coords[-1]))
@@ -133,7 +142,8 @@ def scene_labels(
     Args:
         streets: the city's streets.
         bounds: west, south, east and north of the scene, local metres.
-        with_speed: give `speed_mph`; without it the speed follows from type, lanes and surface.
+        with_speed: whether `speed_mph` is one of the properties; else the speed follows from type,
+            lanes and surface.
 
     Returns:
         Lines within the bounds, local metres, each with its properties. A street that leaves the
@@ -168,13 +178,14 @@ def _properties(kind: StreetClass, road_id: str, *, with_speed: bool) -> dict[st
 
 
 def _lattice(half: float, rng: np.random.Generator) -> Points:
-    """Return ascending positions from -half to beyond half, 200 to 270 m apart."""
+    """Return ascending positions of main streets, metres: -half to beyond it, 200 to 270 apart."""
     gaps = rng.uniform(200.0, 270.0, size=int(2 * half / 200) + 2)
     positions: Points = np.cumsum(gaps) - half - rng.uniform(0, 200)
     return positions[: int(np.searchsorted(positions, half)) + 1]
 
 
 def _main_streets(xs: Points, ys: Points) -> Iterator[_Straight]:
+    """Yield the streets on the lattice; every second one is an arterial."""
     for axis, across, along in ((0, ys, xs), (1, xs, ys)):
         span = (float(along[0]), float(along[-1]))
         for rank, at in enumerate(across):
@@ -182,18 +193,19 @@ def _main_streets(xs: Points, ys: Points) -> Iterator[_Straight]:
 
 
 def _block_streets(xs: Points, ys: Points, rng: np.random.Generator) -> Iterator[_Piece]:
-    """Fill each block of the lattice with one of the patterns, along x or along y."""
+    """Fill each block of the lattice with a pattern drawn at random, along x or along y."""
     patterns = (_rows, _grid, _cul_de_sacs, _crescents, _park)
     shares = (0.28, 0.16, 0.24, 0.22, 0.10)
     for x in pairwise(xs.tolist()):
         for y in pairwise(ys.tolist()):
+            # Each pattern takes the same arguments and uses the random generator as it needs.
             pattern = patterns[rng.choice(len(patterns), p=shares)]
             axis = int(rng.integers(2))
             yield from pattern(axis, *((x, y) if axis == 0 else (y, x)), rng)
 
 
 def _rows(axis: int, along: Span, across: Span, _: np.random.Generator) -> Iterator[_Piece]:
-    """Two streets through the block and one between them, which makes two T-junctions."""
+    """Yield two streets through the block and one between them, which makes two T-junctions."""
     low, high = _part(across, _THIRD), _part(across, _TWO_THIRDS)
     yield _Straight(axis, low, along, RESIDENTIAL)
     yield _Straight(axis, high, along, RESIDENTIAL)
@@ -201,7 +213,7 @@ def _rows(axis: int, along: Span, across: Span, _: np.random.Generator) -> Itera
 
 
 def _grid(axis: int, along: Span, across: Span, _: np.random.Generator) -> Iterator[_Piece]:
-    """One street through the block and two that cross it."""
+    """Yield one street through the block and two that cross it."""
     yield _Straight(axis, _part(across, _HALF), along, RESIDENTIAL)
     yield _Straight(1 - axis, _part(along, _THIRD), across, RESIDENTIAL)
     yield _Straight(1 - axis, _part(along, _TWO_THIRDS), across, RESIDENTIAL)
@@ -210,7 +222,7 @@ def _grid(axis: int, along: Span, across: Span, _: np.random.Generator) -> Itera
 def _cul_de_sacs(
     axis: int, along: Span, across: Span, rng: np.random.Generator
 ) -> Iterator[_Piece]:
-    """One street through the block, with dead ends to both sides."""
+    """Yield one street through the block, and two dead ends, each to a side drawn at random."""
     middle = _part(across, _HALF)
     yield _Straight(axis, middle, along, RESIDENTIAL)
     for place in (_THIRD, _TWO_THIRDS):
@@ -220,7 +232,7 @@ def _cul_de_sacs(
 
 
 def _crescents(axis: int, along: Span, across: Span, rng: np.random.Generator) -> Iterator[_Piece]:
-    """A crescent on one side of the block; on the other another one or a dead end."""
+    """Yield a crescent on one side of the block; on the other another one or a dead end."""
     span = (_part(along, _THIRD), _part(along, _TWO_THIRDS))
     height = across[1] - across[0]
     yield _Crescent(axis, across[0], span, height * float(rng.uniform(0.38, 0.46)))
@@ -232,16 +244,20 @@ def _crescents(axis: int, along: Span, across: Span, rng: np.random.Generator) -
 
 
 def _park(_axis: int, _along: Span, _across: Span, _: np.random.Generator) -> Iterator[_Piece]:
-    """No street at all."""
+    """Yield no street at all."""
     return iter(())
 
 
 def _part(span: Span, fraction: float) -> float:
+    """Return the position at a share of a span."""
     return span[0] + (span[1] - span[0]) * fraction
 
 
 def _with_shared_vertices(pieces: list[_Piece]) -> Iterator[tuple[Points, StreetClass]]:
-    """Give every street a vertex where another meets it; positions are still those of the plan."""
+    """Yield the vertices of every street, one where another meets it, and its class.
+
+    Positions are metres of the plan: streets are bent later, and a shared vertex stays shared.
+    """
     straights = [piece for piece in pieces if isinstance(piece, _Straight)]
     crescents = [piece for piece in pieces if isinstance(piece, _Crescent)]
     for straight in straights:
@@ -253,7 +269,7 @@ def _with_shared_vertices(pieces: list[_Piece]) -> Iterator[tuple[Points, Street
 
 
 def _crossings(street: _Straight, others: list[_Straight]) -> Iterator[float]:
-    """Yield where along a street the ones that cross or end at it do so."""
+    """Yield the positions along a street at which others cross it or end at it."""
     for other in others:
         reaches = other.span[0] <= street.at <= other.span[1]
         if other.axis != street.axis and reaches and street.span[0] <= other.at <= street.span[1]:
@@ -261,6 +277,7 @@ def _crossings(street: _Straight, others: list[_Straight]) -> Iterator[float]:
 
 
 def _crescent_ends(street: _Straight, crescents: list[_Crescent]) -> Iterator[float]:
+    """Yield the positions along a street at which crescents begin and end."""
     low, high = street.span
     for crescent in crescents:
         if crescent.axis == street.axis and crescent.base == street.at:
@@ -278,6 +295,7 @@ def _fill_in(stops: Points) -> Points:
 
 def _crescent_points(crescent: _Crescent) -> Points:
     """Return the vertices of a U with a round far side; its two ends are exact."""
+    # A superellipse: powers of sine and cosine below 1 make a half circle squarer.
     turn = np.linspace(0, np.pi, 25)
     low, high = crescent.span
     along = (low + high) / 2 - (high - low) / 2 * np.sign(np.cos(turn)) * np.abs(
@@ -289,11 +307,12 @@ def _crescent_points(crescent: _Crescent) -> Points:
 
 
 def _place(axis: int, along: Points, across: Points) -> Points:
+    """Return positions along and across an axis as (x, y), shape (n, 2)."""
     return np.column_stack([along, across] if axis == 0 else [across, along])
 
 
 def _bend(extent_m: Span, rng: np.random.Generator) -> Callable[[Points], Points]:
-    """Return the map from the plan to local metres: a turn, a shift and a few long waves.
+    """Return the function that maps the plan to local metres by a turn, a shift and long waves.
 
     Waves of 450 to 900 m bend streets by at most some 20 degrees. Results are rounded to 0.1 mm,
     so that equal plan positions give equal coordinates on every processor.

@@ -13,9 +13,9 @@ from roadseg.commands.city.streets import (
     RESIDENTIAL,
     Street,
     cut_streets,
-    dead_ends,
     draw_streets,
-    junctions,
+    find_dead_ends,
+    find_junctions,
     scene_labels,
 )
 from roadseg.roads.labels.schemes import read_attributes
@@ -62,17 +62,17 @@ def test_streets_bend_but_never_sharply(streets):
 def test_a_junction_is_as_wide_as_its_widest_street():
     street = Street(shapely.LineString([(0, 0), (50, 0), (100, 0)]), ARTERIAL, 16.0)
     side_street = Street(shapely.LineString([(50, 0), (50, 80)]), RESIDENTIAL, 7.0)
-    assert junctions([street, side_street]) == {(50.0, 0.0): 16.0}
-    assert dead_ends([street, side_street]) == [(50.0, 80.0)]
+    assert find_junctions([street, side_street]) == {(50.0, 0.0): 16.0}
+    assert find_dead_ends([street, side_street]) == [(50.0, 80.0)]
 
 
 def test_a_city_has_t_junctions_crossings_and_dead_ends(streets):
     lines = shapely.union_all([street.line for street in streets])
     inside = shapely.box(50, 50, 850, 650)
-    points = [xy for xy in junctions(streets) if inside.contains(shapely.Point(xy))]
+    points = [xy for xy in find_junctions(streets) if inside.contains(shapely.Point(xy))]
     arms = {_arms(lines, xy) for xy in points}
     assert arms == {3, 4}
-    assert any(inside.contains(shapely.Point(end)) for end in dead_ends(streets))
+    assert any(inside.contains(shapely.Point(end)) for end in find_dead_ends(streets))
 
 
 def _arms(lines, xy):
