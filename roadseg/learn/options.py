@@ -1,11 +1,12 @@
 """The settings of training: network, loss, optimizer, schedule, and processes together."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
+from roadseg.system.parallel import Executor
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation
 BestBy = Literal["loss", "cldice"]  # of an epoch, on the windows held out
@@ -297,6 +298,6 @@ class ComputeOptions(Section):
     )
 
     @property
-    def where(self) -> dict[str, Any]:
-        """Return where work on many items is done, as the options of `parallel.each`."""
-        return self.model_dump(include={"workers", "scheduler", "scheduler_timeout_s"})
+    def executor(self) -> Executor:
+        """Where work on many items is done."""
+        return Executor(self.workers, self.scheduler, self.scheduler_timeout_s)

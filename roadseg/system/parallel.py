@@ -42,13 +42,29 @@ class Outcome(Generic[Result]):
     error: RoadsegError | None = None
 
 
+@dataclass(frozen=True)
+class Executor:
+    """Where work on many items is done; by default in this process.
+
+    Attributes:
+        workers: processes on this machine; with 1 or 0 all is done in this one, in order.
+        scheduler: address of a Dask scheduler to use instead; its workers see the same files.
+        scheduler_timeout_s: how long it may take to answer, and be without workers.
+    """
+
+    workers: int = 1
+    scheduler: str | None = None
+    scheduler_timeout_s: float = _ANSWER_S
+
+
+HERE = Executor()
+
+
 def each(
     work: Work[Item, Result],
     items: Sequence[Item],
     *,
-    workers: int = 1,
-    scheduler: str | None = None,
-    scheduler_timeout_s: float = _ANSWER_S,
+    executor: Executor = HERE,
     begin: Begin | None = None,
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and give out what became of each, in the order they end.
@@ -59,9 +75,7 @@ def each(
     Args:
         work: a function of a module, so that another process finds it.
         items: pickled where the work is done elsewhere.
-        workers: processes on this machine; with 1 or 0 all is done in this one, in order.
-        scheduler: address of a Dask scheduler to use instead; its workers see the same files.
-        scheduler_timeout_s: how long it may take to answer, and be without workers.
+        executor: where it is done.
         begin: called first in each of several processes on this machine, with its number and
             how many there are; a function of a module, too.
 
@@ -71,10 +85,10 @@ def each(
             again and again. What the work itself raises as RoadsegError is an outcome; anything
             else is a bug and is raised.
     """
-    if scheduler and items:
-        return _on_dask(work, items, scheduler, scheduler_timeout_s)
-    if min(workers, len(items)) > 1:
-        return _in_processes(work, items, min(workers, len(items)), begin)
+    if executor.scheduler and items:
+        return _on_dask(work, items, executor.scheduler, executor.scheduler_timeout_s)
+    if (workers := min(executor.workers, len(items))) > 1:
+        return _in_processes(work, items, workers, begin)
     return (_outcome(work, index, item) for index, item in enumerate(items))
 
 
@@ -84,7 +98,7 @@ def in_order(
     *,
     what: str,
     unit: str = "scenes",
-    **where: Any,  # noqa: ANN401 - the options of `each`
+    executor: Executor = HERE,
 ) -> list[Result]:
     """Do the work for every item and return the results in the order of the items.
 
@@ -93,13 +107,13 @@ def in_order(
         items: as in `each`.
         what: name by which the progress is told.
         unit: of the items, in the progress.
-        where: the work is done; the options of `each`.
+        executor: where the work is done.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
     """
     results: dict[int, Any] = {}
-    outcomes = each(work, items, **where)
+    outcomes = each(work, items, executor=executor)
     for outcome in counted(outcomes, what, total=len(items), unit=unit):
         if outcome.error:
             raise outcome.error

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.system.parallel import each
+from roadseg.system.parallel import Executor, each
 
 pytest.importorskip("distributed")
 PATIENCE_S = 30.0  # of a test with a process that is to start
@@ -57,7 +57,9 @@ def wait_until(is_true):
 
 
 def work_on(address, items=(2,), *, work=square, timeout_s=2.0):
-    outcomes = each(work, items, scheduler=address, scheduler_timeout_s=timeout_s)
+    outcomes = each(
+        work, items, executor=Executor(scheduler=address, scheduler_timeout_s=timeout_s)
+    )
     return sorted(outcome.result for outcome in outcomes)
 
 
@@ -212,7 +214,7 @@ def test_the_last_worker_may_not_be_gone_for_long(scheduler, start_worker, tmp_p
 
 def test_a_worker_that_comes_in_time_takes_the_place_of_the_last(scheduler, start_worker):
     first = start_worker()
-    outcomes = each(square_slowly, range(6), scheduler=scheduler[1], scheduler_timeout_s=PATIENCE_S)
+    outcomes = each(square_slowly, range(6), executor=Executor(1, scheduler[1], PATIENCE_S))
     done = [next(outcomes).result]
     first.kill()
     start_worker()

@@ -19,10 +19,10 @@ from roadseg.raster.sources import find_images
 from roadseg.roads.formats.files import check_formats, read_graph, write_graphs
 from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
-from roadseg.roads.masks.probabilities import open_probability
+from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.locks import hold
-from roadseg.system.parallel import Outcome, each, in_order
+from roadseg.system.parallel import HERE, Executor, Outcome, each, in_order
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_key
@@ -137,7 +137,7 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     _refuse_taken(paths)
     if config.compute.on_error == "stop":
         for path in paths.values():
-            open_probability(path, **_place(config))
+            _open(path, config)
     reads, writes = [files("images", paths.values())], [str(output / name) for name in paths]
     return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
 
@@ -171,16 +171,16 @@ def trace_scene(
     config: Config,
     folder: Path,
     scene: tuple[str, Path],
-    **where: Any,  # noqa: ANN401 - as in `parallel.each`
+    *,
+    executor: Executor = HERE,
 ) -> Traced:
     """Find the road graph of one scene, given by name and raster, and write it.
 
-    Its blocks are the work of processes, or of a Dask scheduler, as the options of `parallel.each`
-    say.
+    Its blocks are the work of the executor.
     """
     name, path = scene
-    run = partial(in_order, what=name, unit="blocks", **where)
-    pixels = open_probability(path, **_place(config))
+    run = partial(in_order, what=name, unit="blocks", executor=executor)
+    pixels = _open(path, config)
     graph = find_graph(pixels, config.graph, run=run)
     graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
@@ -253,13 +253,13 @@ def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[
     """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
     compute, scenes = config.compute, list(paths.items())
     if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
-        return each(partial(trace_scene, config, folder), scenes, **compute.where)
-    return each(partial(trace_scene, config, folder, **compute.where), scenes)
+        return each(partial(trace_scene, config, folder), scenes, executor=compute.executor)
+    return each(partial(trace_scene, config, folder, executor=compute.executor), scenes)
 
 
 def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Network | None:
     """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
-    rasters = {name: open_probability(path, **_place(config)) for name, path in paths.items()}
+    rasters = {name: _open(path, config) for name, path in paths.items()}
     if "csv" in config.graph.formats:
         scenes = ((name, read_graph(folder / f"{name}.gpkg"), rasters[name].grid) for name in paths)
         write_submission(folder / f"{SUBMISSION}.csv", scenes)
@@ -270,7 +270,7 @@ def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Net
     return network
 
 
-def _place(config: Config) -> dict[str, Any]:
-    """Return what is known of where rasters without a CRS or without a place lie."""
+def _open(path: Path, config: Config) -> ProbabilityFile:
+    """Open a raster; the config knows where one without a CRS or without a place lies."""
     crs = crs_setting(config.imagery.crs, "imagery.crs")
-    return {"crs": crs, "gsd_m": config.imagery.gsd_m}
+    return open_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)

@@ -31,7 +31,7 @@ from roadseg.raster.sources import find_images, find_labels
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import fingerprints
-from roadseg.system.parallel import Outcome, each
+from roadseg.system.parallel import Executor, Outcome, each
 from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
@@ -186,7 +186,7 @@ def _prepare_all(
 ) -> tuple[list[PreparedScene], dict[str, str]]:
     """Prepare all scenes; those that cannot be used stop the rest, or are skipped and told."""
     outcomes: list[Outcome[PreparedScene]] = []
-    work = each(prepare_scene, tasks, **compute.where)
+    work = each(prepare_scene, tasks, executor=compute.executor)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
@@ -263,7 +263,7 @@ def _look(
         ExampleTask(chip, images[chip.scene], workspace.mask(chip.scene), config.imagery, scaling)
         for chip in choose_examples(found)
     ]
-    work = each(make_example, tasks, workers=config.compute.workers)
+    work = each(make_example, tasks, executor=Executor(config.compute.workers))
     shown = counted(work, "examples", total=len(tasks), unit="chips")
     ended = sorted(shown, key=lambda outcome: outcome.index)
     for outcome in ended:

@@ -121,7 +121,7 @@ def _trace_as_one(
 ) -> RoadGraph:
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)
-    run = partial(in_order, what="network", unit="blocks", **config.compute.where)
+    run = partial(in_order, what="network", unit="blocks", executor=config.compute.executor)
     graph = find_graph(pixels, config.graph, run=run)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     return with_origin(graph, names, [tile.model for tile in tiles], pixels.tile_at(middles))

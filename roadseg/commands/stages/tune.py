@@ -198,10 +198,10 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
 def _search(
     config: Config, workspace: Workspace, predicted: Predicted, target: Path
 ) -> TuneSummary:
-    fold, where = predicted.fold, config.compute.where
+    fold, executor = predicted.fold, config.compute.executor
     listed = _held_out_chips(workspace, predicted)
     read = partial(read_held_out, config, workspace)
-    scenes = in_order(read, listed, what="read labels", **where)
+    scenes = in_order(read, listed, what="read labels", executor=executor)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
             f"fold {fold} has no labelled roads in its chips, so no settings are better than "
@@ -211,7 +211,7 @@ def _search(
 
         def score(trials: Sequence[Settings]) -> Sequence[NDArray[np.float64]]:
             work = partial(score_scene, config, trials)
-            scores = in_order(work, scenes, what="this round", **where)
+            scores = in_order(work, scenes, what="this round", executor=executor)
             progress.add(len(trials))
             return list(np.concatenate(scores, axis=1))
 

@@ -204,7 +204,7 @@ class PredictionJob:
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
             work = partial(predict_task, told=progress.add) if here else predict_task
-            for outcome in each(work, tasks, **compute.where, begin=share_cores):
+            for outcome in each(work, tasks, executor=compute.executor, begin=share_cores):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
                 if not here:
