@@ -19,8 +19,7 @@ import shapely
 from roadseg.config import load_config
 from roadseg.raster.images import area, open_raster
 from roadseg.raster.windows import Window
-from roadseg.roads.graph.cleaning import merge_chains, prune_spurs
-from roadseg.roads.graph.nodes import merge_near_junctions
+from roadseg.roads.graph.cleaning import merge_chains, merge_near_junctions, prune_spurs
 from roadseg.roads.masks.probabilities import Probability, open_probability
 from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.skeletons import skeletonise

@@ -97,7 +97,7 @@ def test_a_module_imports_only_from_below(path):
     ("module", "source"),
     [
         ("system.files", "from roadseg.raster import grid"),
-        ("roads.graph.nodes", "from roadseg.roads.labels.tags import text"),
+        ("roads.graph.cleaning", "from roadseg.roads.labels.tags import text"),
         ("roads.metrics.apls", "import logging"),
         ("roads.tracing.trace", "from pathlib import Path"),
         ("dataset.chips", "import torch"),

@@ -26,8 +26,10 @@ from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability, open_probability
 from roadseg.roads.options import TraceOptions
-from roadseg.roads.tracing.blocks import TracedBlock
-from roadseg.roads.tracing.trace import find_paths, tidy
+from roadseg.roads.tracing.blocks import join_blocks
+from roadseg.roads.tracing.coarse_mask import CoarseMask
+from roadseg.roads.tracing.postprocessing import postprocess
+from roadseg.roads.tracing.trace import find_paths
 from roadseg.roads.tracing.tuning import (
     PARAMETERS,
     Settings,
@@ -76,15 +78,15 @@ class TuneSummary(Summary):
     def __str__(self) -> str:
         """Say it in a sentence."""
         chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
-        found = (
+        gain = (
             f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of fold "
             f"{self.fold}, best of {len(self.tried)} trials (chance: +-{chance})"
         )
         if not self.is_better:
-            return f"{found}: no more than chance, so the settings stay; {self.config}; {self.plot}"
+            return f"{gain}: no more than chance, so the settings stay; {self.config}; {self.plot}"
         values = " ".join(f"graph.{name}={value:g}" for name, value in self.settings.items())
         note = "the same chips chose the settings, expect less elsewhere"
-        return f"{found}, with {values}; {note}; {self.config}; {self.plot}"
+        return f"{gain}, with {values}; {note}; {self.config}; {self.plot}"
 
 
 @dataclass(frozen=True)
@@ -180,18 +182,21 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
         APLS by length, shape (trial, chip); NaN where there are no roads on either side.
     """
     pixels = _read_road(scene.probability, config)
-    options = config.evaluate.model_dump(include={"spacing_m", "snap_m"})
+    spacing_m, snap_m = config.evaluate.spacing_m, config.evaluate.snap_m
     scores = np.full((len(trials), len(scene.areas)), np.nan)
-    traced: dict[float, list[TracedBlock]] = {}
+    traced: dict[float, tuple[RoadGraph, CoarseMask]] = {}
     shown = counted(trials, scene.probability.stem, total=len(trials), unit="trials")
     for row, settings in enumerate(shown):
-        how = _with_graph(config, settings).graph
-        if how.threshold not in traced:
-            traced[how.threshold] = _trace(pixels, how)
-        graph = tidy(traced[how.threshold], pixels, how)
+        options = _with_graph(config, settings).graph
+        # Thinning depends on the threshold only, among the settings that are searched.
+        if options.threshold not in traced:
+            traced[options.threshold] = _trace(pixels, options)
+        paths, mask = traced[options.threshold]
+        graph = postprocess(paths, options, mask=mask, grid=pixels.grid, read_road=pixels.read_road)
         for col, (area, reference) in enumerate(zip(scene.areas, scene.references, strict=True)):
-            found = score_routes(reference, clip_graph(graph, area), **options)
-            scores[row, col] = found.apls if found.has_roads else np.nan
+            inside = clip_graph(graph, area)
+            score = score_routes(reference, inside, spacing_m=spacing_m, snap_m=snap_m)
+            scores[row, col] = score.apls if score.has_roads else np.nan
     return scores
 
 
@@ -215,7 +220,8 @@ def _search(
             progress.add(len(trials))
             return list(np.concatenate(scores, axis=1))
 
-        tried = search(score, _start(config), **config.tune.model_dump())
+        tune = config.tune
+        tried = search(score, _start(config), trials=tune.trials, seed=tune.seed)
     summary = _summary(tried, fold=fold, config=target, plot=workspace.tuning_plot)
     write_tuning_plot(
         Path(summary.plot), summary.tried, parameters=PARAMETERS, is_better=summary.is_better
@@ -239,19 +245,21 @@ def _held_out_chips(
 
 def _read_road(path: Path, config: Config) -> Probability:
     """Read the probability of any road of a whole scene, without the speed bins."""
-    found = open_probability(path, gsd_m=config.imagery.gsd_m)
-    window = Window(0, 0, found.grid.height, found.grid.width)
-    return Probability(found.grid, found.read_road(window))
+    raster = open_probability(path, gsd_m=config.imagery.gsd_m)
+    window = Window(0, 0, raster.grid.height, raster.grid.width)
+    return Probability(raster.grid, raster.read_road(window))
 
 
-def _trace(pixels: Probability, how: TraceOptions) -> list[TracedBlock]:
+def _trace(pixels: Probability, options: TraceOptions) -> tuple[RoadGraph, CoarseMask]:
+    """Trace the roads of a scene, without anything that comes after."""
     grid = pixels.grid
-    blocks = cut_blocks(grid.height, grid.width, block_px=how.block_px)
-    return [find_paths(pixels, how, block) for block in blocks]
+    blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
+    return join_blocks((find_paths(pixels, options, block) for block in blocks), grid)
 
 
-def _with_graph(config: Config, found: Settings) -> Config:
-    return config.model_copy(update={"graph": config.graph.model_copy(update=found)})
+def _with_graph(config: Config, settings: Settings) -> Config:
+    """Return the config with these settings of the graph."""
+    return config.model_copy(update={"graph": config.graph.model_copy(update=settings)})
 
 
 def _start(config: Config) -> Settings:
@@ -276,10 +284,10 @@ def _summary(tried: Sequence[Trial], *, fold: int, config: Path, plot: Path) -> 
     )
 
 
-def _write_config(path: Path, config: Config, workspace: Workspace, found: Settings) -> None:
+def _write_config(path: Path, config: Config, workspace: Workspace, settings: Settings) -> None:
     """Write all settings; paths in the project are relative, so that it can move as a whole."""
     root = workspace.root.absolute()
-    tuned = _with_graph(config, found).model_copy(update={"run": root})
+    tuned = _with_graph(config, settings).model_copy(update={"run": root})
     tuned = with_relative_paths(tuned, path.absolute().parent, project=root.parent)
     write_json(path, tuned.model_dump(mode="json"))
 

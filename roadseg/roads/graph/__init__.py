@@ -1,1 +1,1 @@
-"""Road graphs and what is done to them: cleaning, nodes, noding, joining, travel, routing."""
+"""Road graphs and what is done to them: cleaning, joining, clipping, travel times, routing."""

@@ -1,4 +1,4 @@
-"""Cleaning: merge, prune, drop and simplify the edges of a road graph."""
+"""Cleaning: merge chains and junctions, prune spurs, drop components, simplify lines."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,8 +8,9 @@ import shapely
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
 
-from roadseg.arrays import Bools, Ints, Lines
+from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
@@ -19,9 +20,10 @@ from roadseg.roads.graph.road_graph import (
     take_edges,
 )
 
-_THROUGH = 2  # edges at a node in the middle of a road
-_CHAINS_AT_ONCE = 2_000  # whose coordinates are in memory
-_RING = 4  # coordinates of the smallest closed line that encloses an area
+_THROUGH = 2  # Edge ends at a node in the middle of a road.
+_JUNCTION = 3  # Edge ends at a node where roads meet.
+_CHAINS_AT_ONCE = 2_000  # The coordinates of so many chains are in memory together.
+_RING = 4  # Coordinates of the smallest closed line that encloses an area.
 
 
 def merge_chains(graph: RoadGraph) -> RoadGraph:
@@ -75,6 +77,76 @@ def prune_spurs(
         keep[spurs] = False
         graph = merge_chains(take_edges(graph, keep))
     return graph
+
+
+def contract_edges(graph: RoadGraph, chosen: Bools) -> RoadGraph:
+    """Take edges out and make one node of all the nodes that they joined, in their middle.
+
+    The ends of the edges that stay are drawn to the new node. Edges whose both ends become one
+    node stay as loops unless they were chosen.
+
+    Args:
+        graph: roads in metres.
+        chosen: shape (m,), the edges to contract.
+    """
+    if not chosen.any():
+        return graph
+    links = RoadGraph(graph.crs, graph.nodes, graph.ends[chosen], graph.lines[chosen])
+    # Nodes that the chosen edges join are one group, and the new node lies in its middle.
+    group = components(links)
+    counts = np.bincount(group)
+    nodes = np.column_stack([np.bincount(group, weights=axis) / counts for axis in graph.nodes.T])
+    ends = group[graph.ends]
+    merged = counts[group] > 1
+    lines = graph.lines.copy()
+    touched = np.flatnonzero(merged[graph.ends].any(axis=1) & ~chosen)
+    lines[touched] = _draw_to(graph, touched, nodes[ends[touched]])
+    attributes = dict(graph.attributes)
+    return take_edges(RoadGraph(graph.crs, nodes, ends, lines, attributes), ~chosen)
+
+
+def merge_near_junctions(graph: RoadGraph, *, within_m: float) -> RoadGraph:
+    """Make one junction of those that an edge shorter than `within_m` joins.
+
+    Thinning draws the crossing of two wide roads as two junctions with a short edge in between.
+    Dead ends are no junctions, and loops are not contracted.
+
+    Args:
+        graph: roads in metres.
+        within_m: edges of just this length stay; 0 merges nothing.
+    """
+    no_loop = graph.ends[:, 0] != graph.ends[:, 1]
+    return contract_edges(graph, between_junctions(graph) & no_loop & (graph.length_m < within_m))
+
+
+def between_junctions(graph: RoadGraph) -> Bools:
+    """Return which edges join two junctions, shape (m,)."""
+    return np.asarray((graph.degree[graph.ends] >= _JUNCTION).all(axis=1))
+
+
+def nearest_pairs(places: Floats, group: Ints, *, within: float) -> Ints:
+    """Pair places of different groups, the nearest first; each is in one pair at most.
+
+    Args:
+        places: shape (n, 2).
+        group: shape (n,), the group of each.
+        within: greatest distance of a pair, in the unit of the places.
+
+    Returns:
+        Rows of the places of each pair, shape (k, 2).
+    """
+    nothing = np.empty((0, 2), dtype=np.int64)
+    if len(places) == 0:
+        return nothing
+    pairs = cKDTree(places).query_pairs(within, output_type="ndarray").astype(np.int64)
+    pairs = pairs[group[pairs[:, 0]] != group[pairs[:, 1]]]
+    apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T)
+    chosen, taken = [], set[int]()
+    for pair in pairs[np.lexsort([*pairs.T, apart])].tolist():
+        if taken.isdisjoint(pair):
+            taken.update(pair)
+            chosen.append(pair)
+    return np.array(chosen, dtype=np.int64) if chosen else nothing
 
 
 def drop_components(graph: RoadGraph, *, min_component_m: float) -> RoadGraph:
@@ -195,6 +267,26 @@ def _shortest_spurs(
         spurs, junction = spurs[prunable], junction[prunable]
     order = np.lexsort((length[spurs], junction))
     return spurs[order[np.unique(junction[order], return_index=True)[1]]]
+
+
+def _draw_to(graph: RoadGraph, rows: Ints, places: Floats) -> Lines:
+    """Return lines that start and end at other places, shape (k, 2, 2).
+
+    Vertices no further from the new end than the old end is are left out, so that the line does
+    not turn back; loops keep all.
+    """
+    xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
+    sizes = np.bincount(line)
+    last = np.cumsum(sizes) - 1
+    first = last - sizes + 1
+    stays = np.ones(len(xy), dtype=bool)
+    for vertex, place in ((first, places[:, 0]), (last, places[:, 1])):
+        moved = np.hypot(*(xy[vertex] - place).T)
+        stays &= np.hypot(*(xy - place[line]).T) > moved[line]
+    stays |= (graph.ends[rows, 0] == graph.ends[rows, 1])[line]
+    stays[first] = stays[last] = True
+    xy[first], xy[last] = places[:, 0], places[:, 1]
+    return lines_from(xy[stays], np.bincount(line[stays]))
 
 
 def components(graph: RoadGraph) -> Ints:

@@ -11,9 +11,8 @@ from pyproj import CRS
 
 from roadseg.arrays import Bools, Ints
 from roadseg.raster.grid import reproject, transformer
-from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.cleaning import contract_edges, merge_chains, nearest_pairs
 from roadseg.roads.graph.clipping import clip_graph
-from roadseg.roads.graph.nodes import contract_edges, nearest_pairs
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 
 _OVERLAP_M2 = 1.0  # scenes that share less ground only touch

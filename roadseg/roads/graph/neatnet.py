@@ -15,21 +15,21 @@ from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, part_attributes
 from roadseg.roads.graph.travel import sample_points
 
-_ANY_METRIC = "EPSG:32631"  # neatnet takes no CRS of an area without georeference
-_FACE_INDEX = 7.0  # log of area in m2 times compactness, below which a face is no block
-_FAR_M = 1000.0  # from the roads, where squares do not touch them
-_SIDES_M = (200.0, 300.0)  # of the squares, too large to be taken for anything but blocks
-_SPACING_M = 2.0  # of the places where a line looks for the edge that it replaces
+_ANY_METRIC = "EPSG:32631"  # Any metric CRS, as neatnet takes none of places without georeference.
+_FACE_INDEX = 7.0  # Log of area in m2 times compactness; a face below this is no block.
+_FAR_M = 1000.0  # Metres between the roads and the squares, which do not touch them.
+_SIDES_M = (200.0, 300.0)  # Metres; squares so large are taken for blocks.
+_SPACING_M = 2.0  # Metres between the places where a line looks for the edge that it replaces.
 _REMARKS = (
-    "No topological corrections",  # there was nothing to do
-    "Topological corrections performed",  # there was little to do
-    "Could not create a connection",  # a face stays as it was
-    "The inplace keyword",  # momepy 0.11 on new versions of pandas
+    "No topological corrections",  # There was nothing to do.
+    "Topological corrections performed",  # There was little to do.
+    "Could not create a connection",  # A face stays as it was.
+    "The inplace keyword",  # Momepy 0.11 on new versions of pandas.
 )
 _FAILURES = (ValueError, KeyError, IndexError, TypeError, AttributeError, shapely.GEOSException)
 
 
-def neatened(graph: RoadGraph) -> RoadGraph:
+def neaten(graph: RoadGraph) -> RoadGraph:
     """Replace dual carriageways by one road in their middle, and roundabouts by one junction.
 
     What is closed up are faces: areas that roads enclose, if they are narrower than about 29 m
@@ -56,10 +56,10 @@ def neatened(graph: RoadGraph) -> RoadGraph:
     neatnet = _load_neatnet()
     if shapely.is_empty(shapely.polygonize(graph.lines)):
         return graph
-    neat = graph_from_lines(_simplified(neatnet, graph.lines), graph.crs)
-    source = _replaced(graph, neat)
-    part = neat.length_m / graph.length_m[source]
-    return merge_chains(replace(neat, attributes=part_attributes(graph.attributes, source, part)))
+    neat = graph_from_lines(_run_neatnet(neatnet, graph.lines), graph.crs)
+    source = _source_edges(graph, neat)
+    attributes = part_attributes(graph.attributes, source, neat.length_m / graph.length_m[source])
+    return merge_chains(replace(neat, attributes=attributes))
 
 
 def _load_neatnet() -> ModuleType:
@@ -71,20 +71,21 @@ def _load_neatnet() -> ModuleType:
         ) from error
 
 
-def _simplified(neatnet: ModuleType, lines: Lines) -> Lines:
+def _run_neatnet(neatnet: ModuleType, lines: Lines) -> Lines:
+    """Return the lines that neatnet makes of others, without the squares far away."""
     far = shapely.bounds(shapely.multilinestrings(list(lines)))[2] + _FAR_M
     streets = geopandas.GeoDataFrame(geometry=[*lines, *_squares(lines)], crs=_ANY_METRIC)
     with warnings.catch_warnings():
         for remark in _REMARKS:
             warnings.filterwarnings("ignore", message=remark)
         try:
-            found = neatnet.neatify(streets, artifact_threshold=_FACE_INDEX).geometry.to_numpy()
+            neat = neatnet.neatify(streets, artifact_threshold=_FACE_INDEX).geometry.to_numpy()
         except _FAILURES as error:
             raise RoadsegError(
                 f"neatnet cannot clean up this graph of {len(lines)} edges "
                 f"({type(error).__name__}: {error}); set graph.neat=false"
             ) from error
-    return np.asarray(found[shapely.bounds(found)[:, 0] < far - _FAR_M / 2], dtype=object)
+    return np.asarray(neat[shapely.bounds(neat)[:, 0] < far - _FAR_M / 2], dtype=object)
 
 
 def _squares(lines: Lines) -> list[shapely.LineString]:
@@ -98,7 +99,7 @@ def _squares(lines: Lines) -> list[shapely.LineString]:
     return squares
 
 
-def _replaced(graph: RoadGraph, neat: RoadGraph) -> Ints:
+def _source_edges(graph: RoadGraph, neat: RoadGraph) -> Ints:
     """Return the row of the old edge that lies nearest along most of each new edge."""
     points, edge = sample_points(neat, spacing_m=_SPACING_M)
     nearest = shapely.STRtree(graph.lines).nearest(shapely.points(points))

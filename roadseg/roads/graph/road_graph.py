@@ -1,4 +1,4 @@
-"""RoadGraph: nodes and edges as tables; made of traced paths or of lines."""
+"""RoadGraph: nodes and edges as tables, made of lines that are joined where they meet."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,11 @@ from pyproj import CRS
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 
-TRAVEL_TIME = "travel_time_s"  # the attribute that a part of an edge has a part of
-DECIMALS = 3  # of metres: coordinates that agree to 1 mm are one vertex
-_LINE = 1  # shapely type id of LineString
+TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
+DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
+_LINE = 1  # The type of LineStrings in shapely.
+_LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
+_ROW = "row"  # Column with the row of an edge in the graph before.
 
 
 @dataclass(frozen=True)
@@ -46,25 +48,6 @@ class RoadGraph:
         return np.bincount(self.ends.ravel(), minlength=len(self.nodes))
 
 
-def graph_from_paths(
-    nodes: Floats, ends: Ints, points: Floats, offsets: Ints, crs: CRS
-) -> RoadGraph:
-    """Make a graph of traced paths whose positions have been converted to metres.
-
-    Args:
-        nodes: shape (n, 2), x and y of each node in metres.
-        ends: shape (m, 2), the rows of `nodes` at which each path starts and ends.
-        points: shape (k, 2), x and y along all paths, one path after the other.
-        offsets: shape (m + 1,), path i is `points[offsets[i] : offsets[i + 1]]`; its first and
-            last point are put exactly on its nodes.
-        crs: metric CRS of nodes and points.
-    """
-    xy = np.array(points, dtype=np.float64)
-    xy[offsets[:-1]] = nodes[ends[:, 0]]
-    xy[offsets[1:] - 1] = nodes[ends[:, 1]]
-    return RoadGraph(crs, nodes, ends, lines_from(xy, np.diff(offsets)))
-
-
 def graph_from_lines(
     lines: Lines, crs: CRS, attributes: Mapping[str, NDArray[Any]] | None = None
 ) -> RoadGraph:
@@ -88,7 +71,7 @@ def graph_from_lines(
     columns = {name: np.asarray(column) for name, column in (attributes or {}).items()}
     _check_lines(lines, columns)
     xy, source = _distinct_vertices(lines)
-    vertex = _vertex_ids(xy)
+    _, vertex = unique_pairs(xy)
     breaks = np.flatnonzero(_is_node(vertex, source)[vertex])
     spans = np.column_stack([breaks[:-1], breaks[1:]])
     spans = spans[source[spans[:, 0]] == source[spans[:, 1]]]
@@ -104,8 +87,66 @@ def graph_from_lines(
     return RoadGraph(crs, nodes, rows.reshape(-1, 2), pieces, part_attributes(columns, owner, part))
 
 
+def is_off_grid(lines: Lines) -> Bools:
+    """Return which lines, in metres, have coordinates that are no whole millimetres."""
+    is_off = np.zeros(len(lines), dtype=bool)
+    for first in range(0, len(lines), _LINES_AT_ONCE):
+        xy, line = shapely.get_coordinates(lines[first : first + _LINES_AT_ONCE], return_index=True)
+        is_off[first + line[(xy != xy.round(DECIMALS)).any(axis=1)]] = True
+    return is_off
+
+
+def node_lines(
+    graph: RoadGraph, lines: Lines, attributes: dict[str, NDArray[Any]], changes: Bools
+) -> RoadGraph:
+    """Make one graph of lines, those of `graph` first, of which some are new or have changed.
+
+    These are joined where they share vertices; the others stay edges between the nodes they had.
+
+    Args:
+        graph: roads in metres.
+        lines: shape (m,), its lines, some of them changed, and then others; all coordinates are
+            whole millimetres.
+        attributes: columns of shape (m,) for the edges.
+        changes: shape (m,), which lines have changed, or share a vertex with one that has.
+    """
+    stay = np.flatnonzero(~changes)
+    columns = attributes | {_ROW: np.arange(len(lines))}
+    changed = {name: column[changes] for name, column in columns.items()}
+    joined = graph_from_lines(lines[changes], graph.crs, changed)
+    together = {name: np.append(columns[name][stay], joined.attributes[name]) for name in columns}
+    order = np.argsort(together.pop(_ROW), kind="stable")
+    places = np.concatenate([graph.nodes.round(DECIMALS), joined.nodes])
+    first, node = unique_pairs(places)
+    ends = node[np.concatenate([graph.ends[stay], joined.ends + len(graph.nodes)])]
+    lines = np.concatenate([lines[stay], joined.lines])
+    return take_edges(RoadGraph(graph.crs, places[first] + 0.0, ends, lines, together), order)
+
+
+def with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:
+    """Return lines, some with a further vertex at a point that lies on each.
+
+    Args:
+        lines: shape (m,), LineStrings.
+        chosen: shape (k,), rows of lines; one may be chosen several times.
+        points: shape (k, 2), x and y.
+    """
+    rows = np.unique(chosen)
+    xy, line = shapely.get_coordinates(lines[rows], return_index=True)
+    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
+    steps[np.diff(line, prepend=-1) > 0] = 0
+    travelled = np.cumsum(steps)
+    along = travelled - travelled[np.searchsorted(line, line)]
+    added = shapely.line_locate_point(lines[chosen], shapely.points(points))
+    order = np.lexsort([np.append(along, added), np.append(line, np.searchsorted(rows, chosen))])
+    sizes = np.bincount(line, minlength=len(rows)) + np.unique(chosen, return_counts=True)[1]
+    changed = lines.copy()
+    changed[rows] = lines_from(np.concatenate([xy, points])[order], sizes)
+    return changed
+
+
 def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
-    """Rows of the edges without those drawn again between the same nodes, in either direction.
+    """Return the rows of edges but those drawn again between the same nodes, either way.
 
     Args:
         graph: roads.
@@ -136,6 +177,23 @@ def take_edges(graph: RoadGraph, chosen: Ints | Bools) -> RoadGraph:
     return RoadGraph(
         graph.crs, graph.nodes[used], rows.reshape(-1, 2), graph.lines[chosen], attributes
     )
+
+
+def unique_pairs(pairs: NDArray[np.number]) -> tuple[Ints, Ints]:
+    """Number pairs of numbers, such as positions: equal numbers for equal pairs.
+
+    Numbers rise with the first of a pair and then with the second.
+
+    Args:
+        pairs: shape (k, 2); 0.0 and -0.0 are equal.
+
+    Returns:
+        The row at which each number is first, and the number of each pair, shape (k,).
+    """
+    # Complex numbers sort as pairs do, and in a fraction of the time of np.unique over rows.
+    keys = pairs[:, 0] + 1j * pairs[:, 1]
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    return first, number.ravel().astype(np.int64)
 
 
 def lines_from(xy: Floats, sizes: Ints) -> Lines:
@@ -206,14 +264,8 @@ def _first_of_equal(lines: Lines) -> Ints:
     return np.array(list(rows.values()), dtype=np.int64)
 
 
-def _vertex_ids(xy: Floats) -> Ints:
-    """Number the positions: equal numbers for equal positions."""
-    _, ids = np.unique(xy[:, 0] + 1j * xy[:, 1], return_inverse=True)
-    return ids.ravel().astype(np.int64)
-
-
 def _is_node(vertex: Ints, line: Ints) -> Bools:
-    """Tell which positions are ends, shared, or turning points, shape (number of positions,)."""
+    """Return which positions are ends, shared, or turning points, shape (number of positions,)."""
     is_node: Bools = np.bincount(vertex) > 1
     is_node[vertex[np.diff(line, prepend=-1) != 0]] = True
     is_node[vertex[np.diff(line, append=-1) != 0]] = True

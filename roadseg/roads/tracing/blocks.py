@@ -1,18 +1,21 @@
-"""Blocks: the skeleton of a scene traced part by part, and the parts joined at their seams."""
+"""Blocks: the skeleton of a scene traced block by block, and the blocks joined at their seams."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
-from roadseg.roads.graph.cleaning import merge_chains
-from roadseg.roads.graph.nodes import between_junctions, contract_edges, nearest_pairs
+from roadseg.roads.graph.cleaning import (
+    between_junctions,
+    contract_edges,
+    merge_chains,
+    nearest_pairs,
+)
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
@@ -20,7 +23,7 @@ from roadseg.roads.graph.road_graph import (
     lines_from,
     take_edges,
 )
-from roadseg.roads.tracing.coarse_mask import sketch_block
+from roadseg.roads.tracing.coarse_mask import CoarseMask, join_coarse_blocks, pack_block
 from roadseg.roads.tracing.mask_cleaning import Sides, clean_mask, close_cracks
 from roadseg.roads.tracing.skeletons import (
     SkeletonPaths,
@@ -29,13 +32,15 @@ from roadseg.roads.tracing.skeletons import (
     trace_paths,
 )
 
-HALO_PX = 64  # thinning a road looks no further than about its width
-_SMOOTH_PX = 3  # neighbours on either side over which the pixel staircase is evened out
-_FINE_PX = 0.2  # how far a line may move at once, so that vertices on straight roads go early
-_CRACK_PX = 6.0  # how far apart skeletons that thinning has moved at a seam may be
-_STEP_PX = 1.5  # neighbouring pixels are no further from each other
-_LINES_AT_ONCE = 2_000  # that are smoothed
-_RAW = "raw"  # edges that touch a seam, smoothed once they are whole
+HALO_PX = 64  # Pixels around a block; thinning a road looks no further than about its width.
+_SMOOTH_PX = 3  # Neighbours on either side over which the pixel staircase is evened out.
+_FINE_PX = (
+    0.2  # Pixels by which a line may move at once, so that straight roads lose vertices early.
+)
+_CRACK_PX = 6.0  # Pixels between skeletons that thinning has moved apart at a seam, at most.
+_STEP_PX = 1.5  # Neighbouring pixels are no further from each other, in pixels.
+_LINES_AT_ONCE = 2_000  # So many lines are smoothed together.
+_RAW = "raw"  # Column that is true for edges that touch a seam; they are smoothed once whole.
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,10 @@ class BlockPaths:
 
 @dataclass(frozen=True)
 class TracedBlock:
-    """One block of a scene: its paths, and some of its pixels, see `coarse_mask.sketch_block`."""
+    """One block of a scene: its paths, and some of its pixels, see `coarse_mask.pack_block`."""
 
     paths: BlockPaths
-    sketch: NDArray[np.uint8]
+    coarse: Bytes
 
 
 def widened(block: Window, *, height: int, width: int) -> Window:
@@ -99,6 +104,7 @@ def trace_block(
     across, down = grid.pixel_size_m
     pixel_m2 = across * down
     reach_px = round(close_m / 2 / down), round(close_m / 2 / across)
+    # The mask is cleaned with the pixels around the block, so that seams leave no trace.
     cleaned = clean_mask(
         close_cracks(is_road, reach_px=reach_px),
         min_blob_px=int(np.ceil(min_blob_m2 / pixel_m2)),
@@ -111,24 +117,40 @@ def trace_block(
     sides = _inner_sides(block, grid)
     paths = trace_paths(thin, goes_on=sides)
     is_seam = _is_seam(paths.nodes, block, sides)
+    # A path that touches a seam is part of a longer one, and is smoothed after it is joined.
     raw = is_seam[paths.ends].any(axis=1)
     smooth = smooth_paths(paths, reach_px=_SMOOTH_PX)
-    lines = np.where(raw, _lines(paths), _straightened(_lines(smooth), _FINE_PX))
+    lines = np.where(raw, _lines(paths), _straighten(_lines(smooth), _FINE_PX))
     offset = np.array([block.row, block.col], dtype=np.float64)
     points = grid.to_metric(shapely.get_coordinates(lines) + offset).round(DECIMALS)
     sizes = shapely.get_num_coordinates(lines).astype(np.int64)
-    found = BlockPaths(paths.nodes + offset, is_seam, paths.ends, points, sizes, block)
-    return TracedBlock(found, sketch_block(cleaned[inside], block, grid))
+    block_paths = BlockPaths(paths.nodes + offset, is_seam, paths.ends, points, sizes, block)
+    return TracedBlock(block_paths, pack_block(cleaned[inside], block, grid))
 
 
-def join_blocks(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
-    """Join the paths of all blocks of a scene to its graph, in the metric CRS of the grid.
+def join_blocks(parts: Iterable[TracedBlock], grid: Grid) -> tuple[RoadGraph, CoarseMask]:
+    """Join the blocks of a scene to its graph, in the metric CRS of the grid, and its coarse mask.
 
     Pixels that touch across a seam are joined by the same rule as within a block, so that the
     graph does not depend on where the seams lie. Where thinning has moved a wide road at a seam,
     the ends on both sides are joined if they are no more than 6 pixels apart.
     """
-    nodes, is_seam, block, ends, lines = _stacked(parts)
+    paths: list[BlockPaths] = []
+
+    def coarse_blocks() -> Iterator[tuple[Window, Bytes]]:
+        for part in parts:
+            paths.append(part.paths)
+            yield part.paths.block, part.coarse
+
+    mask = join_coarse_blocks(coarse_blocks(), grid)
+    # Paths of a city are large, so that each block is let go as soon as it is in the graph.
+    in_turn = (paths.pop(0) for _ in range(len(paths)))
+    return join_paths(in_turn, grid), mask
+
+
+def join_paths(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
+    """Join the paths of all blocks of a scene, see `join_blocks`."""
+    nodes, is_seam, block, ends, lines = _stack(parts)
     pairs = _seam_pairs(nodes, is_seam, block)
     cracks = _crack_pairs(nodes, is_seam, block, np.concatenate([ends, pairs]))
     steps = np.concatenate([pairs, cracks])
@@ -137,11 +159,13 @@ def join_blocks(parts: Iterable[BlockPaths], grid: Grid) -> RoadGraph:
     lines = np.concatenate([lines, lines_from(nodes[steps].reshape(-1, 2), np.full(len(steps), 2))])
     is_raw = np.asarray(is_seam[ends].any(axis=1))
     graph = RoadGraph(grid.metric_crs, nodes, ends, lines, {_RAW: is_raw})
-    return _smoothed(contract_edges(graph, _is_step(graph, grid)), grid)
+    # A junction that a seam cuts has its pixels on both sides; they become one node again.
+    whole = contract_edges(graph, _is_step(graph, grid))
+    return _smooth_seams(whole, grid)
 
 
-def _stacked(parts: Iterable[BlockPaths]) -> tuple[Floats, Bools, Ints, Ints, Lines]:
-    """Put blocks together: of all nodes places, whether at seams, and block; ends and lines."""
+def _stack(parts: Iterable[BlockPaths]) -> tuple[Floats, Bools, Ints, Ints, Lines]:
+    """Stack blocks: places of all nodes, whether at seams, and their block; ends and lines."""
     columns: list[tuple[Any, ...]] = []
     before = 0
     for number, part in enumerate(parts):
@@ -163,7 +187,7 @@ def _inner_sides(window: Window, grid: Grid) -> Sides:
 
 
 def _is_seam(nodes: Floats, block: Window, sides: Sides) -> Bools:
-    """Tell which nodes are pixels at a side beyond which the scene goes on.
+    """Return which nodes are pixels at a side beyond which the scene goes on.
 
     Other nodes never lie there: they are the mean of pixels further in.
     """
@@ -180,7 +204,7 @@ def _lines(paths: SkeletonPaths) -> Lines:
     return lines_from(paths.points, np.diff(paths.offsets))
 
 
-def _straightened(lines: Lines, tolerance: float) -> Lines:
+def _straighten(lines: Lines, tolerance: float) -> Lines:
     """Leave out vertices on straight pieces; a loop keeps all, or it could collapse."""
     simple = shapely.simplify(lines, tolerance, preserve_topology=False)
     return np.where(shapely.is_closed(lines), lines, simple)
@@ -198,9 +222,10 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
     seam, place = seam[order], place[order]
 
     def at(step: int) -> tuple[Bools, Ints]:
-        found = np.minimum(np.searchsorted(place, place + step), len(place) - 1)
-        return place[found] == place + step, found
+        neighbour = np.minimum(np.searchsorted(place, place + step), len(place) - 1)
+        return place[neighbour] == place + step, neighbour
 
+    # Diagonal pixels are neighbours only where no pixel touches both of them by a side.
     (right, _), (below, _), (left, _) = at(1), at(down), at(-1)
     pairs = []
     for step, blocked in (
@@ -223,12 +248,12 @@ def _crack_pairs(nodes: Floats, is_seam: Bools, block: Ints, ends: Ints) -> Ints
 
 
 def _is_step(graph: RoadGraph, grid: Grid) -> Bools:
-    """Tell which edges only step from one pixel of a junction at a seam to the next."""
+    """Return which edges only step from one pixel of a junction at a seam to the next."""
     short = graph.length_m <= _STEP_PX * max(grid.pixel_size_m)
     return np.asarray(short & between_junctions(graph) & graph.attributes[_RAW], dtype=bool)
 
 
-def _smoothed(graph: RoadGraph, grid: Grid) -> RoadGraph:
+def _smooth_seams(graph: RoadGraph, grid: Grid) -> RoadGraph:
     """Merge the chains at seams, and smooth the lines that were left as they were."""
     graph = merge_chains(graph)
     raw = np.flatnonzero(graph.attributes[_RAW])
@@ -239,6 +264,6 @@ def _smoothed(graph: RoadGraph, grid: Grid) -> RoadGraph:
         points = shapely.get_coordinates(lines[some])
         paths = SkeletonPaths(graph.nodes, graph.ends[some], points, offsets, np.empty((0, 2), int))
         points = smooth_paths(paths, reach_px=_SMOOTH_PX).points.round(DECIMALS)
-        lines[some] = _straightened(lines_from(points, sizes), tolerance_m)
+        lines[some] = _straighten(lines_from(points, sizes), tolerance_m)
     smoothed = RoadGraph(graph.crs, graph.nodes, graph.ends, lines)
     return take_edges(smoothed, np.arange(len(lines)))

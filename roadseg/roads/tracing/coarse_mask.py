@@ -1,4 +1,4 @@
-"""Sketches: the roads of a scene in few and small pixels, for looks around the ends of roads."""
+"""CoarseMask: the roads of a scene in few pixels of one bit, for looks around the ends of roads."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from roadseg.arrays import Bools, Bytes, Ints
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 
-_PIXEL_M = 0.6  # at most, where the scene has smaller ones
+_PIXEL_M = 0.6  # Metres; the greatest side of a pixel where the scene has smaller ones.
 _FIRST_BIT = np.uint8(128)
 
 
 @dataclass(frozen=True)
-class Sketch:
+class CoarseMask:
     """Every n-th pixel of a mask of roads, kept as a bit.
 
     Attributes:
@@ -27,7 +27,7 @@ class Sketch:
     bits: Bytes
 
     def is_road(self, rows: Ints, cols: Ints, *, outside: bool) -> Bools:
-        """Tell which pixels are road.
+        """Return which pixels are road.
 
         Args:
             rows: of the pixels.
@@ -35,20 +35,20 @@ class Sketch:
             outside: the answer for pixels outside of the scene.
         """
         row, col = np.clip(rows, 0, self.grid.height - 1), np.clip(cols, 0, self.grid.width - 1)
-        found = self.bits[row, col >> 3] << (col & 7).astype(np.uint8) & _FIRST_BIT != 0
-        return np.where((rows == row) & (cols == col), found, outside)
+        is_road = self.bits[row, col >> 3] << (col & 7).astype(np.uint8) & _FIRST_BIT != 0
+        return np.where((rows == row) & (cols == col), is_road, outside)
 
 
-def sketch_block(is_road: Bools, block: Window, grid: Grid) -> Bytes:
-    """Return the pixels of a block that the sketch of its scene holds, packed as they lie there."""
+def pack_block(is_road: Bools, block: Window, grid: Grid) -> Bytes:
+    """Return the pixels of a block that the coarse mask of its scene holds, packed as there."""
     step = _step(grid)
     row, col = (_first(start, step) for start in block[:2])
     pixels = is_road[row - block.row :: step, col - block.col :: step]
     return np.packbits(np.pad(pixels, ((0, 0), (col // step % 8, 0))), axis=1)
 
 
-def join_sketches(parts: Iterable[tuple[Window, Bytes]], grid: Grid) -> Sketch:
-    """Put the sketches of all blocks of a scene together."""
+def join_coarse_blocks(parts: Iterable[tuple[Window, Bytes]], grid: Grid) -> CoarseMask:
+    """Join the packed pixels of all blocks of a scene to its coarse mask."""
     step = _step(grid)
     height, width = (len(range(step // 2, side, step)) for side in (grid.height, grid.width))
     bits = np.zeros((height, -(-width // 8)), dtype=np.uint8)
@@ -56,7 +56,7 @@ def join_sketches(parts: Iterable[tuple[Window, Bytes]], grid: Grid) -> Sketch:
         row, col = (_first(start, step) // step for start in block[:2])
         bits[row : row + packed.shape[0], col // 8 : col // 8 + packed.shape[1]] |= packed
     transform = grid.transform @ Affine.scale(step)
-    return Sketch(Grid(grid.crs, transform, height, width), bits)
+    return CoarseMask(Grid(grid.crs, transform, height, width), bits)
 
 
 def _step(grid: Grid) -> int:
@@ -64,5 +64,5 @@ def _step(grid: Grid) -> int:
 
 
 def _first(start: int, step: int) -> int:
-    """Return the first row or column from `start` on that the sketch holds."""
+    """Return the first row or column from `start` on that the coarse mask holds."""
     return start + (step // 2 - start) % step

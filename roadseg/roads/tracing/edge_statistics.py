@@ -1,4 +1,4 @@
-"""Evidence: what a probability raster says along the edges of a road graph."""
+"""EdgeStatistics: what a probability raster says along the edges of a road graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from roadseg.raster.windows import CERTAIN
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.travel import sample_points
 
-SPACING_M = 2.0  # distance of the points at which an edge is looked up
-_MOST_HALF_WIDTH_M = 25.0  # of a road; what is wider is an open space
-_STATIONS_AT_ONCE = 200_000
-_STEPS_PER_PIXEL = 2  # at which the way to the side of a road is probed
-_STEPS_AT_ONCE = 16
+SPACING_M = 2.0  # Metres between the sample points of an edge, at most.
+_MOST_HALF_WIDTH_M = 25.0  # Metres; half the width of a road. What is wider is an open space.
+_POINTS_AT_ONCE = 200_000  # So many sample points are brought to pixels together.
+_STEPS_PER_PIXEL = 2  # The way to the side of a road is probed at so many places a pixel.
+_STEPS_AT_ONCE = 16  # So many of these places are probed together.
 
 
 @dataclass(frozen=True)
-class Stations:
+class SamplePoints:
     """Points along edges at which pixels are looked up.
 
     Attributes:
@@ -35,28 +35,29 @@ class Stations:
     sideways: Floats
 
 
-class StationGroups(Sequence[Stations]):
-    """The stations of a graph, evenly along its edges and at most `SPACING_M` apart, by block.
+class SamplePointGroups(Sequence[SamplePoints]):
+    """The sample points of a graph, by block: evenly along its edges, at most `SPACING_M` apart.
 
-    A group is made when it is asked for: there are millions of stations in a city.
+    A group is made when it is asked for: there are millions of sample points in a city.
 
     Args:
         graph: roads in the metric CRS of the grid.
         grid: of the scene.
-        block_px: side of its blocks; those without a station make no group.
+        block_px: side of its blocks; those without a point make no group.
     """
 
     def __init__(self, graph: RoadGraph, grid: Grid, *, block_px: int) -> None:
-        """Spread the stations."""
+        """Spread the sample points."""
         self._graph, self._grid = graph, grid
         points, self._edge = sample_points(graph, spacing_m=SPACING_M)
         block = np.empty(len(self._edge), dtype=np.int32)
-        for first in range(0, len(block), _STATIONS_AT_ONCE):
-            some = slice(first, first + _STATIONS_AT_ONCE)
+        for first in range(0, len(block), _POINTS_AT_ONCE):
+            some = slice(first, first + _POINTS_AT_ONCE)
             block[some] = _blocks(grid, points[some], block_px)
         self._origin = points.min(axis=0, initial=np.inf)
         points -= self._origin
-        self._offsets = points.astype(np.float32)  # to millimetres in a city, in half the room
+        # Offsets from the corner of a city are exact to millimetres, in half the memory.
+        self._offsets = points.astype(np.float32)
         del points
         order = np.argsort(block, kind="stable").astype(np.int32)
         stops = np.cumsum(np.unique(block, return_counts=True)[1])
@@ -67,31 +68,31 @@ class StationGroups(Sequence[Stations]):
         return len(self._rows)
 
     @overload
-    def __getitem__(self, number: int) -> Stations: ...
+    def __getitem__(self, number: int) -> SamplePoints: ...
     @overload
-    def __getitem__(self, number: slice) -> Sequence[Stations]: ...
-    def __getitem__(self, number: int | slice) -> Stations | Sequence[Stations]:
-        """Make the stations of one block."""
+    def __getitem__(self, number: slice) -> Sequence[SamplePoints]: ...
+    def __getitem__(self, number: int | slice) -> SamplePoints | Sequence[SamplePoints]:
+        """Return the sample points of one block."""
         if isinstance(number, slice):
             return [self[i] for i in range(len(self))[number]]
         rows = self._rows[number]
         points = self._points(rows)
         places = self._grid.from_metric(points)
         left = self._grid.from_metric(points + self._left(rows))
-        return Stations(self._edge[rows], places, left - places)
+        return SamplePoints(self._edge[rows], places, left - places)
 
     def _points(self, rows: NDArray[np.int32]) -> Floats:
-        """Return x and y of some stations in metres."""
+        """Return x and y of some points in metres."""
         return np.asarray(self._origin + self._offsets[rows])
 
     def _left(self, rows: NDArray[np.int32]) -> Floats:
-        """Return unit vectors to the left of the edges at some stations."""
+        """Return unit vectors to the left of the edges at some points."""
         dx, dy = (self._neighbour(rows, 1) - self._neighbour(rows, 0)).T
         length = np.maximum(np.hypot(dx, dy), np.finfo(float).tiny)
         return np.asarray(np.column_stack([-dy, dx]) / length[:, None])
 
     def _neighbour(self, rows: NDArray[np.int32], side: int) -> Floats:
-        """Return the station before (0) or after (1) on the same edge, or the end of the edge."""
+        """Return the sample point before (0) or after (1) on the same edge, or its end."""
         edge = self._edge[rows]
         other = np.clip(rows + (2 * side - 1), 0, len(self._edge) - 1)
         same = (other != rows) & (self._edge[other] == edge)
@@ -100,21 +101,21 @@ class StationGroups(Sequence[Stations]):
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What the raster shows at stations, added up for each edge.
+class EdgeStatistics:
+    """What the raster shows at sample points, added up for each edge.
 
     Attributes:
-        edge: shape (e,), rising, rows of the edges that have a station here.
-        stations: shape (e,), how many.
+        edge: shape (e,), rising, rows of the edges that have a sample point here.
+        points: shape (e,), how many sample points.
         road: shape (e,), sum of the probability of any road, 255 for certain.
         lowest: shape (e,), the lowest of them.
         bins: shape (e, bins), sum of the probability of each speed bin, alike.
-        width_edge: shape (w,), row of the edge of each station that lies on road.
+        width_edge: shape (w,), row of the edge of each sample point that lies on road.
         width_m: shape (w,), width of the road across the edge there.
     """
 
     edge: Ints
-    stations: Ints
+    points: Ints
     road: Ints
     lowest: Bytes
     bins: Ints
@@ -124,7 +125,7 @@ class Evidence:
     @property
     def probability(self) -> Floats:
         """Mean probability of any road along each edge, 0 to 1."""
-        return np.asarray(self.road / self.stations / CERTAIN)
+        return np.asarray(self.road / self.points / CERTAIN)
 
     @property
     def min_probability(self) -> Floats:
@@ -134,7 +135,7 @@ class Evidence:
     @property
     def bin_probability(self) -> Floats:
         """Mean probability of each speed bin along each edge, shape (e, bins), 0 to 1."""
-        return np.asarray(self.bins / self.stations[:, None] / CERTAIN)
+        return np.asarray(self.bins / self.points[:, None] / CERTAIN)
 
     def median_widths(self) -> Floats:
         """Return the median width of each edge in metres, NaN where none is known.
@@ -151,65 +152,65 @@ class Evidence:
 
 
 def margin_px(grid: Grid) -> int:
-    """Return how many pixels around its stations `evidence_at` looks at."""
+    """Return how many pixels around its sample points `sample_edges` looks at."""
     return int(np.ceil(_MOST_HALF_WIDTH_M / min(grid.pixel_size_m))) + 1
 
 
-def evidence_at(
-    at: Stations, road: Bytes, bins: Bytes | None, *, origin: tuple[int, int], level: int
-) -> Evidence:
-    """Look up pixels and widths at stations, and add them up for each edge.
+def sample_edges(
+    samples: SamplePoints, road: Bytes, bins: Bytes | None, *, origin: tuple[int, int], level: int
+) -> EdgeStatistics:
+    """Look up pixels and widths at sample points, and add them up for each edge.
 
     The width of a road is how far one can go to both sides of the edge without leaving it. The
     distance transform would do too, but it knows neither pixels that are not square, as those in
     degrees, nor which way the road runs.
 
     Args:
-        at: stations that lie in the window, at least one.
+        samples: sample points that lie in the window, at least one.
         road: probability of any road in a window, shape (row, col), 255 for certain.
         bins: probability of each speed bin there, shape (bin, row, col), or None.
         origin: row and col of the window in the scene.
         level: road where `road` is at least this.
     """
-    pixels = np.floor(at.places - origin).astype(np.int64)
+    pixels = np.floor(samples.places - origin).astype(np.int64)
     rows, cols = np.clip(pixels, 0, np.array(road.shape) - 1).T
     values = road[rows, cols]
-    first = np.flatnonzero(np.diff(at.edge, prepend=-1))
-    shown = (
+    first = np.flatnonzero(np.diff(samples.edge, prepend=-1))
+    bin_sums = (
         []
         if bins is None
         else [np.add.reduceat(band[rows, cols], first, dtype=np.int64) for band in bins]
     )
-    width_m = _widths(at, road >= level, origin)
+    width_m = _widths(samples, road >= level, origin)
     is_wide = width_m > 0
-    return Evidence(
-        edge=at.edge[first].astype(np.int64),
-        stations=np.diff(first, append=len(values)),
+    return EdgeStatistics(
+        edge=samples.edge[first].astype(np.int64),
+        points=np.diff(first, append=len(values)),
         road=np.add.reduceat(values, first, dtype=np.int64),
         lowest=np.minimum.reduceat(values, first),
-        bins=np.array(shown, dtype=np.int64).reshape(-1, len(first)).T,
-        width_edge=at.edge[is_wide],
+        bins=np.array(bin_sums, dtype=np.int64).reshape(-1, len(first)).T,
+        width_edge=samples.edge[is_wide],
         width_m=width_m[is_wide],
     )
 
 
-def gather(parts: Sequence[Evidence], n_edges: int, n_bins: int) -> Evidence:
-    """Add up the evidence of all groups of stations, in the order of the edges.
+def add_up(parts: Sequence[EdgeStatistics], n_edges: int, n_bins: int) -> EdgeStatistics:
+    """Add up the statistics of all groups of sample points, in the order of the edges.
 
-    Every edge has a station in one group or another, and every group the same number of bins.
+    Every edge has a sample point in one group or another, and every group the same number of bins.
     """
     n_bins = parts[0].bins.shape[1] if parts else n_bins
-    stations, road = np.zeros((2, n_edges), dtype=np.int64)
+    points, road = np.zeros((2, n_edges), dtype=np.int64)
     lowest = np.full(n_edges, CERTAIN, dtype=np.uint8)
     bins = np.zeros((n_edges, n_bins), dtype=np.int64)
     for part in parts:
-        stations[part.edge] += part.stations
+        points[part.edge] += part.points
         road[part.edge] += part.road
         bins[part.edge] += part.bins
         lowest[part.edge] = np.minimum(lowest[part.edge], part.lowest)
     width_edge = np.concatenate([np.empty(0, np.int32), *(part.width_edge for part in parts)])
     width_m = np.concatenate([np.empty(0, np.float32), *(part.width_m for part in parts)])
-    return Evidence(np.arange(n_edges), stations, road, lowest, bins, width_edge, width_m)
+    return EdgeStatistics(np.arange(n_edges), points, road, lowest, bins, width_edge, width_m)
 
 
 def _blocks(grid: Grid, points: Floats, block_px: int) -> Ints:
@@ -219,20 +220,21 @@ def _blocks(grid: Grid, points: Floats, block_px: int) -> Ints:
     return np.asarray(row * (grid.width // block_px + 1) + col, dtype=np.int64)
 
 
-def _widths(at: Stations, is_road: Bools, origin: tuple[int, int]) -> NDArray[np.float32]:
-    """Return the width of the road at stations, 0 where there is none."""
-    start = at.places - origin
-    step_m = 1 / (_STEPS_PER_PIXEL * max(np.hypot(*at.sideways.T).max(initial=0), 1e-9))
+def _widths(samples: SamplePoints, is_road: Bools, origin: tuple[int, int]) -> NDArray[np.float32]:
+    """Return the width of the road at sample points, 0 where there is none."""
+    start = samples.places - origin
+    step_m = 1 / (_STEPS_PER_PIXEL * max(np.hypot(*samples.sideways.T).max(initial=0), 1e-9))
     most = int(_MOST_HALF_WIDTH_M / step_m)
     taken = [
-        _free_steps(start, side * step_m * at.sideways, is_road, most=most) for side in (1, -1)
+        _free_steps(start, side * step_m * samples.sideways, is_road, most=most) for side in (1, -1)
     ]
     return np.asarray((taken[0] + taken[1]) * step_m, dtype=np.float32)
 
 
 def _free_steps(start: Floats, steps: Floats, is_road: Bools, *, most: int) -> Floats:
     """Count the steps that can be gone on road, and half the one that leaves it."""
-    framed = np.pad(is_road, 1)  # so that a step out of the window leaves the road
+    # With a frame around it a step out of the window leaves the road, too.
+    framed = np.pad(is_road, 1)
     frame = np.array(framed.shape)[:, None, None] - 1
     taken = np.full(len(start), float(most))
     walking = np.arange(len(start))

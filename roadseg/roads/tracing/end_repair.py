@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.road_graph import RoadGraph, in_parts, lines_from, take_edges
-from roadseg.roads.tracing.coarse_mask import Sketch
+from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import (
     DeadEnds,
     are_lone,
@@ -40,7 +40,7 @@ _AT_ONCE = 2**18  # pixels that are looked up
 def straighten_ends(
     graph: RoadGraph,
     *,
-    sketch: Sketch,
+    mask: CoarseMask,
     border: shapely.Geometry | None = None,
     border_m: float = 0.0,
 ) -> RoadGraph:
@@ -58,7 +58,7 @@ def straighten_ends(
 
     Args:
         graph: roads in metres as traced, without attributes.
-        sketch: what is road; the CRS of the graph is the metric CRS of its grid.
+        mask: what is road; the CRS of the graph is the metric CRS of its grid.
         border: a geometry, such as the outline of the scene, near which ends stay as they are, but
             for those that meet a tine which ends elsewhere.
         border_m: up to this distance.
@@ -69,7 +69,7 @@ def straighten_ends(
     Source: that a skeleton branch inside the largest disc around its root shows no part of the
     shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
-    pixels = _Pixels(sketch)
+    pixels = _Pixels(mask)
     graph = merge_chains(graph)
     while True:
         ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
@@ -83,7 +83,7 @@ def straighten_ends(
 def draw_out_ends(
     graph: RoadGraph,
     *,
-    sketch: Sketch,
+    mask: CoarseMask,
     border: shapely.Geometry | None = None,
     border_m: float = 0.0,
 ) -> RoadGraph:
@@ -95,11 +95,11 @@ def draw_out_ends(
 
     Args:
         graph: roads in metres, without attributes.
-        sketch: what is road; the CRS of the graph is the metric CRS of its grid.
+        mask: what is road; the CRS of the graph is the metric CRS of its grid.
         border: a geometry, such as the outline of the scene, near which ends stay as they are.
         border_m: up to this distance.
     """
-    pixels = _Pixels(sketch)
+    pixels = _Pixels(mask)
     ends = find_dead_ends(graph, border, border_m)
     at_start = graph.ends[ends.edge, 0] == ends.node
     half_m = _tips(graph.lines[ends.edge], at_start, pixels) / _TINE_RADII
@@ -264,14 +264,14 @@ def _cross(left: Floats, right: Floats) -> Floats:
 class _Pixels:
     """The raster of road, asked about places in metres."""
 
-    sketch: Sketch
+    mask: CoarseMask
 
     def are_road(self, places: Floats, radius_m: Floats) -> Bools:
         """Tell which discs hold road only, as far as they lie in the scene."""
-        centres = self.sketch.grid.from_metric(places)
+        centres = self.mask.grid.from_metric(places)
         reach = radius_m[:, None] / self._pixel_m
         rims = np.floor(centres[:, None] + _RIM * reach[:, None]).astype(np.int64)
-        is_road = self.sketch.is_road(rims[..., 0], rims[..., 1], outside=True)
+        is_road = self.mask.is_road(rims[..., 0], rims[..., 1], outside=True)
         found: Bools = np.asarray(is_road.all(axis=1))
         rows = np.flatnonzero(found)
         size = np.ceil(reach[rows].max(axis=1)).astype(np.int64)
@@ -289,23 +289,23 @@ class _Pixels:
         up, across = (offsets * self._pixel_m[:, None, None]) ** 2
         is_far = up[:, :, None] + across[:, None] > radius_m[:, None, None] ** 2
         rows, cols = row.astype(np.int64)[:, :, None], col.astype(np.int64)[:, None]
-        is_road = self.sketch.is_road(rows, cols, outside=True)
+        is_road = self.mask.is_road(rows, cols, outside=True)
         return np.asarray((is_road | is_far).all(axis=(1, 2)))
 
     def length_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:
         """Return how far road goes on from places in a direction, up to a limit each."""
         step_m = min(self._pixel_m) / 2
         metres = np.arange(0, most_m.max(initial=0) + step_m, step_m)
-        start, ahead = (self.sketch.grid.from_metric(at) for at in (places, places + headings))
+        start, ahead = (self.mask.grid.from_metric(at) for at in (places, places + headings))
         steps = np.zeros(len(places), dtype=np.int64)
         at_once = max(_AT_ONCE // len(metres), 1)
         for some in in_parts(np.arange(len(places)), at_once):
             at = start[some, None] + metres[:, None] * (ahead - start)[some, None]
             row, col = np.floor(at).astype(np.int64).transpose(2, 0, 1)
-            goes_on = self.sketch.is_road(row, col, outside=False)
+            goes_on = self.mask.is_road(row, col, outside=False)
             steps[some] = (goes_on & (metres < most_m[some, None])).argmin(axis=1)
         return np.asarray(steps * step_m)
 
     @property
     def _pixel_m(self) -> Floats:
-        return np.array(self.sketch.grid.pixel_size_m[::-1])
+        return np.array(self.mask.grid.pixel_size_m[::-1])

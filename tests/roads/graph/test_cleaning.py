@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.roads.graph.cleaning import (
+    contract_edges,
     drop_components,
     merge_chains,
+    merge_near_junctions,
     prune_spurs,
     simplify_lines,
 )
-from roadseg.roads.graph.road_graph import graph_from_lines, graph_from_paths
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, lines_from
 from roadseg.roads.tracing.skeletons import skeletonise, smooth_paths, trace_paths
 
 UTM = CRS.from_epsg(32631)
@@ -26,8 +28,8 @@ def graph_of(*lines, **attributes):
 def extracted(mask, reach_px=3, tolerance_m=0.5, pixel_m=0.3):
     """The graph of a mask, as the graph stage makes it: traced, smoothed, simplified."""
     paths = smooth_paths(trace_paths(skeletonise(mask)), reach_px=reach_px)
-    xy = paths.points[:, ::-1] * pixel_m, paths.nodes[:, ::-1] * pixel_m
-    graph = graph_from_paths(xy[1], paths.ends, xy[0], paths.offsets, UTM)
+    lines = lines_from(paths.points[:, ::-1] * pixel_m, np.diff(paths.offsets))
+    graph = RoadGraph(UTM, paths.nodes[:, ::-1] * pixel_m, paths.ends, lines)
     return simplify_lines(merge_chains(graph), tolerance_m=tolerance_m)
 
 
@@ -226,3 +228,68 @@ def test_the_length_of_a_ring_road_is_right(radius_px):
     rows, cols = np.indices((400, 400)) - 199.5
     graph = extracted(np.abs(np.hypot(rows, cols) - radius_px) <= 6)
     assert graph.length_m.tolist() == pytest.approx([2 * np.pi * radius_px * 0.3], rel=0.02)
+
+
+def split_crossing(apart=4.0):
+    """Two roads that cross, drawn as two junctions."""
+    return graph_of(
+        [(-50, 0), (0, 0)],
+        [(0, 40), (0, 0)],
+        [(0, 0), (apart, 0)],
+        [(apart, 0), (apart, -40)],
+        [(apart, 0), (50, 0)],
+    )
+
+
+@pytest.mark.parametrize(("within_m", "degrees"), [(4, [1, 1, 1, 1, 3, 3]), (4.1, [1, 1, 1, 1, 4])])
+def test_junctions_nearer_than_the_limit_become_one(within_m, degrees):
+    assert sorted(merge_near_junctions(split_crossing(), within_m=within_m).degree) == degrees
+
+
+def test_the_junction_lies_in_the_middle_and_lines_reach_it():
+    graph = merge_near_junctions(split_crossing(), within_m=10)
+    node = graph.nodes[graph.degree == 4][0]
+    assert node.tolist() == [2, 0]
+    assert np.allclose(shapely.distance(graph.lines, shapely.Point(node)), 0)
+
+
+def test_lines_do_not_turn_back_at_the_new_junction():
+    graph = graph_of(
+        [(-50, 0), (-1, 0), (0, 0)],
+        [(0, 40), (0, 1), (0, 0)],
+        [(0, 0), (4, 0)],
+        [(4, 0), (4, -40)],
+        [(4, 0), (3.5, 0), (50, 0)],
+    )
+    merged = merge_near_junctions(graph, within_m=10)
+    assert merged.length_m.max() < 52.1
+
+
+def test_dead_ends_and_loops_stay():
+    loop = [(0, 0), (1, 0), (1, 1), (0, 0)]
+    graph = graph_of([(0, 0), (2, 0)], [(0, 0), (0, 30)], [(0, 0), (-30, 0)], loop)
+    merged = merge_near_junctions(graph, within_m=10)
+    assert len(merged.lines) == 4
+
+
+def test_three_junctions_in_a_row_become_one():
+    chain = [(0, 0), (3, 0)], [(3, 0), (6, 0)]
+    arms = [[(x, 0), (x, y)] for x, y in ((0, 30), (0, -30), (3, 30), (6, 30), (6, -30))]
+    merged = merge_near_junctions(graph_of(*chain, *arms), within_m=4)
+    assert merged.degree.max() == 5
+    assert len(merged.lines) == 5
+
+
+def test_an_edge_beside_a_contracted_one_becomes_a_loop():
+    graph = graph_of([(0, 0), (4, 0)], [(0, 0), (2, 9), (4, 0)])
+    merged = contract_edges(graph, np.array([True, False]))
+    assert merged.ends.tolist() == [[0, 0]]
+    assert shapely.is_closed(merged.lines[0])
+
+
+def test_attributes_stay_with_their_edges():
+    lines = split_crossing().lines
+    graph = graph_from_lines(lines, UTM, {"speed_kph": np.arange(5.0)})
+    short = graph.length_m < 5
+    left = graph.attributes["speed_kph"][~short]
+    assert contract_edges(graph, short).attributes["speed_kph"].tolist() == left.tolist()

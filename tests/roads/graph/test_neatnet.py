@@ -7,7 +7,7 @@ from pyproj import CRS
 
 from roadseg.errors import RoadsegError
 from roadseg.raster.grid import LOCAL_CRS
-from roadseg.roads.graph.neatnet import neatened
+from roadseg.roads.graph.neatnet import neaten
 from roadseg.roads.graph.road_graph import graph_from_lines
 
 UTM = CRS.from_epsg(32633)
@@ -52,19 +52,19 @@ def crossed_at(graph, x):
 def test_a_dual_carriageway_becomes_one_road_in_its_middle():
     graph = graph_of(*dual_carriageway())
     assert crossed_at(graph, 50).tolist() == [0, 12]
-    assert crossed_at(neatened(graph), 50) == pytest.approx([6], abs=1)
+    assert crossed_at(neaten(graph), 50) == pytest.approx([6], abs=1)
 
 
 @pytest.mark.usefixtures("neatnet")
 def test_side_streets_stay_joined_to_a_dual_carriageway():
-    neat = neatened(graph_of(*dual_carriageway()))
+    neat = neaten(graph_of(*dual_carriageway()))
     assert sorted(neat.degree)[-3:] == [4, 4, 4]
     assert neat.length_m.sum() == pytest.approx(400 + 5 * 310, abs=60)
 
 
 @pytest.mark.usefixtures("neatnet")
 def test_a_roundabout_becomes_one_junction():
-    neat = neatened(graph_of(*roundabout()))
+    neat = neaten(graph_of(*roundabout()))
     (junction,) = np.flatnonzero(neat.degree == 4)
     assert np.hypot(*neat.nodes[junction]) < 1
     assert len(neat.lines) == 4
@@ -75,7 +75,7 @@ def test_blocks_of_houses_stay():
     lines = [[(x, 0), (x, 100), (x, 200)] for x in (0, 100, 200)]
     lines += [[(0, y), (100, y), (200, y)] for y in (0, 100, 200)]
     graph = graph_of(*lines)
-    assert neatened(graph).length_m.sum() == pytest.approx(graph.length_m.sum())
+    assert neaten(graph).length_m.sum() == pytest.approx(graph.length_m.sum())
 
 
 @pytest.mark.usefixtures("neatnet")
@@ -84,13 +84,13 @@ def test_blocks_of_houses_stay():
 )
 def test_a_graph_that_encloses_nothing_stays_as_it_is(lines):
     graph = graph_of(*lines)
-    assert neatened(graph) is graph
+    assert neaten(graph) is graph
 
 
 @pytest.mark.usefixtures("neatnet")
 def test_edges_have_the_attributes_of_those_they_replace():
     graph = graph_of(*roundabout(), inferred=[1, 0, 0, 0, 0])
-    neat = neatened(graph)
+    neat = neaten(graph)
     right = shapely.get_coordinates(shapely.centroid(neat.lines))[:, 0] > 50
     assert neat.attributes["inferred"].tolist() == right.tolist()
 
@@ -98,12 +98,12 @@ def test_edges_have_the_attributes_of_those_they_replace():
 @pytest.mark.usefixtures("neatnet")
 def test_travel_times_grow_with_the_lines():
     graph = graph_of(*roundabout(), travel_time_s=[13.5, 13.5, 13.5, 13.5, 9.0])
-    assert neatened(graph).attributes["travel_time_s"] == pytest.approx([15] * 4, abs=0.2)
+    assert neaten(graph).attributes["travel_time_s"] == pytest.approx([15] * 4, abs=0.2)
 
 
 @pytest.mark.usefixtures("neatnet")
 def test_a_graph_without_georeference_keeps_its_coordinates():
-    neat = neatened(graph_of(*roundabout(), crs=LOCAL_CRS))
+    neat = neaten(graph_of(*roundabout(), crs=LOCAL_CRS))
     assert neat.crs == LOCAL_CRS
     assert np.abs(neat.nodes).max() == pytest.approx(150, abs=0.001)
 
@@ -111,7 +111,7 @@ def test_a_graph_without_georeference_keeps_its_coordinates():
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "neatnet", None)
     with pytest.raises(RoadsegError, match=r"pip install 'roadseg\[neat\]'"):
-        neatened(graph_of(*roundabout()))
+        neaten(graph_of(*roundabout()))
 
 
 def test_what_neatnet_cannot_do_is_one_line(neatnet, monkeypatch):
@@ -120,4 +120,4 @@ def test_what_neatnet_cannot_do_is_one_line(neatnet, monkeypatch):
 
     monkeypatch.setattr(neatnet, "neatify", fail)
     with pytest.raises(RoadsegError, match=r"face_artifact_index.*set graph\.neat=false"):
-        neatened(graph_of(*roundabout()))
+        neaten(graph_of(*roundabout()))

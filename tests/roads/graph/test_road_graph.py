@@ -3,15 +3,17 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from pyproj import CRS
 
+from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.graph.road_graph import (
     graph_from_lines,
-    graph_from_paths,
+    is_off_grid,
+    node_lines,
     take_edges,
+    unique_pairs,
+    with_vertices,
 )
-from roadseg.roads.tracing.skeletons import trace_paths
 
 UTM = CRS.from_epsg(32631)
 
@@ -148,26 +150,53 @@ def test_no_inner_vertex_of_an_edge_lies_on_another_or_is_a_node(lines):
     assert not set(inner) & set(map(tuple, graph.nodes.tolist()))
 
 
-@settings(deadline=None)
-@given(hnp.arrays(bool, st.tuples(st.integers(1, 20), st.integers(1, 20))))
-def test_edges_of_traced_paths_start_and_end_exactly_at_their_nodes(mask):
-    paths = trace_paths(mask)
-    metres = paths.points * 0.3 + 1e-9, paths.nodes * 0.3
-    graph = graph_from_paths(metres[1], paths.ends, metres[0], paths.offsets, UTM)
-    assert ends_fit(graph)
-    assert len(graph.lines) == len(paths.ends)
-
-
-def test_points_given_to_a_graph_stay_as_they_are():
-    points = np.array([[0.1, 0], [5, 0]])
-    graph_from_paths(
-        np.array([[0.0, 0], [5, 0]]), np.array([[0, 1]]), points, np.array([0, 2]), UTM
-    )
-    assert points[0, 0] == 0.1
-
-
 def test_taken_edges_bring_their_nodes_and_attributes_only():
     graph = graph_of([(0, 0), (1, 0)], [(5, 5), (6, 5)], lanes=np.array([1, 2]))
     taken = take_edges(graph, np.array([False, True]))
     assert (taken.nodes.tolist(), taken.ends.tolist()) == ([[5, 5], [6, 5]], [[0, 1]])
     assert taken.attributes["lanes"].tolist() == [2]
+
+
+def lines_of(*drawn):
+    return np.array([shapely.LineString(xy) for xy in drawn])
+
+
+GRAPH = graph_from_lines(
+    lines_of([(0, 0), (10, 0)], [(10, 0), (20, 0)], [(20, 0), (20, 9)], [(0, 0), (0, 9)]), LOCAL_CRS
+)
+
+
+def with_a_line(changes):
+    """Add a line from the middle of the first edge to the end of the last one."""
+    changed = with_vertices(GRAPH.lines, np.array([0]), np.array([[4.0, 0.0]]))
+    every = np.concatenate([changed, lines_of([(4, 0), (4, 9), (0, 9)])])
+    columns = {"number": np.arange(5)}
+    return node_lines(GRAPH, every, columns, np.array([*changes, True]))
+
+
+@pytest.mark.parametrize("changes", [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1]])
+def test_what_has_not_changed_may_be_joined_anew_or_not(changes):
+    graph = with_a_line(np.array(changes, dtype=bool))
+    assert graph.attributes["number"].tolist() == [0, 0, 1, 2, 3, 4]
+    assert graph.length_m.tolist() == [4, 6, 10, 9, 9, 13]
+    assert sorted(graph.degree) == [1, 2, 2, 2, 2, 3]
+    at = shapely.get_coordinates(shapely.get_point(graph.lines, 0))
+    assert np.array_equal(at, graph.nodes[graph.ends[:, 0]])
+
+
+def test_a_vertex_is_put_where_it_lies_along_its_line():
+    bent = lines_of([(0, 0), (4, 0), (4, 4)], [(9, 9), (8, 8)])
+    changed = with_vertices(bent, np.array([0, 0]), np.array([[4.0, 1.0], [2.0, 0.0]]))
+    assert shapely.get_coordinates(changed[0]).tolist() == [[0, 0], [2, 0], [4, 0], [4, 1], [4, 4]]
+    assert changed[1] is bent[1]
+
+
+def test_coordinates_of_whole_millimetres_are_on_the_grid():
+    drawn = lines_of([(500000.123, 4000000.001), (1, 1)], [(0.0004, 0), (1, 1)])
+    assert is_off_grid(drawn).tolist() == [False, True]
+
+
+def test_pairs_are_numbered_by_their_first_and_then_by_their_second():
+    first, number = unique_pairs(np.array([[2.0, 1.0], [-0.0, 5.0], [2.0, -1.0], [0.0, 5.0]]))
+    assert number.tolist() == [2, 0, 1, 0]
+    assert first.tolist() == [1, 2, 0]

@@ -26,8 +26,8 @@ def traced(is_road, *, block_px, crs=LOCAL_CRS):
     for block in cut_blocks(*is_road.shape, block_px=block_px):
         row, col, height, width = widened(block, height=grid.height, width=grid.width)
         part = is_road[row : row + height, col : col + width]
-        parts.append(trace_block(part, block, grid, **AS_IS).paths)
-    return merge_chains(join_blocks(parts, grid))
+        parts.append(trace_block(part, block, grid, **AS_IS))
+    return merge_chains(join_blocks(parts, grid)[0])
 
 
 def streets(size=300, half=3, angle=20):
@@ -98,8 +98,8 @@ def test_skeletons_that_a_seam_moved_apart_are_joined():
     for block, row in zip(cut_blocks(100, 100, block_px=50), (20, 25, 70, 70), strict=True):
         is_road = np.zeros((100, 100), dtype=bool)
         is_road[row] = True
-        parts.append(trace_block(is_road, block, grid, **AS_IS).paths)
-    graph = merge_chains(join_blocks(parts, grid))
+        parts.append(trace_block(is_road, block, grid, **AS_IS))
+    graph = merge_chains(join_blocks(parts, grid)[0])
     assert len(graph.lines) == 2
 
 

@@ -8,10 +8,10 @@ from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.travel import sample_points
 from roadseg.roads.tracing.edge_statistics import (
-    StationGroups,
-    evidence_at,
-    gather,
+    SamplePointGroups,
+    add_up,
     margin_px,
+    sample_edges,
 )
 
 METRE = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
@@ -25,25 +25,25 @@ def one_line(grid, *rows_cols):
     return RoadGraph(grid.metric_crs, xy[[0, -1]], np.array([[0, 1]]), line)
 
 
-def stations(grid, *rows_cols):
-    """The stations of a line, in one group."""
-    (at,) = StationGroups(one_line(grid, *rows_cols), grid, block_px=1000)
-    return at
+def points_of(grid, *rows_cols):
+    """The sample points of a line, in one group."""
+    (samples,) = SamplePointGroups(one_line(grid, *rows_cols), grid, block_px=1000)
+    return samples
 
 
-def evidence(grid, road, *rows_cols, bins=None, **options):
-    at = stations(grid, *rows_cols)
-    return evidence_at(at, road, bins, **{"origin": (0, 0), "level": 100} | options)
+def statistics(grid, road, *rows_cols, bins=None, **options):
+    samples = points_of(grid, *rows_cols)
+    return sample_edges(samples, road, bins, **{"origin": (0, 0), "level": 100} | options)
 
 
 def width(*args, **options):
-    return evidence(*args, **options).median_widths().sum()
+    return statistics(*args, **options).median_widths().sum()
 
 
-def test_stations_lie_evenly_along_an_edge():
-    at = stations(METRE, (50, 10), (50, 20))
-    assert at.places[:, 1].tolist() == pytest.approx([11, 13, 15, 17, 19])
-    assert np.hypot(*at.sideways.T) == pytest.approx([1] * 5)
+def test_sample_points_lie_evenly_along_an_edge():
+    samples = points_of(METRE, (50, 10), (50, 20))
+    assert samples.places[:, 1].tolist() == pytest.approx([11, 13, 15, 17, 19])
+    assert np.hypot(*samples.sideways.T) == pytest.approx([1] * 5)
 
 
 @pytest.mark.parametrize("half", [2, 5, 12])
@@ -68,8 +68,8 @@ def test_pixels_in_degrees_are_not_square():
 
 
 def test_an_edge_on_no_road_has_no_width():
-    found = evidence(METRE, np.zeros((100, 100), np.uint8), (50, 10), (50, 90))
-    assert np.isnan(gather([found], 1, 0).median_widths()).all()
+    edge = statistics(METRE, np.zeros((100, 100), np.uint8), (50, 10), (50, 90))
+    assert np.isnan(add_up([edge], 1, 0).median_widths()).all()
 
 
 def test_an_open_space_is_no_wider_than_the_limit():
@@ -85,42 +85,44 @@ def test_a_window_shows_what_the_scene_shows():
     assert width(METRE, part, (50, 40), (50, 60), origin=(30, 20)) == whole
 
 
-def test_bins_are_added_up_over_the_stations():
+def test_bins_are_added_up_over_the_sample_points():
     bins = np.zeros((2, 100, 100), dtype=np.uint8)
     bins[1, 50, :12] = 200
-    found = evidence(METRE, bins[1], (50.5, 10), (50.5, 14), bins=bins)
-    assert (found.stations.tolist(), found.bins.tolist()) == ([2], [[0, 200]])
+    edge = statistics(METRE, bins[1], (50.5, 10), (50.5, 14), bins=bins)
+    assert (edge.points.tolist(), edge.bins.tolist()) == ([2], [[0, 200]])
 
 
-def test_groups_hold_each_station_once_whatever_the_block():
+def test_groups_hold_each_sample_point_once_whatever_the_block():
     graph = one_line(METRE, (5, 5), (95, 90))
-    whole, parts = (StationGroups(graph, METRE, block_px=size) for size in (100, 30))
-    places = np.concatenate([at.places for at in parts])
+    whole, parts = (SamplePointGroups(graph, METRE, block_px=size) for size in (100, 30))
+    places = np.concatenate([samples.places for samples in parts])
     order = np.argsort(places[:, 0])
     assert len(whole) == 1 < len(parts)
     assert places[order] == pytest.approx(whole[0].places)
-    assert np.concatenate([at.sideways for at in parts])[order] == pytest.approx(whole[0].sideways)
+    assert np.concatenate([samples.sideways for samples in parts])[order] == pytest.approx(
+        whole[0].sideways
+    )
 
 
 @pytest.mark.parametrize("block_px", [100, 40, 7])
-def test_evidence_does_not_depend_on_the_blocks(block_px):
+def test_statistics_do_not_depend_on_the_blocks(block_px):
     road = np.random.default_rng(0).integers(0, 256, (100, 100), dtype=np.uint8)
     graph = one_line(METRE, (5, 5), (95, 90))
-    groups = StationGroups(graph, METRE, block_px=block_px)
-    parts = [evidence_at(at, road, road[None], origin=(0, 0), level=0) for at in groups]
-    found = gather(parts, 1, 1)
+    groups = SamplePointGroups(graph, METRE, block_px=block_px)
+    parts = [sample_edges(points, road, road[None], origin=(0, 0), level=0) for points in groups]
+    edge = add_up(parts, 1, 1)
     (points, _) = sample_points(graph, spacing_m=2)
     row, col = np.floor(METRE.from_metric(points)).astype(int).T
     shown = road[row, col] / 255
-    assert found.probability == pytest.approx([shown.mean()])
-    assert found.min_probability == pytest.approx([shown.min()])
-    assert found.bin_probability[0] == pytest.approx([shown.mean()])
+    assert edge.probability == pytest.approx([shown.mean()])
+    assert edge.min_probability == pytest.approx([shown.min()])
+    assert edge.bin_probability[0] == pytest.approx([shown.mean()])
 
 
-def test_without_edges_there_is_no_evidence():
-    found = gather([], 0, 7)
-    assert (found.probability.shape, found.bin_probability.shape) == ((0,), (0, 7))
-    assert found.median_widths().shape == (0,)
+def test_without_edges_there_are_no_statistics():
+    none = add_up([], 0, 7)
+    assert (none.probability.shape, none.bin_probability.shape) == ((0,), (0, 7))
+    assert none.median_widths().shape == (0,)
 
 
 def test_the_margin_reaches_as_far_as_the_widest_road():

@@ -4,8 +4,8 @@ import shapely
 from affine import Affine
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
-from roadseg.roads.graph.road_graph import graph_from_paths
-from roadseg.roads.tracing.coarse_mask import Sketch
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from
+from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
 from roadseg.roads.tracing.skeletons import skeletonise, trace_paths
 
@@ -23,13 +23,13 @@ def straightened_shape(shape):
     y, x = np.meshgrid(59.75 - np.arange(120) / 2, np.arange(200) / 2 + 0.25, indexing="ij")
     road = shapely.contains_xy(shape, x, y)
     paths = trace_paths(skeletonise(road))
-    places = GRID.to_metric(paths.nodes), paths.ends, GRID.to_metric(paths.points), paths.offsets
+    lines = lines_from(GRID.to_metric(paths.points), np.diff(paths.offsets))
     scene = {
-        "sketch": Sketch(GRID, np.packbits(road, axis=1)),
+        "mask": CoarseMask(GRID, np.packbits(road, axis=1)),
         "border": GRID.footprint_m.exterior,
         "border_m": 2.0,
     }
-    graph = graph_from_paths(*places, GRID.metric_crs)
+    graph = RoadGraph(GRID.metric_crs, GRID.to_metric(paths.nodes), paths.ends, lines)
     return draw_out_ends(straighten_ends(graph, **scene), **scene)
 
 

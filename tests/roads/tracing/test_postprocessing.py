@@ -7,21 +7,21 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks, trace_block
-from roadseg.roads.tracing.coarse_mask import join_sketches
-from roadseg.roads.tracing.postprocessing import tidied
+from roadseg.roads.tracing.postprocessing import postprocess
 
-HOW = TraceOptions(min_spur_m=0, min_component_m=0)
+OPTIONS = TraceOptions(min_spur_m=0, min_component_m=0)
 
 
-def network(road, how=HOW):
-    """Trace and tidy a mask with pixels of 1 m."""
+def network(road, options=OPTIONS):
+    """Trace and postprocess a mask with pixels of 1 m."""
     grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 500000, 0, -1, 4000000), *road.shape)
     whole = Window(0, 0, *road.shape)
     traced = trace_block(road, whole, grid, close_m=0, min_blob_m2=0, min_hole_m2=0)
-    return tidied(
-        join_blocks([traced.paths], grid),
-        how,
-        sketch=join_sketches([(whole, traced.sketch)], grid),
+    graph, mask = join_blocks([traced], grid)
+    return postprocess(
+        graph,
+        options,
+        mask=mask,
         grid=grid,
         read_road=lambda window: (
             np.uint8(255) * road[window.row :, window.col :][: window.height, : window.width]

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.tracing.linking import trace_links
+
+
+def lay(road, starts, goals, *, pixel_m=(1.0, 1.0)):
+    road = np.asarray(road, dtype=np.uint8)
+    height, width = road.shape
+    grid = Grid(
+        LOCAL_CRS, Affine(pixel_m[0], 0, 0, 0, -pixel_m[1], height * pixel_m[1]), height, width
+    )
+
+    def read_road(window):
+        pixels = road[window.row :, window.col :][: window.height, : window.width]
+        assert pixels.shape == window[2:]
+        return pixels
+
+    places = np.array(starts, dtype=float), np.array(goals, dtype=float)
+    return trace_links(*places, grid=grid, read_road=read_road)
+
+
+def arch(low=20, high=220):
+    """Draw a way that goes up, over and down between x of 4.5 and 14.5."""
+    road = np.full((20, 20), low)
+    road[12:17, [4, 14]] = road[12, 4:15] = high
+    return road
+
+
+def test_where_all_is_alike_the_way_is_straight():
+    ways = lay(np.full((20, 20), 90), [(2.5, 3.5)], [(12.5, 8.5)])
+    assert shapely.to_wkt(ways.lines[0]) == "LINESTRING (2.5 3.5, 12.5 8.5)"
+    assert ways.probability[0] == pytest.approx(90 / 255)
+    assert ways.cost_m[0] == pytest.approx(np.hypot(10, 5) * (1.1 - 90 / 255))
+
+
+def test_a_way_goes_round_where_the_raster_shows_road():
+    ways = lay(arch(), [(4.5, 5.5)], [(14.5, 5.5)])
+    assert shapely.get_coordinates(ways.lines[0])[:, 1].max() > 6.5
+    assert ways.probability[0] == pytest.approx(220 / 255)
+
+
+def test_a_way_goes_straight_where_the_way_round_is_not_worth_it():
+    ways = lay(arch(low=200), [(4.5, 5.5)], [(14.5, 5.5)])
+    assert shapely.get_num_coordinates(ways.lines).tolist() == [2]
+
+
+def test_a_mask_of_two_values_is_not_followed():
+    ways = lay(arch(low=0, high=255), [(4.5, 5.5)], [(14.5, 5.5)])
+    assert shapely.get_num_coordinates(ways.lines).tolist() == [2]
+    assert ways.is_informed.tolist() == [False]
+
+
+def test_ways_start_and_end_exactly_at_their_places():
+    ways = lay(arch(), [(4.3, 5.2)], [(14.8, 5.7)])
+    ends = shapely.get_coordinates(ways.lines[0])[[0, -1]]
+    assert ends.tolist() == [[4.3, 5.2], [14.8, 5.7]]
+
+
+def test_ways_from_one_place_to_several_keep_their_order():
+    starts = [(4.5, 5.5), (15.5, 15.5), (4.5, 5.5)]
+    ways = lay(arch(), starts, [(14.5, 5.5), (18.5, 15.5), (4.5, 9.5)])
+    ends = shapely.get_coordinates(shapely.get_point(ways.lines, -1))
+    assert ends.tolist() == [[14.5, 5.5], [18.5, 15.5], [4.5, 9.5]]
+
+
+def test_costs_are_in_metres_whatever_the_shape_of_pixels():
+    ways = lay(np.full((40, 10), 128), [(4.0, 2.0)], [(4.0, 16.0)], pixel_m=(2.0, 0.5))
+    assert ways.cost_m[0] == pytest.approx(14 * (1.1 - 128 / 255), rel=0.02)
+
+
+def test_places_at_the_border_and_outside_are_taken_to_it():
+    ways = lay(np.full((20, 20), 90), [(0, 0), (-1, 21)], [(9, 0), (9, 20)])
+    assert np.isfinite(ways.cost_m).all()
+
+
+def test_no_links_need_no_raster():
+    ways = lay(np.zeros((20, 20)), np.empty((0, 2)), np.empty((0, 2)))
+    assert len(ways.lines) == 0
