@@ -12,8 +12,12 @@ import shapely
 from roadseg.arrays import Ints, Lines
 from roadseg.errors import RoadsegError
 from roadseg.roads.graph.cleaning import merge_chains
-from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines, part_attributes
-from roadseg.roads.graph.travel import sample_points
+from roadseg.roads.graph.road_graph import (
+    RoadGraph,
+    graph_from_lines,
+    part_attributes,
+    sample_points,
+)
 
 _ANY_METRIC = "EPSG:32631"  # Any metric CRS, as neatnet takes none of places without georeference.
 _FACE_INDEX = 7.0  # Log of area in m2 times compactness; a face below this is no block.

@@ -15,6 +15,7 @@ TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
 _LINE = 1  # The type of LineStrings in shapely.
 _LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
+_POINTS_AT_ONCE = 100_000  # So many points are made geometries together; these are large.
 _ROW = "row"  # Column with the row of an edge in the graph before.
 
 
@@ -168,6 +169,37 @@ def drawn_once(graph: RoadGraph) -> RoadGraph:
     kept = first_drawn(graph, range(len(graph.lines)))
     columns = {name: column[kept] for name, column in graph.attributes.items()}
     return RoadGraph(graph.crs, graph.nodes, graph.ends[kept], graph.lines[kept], columns)
+
+
+def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, NDArray[np.int32]]:
+    """Spread points evenly along the whole line of every edge.
+
+    Each edge is taken as the fewest equal parts no longer than `spacing_m`, with a point in the
+    middle of each part.
+
+    Args:
+        graph: roads in metres.
+        spacing_m: greatest distance between points of an edge, above 0.
+
+    Returns:
+        Positions x, y in metres, shape (k, 2), and the row of the edge of each, shape (k,).
+
+    Raises:
+        ValueError: if `spacing_m` is not above 0.
+    """
+    if not spacing_m > 0:
+        raise ValueError(f"spacing_m must be above 0, got {spacing_m}")
+    counts = np.maximum(np.ceil(graph.length_m / spacing_m), 1).astype(np.int64)
+    before = np.cumsum(counts) - counts
+    edge = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    points = np.empty((len(edge), 2))
+    for first in range(0, len(edge), _POINTS_AT_ONCE):
+        rows = edge[first : first + _POINTS_AT_ONCE]
+        nth = np.arange(first, first + len(rows)) - before[rows]
+        along = (nth + 0.5) / counts[rows]
+        spread = shapely.line_interpolate_point(graph.lines[rows], along, normalized=True)
+        points[first : first + len(rows)] = shapely.get_coordinates(spread)
+    return points, edge
 
 
 def take_edges(graph: RoadGraph, chosen: Ints | Bools) -> RoadGraph:

@@ -3,45 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import shapely
-from numpy.typing import NDArray
 
 from roadseg.arrays import Floats
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
-_KPH_PER_MPS = 3.6
-_POINTS_AT_ONCE = 100_000  # as geometries they take ten times the room
-
-
-def sample_points(graph: RoadGraph, *, spacing_m: float) -> tuple[Floats, NDArray[np.int32]]:
-    """Spread points evenly along the whole line of every edge.
-
-    Each edge is taken as the fewest equal parts no longer than `spacing_m`, with a point in the
-    middle of each part.
-
-    Args:
-        graph: roads in metres.
-        spacing_m: greatest distance between points of an edge, above 0.
-
-    Returns:
-        Positions x, y in metres, shape (k, 2), and the row of the edge of each, shape (k,).
-
-    Raises:
-        ValueError: if `spacing_m` is not above 0.
-    """
-    if not spacing_m > 0:
-        raise ValueError(f"spacing_m must be above 0, got {spacing_m}")
-    counts = np.maximum(np.ceil(graph.length_m / spacing_m), 1).astype(np.int64)
-    before = np.cumsum(counts) - counts
-    edge = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    points = np.empty((len(edge), 2))
-    for first in range(0, len(edge), _POINTS_AT_ONCE):
-        rows = edge[first : first + _POINTS_AT_ONCE]
-        nth = np.arange(first, first + len(rows)) - before[rows]
-        along = (nth + 0.5) / counts[rows]
-        found = shapely.line_interpolate_point(graph.lines[rows], along, normalized=True)
-        points[first : first + len(rows)] = shapely.get_coordinates(found)
-    return points, edge
+_KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
 
 
 def vote_speeds(
@@ -51,7 +17,7 @@ def vote_speeds(
     default_kph: float,
     min_evidence: float = 0.05,
 ) -> Floats:
-    """Let what is seen along each edge vote on its speed: the bin with the most probability wins.
+    """Vote on the speed of each edge: the bin with the most probability along it wins.
 
     Of equal bins the slower one wins.
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools, Bytes, Floats, Ints
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.graph.travel import sample_points
+from roadseg.roads.graph.road_graph import RoadGraph, sample_points
 
 SPACING_M = 2.0  # Metres between the sample points of an edge, at most.
 _MOST_HALF_WIDTH_M = 25.0  # Metres; half the width of a road. What is wider is an open space.

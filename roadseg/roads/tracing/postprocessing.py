@@ -60,15 +60,14 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
         for between ends that are repaired: straight and drawn out.
         """
-        if self.options.max_gap_m == 0:
-            return link_gaps(self._prune(graph), max_gap_m=0)
-        # Straight links, which need no pixels, show at which dead ends links start at all.
-        repaired = self._prune(self._repair_ends(graph, self._border))
-        linked = self._link(repaired, self._border)
-        # All other dead ends are then left as thinning made them.
-        as_traced = self._border_and_far_ends(graph, _tips(linked))
-        pruned = self._prune(self._repair_ends(graph, as_traced))
-        return self._link(pruned, as_traced, read_road=self.read_road)
+        border = self._border
+        if self.options.max_gap_m > 0:
+            # Straight links, which need no pixels, show at which dead ends links start at all.
+            repaired = self._prune(self._repair_ends(graph, border))
+            # All other dead ends count as border, so that they stay as thinning made them.
+            border = self._border_and_far_ends(graph, _tips(self._link(repaired, border)))
+            graph = self._repair_ends(graph, border)
+        return self._link(self._prune(graph), border, read_road=self.read_road)
 
     @property
     def _border(self) -> shapely.Geometry:

@@ -10,6 +10,7 @@ from roadseg.roads.graph.road_graph import (
     graph_from_lines,
     is_off_grid,
     node_lines,
+    sample_points,
     take_edges,
     unique_pairs,
     with_vertices,
@@ -200,3 +201,29 @@ def test_pairs_are_numbered_by_their_first_and_then_by_their_second():
     first, number = unique_pairs(np.array([[2.0, 1.0], [-0.0, 5.0], [2.0, -1.0], [0.0, 5.0]]))
     assert number.tolist() == [2, 0, 1, 0]
     assert first.tolist() == [1, 2, 0]
+
+
+def test_samples_lie_in_the_middle_of_equal_parts_of_the_whole_line():
+    xy, edge = sample_points(graph_of([(0, 0), (4, 0), (4, 4)]), spacing_m=2)
+    assert xy.tolist() == [[1, 0], [3, 0], [4, 1], [4, 3]]
+    assert edge.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("length", "count"), [(6, 2), (6.1, 3)])
+def test_parts_are_no_longer_than_the_spacing(length, count):
+    assert len(sample_points(graph_of([(0, 0), (length, 0)]), spacing_m=3)[0]) == count
+
+
+def test_a_short_edge_still_has_a_sample():
+    xy, edge = sample_points(graph_of([(0, 0), (1, 0)], [(1, 0), (1, 8)]), spacing_m=8)
+    assert (xy.tolist(), edge.tolist()) == ([[0.5, 0], [1, 4]], [0, 1])
+
+
+def test_an_empty_graph_has_no_samples():
+    xy, edge = sample_points(graph_of(), spacing_m=3)
+    assert (xy.shape, edge.shape) == ((0, 2), (0,))
+
+
+def test_a_spacing_of_zero_is_refused():
+    with pytest.raises(ValueError, match="above 0"):
+        sample_points(graph_of([(0, 0), (1, 0)]), spacing_m=0)

@@ -6,7 +6,6 @@ from pyproj import CRS
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import (
     add_travel,
-    sample_points,
     travel_time_s,
     vote_speeds,
 )
@@ -24,31 +23,8 @@ def vote(*edges, **options):
     return vote_speeds(np.array(edges), SPEEDS, default_kph=40, **options).tolist()
 
 
-def test_samples_lie_in_the_middle_of_equal_parts_of_the_whole_line():
-    xy, edge = sample_points(graph_of([(0, 0), (4, 0), (4, 4)]), spacing_m=2)
-    assert xy.tolist() == [[1, 0], [3, 0], [4, 1], [4, 3]]
-    assert edge.tolist() == [0, 0, 0, 0]
-
-
-@pytest.mark.parametrize(("length", "count"), [(6, 2), (6.1, 3)])
-def test_parts_are_no_longer_than_the_spacing(length, count):
-    assert len(sample_points(graph_of([(0, 0), (length, 0)]), spacing_m=3)[0]) == count
-
-
-def test_a_short_edge_still_has_a_sample():
-    xy, edge = sample_points(graph_of([(0, 0), (1, 0)], [(1, 0), (1, 8)]), spacing_m=8)
-    assert (xy.tolist(), edge.tolist()) == ([[0.5, 0], [1, 4]], [0, 1])
-
-
-def test_an_empty_graph_has_no_samples():
-    xy, edge = sample_points(graph_of(), spacing_m=3)
-    assert (xy.shape, edge.shape) == ((0, 2), (0,))
+def test_an_empty_graph_has_no_speeds():
     assert vote_speeds(np.empty((0, 3)), SPEEDS, default_kph=40).tolist() == []
-
-
-def test_a_spacing_of_zero_is_refused():
-    with pytest.raises(ValueError, match="above 0"):
-        sample_points(graph_of([(0, 0), (1, 0)]), spacing_m=0)
 
 
 def test_the_likeliest_bin_of_each_edge_wins():

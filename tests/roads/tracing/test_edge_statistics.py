@@ -5,8 +5,7 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
-from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.graph.travel import sample_points
+from roadseg.roads.graph.road_graph import RoadGraph, sample_points
 from roadseg.roads.tracing.edge_statistics import (
     SamplePointGroups,
     add_up,

@@ -4,7 +4,8 @@ import shapely
 from affine import Affine
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
-from roadseg.roads.tracing.linking import trace_links
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.tracing.linking import RoadDistances, places_along, trace_links
 
 
 def lay(road, starts, goals, *, pixel_m=(1.0, 1.0)):
@@ -80,3 +81,27 @@ def test_places_at_the_border_and_outside_are_taken_to_it():
 def test_no_links_need_no_raster():
     ways = lay(np.zeros((20, 20)), np.empty((0, 2)), np.empty((0, 2)))
     assert len(ways.lines) == 0
+
+
+def graph(*lines):
+    return graph_from_lines(np.array([shapely.LineString(xy) for xy in lines]), LOCAL_CRS)
+
+
+def node(roads, x, y):
+    return np.flatnonzero((roads.nodes == (x, y)).all(axis=1))
+
+
+def test_places_lie_along_near_edges_with_their_nodes():
+    roads = graph([(0, 0), (2.5, 0)], [(90, 0), (99, 0)])
+    tree = shapely.STRtree(roads.lines)
+    places, edge, along = places_along(roads, tree, np.array([[1.0, 1.0]]), 5.0)
+    assert places[:, 0] == pytest.approx([0, 2.5 / 3, 5 / 3, 2.5], abs=1e-3)
+    assert along == pytest.approx([0, 2.5 / 3, 5 / 3, 2.5])
+    assert set(edge) == {0}
+
+
+@pytest.mark.parametrize(("limit_m", "expected"), [(7.0, 7.0), (6.9, np.inf)])
+def test_distances_go_along_roads_up_to_a_limit(limit_m, expected):
+    roads = graph([(0, 0), (3, 0)], [(3, 0), (3, 4)], [(0, 0), (0, 9), (3, 4)])
+    distances = RoadDistances(roads, node(roads, 0, 0), limit_m)
+    assert distances.metres(np.array([0]), node(roads, 3, 4)) == pytest.approx([expected])
