@@ -19,8 +19,8 @@ class SplitOptions(Section):
     method: Literal["blocks", "random", "groups", "file"] = setting(
         "blocks",
         "-",
-        "What shares a fold: chips in one block of ground; nothing (random); scenes whose names "
-        "agree in `group`; or as `file` says.",
+        "Which chips share a fold: blocks, those of one block of ground; random, none; groups, "
+        "those of scenes whose names agree in `group`; file, those that `file` says.",
     )
     block_m: float = setting(
         500.0, "metres", "Side of the square of ground whose chips share a fold.", ge=1, le=1e7

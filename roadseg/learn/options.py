@@ -36,7 +36,7 @@ class LossOptions(Section):
     skeleton_recall: float = setting(
         0.0,
         "weight",
-        "Skeleton recall: centrelines that are found; breaks fewer roads.",
+        "Skeleton recall: share of the centrelines that is found; leaves fewer gaps in roads.",
         ge=0,
         le=1e6,
     )
@@ -117,19 +117,23 @@ class TrainOptions(Section):
     accumulate: int = setting(
         1,
         "batches",
-        "Batches, one after the other, of whose losses one training step follows the mean.",
+        "Batches over whose gradients one training step takes the mean.",
         ge=1,
         le=65_536,
     )
     epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1, le=10**6)
     patience: int = setting(
-        8, "epochs", "Stop when no epoch has been better by `best_by` for so long.", ge=1, le=10**6
+        8,
+        "epochs",
+        "Stop after so many epochs of which none was better by `best_by`.",
+        ge=1,
+        le=10**6,
     )
     best_by: BestBy = setting(
         "loss",
         "-",
-        "The best epoch, whose weights are kept: of the lowest validation loss, or of the highest "
-        "clDice, for roads that connect; it takes time to thin the roads of all windows.",
+        "Which epoch is the best, whose weights are kept: that of the lowest validation loss, or "
+        "of the highest clDice, for roads that connect; clDice takes time to compute.",
     )
     optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
     learning_rate: float = setting(3e-4, "-", "Highest learning rate.", gt=0, le=1000)
@@ -148,7 +152,9 @@ class TrainOptions(Section):
         max_length=1000,
         fail_fast=True,
     )
-    lr_gamma: float = setting(0.2, "factor", "step: the learning rate drops by this.", gt=0, le=1)
+    lr_gamma: float = setting(
+        0.2, "factor", "step: factor by which the learning rate drops.", gt=0, le=1
+    )
     clip_norm: float = setting(1.0, "norm", "Largest norm of the gradient.", gt=0, le=1e9)
     loss: LossOptions = LossOptions()
     ema: float | None = setting(
@@ -164,7 +170,11 @@ class TrainOptions(Section):
         description="Write scalars and pictures for TensorBoard (roadseg[tensorboard]).",
     )
     seed: int = setting(
-        0, "-", "Decides first weights, windows and augmentation.", ge=0, le=LARGEST_SEED
+        0,
+        "-",
+        "Number that decides the first weights, the windows and the augmentation.",
+        ge=0,
+        le=LARGEST_SEED,
     )
     distributed: DistributedOptions = DistributedOptions()
 
@@ -191,20 +201,25 @@ class PredictOptions(Section):
     engine: Literal["auto", "eager", "inductor", "int8", "openvino", "onnx"] = setting(
         "auto",
         "-",
-        "What runs the network; auto takes the fastest that is ready and was found accurate.",
+        "Program that runs the network; auto takes the fastest one that is ready and was measured "
+        "to be accurate.",
     )
     tta: bool = setting(
         default=False,
         unit="-",
-        description="Average over the eight turns and flips; 8 times slower.",
+        description="Test-time augmentation: average over 8 turns and flips; 8 times slower.",
     )
     gsd: Literal["strict", "auto"] = setting(
         "strict",
         "-",
-        "Pixels more than 20 % off the size that the network was trained on: strict refuses them, "
-        "auto resamples them as they are read.",
+        "What to do with images whose pixel size is more than 20 % off that of the training: "
+        "strict refuses them, auto resamples them as they are read.",
     )
-    mask: bool = setting(default=False, unit="-", description="Also write road_masks/<scene>.tif.")
+    mask: bool = setting(
+        default=False,
+        unit="-",
+        description="Also write masks of the roads, road_masks/<scene>.tif.",
+    )
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> "PredictOptions":
@@ -222,7 +237,11 @@ class QuantizeOptions(Section):
         64, "windows", "Windows of training chips to calibrate on.", ge=1, le=1_000_000
     )
     min_mask_iou: float = setting(
-        0.97, "IoU", "Least IoU of its masks with those of the network itself.", ge=0, le=1
+        0.97,
+        "IoU",
+        "Least IoU between masks of the quantised network and of the network itself.",
+        ge=0,
+        le=1,
     )
     max_f1_loss: float = setting(
         0.005, "F1", "Most that the pixel F1 on the fold held out may fall.", ge=0, le=1
@@ -236,7 +255,7 @@ class ComputeOptions(Section):
     """Where the work is done; no stage is repeated when this changes."""
 
     device: Literal["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"] = setting(
-        "auto", "-", "Where networks run."
+        "auto", "-", "Device on which networks run."
     )
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
         "auto", "-", "bf16, fp16: mixed precision; auto takes it where the device is fast at it."
@@ -245,7 +264,9 @@ class ComputeOptions(Section):
         "native", "-", "On CPUs: PyTorch alone, or Intel's archived extension (roadseg[ipex])."
     )
     compile: bool = setting(
-        default=False, unit="-", description="Compile the network first; pays in long runs."
+        default=False,
+        unit="-",
+        description="Compile the network before use, which pays off in long runs.",
     )
     compile_mode: Literal["default", "reduce-overhead", "max-autotune"] = setting(
         "default",
@@ -265,26 +286,28 @@ class ComputeOptions(Section):
     save_minutes: float = setting(
         5.0,
         "minutes",
-        "An epoch under way is kept so often, to go on from after a crash.",
+        "Time between two saves of an epoch under way; after a crash, training resumes there.",
         ge=0,
         le=1e6,
     )
     wait_minutes: float = setting(
         30.0,
         "minutes",
-        "Processes that train together end if one does not answer so long.",
+        "Processes that train together end if one of them does not answer for so long.",
         gt=0,
         le=10_000,
     )
     workers: int = setting(
         1,
         "processes",
-        "Processes that prepare or predict scenes, or read ahead in training.",
+        "Processes that work on scenes, or read ahead in training; 0 starts none.",
         ge=0,
         le=1024,
     )
     scheduler: Text | None = setting(
-        None, "address", "Dask scheduler, such as tcp://host:8786, for preparing and predicting."
+        None,
+        "address",
+        "Address of a Dask scheduler, such as tcp://host:8786, whose workers work on scenes.",
     )
     scheduler_timeout_s: float = setting(
         60.0,
@@ -294,7 +317,7 @@ class ComputeOptions(Section):
         le=100_000,
     )
     on_error: Literal["stop", "skip"] = setting(
-        "stop", "-", "What to do about a scene that cannot be used: stop, or skip and list it."
+        "stop", "-", "What to do with a scene that cannot be used: stop, or skip it and list it."
     )
 
     @property

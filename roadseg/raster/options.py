@@ -46,7 +46,9 @@ class ImageryOptions(Section):
         le=100_000,
     )
     percentiles: tuple[float, float] = setting(
-        (2.0, 98.0), "percent", "Percentiles over all scenes that become 0 and 255 (not of uint8)."
+        (2.0, 98.0),
+        "percent",
+        "Percentiles of all pixels that become 0 and 255; scenes of type uint8 are not scaled.",
     )
     licence: Text | None = setting(
         None, "text", "Licence of the images, such as CC-BY-4.0, for the model card."

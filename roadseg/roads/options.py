@@ -172,7 +172,11 @@ class TraceOptions(Section):
         60.0, "degrees", "A link turns off the road by less than this at either end.", gt=0, le=180
     )
     min_link_probability: float = setting(
-        0.0, "probability", "Lowest mean probability along a link; masks know none.", ge=0, le=1
+        0.0,
+        "probability",
+        "Lowest mean probability along a link; without effect on masks, which have none.",
+        ge=0,
+        le=1,
     )
     min_component_m: float = setting(
         20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0, le=1e7
@@ -234,7 +238,11 @@ class TuneOptions(Section):
     """The search for better settings of the graph."""
 
     trials: int = setting(
-        40, "trials", "Settings to try, those given among them.", ge=1, le=100_000
+        40,
+        "trials",
+        "Number of settings to try; those of the config are the first.",
+        ge=1,
+        le=100_000,
     )
     seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0, le=LARGEST_SEED)
 
@@ -243,10 +251,14 @@ class AplsOptions(Section):
     """Where the control points of APLS lie, and how they snap to the other graph."""
 
     spacing_m: float = setting(
-        50.0, "metres", "APLS: distance of control points.", ge=0.1, le=100_000
+        50.0, "metres", "APLS: distance between control points.", ge=0.1, le=100_000
     )
     snap_m: float = setting(
-        4.0, "metres", "APLS: how far a control point may snap.", ge=0.001, le=1000
+        4.0,
+        "metres",
+        "APLS: how far a control point may lie from the other graph.",
+        ge=0.001,
+        le=1000,
     )
 
 
@@ -262,12 +274,12 @@ class CompareOptions(AplsOptions):
     """How roads are compared with roads."""
 
     protocol: Protocol = setting(
-        "spacenet", "-", "Whose definition of APLS: SpaceNet's, or what Sat2Graph's code computes."
+        "spacenet", "-", "Definition of APLS: SpaceNet's, or what the code of Sat2Graph computes."
     )
     tolerance_m: float = setting(
         4.0,
         "metres",
-        "Correctness, completeness: how far roads may lie apart.",
+        "Correctness and completeness: how far apart roads may lie that count as the same.",
         ge=0.001,
         le=1000,
     )
@@ -277,7 +289,7 @@ class DiffOptions(Section):
     """Which roads two networks have in common."""
 
     tolerance_m: float = setting(
-        8.0, "metres", "Distance up to which roads on both sides are the same.", gt=0, le=1000
+        8.0, "metres", "Distance up to which roads of both sides count as the same.", gt=0, le=1000
     )
     min_length_m: float = setting(
         20.0, "metres", "Connected pieces shorter than this are left out.", ge=0, le=1e7
@@ -287,7 +299,7 @@ class DiffOptions(Section):
 class RouteOptions(Section):
     """Which way between two places is the best, and how the places are joined to the roads."""
 
-    weight: Weight = setting("time", "-", "What is to be least: time or length.")
+    weight: Weight = setting("time", "-", "What the way minimises: time or length.")
     snap_m: float = setting(
         500.0,
         "metres",

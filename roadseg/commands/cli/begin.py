@@ -1,4 +1,4 @@
-"""The commands on configs: init, and config with check, show and schema."""
+"""The commands to begin with: init, config, demo and doctor; and bench."""
 
 import importlib
 import json
@@ -21,13 +21,16 @@ from roadseg.commands.cli.options import (
 from roadseg.commands.cli.summaries import announce, show
 
 _ALWAYS_JSON = click.option(
-    "--json", is_flag=True, expose_value=False, help="As it is without: one JSON object."
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted, but without effect: the output is always JSON.",
 )
 
 
 @click.command()
-@click.option("--images", multiple=True, help="Folder, file or glob; repeatable. Else found here.")
-@click.option("--labels", multiple=True, help="Folder, file or glob; repeatable. Else found here.")
+@click.option("--images", multiple=True, help="Folder, file or glob; may be repeated.")
+@click.option("--labels", multiple=True, help="Folder, file or glob; may be repeated.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -47,9 +50,9 @@ def init(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Look at images and road labels, write a config for them.
+    """Look at images and road labels, and write a config for them.
 
-    Without --images or --labels they are looked for in this folder and those in it.
+    Without --images or --labels they are looked for in this folder and in the folders in it.
 
     \b
     Examples:
@@ -83,7 +86,7 @@ class _Checked:
 @SET
 @JSON
 def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
-    """Say whether the config can be used, without running anything.
+    """Check that the config can be used, without running anything.
 
     \b
     Example: roadseg config check --config roadseg.json
@@ -122,10 +125,14 @@ def schema() -> None:
 @click.command()
 @together(*DEVICES, *LAUNCHING, CONFIG, SET, JSON)
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps of a round."
+    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps in a round."
 )
 @click.option(
-    "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Rounds of each."
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Rounds of roadseg, and as many of the bare loop.",
 )
 def bench(
     config_path: Path | None,
@@ -138,8 +145,8 @@ def bench(
 ) -> None:
     """Measure training and inference on this machine.
 
-    Windows a second of roadseg and of a bare loop of the same model, in turns, on noise in
-    memory. No data is needed.
+    Measures how many windows a second roadseg and a bare loop of PyTorch with the same network
+    process, in turns, on random pixels in memory. No data is needed.
 
     \b
     Examples:
@@ -154,7 +161,7 @@ def bench(
 @click.command()
 @JSON
 def doctor(*, as_json: bool) -> None:
-    """Show what machine and installation offer, and what lacks.
+    """Show what this machine and installation offer, and what they lack.
 
     \b
     Example: roadseg doctor
@@ -169,7 +176,7 @@ def doctor(*, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
 @JSON
 def demo(folder: Path, *, as_json: bool) -> None:
-    """Draw a small city, train on it, map what was held out.
+    """Draw a small synthetic city, train on it, map the part held out.
 
     \b
     Example: roadseg demo

@@ -1,4 +1,4 @@
-"""The commands on trained networks: quantize and export."""
+"""The commands that make results better or faster: tune, quantize and export."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
         type=click.Choice(["int8", "openvino"]),
         default="int8",
         show_default=True,
-        help="PyTorch's Inductor, or OpenVINO (roadseg[openvino]).",
+        help="Engine to make: int8 for PyTorch's Inductor, or openvino (roadseg[openvino]).",
     ),
     *LAUNCHING,
 )
 def quantize(
     config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, kind: str
 ) -> object:
-    """Quantise the network of a fold to INT8; measure the loss.
+    """Quantise the network of a fold to INT8; measure what that costs.
 
-    Calibrated on windows of the training chips, measured on the chips held out; refused where it
-    loses more than the limits in `quantize` of the config.
+    It is calibrated on windows of the training chips and measured on the chips held out. An engine
+    that loses more accuracy than `quantize` of the config allows is refused.
 
     \b
     Examples:
@@ -68,7 +68,9 @@ def quantize(
     "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the export."
 )
 @click.option(
-    "--batch-size", type=click.IntRange(min=1), help="Only for so many windows at once; else any."
+    "--batch-size",
+    type=click.IntRange(min=1),
+    help="Fixed number of windows in a batch; else any number.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing export.")
 def export(
@@ -84,8 +86,9 @@ def export(
 ) -> None:
     """Write the network of a CHECKPOINT for other programs.
 
-    Windows are as large as predict.window_px of the config. Without --output it becomes an
-    engine of the checkpoint, for `roadseg predict --engine`.
+    The network takes windows as large as predict.window_px of the config. Without --output it
+    becomes an engine of the checkpoint for `roadseg predict --engine`, with batches of
+    predict.batch_size.
 
     \b
     Examples:
@@ -136,8 +139,9 @@ def tune(
     """Search the graph settings that fit the fold held out best.
 
     Settings of `graph` that are searched: threshold, max_gap_m, max_turn_deg,
-    min_link_probability, min_spur_m, min_component_m. The first trial are those given. Writes a
-    config with what was found, unless it is better by no more than chance; then it keeps them.
+    min_link_probability, min_spur_m, min_component_m. The first trial takes those of the config.
+    Writes a config with the best settings; if they are better by no more than chance, with the
+    old ones.
 
     \b
     Examples:

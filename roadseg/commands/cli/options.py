@@ -68,8 +68,7 @@ class FieldOption(click.Option):
         if not self._is_made:
             return ""
         field = _read_field(self._field)
-        text = str(field.description).rstrip(".")
-        return f"{text} (else {self._key})." if self._key else f"{text}. [default: {field.default}]"
+        return f"{field.description} [default: {self._key or field.default}]"
 
     @help.setter  # noqa: A003 - the same
     def help(self, _text: str | None) -> None:
@@ -161,18 +160,25 @@ RUN = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Run folder; else `run` of the config.",
 )
-FORCE = click.option("--force", is_flag=True, help="Do it again even if nothing changed.")
+FORCE = click.option("--force", is_flag=True, help="Run again even if nothing has changed.")
 DRY_RUN = click.option(
     "--dry-run",
     is_flag=True,
-    help="Say what would be read, written and taken, and whether it would; change nothing.",
+    help="Show whether the command would run, what it would read and write, and the time and "
+    "memory that it would take; change nothing.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 FOLD = click.option(
-    "--fold", type=click.IntRange(min=0), default=0, show_default=True, help="Fold held out."
+    "--fold",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of the fold held out.",
 )
 OUTPUT = click.option(
-    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for their results."
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the results of IMAGES.",
 )
 
 
@@ -204,8 +210,8 @@ def _launcher(*others: str) -> Option:
     return click.option(
         "--launcher",
         type=click.Choice(["none", "pin", "run_cpu", "ipexrun", *others]),
-        help="Start the command anew, bound to cores: by itself (pin, the default with any "
-        "option below), or by a launcher of PyTorch or IPEX.",
+        help="How the command is started again, bound to cores: by itself (pin, the default if an "
+        "option below is given), or by the named launcher of PyTorch or IPEX.",
     )
 
 
@@ -224,7 +230,7 @@ _BINDING = (
 _PROCESSES = click.option(
     "--processes",
     type=click.IntRange(min=1),
-    help="Processes that train together (torchrun), on GPUs or on parts of the cores.",
+    help="Processes that train together (torchrun), each on a GPU or on a part of the cores.",
 )
 LAUNCHING = (_launcher(), *_BINDING)
 LAUNCHING_SEVERAL = (_launcher("torchrun"), *_BINDING, _PROCESSES)
@@ -291,7 +297,7 @@ SHARD = click.option(
     "--shard",
     metavar="I/N",
     callback=_shard,
-    help="Only every N-th scene, from the I-th on, for job arrays.",
+    help="Work on every N-th scene only, from the I-th on; for job arrays.",
 )
 
 

@@ -46,7 +46,7 @@ _ROADS = click.Path(path_type=Path)
     "table",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Table to write, a row for each pair and one for all.",
+    help="Table to write, with a row for each pair of files and one for all.",
 )
 @JSON
 def score(
@@ -62,11 +62,11 @@ def score(
     snap_m: float | None,
     tolerance_m: float | None,
 ) -> None:
-    """Compare PREDICTED roads with the REFERENCE: APLS, TOPO.
+    """Compare PREDICTED roads with the REFERENCE by APLS, TOPO and others.
 
     Each side is a file or a folder of files matched by name: lines in any format of OGR,
     GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
-    traced. docs/metrics.md says what is measured, and how it compares to other scorers.
+    traced. docs/metrics.md explains the metrics, and how they compare to those of other scorers.
 
     \b
     Examples:
@@ -89,14 +89,14 @@ def score(
 
 @click.command()
 @click.argument("predicted", type=_ROADS)
-@click.option("--reference", type=_ROADS, required=True, help="Roads that are known.")
+@click.option("--reference", type=_ROADS, required=True, help="Known roads.")
 @of_field("roads", "DiffOptions", "--tolerance-m")
 @of_field("roads", "DiffOptions", "--min-length-m")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="GeoPackage to write, a layer for what each side lacks.",
+    help="GeoPackage to write, with a layer of the roads that each side lacks.",
 )
 @JSON
 def diff(
@@ -111,7 +111,8 @@ def diff(
     """Find the roads that PREDICTED or the reference lacks.
 
     Each side is a file as `roadseg score` reads it. Layer missing_in_reference holds predicted
-    roads to be added to a map, with their attributes; missing_in_predicted what was not found.
+    roads to be added to a map, with their attributes; missing_in_predicted holds roads of the
+    reference that were not found.
 
     \b
     Examples:
@@ -142,15 +143,15 @@ def _end(option: str, name: str, meaning: str) -> Option:
 
 @click.command()
 @click.argument("graph", type=click.Path(path_type=Path))
-@_end("--from", "start", "Where the way begins.")
-@_end("--to", "goal", "Where it ends.")
+@_end("--from", "start", "Place where the way begins.")
+@_end("--to", "goal", "Place where the way ends.")
 @of_field("roads", "RouteOptions", "--weight")
 @of_field("roads", "RouteOptions", "--snap-m")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where to write the way as one line, .geojson or .gpkg.",
+    help="File to write, .geojson or .gpkg, with the way as one line.",
 )
 @JSON
 def route(
@@ -163,10 +164,10 @@ def route(
     weight: str | None,
     snap_m: float | None,
 ) -> None:
-    """Find the fastest way on GRAPH, to try a result.
+    """Find the fastest way through a GRAPH, to try a result.
 
     GRAPH is a GeoPackage or GraphML that `roadseg graph` wrote, or any other file with road lines.
-    Start and goal are joined to the nearest place on a road; of a graph without georeference they
+    Start and goal are joined to the nearest place on a road. For a graph without georeference they
     are x,y in its metres.
 
     \b
@@ -188,15 +189,15 @@ def _file(name: str, meaning: str) -> Option:
 
 @click.command()
 @click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[KIND]...")
-@click.option("--scene", metavar="NAME", help="The only scene of the run to draw.")
+@click.option("--scene", metavar="NAME", help="Only scene of the run to draw.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     help="Folder, or a .png, .pdf or .svg for one picture; else plots/ of the run.",
 )
 @_file("graph", "Draw this road graph or file of lines instead of a run.")
-@_file("labels", "Draw these known roads with it.")
-@_file("image", "Draw them over this image.")
+@_file("labels", "Draw these known roads as well.")
+@_file("image", "Draw the roads over this image.")
 @click.option(
     "--width",
     "width_in",
@@ -211,7 +212,7 @@ def _file(name: str, meaning: str) -> Option:
     type=click.IntRange(min=50, max=600),
     default=300,
     show_default=True,
-    help="Dots an inch.",
+    help="Dots per inch.",
 )
 @together(CONFIG, SET, RUN, JSON)
 def plot(
@@ -234,8 +235,8 @@ def plot(
     \b
     KIND is any of these, or else all of them:
       scene   the image, and the labels over it
-      graph   the road graph coloured by speed, what was inferred dashed
-      errors  what was found, what was missed, what is false
+      graph   the road graph coloured by speed, inferred roads dashed
+      errors  the roads that were found, that were missed, and that are false
       speeds  kilometres of road by speed, labels beside prediction
 
     \b

@@ -58,7 +58,7 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
         type=click.IntRange(min=0, max=100),
         default=0,
         metavar="N",
-        help="Write a trace of N steps, one a process, into the checkpoint's profile/.",
+        help="Trace N training steps; each process writes a file into profile/ of the checkpoint.",
     ),
     *DEVICES,
     *LAUNCHING_SEVERAL,
@@ -88,10 +88,12 @@ def train(
         "checkpoints",
         type=click.Path(path_type=Path, file_okay=False),
         multiple=True,
-        help="Checkpoint folder to predict IMAGES with; several are averaged.",
+        help="Checkpoint folder with the network for IMAGES; repeated, predictions are averaged.",
     ),
     OUTPUT,
-    click.option("--mosaic", metavar="NAME", help="IMAGES are adjoining tiles of one scene."),
+    click.option(
+        "--mosaic", metavar="NAME", help="Name of the one scene whose adjoining tiles IMAGES are."
+    ),
     SHARD,
     *PREDICTING,
     WORKERS,
@@ -170,7 +172,7 @@ def graph(
 
 @stage_command()
 def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
-    """Measure pixels and graphs on the chips held out.
+    """Compute metrics of pixels and graphs on the chips held out.
 
     \b
     Example: roadseg evaluate --json
