@@ -18,8 +18,14 @@ from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import OpenScene, RasterFacts, open_scene
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
-from roadseg.roads.labels.files import LabelFile, read_roads
-from roadseg.roads.labels.roads import Roads, extent_degrees, looks_swapped, roads_on
+from roadseg.roads.labels.roads import (
+    LabelFile,
+    Roads,
+    extent_degrees,
+    looks_swapped,
+    read_roads,
+    roads_on,
+)
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, read_mask_labels

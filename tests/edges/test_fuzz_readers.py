@@ -26,7 +26,7 @@ from roadseg.roads.formats.files import read_graph, write_gpkg, write_graphml
 from roadseg.roads.formats.graphml import read_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
-from roadseg.roads.labels.files import read_roads
+from roadseg.roads.labels.roads import read_roads
 
 MANY = int(os.environ.get("ROADSEG_FUZZ", "0"))
 LONGEST_TEXT = 20_000

@@ -10,7 +10,7 @@ import pytest
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.images import read_facts
 from roadseg.raster.sources import find_images, find_labels, source_path, stem
-from roadseg.roads.labels.files import read_roads
+from roadseg.roads.labels.roads import read_roads
 
 SERVER = Path(__file__).parents[1] / "data" / "serve_ranges.py"
 

@@ -18,7 +18,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images
 from roadseg.raster.windows import Window
-from roadseg.roads.labels.files import LabelFile, read_roads
+from roadseg.roads.labels.roads import LabelFile, read_roads
 from roadseg.roads.masks.mask_labels import is_mask_file, looks_like_mask, mask_values
 from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted

@@ -22,7 +22,7 @@ from roadseg.roads.graph.road_graph import (
     graph_from_lines,
 )
 from roadseg.roads.graph.travel import travel_time_s
-from roadseg.roads.labels.roads import Roads, extent_degrees
+from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
 from roadseg.roads.labels.schemes import DEFAULT, OWN_SPEED, stated_travel
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
@@ -281,8 +281,6 @@ def _traced(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
 
 def _read_lines(source: RoadSource) -> DrawnRoads:
     _check_size(source.path)
-    from roadseg.roads.labels.files import read_roads  # noqa: PLC0415 - pyogrio is slow to import
-
     roads = read_roads(source.path, options=_EVERY_LINE).roads
     areas = int(roads.is_area.sum())
     if areas and areas == len(roads.shapes):

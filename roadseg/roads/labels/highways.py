@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadseg.roads.labels.tags import PACKED, Tags
 from roadseg.roads.speeds import KPH_PER_MPH
-
-_IMPOSM_KEYS = ("type", "class", "osm_id")
 
 # SpaceNet road_type -> (1 or 2 lanes, 3 lanes and more), mph; and the OpenStreetMap classes
 # that the SpaceNet labellers mapped to each type.
@@ -47,8 +45,8 @@ _CLASS_BY_TYPE = {
     2: "primary",
     1: "trunk",
 }
-_UNKNOWN_CLASS = "road"  # OpenStreetMap's word for a road of which no class is known
-_DECIMALS = 6  # of mph; as of speed bins
+_UNKNOWN_CLASS = "road"  # OpenStreetMap's word for a road whose class is not known.
+_DECIMALS = 6  # Of mph, as many as speed bins look at.
 _UNPAVED = {  # Source: OpenStreetMap wiki, Key:surface, the unpaved group
     "unpaved",
     "clay",
@@ -76,28 +74,19 @@ _LIMITS_MPH = (_CLASS_MPH[:-1] + _CLASS_MPH[1:]) / 2
 _GRADE = re.compile(r"_link$|_grade\d$")  # Geofabrik's shapefiles have track_grade1 to 5
 
 
-def highway_keys(keys: Collection[str]) -> tuple[str, ...]:
-    """Return the keys that say the `highway` of a file's features, first the one that holds it.
+@dataclass(frozen=True)
+class RoadClasses:
+    """What the `highway` of each feature says; all arrays of shape (features,).
 
-    That is `highway`, maybe among the `other_tags`; in Geofabrik's shapefiles `fclass`; in
-    imposm's files `type`, where `class` is "highway"; none in other files.
+    Attributes:
+        road_type: SpaceNet's type, 1 to 7; NaN for a class without one.
+        is_motorway: whether it is a motorway or leads to one.
+        is_excluded: whether it is among the classes that are left out.
     """
-    if "highway" in keys:
-        return ("highway",)
-    if "fclass" in keys:
-        return ("fclass",)
-    if all(key in keys for key in _IMPOSM_KEYS):
-        return _IMPOSM_KEYS
-    return ("highway",) if PACKED in keys else ()
 
-
-def highways(tags: Tags) -> NDArray[np.str_]:
-    """Return the `highway` of each feature, shape (features,): "" where there is none."""
-    keys = highway_keys(tags.columns)
-    if not keys:
-        return np.full(tags.features, "")
-    found = tags.words(keys[0])
-    return np.where(tags.words("class") == "highway", found, "") if len(keys) > 1 else found
+    road_type: NDArray[np.float64]
+    is_motorway: NDArray[np.bool_]
+    is_excluded: NDArray[np.bool_]
 
 
 def usual_mph(
@@ -147,22 +136,28 @@ def highway_class(highway: str) -> str:
     return next((name for name in classes if name in _TYPE_BY_HIGHWAY), classes[0])
 
 
-def road_types(highways: NDArray[np.str_]) -> NDArray[np.float64]:
-    """Return the SpaceNet type of each `highway`, 1 to 7; NaN for a class without one."""
-    names, index = np.unique(highways, return_inverse=True)
-    types = [_TYPE_BY_HIGHWAY.get(highway_class(name)) for name in names.tolist()]
-    return np.array(types, dtype=np.float64)[index]
+def classify(highways: NDArray[np.str_], excluded: Collection[str]) -> RoadClasses:
+    """Return what each `highway` says of a road; each distinct one is looked up once.
 
-
-def are_of(highways: NDArray[np.str_], classes: Collection[str]) -> NDArray[np.bool_]:
-    """Say of each `highway` whether it is among the classes, as it is written or by its class."""
+    Args:
+        highways: shape (features,), in small letters, "" where there is none.
+        excluded: what counts as excluded, written as in the file or as its class.
+    """
     names, index = np.unique(highways, return_inverse=True)
-    wanted = {name.lower() for name in classes}
-    answers = [bool({name, highway_class(name)} & wanted) for name in names.tolist()]
-    found: NDArray[np.bool_] = np.array(answers, dtype=bool)[index]
-    return found
+    classes = [highway_class(name) for name in names.tolist()]
+    unwanted = {name.lower() for name in excluded}
+    types = [_TYPE_BY_HIGHWAY.get(name) for name in classes]
+    are_motorways = [name == "motorway" for name in classes]
+    are_excluded = [
+        not unwanted.isdisjoint(both) for both in zip(names.tolist(), classes, strict=True)
+    ]
+    return RoadClasses(
+        road_type=np.array(types, dtype=np.float64)[index],
+        is_motorway=np.array(are_motorways, dtype=bool)[index],
+        is_excluded=np.array(are_excluded, dtype=bool)[index],
+    )
 
 
 def is_unpaved(surface: str) -> bool:
-    """Say whether a `surface` is named as unpaved; of a list each has to be."""
+    """Return whether a `surface` is named as unpaved; of a list each has to be."""
     return all(part.strip() in _UNPAVED for part in surface.split(";"))

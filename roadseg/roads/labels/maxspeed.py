@@ -5,11 +5,11 @@ import re
 from roadseg.roads.labels.tags import text
 from roadseg.roads.speeds import KPH_PER_MPH, MPH_PER, SpeedUnit
 
-WALK_KPH = 7.0  # how German courts mostly read "Schrittgeschwindigkeit" (4 to 7 km/h, up to 15)
-NO_LIMIT_KPH = 130.0  # the speed advised on German motorways without a limit
+WALK_KPH = 7.0  # What German courts mostly take for "Schrittgeschwindigkeit".
+NO_LIMIT_KPH = 130.0  # The speed advised on German motorways without a limit.
 
-_FASTEST_MPH = 300 * MPH_PER["km/h"]  # no road is signed faster: a year, or a mistake
-_FASTEST_ZONE = 130  # a larger number in a code is the number of a traffic sign, as in DE:274
+_FASTEST_MPH = 300 * MPH_PER["km/h"]  # No road is signed faster: that is a year, or a mistake.
+_FASTEST_ZONE = 130  # A larger number is that of a traffic sign, as in DE:274.
 
 _MPH_PER_UNIT = {
     **dict.fromkeys(("mph", "mi/h"), 1.0),
@@ -85,7 +85,7 @@ _ZONE_NUMBER = re.compile(r"(?:zone:?)?(\d+)([ _]?mph)?")
 
 
 def maxspeed_mph(value: object, *, unit: SpeedUnit = "km/h") -> float | None:
-    """Say which speed a `maxspeed` states, in mph; None if it states none.
+    """Return the speed that a `maxspeed` states, in mph; None if it states none.
 
     Understood are numbers with or without a unit ("50", "50 km/h", "30mph", "10 knots"), "walk"
     (7 km/h), "none" (130 km/h), codes of a zone ("DE:zone:30", "zone30") or of a country's
@@ -102,8 +102,8 @@ def maxspeed_mph(value: object, *, unit: SpeedUnit = "km/h") -> float | None:
     Source: OpenStreetMap wiki, Key:maxspeed, Key:zone:maxspeed, Default_speed_limits.
     """
     stated = text(value).lower()
-    found = [mph for part in _LIST.split(stated) if (mph := _one_mph(part.strip(), unit))]
-    return max(found, default=None)
+    speeds = [mph for part in _LIST.split(stated) if (mph := _one_mph(part.strip(), unit))]
+    return max(speeds, default=None)
 
 
 def _one_mph(stated: str, unit: SpeedUnit) -> float | None:

@@ -1,23 +1,36 @@
-"""Roads: label lines and areas with their speeds, cleaned and brought to a metric CRS."""
+"""Roads: label lines and areas with their speeds, read from any vector file, cleaned, in metres."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
+from pyproj.exceptions import ProjError
 
-from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
+from roadseg.roads.labels.schemes import read_attributes, wanted_keys
+from roadseg.roads.options import LabelOptions, SchemeName
+
+if TYPE_CHECKING:
+    from roadseg.roads.labels.vectors import VectorFile
 
 Shapes = NDArray[np.object_]
 Indices = NDArray[np.intp]
 
-_POINT, _POLYGON = 0, 3  # shapely's type ids
-_FIRST_MULTI = 4  # then MultiPoint, MultiLineString, MultiPolygon, collection
-_STEP_M = 1000.0  # a straight outline bends by less than a metre over so far
-_MOST_STEPS = 4000  # of an outline
+_POINT, _POLYGON = 0, 3  # Type ids of shapely.
+_FIRST_MULTI = 4  # From here on are types that have parts.
+_STEP_M = 1000.0  # Metres; a straight outline bends by less than one over so far.
+_MOST_STEPS = 4000  # Of one outline.
+_ANY_LABELS = LabelOptions()
+_FARTHEST_DEGREES = 360.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,145 @@ class CleanShapes:
     repaired: int
 
 
+@dataclass(frozen=True)
+class LabelFile:
+    """What a label file holds.
+
+    Attributes:
+        roads: its lines and polygons, in its own CRS.
+        features: number of features found.
+        dropped: number of features, or of pieces of them, left out, by reason.
+        keys: names of the attributes found.
+        scheme: what the attributes mean; never "auto".
+        repaired: number of polygons that were invalid and made valid.
+    """
+
+    roads: Roads
+    features: int
+    dropped: Counter[str]
+    keys: tuple[str, ...]
+    scheme: SchemeName
+    repaired: int = 0
+
+
+def read_roads(
+    path: Path, *, options: LabelOptions = _ANY_LABELS, crs: CRS | None = None
+) -> LabelFile:
+    """Read the roads of a vector file.
+
+    Args:
+        path: a file that OGR reads, also in a .zip or .gz, a /vsi path, or GeoParquet. Of
+            several layers it is the first with lines, or else with polygons.
+        options: what its attributes mean.
+        crs: coordinate system to use for a file that does not name a known one.
+
+    Raises:
+        DataError: if the file cannot be read whole, has no known CRS or not the attribute that
+            the scheme needs, or has features of which none is a road. A file without any
+            feature is fine: a scene without roads.
+    """
+    file = _read(path, options)
+    with _naming(path):
+        attributes = read_attributes(file.columns, len(file.geometries), options)
+    cleaned = clean_shapes(file.geometries)
+    reason = attributes.left_out[cleaned.owner]
+    owner = cleaned.owner[reason == ""]
+    seconds = attributes.travel_time_s[cleaned.owner] * _shares(cleaned)
+    roads, duplicates = drop_duplicates(
+        Roads(
+            crs=_crs(path, file, cleaned.shapes, crs),
+            shapes=cleaned.shapes[reason == ""],
+            speed_mph=attributes.mph[owner],
+            speed_source=attributes.source[owner],
+            travel_time_s=seconds[reason == ""],
+            width_m=attributes.width_m[owner],
+        )
+    )
+    dropped = cleaned.dropped + Counter(reason[reason != ""].tolist())
+    dropped.update({"null": -file.broken, "broken": file.broken, "duplicate": duplicates})
+    # A file of footways only is a scene without roads.
+    if (reason == "").all():
+        _require_roads(path, file, roads, +dropped)
+    return LabelFile(
+        roads=roads,
+        features=len(file.geometries),
+        dropped=+dropped,
+        keys=file.keys,
+        scheme=attributes.scheme,
+        repaired=cleaned.repaired,
+    )
+
+
+def _read(path: Path, options: LabelOptions) -> "VectorFile":
+    from roadseg.roads.labels.vectors import read_vectors  # noqa: PLC0415 - pyogrio is slow
+
+    def choose(keys: tuple[str, ...]) -> list[str]:
+        with _naming(path):
+            return wanted_keys(keys, options)
+
+    return read_vectors(path, choose)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in what is said of its attributes."""
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) -> CRS:
+    """Return the CRS of a file, or the one given where it names none that is known."""
+    if file.crs is None:
+        reason = "no coordinate system found"
+    elif file.is_assumed and _are_beyond_degrees(shapes):
+        west, south, *_ = shapely.total_bounds(shapes)
+        reason = f"names no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
+    elif (known := _known(file.crs)) is not None:
+        return known
+    else:
+        reason = f"its coordinate system {file.crs!r:.120} is not known"
+    if given is None:
+        raise DataError(
+            f"{path}: {reason}; set labels.crs to the one it is in, such as EPSG:32611, for the "
+            "labels of a run; for any other command write it into a copy: ogr2ogr -a_srs "
+            f"EPSG:32611 with_crs.gpkg {path.name}"
+        )
+    return given
+
+
+def _are_beyond_degrees(shapes: Shapes) -> bool:
+    """Return whether no shape can be in degrees, not even with x and y swapped."""
+    is_far = (np.abs(shapely.bounds(shapes)) > _FARTHEST_DEGREES).any(axis=1)
+    return len(shapes) > 0 and bool(np.all(is_far))
+
+
+@lru_cache(maxsize=64)  # A CRS is slow to make from WKT.
+def _known(text: str) -> CRS | None:
+    """Return a CRS that has a place on earth."""
+    try:
+        crs = CRS.from_user_input(text)
+        transformer(crs, DEGREES)  # It fails for coordinates of a drawing or a building site.
+    except ProjError:
+        return None
+    return None if crs.name.startswith("Undefined") else crs  # GeoPackages call none so.
+
+
+def _shares(cleaned: CleanShapes) -> NDArray[np.float64]:
+    """Return which part of all lines of its label each is, by length in the CRS of the file."""
+    length = shapely.length(cleaned.shapes)
+    whole = np.bincount(cleaned.owner, weights=length)
+    return np.asarray(length / whole[cleaned.owner])
+
+
+def _require_roads(path: Path, file: "VectorFile", roads: Roads, dropped: Counter[str]) -> None:
+    features = len(file.geometries)
+    if features and not len(roads.shapes):
+        reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+        raise DataError(f"{path}: none of its {features} features is a road ({reasons})")
+
+
 def clean_shapes(geometries: Shapes) -> CleanShapes:
     """Take lines and polygons out of label geometries.
 
@@ -118,12 +270,12 @@ def clean_shapes(geometries: Shapes) -> CleanShapes:
     for reason, bad in (
         ("empty", shapely.is_empty(parts)),
         ("a point", kind == _POINT),
-        ("not finite", ~np.isfinite(length)),  # bounds would pass over NaN
+        ("not finite", ~np.isfinite(length)),  # Bounds would pass over NaN.
         ("zero length", (kind != _POLYGON) & (length == 0)),
     ):
         dropped[reason] += int(np.sum(bad & kept))
         kept &= ~bad
-    return _repaired(_flat(parts[kept]), owner[kept], dropped)
+    return _repair(_flatten(parts[kept]), owner[kept], dropped)
 
 
 def drop_duplicates(roads: Roads) -> tuple[Roads, int]:
@@ -134,12 +286,12 @@ def drop_duplicates(roads: Roads) -> tuple[Roads, int]:
     Returns:
         The roads that are left, in their order, and how many were dropped.
     """
-    boxes = shapely.bounds(roads.shapes).sum(axis=1)  # equal for equal shapes
+    boxes = shapely.bounds(roads.shapes).sum(axis=1)  # Equal for equal shapes.
     _, box, shapes = np.unique(boxes, return_inverse=True, return_counts=True)
     alike = np.flatnonzero(shapes[box] > 1)
     alike = alike[np.lexsort((roads.width_m[alike], roads.speed_mph[alike]))]
     drawings = shapely.to_wkb(shapely.normalize(roads.shapes[alike]))
-    best = dict(zip(drawings.tolist(), alike.tolist(), strict=True))  # the last of equals stays
+    best = dict(zip(drawings.tolist(), alike.tolist(), strict=True))  # The last of equals stays.
     kept = np.ones(len(roads.shapes), dtype=bool)
     kept[alike] = np.isin(alike, list(best.values()))
     return (roads if kept.all() else roads.take(kept)), int(np.sum(~kept))
@@ -169,7 +321,7 @@ def roads_on(grid: Grid, roads: Roads) -> tuple[Roads, Indices]:
 
 
 def looks_swapped(grid: Grid, roads: Roads) -> bool:
-    """Say whether the roads would touch a scene if their x and y were swapped."""
+    """Return whether the roads would touch a scene if their x and y were swapped."""
     near = _near(grid, roads, _outline_m(grid), is_swapped=True)
     shapes = shapely.transform(roads.shapes[near], lambda xy: xy[:, ::-1])
     _, touching = roads_on(grid, replace(roads.take(near), shapes=shapes))
@@ -177,9 +329,9 @@ def looks_swapped(grid: Grid, roads: Roads) -> bool:
 
 
 def extent_degrees(geometries: Shapes, crs: CRS) -> str:
-    """Say where geometries lie: `lon 2.2815 to 2.2902, lat 48.9801 to 48.9862`.
+    """Return where geometries lie: `lon 2.2815 to 2.2902, lat 48.9801 to 48.9862`.
 
-    Coordinates that are no place on earth are told as they are, as x and y.
+    Coordinates that are no place on earth are given as they are, as x and y.
     """
     if len(geometries) == 0:
         return "no place"
@@ -200,13 +352,13 @@ def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
     return parts, owner, empty
 
 
-def _flat(shapes: Shapes) -> Shapes:
+def _flatten(shapes: Shapes) -> Shapes:
     """Drop heights and measures."""
     has_more = np.any(shapely.get_coordinate_dimension(shapes) > 2)  # noqa: PLR2004 - x and y
     return np.asarray(shapely.force_2d(shapes)) if has_more else shapes
 
 
-def _repaired(shapes: Shapes, owner: Indices, dropped: Counter[str]) -> CleanShapes:
+def _repair(shapes: Shapes, owner: Indices, dropped: Counter[str]) -> CleanShapes:
     is_bad = (shapely.get_type_id(shapes) == _POLYGON) & ~shapely.is_valid(shapes)
     if not is_bad.any():
         return CleanShapes(shapes, owner, +dropped, 0)

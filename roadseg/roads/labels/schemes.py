@@ -8,35 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.roads.labels.highways import (
-    are_of,
-    highway_keys,
-    highways,
-    is_unpaved,
-    road_types,
-    usual_mph,
-)
+from roadseg.roads.labels.highways import RoadClasses, classify, is_unpaved, usual_mph
 from roadseg.roads.labels.maxspeed import maxspeed_mph
-from roadseg.roads.labels.tags import PACKED, Tags, read_tags
-from roadseg.roads.labels.widths import (
-    DIRECTION_KEYS,
-    LANE_KEYS,
-    road_lanes,
-    stated_lanes,
-    width_m,
-)
+from roadseg.roads.labels.tags import PACKED, Tags, highway_keys, read_tags
+from roadseg.roads.labels.widths import lane_count, width_m
 from roadseg.roads.options import LabelOptions, SchemeName
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedUnit, number
 
-DEFAULT = "default"  # source of the speed of roads whose attributes say nothing of it
-OWN_SPEED = "speed_kph"  # what roadseg and osmnx write
-TIMES = (  # seconds, first wins: as SpaceNet and CRESI, as osmnx and roadseg, as Shapefiles cut it
+DEFAULT = "default"  # The source of the speed of roads whose attributes say nothing of it.
+OWN_SPEED = "speed_kph"  # The key that roadseg and osmnx write.
+# Keys of seconds, of which the first wins: SpaceNet's and CRESI's, osmnx's and ours, a Shapefile's.
+TIMES = (
     "travel_time_s",
     "travel_time",
     "travel_tim",
 )
 
-_STATED: dict[str, SpeedUnit] = {  # speeds that SpaceNet's files and CRESI write, first wins
+# Keys of the speeds that SpaceNet's files and CRESI write, of which the first wins.
+_STATED: dict[str, SpeedUnit] = {
     "inferred_speed_mph": "mph",
     "speed_mph": "mph",
     "inferred_speed_mps": "m/s",
@@ -45,10 +34,15 @@ _STATED: dict[str, SpeedUnit] = {  # speeds that SpaceNet's files and CRESI writ
 _BOTH_WAYS = ("maxspeed:forward", "maxspeed:backward")
 _LIMITS = ("maxspeed", *_BOTH_WAYS, "zone:maxspeed", "source:maxspeed", "maxspeed:type")
 _PAVING = ("paved", "surface")
+_LANES = ("lane_number", "lane_numbe", "lanes")  # Shapefiles cut names to ten letters.
+_DIRECTIONS = ("oneway", "junction")
+_ONE_WAY = ("yes", "1", "true", "-1")
+_ONE_WAY_GEOFABRIK = ("f", "t")  # Along and against the line; b is both ways.
+_ROUND = ("roundabout", "circular")
 
-_SPEED_DECIMALS = 9  # of km/h: a speed in km/h that was made mph comes back as it was
-_UNPAVED = 2  # SpaceNet's `paved`: 1 paved, 2 unpaved, 3 unknown
-_NO_TUNNEL = ("", "no", "0", "false", "f", "none", "culvert")  # a culvert passes below
+_SPEED_DECIMALS = 9  # Of km/h: a speed that was made mph comes back as it was.
+_UNPAVED = 2  # SpaceNet's `paved` is 1 for paved, 2 for unpaved, 3 for unknown.
+_NO_TUNNEL = ("", "no", "0", "false", "f", "none", "culvert")  # A culvert passes below.
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,7 @@ class Attributes:
     """What the attributes of features say; all arrays of shape (features,).
 
     Attributes:
+        scheme: by which they were read; never "auto".
         mph: speed, above 0.
         source: key that the speed came from, "default" if none.
         travel_time_s: seconds to drive the whole feature, above 0; NaN where none are stated.
@@ -64,6 +59,7 @@ class Attributes:
             "no highway tag".
     """
 
+    scheme: SchemeName
     mph: NDArray[np.float64]
     source: NDArray[np.str_]
     travel_time_s: NDArray[np.float64]
@@ -79,12 +75,12 @@ def choose_scheme(keys: Iterable[str]) -> SchemeName:
     `fclass`, `class` with `type`); "attribute" where there is a `speed_kph`, as in the graphs
     that roadseg writes; else "constant".
     """
-    found = set(keys)
-    if found & {"road_type", *_STATED}:
+    names = set(keys)
+    if names & {"road_type", *_STATED}:
         return "spacenet"
-    if highway_keys(found):
+    if highway_keys(names):
         return "osm"
-    return "attribute" if OWN_SPEED in found else "constant"
+    return "attribute" if OWN_SPEED in names else "constant"
 
 
 def wanted_keys(keys: Iterable[str], options: LabelOptions) -> list[str]:
@@ -93,11 +89,11 @@ def wanted_keys(keys: Iterable[str], options: LabelOptions) -> list[str]:
     Raises:
         ValueError: if the scheme is "attribute" and the file, though it has keys, has not its.
     """
-    found = list(keys)
-    if found:
-        _check_speed_key(found, options)
-    read = {*_keys_read(found, options), PACKED}
-    return [key for key in found if key in read]
+    names = list(keys)
+    if names:
+        _check_speed_key(names, options)
+    read = {*_keys_read(names, _scheme(names, options), options), PACKED}
+    return [key for key in names if key in read]
 
 
 def read_attributes(
@@ -129,13 +125,21 @@ def read_attributes(
     Raises:
         ValueError: if the scheme is "attribute" and there is no such key.
     """
-    name = _name(columns, options)
+    scheme = _scheme(columns, options)
     if features:
         _check_speed_key(columns, options)
-    tags = read_tags(columns, features, _keys_read(columns, options))
-    mph, source = _speeds(tags, name, options)
-    times = _travel_times(tags)
-    return Attributes(mph, source, times, _widths(tags, options), _left_out(tags, name, options))
+    tags = read_tags(columns, features, _keys_read(columns, scheme, options))
+    classes = classify(tags.highways, options.exclude)
+    lanes = _stated_lanes(tags)
+    mph, source = _speeds(tags, classes, lanes, scheme, options)
+    return Attributes(
+        scheme=scheme,
+        mph=mph,
+        source=source,
+        travel_time_s=_travel_times(tags),
+        width_m=_widths(tags, classes, lanes, options),
+        left_out=_left_out(tags, classes, scheme, options),
+    )
 
 
 def stated_travel(
@@ -145,26 +149,26 @@ def stated_travel(
 
     Speeds are those of `read_attributes` by "auto". Arguments are those of it, too.
     """
-    found = read_attributes(columns, features, LabelOptions())
-    speed_kph = (found.mph * KPH_PER_MPH).round(_SPEED_DECIMALS)
-    return np.where(found.source == DEFAULT, np.nan, speed_kph), found.travel_time_s
+    attributes = read_attributes(columns, features, LabelOptions())
+    speed_kph = (attributes.mph * KPH_PER_MPH).round(_SPEED_DECIMALS)
+    return np.where(attributes.source == DEFAULT, np.nan, speed_kph), attributes.travel_time_s
 
 
-def _name(keys: Collection[str], options: LabelOptions) -> SchemeName:
+def _scheme(keys: Collection[str], options: LabelOptions) -> SchemeName:
     return choose_scheme(keys) if options.scheme == "auto" else options.scheme
 
 
-def _keys_read(keys: Collection[str], options: LabelOptions) -> tuple[str, ...]:
+def _keys_read(keys: Collection[str], scheme: SchemeName, options: LabelOptions) -> tuple[str, ...]:
     """Return all keys that a scheme looks at in a file, whether it has them or not."""
-    typical = (*LANE_KEYS, *_PAVING)
+    typical = (*_LANES, *_PAVING)
     of_speed: dict[SchemeName, tuple[str, ...]] = {
         "spacenet": (OWN_SPEED, *_STATED, "road_type", *typical),
         "osm": (OWN_SPEED, *_LIMITS, *typical),
         "attribute": (_speed_attribute(options)[0],),
     }
-    of_width = {"attribute": (options.width_key,), "lanes": (*LANE_KEYS, *DIRECTION_KEYS)}
-    of_name = of_speed.get(_name(keys, options), ())
-    return (*highway_keys(keys), "tunnel", *TIMES, *of_name, *of_width.get(options.width, ()))
+    of_width = {"attribute": (options.width_key,), "lanes": (*_LANES, *_DIRECTIONS)}
+    of_scheme = of_speed.get(scheme, ())
+    return (*highway_keys(keys), "tunnel", *TIMES, *of_scheme, *of_width.get(options.width, ()))
 
 
 def _speed_attribute(options: LabelOptions) -> tuple[str, SpeedUnit]:
@@ -181,15 +185,19 @@ def _check_speed_key(keys: Collection[str], options: LabelOptions) -> None:
 
 
 def _speeds(
-    tags: Tags, name: SchemeName, options: LabelOptions
+    tags: Tags,
+    classes: RoadClasses,
+    lanes: NDArray[np.float64],
+    scheme: SchemeName,
+    options: LabelOptions,
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """Return speed and source: of the first candidate that says something."""
     candidates = {}
-    if name == "spacenet":
-        candidates = _own_mph(tags) | _stated_mph(tags) | _usual_mph(tags)
-    elif name == "osm":
-        candidates = _own_mph(tags) | _limit_mph(tags) | _usual_mph(tags)
-    elif name == "attribute":
+    if scheme == "spacenet":
+        candidates = _own_mph(tags) | _stated_mph(tags) | _usual_mph(tags, classes, lanes)
+    elif scheme == "osm":
+        candidates = _own_mph(tags) | _limit_mph(tags) | _usual_mph(tags, classes, lanes)
+    elif scheme == "attribute":
         key, unit = _speed_attribute(options)
         candidates = {key: tags.numbers(key, partial(maxspeed_mph, unit=unit))}
     candidates[DEFAULT] = np.full(tags.features, options.default_speed_mph)
@@ -209,45 +217,75 @@ def _stated_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
 
 
 def _limit_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
-    found = {key: tags.numbers(key, maxspeed_mph) for key in _LIMITS}
-    forward, backward = (found[key] for key in _BOTH_WAYS)
-    forward[forward < backward] = np.nan  # so that the faster of both is asked
-    return found
+    limits = {key: tags.numbers(key, maxspeed_mph) for key in _LIMITS}
+    forward, backward = (limits[key] for key in _BOTH_WAYS)
+    forward[forward < backward] = np.nan  # So that the faster of both is taken.
+    return limits
 
 
-def _usual_mph(tags: Tags) -> dict[str, NDArray[np.float64]]:
+def _usual_mph(
+    tags: Tags, classes: RoadClasses, lanes: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
     types = {"road_type": tags.numbers("road_type", number)}
     if keys := highway_keys(tags.columns):
-        types[keys[0]] = road_types(highways(tags))
+        types[keys[0]] = classes.road_type
     unpaved = tags.numbers("paved", number) == _UNPAVED
     unpaved |= tags.numbers("surface", lambda surface: float(is_unpaved(surface.lower()))) == 1
-    lanes = stated_lanes(tags)
     return {key: usual_mph(road_type, lanes, unpaved) for key, road_type in types.items()}
 
 
 def _travel_times(tags: Tags) -> NDArray[np.float64]:
-    found = np.stack([tags.numbers(key, number) for key in TIMES])
-    chosen = np.argmax(found > 0, axis=0)
-    seconds = found[chosen, np.arange(tags.features)]
+    stated = np.stack([tags.numbers(key, number) for key in TIMES])
+    chosen = np.argmax(stated > 0, axis=0)
+    seconds = stated[chosen, np.arange(tags.features)]
     return np.where(seconds > 0, seconds, np.nan)
 
 
-def _widths(tags: Tags, options: LabelOptions) -> NDArray[np.float64]:
-    found = np.full(tags.features, np.nan)
+def _stated_lanes(tags: Tags) -> NDArray[np.float64]:
+    """Return the number of lanes that each feature states, shape (features,): NaN for none."""
+    lanes = np.full(tags.features, np.nan)
+    for key in _LANES:
+        lanes = np.where(np.isnan(lanes), tags.numbers(key, lane_count), lanes)
+    return lanes
+
+
+def _widths(
+    tags: Tags, classes: RoadClasses, lanes: NDArray[np.float64], options: LabelOptions
+) -> NDArray[np.float64]:
+    width = np.full(tags.features, np.nan)
     if options.width == "attribute":
-        found = tags.numbers(options.width_key, width_m)
+        width = tags.numbers(options.width_key, width_m)
     elif options.width == "lanes":
-        found = road_lanes(tags) * options.lane_m
-    return np.where(np.isnan(found), options.width_m, found)
+        width = _road_lanes(tags, classes, lanes) * options.lane_m
+    return np.where(np.isnan(width), options.width_m, width)
 
 
-def _left_out(tags: Tags, name: SchemeName, options: LabelOptions) -> NDArray[np.str_]:
+def _road_lanes(
+    tags: Tags, classes: RoadClasses, stated: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the number of lanes of each feature, shape (features,).
+
+    A road that states none has one if it is one-way (as motorways and roundabouts are unless
+    they say no), else two; but it is NaN in files that know neither lanes nor classes of road.
+    """
+    if not highway_keys(tags.columns) and not any(key in tags for key in _LANES):
+        return stated
+    said = tags.words("oneway")
+    yes = (*_ONE_WAY, *_ONE_WAY_GEOFABRIK) if "fclass" in tags else _ONE_WAY
+    implied = np.isin(tags.words("junction"), _ROUND) | classes.is_motorway
+    is_one_way = np.isin(said, yes) | (implied & (said == ""))
+    return np.where(np.isnan(stated), np.where(is_one_way, 1, 2), stated)
+
+
+def _left_out(
+    tags: Tags, classes: RoadClasses, scheme: SchemeName, options: LabelOptions
+) -> NDArray[np.str_]:
     reason = np.full(tags.features, "", dtype="<U14")
     if not options.tunnels:
         reason[~np.isin(tags.words("tunnel"), _NO_TUNNEL)] = "tunnel"
     if highway_keys(tags.columns):
-        found = highways(tags)
-        if name == "osm" and OWN_SPEED not in tags:  # every edge of a graph is a road
-            reason[found == ""] = "no highway tag"
-        reason[are_of(found, options.exclude)] = "not for cars"
+        # Every edge of a graph is a road, and graphs have speeds of their own.
+        if scheme == "osm" and OWN_SPEED not in tags:
+            reason[tags.highways == ""] = "no highway tag"
+        reason[classes.is_excluded] = "not for cars"
     return reason

@@ -1,17 +1,19 @@
 """Tags: the attributes of label features as text, however their file keeps them."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-PACKED = "other_tags"  # where OGR keeps the tags of an OpenStreetMap file that are no columns
+PACKED = "other_tags"  # Where OGR keeps the tags of an OpenStreetMap file that are no columns.
 
-_Found = TypeVar("_Found")
+_Value = TypeVar("_Value")
 
+_IMPOSM_KEYS = ("type", "class", "osm_id")
 _NULLS = {"", "None", "nan", "NaN", "NaT", "<NA>", "null", "NULL", "<Null>"}
 _ESCAPED = re.compile(r"\\(.)")
 _ITEM = re.compile(r"""[^\[\],'"]+""")
@@ -30,20 +32,31 @@ class Tags:
     features: int
 
     def __contains__(self, key: object) -> bool:
-        """Say whether the features have such a key."""
+        """Return whether the features have such a key."""
         return key in self.columns
 
+    @cached_property
+    def highways(self) -> NDArray[np.str_]:
+        """The `highway` of each feature, shape (features,): "" where there is none."""
+        keys = highway_keys(self.columns)
+        if not keys:
+            return np.full(self.features, "")
+        classes = self.words(keys[0])
+        return (
+            classes if len(keys) == 1 else np.where(self.words("class") == "highway", classes, "")
+        )
+
     def numbers(self, key: str, read: Callable[[str], float | None]) -> NDArray[np.float64]:
-        """Return what `read` finds in each value: NaN where nothing, or without such a key."""
-        found = self._each(key, lambda raw: read(text(raw)))
-        return np.array(found, dtype=np.float64)  # None becomes NaN
+        """Return the number that `read` makes of each value: NaN for None, or without a key."""
+        numbers = self._each(key, lambda raw: read(text(raw)))
+        return np.array(numbers, dtype=np.float64)  # None becomes NaN.
 
     def words(self, key: str, read: Callable[[str], str] = str) -> NDArray[np.str_]:
         """Return what `read` makes of each value in small letters; without such a key, ""."""
-        found = self._each(key, lambda raw: read(text(raw).lower()))
-        return np.array([word or "" for word in found], dtype=np.str_)
+        words = self._each(key, lambda raw: read(text(raw).lower()))
+        return np.array([word or "" for word in words], dtype=np.str_)
 
-    def _each(self, key: str, read: Callable[[str], _Found]) -> list[_Found | None]:
+    def _each(self, key: str, read: Callable[[str], _Value]) -> list[_Value | None]:
         """Read a key of every feature, each distinct value once."""
         values = self.columns.get(key)
         if values is None:
@@ -61,11 +74,26 @@ def read_tags(columns: Mapping[str, NDArray[Any]], features: int, keys: Iterable
         keys: those that are needed; a column of the same name wins over `other_tags`.
     """
     wanted = list(dict.fromkeys(keys))
-    found = {key: list(map(str, columns[key].tolist())) for key in wanted if key in columns}
+    texts = {key: list(map(str, columns[key].tolist())) for key in wanted if key in columns}
     missing = [key for key in wanted if key not in columns]
     if PACKED in columns and missing:
-        found |= _unpacked(map(str, columns[PACKED].tolist()), features, missing)
-    return Tags(found, features)
+        texts |= _unpack(map(str, columns[PACKED].tolist()), features, missing)
+    return Tags(texts, features)
+
+
+def highway_keys(keys: Collection[str]) -> tuple[str, ...]:
+    """Return the keys that say the `highway` of a file's features, first the one that holds it.
+
+    That is `highway`, maybe among the `other_tags`; in Geofabrik's shapefiles `fclass`; in
+    imposm's files `type`, where `class` is "highway"; none in other files.
+    """
+    if "highway" in keys:
+        return ("highway",)
+    if "fclass" in keys:
+        return ("fclass",)
+    if all(key in keys for key in _IMPOSM_KEYS):
+        return _IMPOSM_KEYS
+    return ("highway",) if PACKED in keys else ()
 
 
 def text(value: object) -> str:
@@ -74,15 +102,15 @@ def text(value: object) -> str:
     A word that Python or SQL writes for a null is one ("None", "nan", "NULL"); `none` in small
     letters is not, as it means something in OpenStreetMap. A whole number loses its ".0".
     """
-    found = str(value).strip()
-    if found in _NULLS:
+    written = str(value).strip()
+    if written in _NULLS:
         return ""
-    if found.startswith("["):
-        return ";".join(item.strip() for item in _ITEM.findall(found) if item.strip())
-    return found.removesuffix(".0")
+    if written.startswith("["):
+        return ";".join(item.strip() for item in _ITEM.findall(written) if item.strip())
+    return written.removesuffix(".0")
 
 
-def _unpacked(packed: Iterable[str], features: int, keys: list[str]) -> dict[str, list[str]]:
+def _unpack(packed: Iterable[str], features: int, keys: list[str]) -> dict[str, list[str]]:
     r"""Read keys out of tags packed as `"lanes"=>"2","name"=>"\"A\""`, or as JSON."""
     columns = {key: [""] * features for key in keys}
     names = "|".join(map(re.escape, keys))

@@ -1,13 +1,18 @@
-"""Vector files: the features of any file that OGR reads; all of them, or an error."""
+"""Vector files: the features of any file that OGR or pyarrow reads; all of them, or an error."""
 
+import gzip
+import itertools
+import json
 import logging
+import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 import numpy as np
 import pyogrio
@@ -17,21 +22,17 @@ from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.errors import DataError
-from roadseg.roads.labels.vector_checks import (
-    check_shapefile,
-    check_xml,
-    check_xml_start,
-    geojson_crs,
-    sequence_length,
-)
-from roadseg.system.files import VECTOR_SUFFIXES, is_virtual
+from roadseg.roads import xml
+from roadseg.system.files import PARQUET_SUFFIXES, VECTOR_SUFFIXES, is_virtual
+from roadseg.system.records import parse_json
+from roadseg.system.text import one_line
 
 logger = logging.getLogger(__name__)
 
 Choose = Callable[[tuple[str, ...]], list[str]]
-Kinds = Mapping[str, str | None]  # name of a layer -> type of its geometries
+Kinds = Mapping[str, str | None]  # The type of the geometries of each layer, by its name.
 
-_ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # OGR drivers
+_ONE_LAYER = ("GeoJSON", "GeoJSONSeq", "FlatGeobuf")  # Drivers of OGR.
 _LIKELY = (("LineString", "Curve"), ("Unknown", "Collection"), ("Polygon", "Surface"))
 _DEGREES = "EPSG:4326"
 _GEOJSON = (".geojson", ".json")
@@ -42,6 +43,10 @@ _VIEWS = (
 )
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
+_HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
+_TAIL_BYTES = 4096  # Of the same file, in which its CRS stands after them.
+_SHP_MAGIC = bytes.fromhex("0000270a")
+_RECORD = b"\x1e"  # It begins a record of a GeoJSON text sequence: RFC 8142.
 _NO_FORMAT = "not recognized as being in a supported file format"
 
 
@@ -73,13 +78,15 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
 
     Args:
         path: any file that OGR reads, also in a .zip or .gz, or a /vsi path that has no two
-            slashes in a row, as `pathlib` makes one of them.
+            slashes in a row, as `pathlib` makes one of them; or GeoParquet.
         choose: returns which of the keys have values that are needed.
 
     Raises:
         DataError: if the file is missing, empty, damaged, not a vector file, or has no layer
             for roads.
     """
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return _read_geoparquet(path, choose)
     source = _gdal_name(path)
     with _explained(path), _remarks_logged(path), _any_osm_ids(path):
         check_views(path, source)
@@ -92,12 +99,12 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         for name in _for_roads(path, kinds):
             if name != info["layer_name"]:
                 info = pyogrio.read_info(source, layer=name)
-            found = _read_layer(path, source, info, choose)
-            if len(found.geometries):
+            layer = _read_layer(path, source, info, choose)
+            if len(layer.geometries):
                 break
     if len(kinds) > 1:
         logger.info("%s: has the layers %s; read %s", path, ", ".join(kinds), name)
-    return found
+    return layer
 
 
 def _gdal_name(path: Path) -> str:
@@ -113,9 +120,9 @@ def _gdal_name(path: Path) -> str:
         if path.is_dir() and suffix != ".gdb":
             raise DataError(f"{path}: a folder, expected a vector file with road lines")
         if suffix == ".shp":
-            check_shapefile(path)
+            _check_shapefile(path)
         if suffix in _XML:
-            check_xml_start(path)
+            _check_xml_start(path)
         if suffix == ".zip" and not path.stem.lower().endswith((".shp", ".gdb")):
             return f"/vsizip/{path.absolute()}/{_member(path)}"
         return f"/vsigzip/{path.absolute()}" if suffix == ".gz" else str(path)
@@ -148,7 +155,8 @@ def check_views(path: Path, source: str) -> None:
         return
     try:
         *_, (names,) = pyogrio.raw.read(source, sql=_VIEWS)
-    except (DataSourceError, DataLayerError):  # no GeoPackage; what it is, is said later
+    except (DataSourceError, DataLayerError):
+        # It is no GeoPackage; what it is, is said when it is read.
         return
     if len(names):
         raise DataError(
@@ -169,8 +177,8 @@ def _for_roads(path: Path, kinds: Kinds) -> list[str]:
         return chosen
     if not any(kinds.values()):
         raise DataError(f"{path}: has no geometry, expected road lines")
-    found = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-    raise DataError(f"{path}: has no layer with lines or polygons (found {found})")
+    layers = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+    raise DataError(f"{path}: has no layer with lines or polygons (found {layers})")
 
 
 def _read_small(path: Path, source: str, choose: Choose) -> VectorFile | None:
@@ -211,9 +219,9 @@ def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     """Refuse a file of which OGR reads less than there is without a word."""
     expected = info["features"]  # -1 where that is not known beforehand
     if _is_plain(path) and info["driver"] == "GeoJSONSeq":
-        expected = sequence_length(path)
+        expected = _sequence_length(path)
     if _is_plain(path) and info["driver"] == "GPX":
-        check_xml(path)
+        _check_xml(path)
     if expected > features:
         raise DataError(
             f"{path}: only {features} of its {expected} features can be read; the file is "
@@ -221,32 +229,33 @@ def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
         )
 
 
-def _crs(path: Path, driver: str, found: str | None) -> tuple[str | None, bool]:
+def _crs(path: Path, driver: str, stated: str | None) -> tuple[str | None, bool]:
     """Return the CRS of a layer, and whether it is only assumed."""
     if driver == "GeoJSONSeq":
-        return found, True
-    if driver != "GeoJSON" or found != _DEGREES or not _is_plain(path):
-        return found, False
-    named = geojson_crs(path)
+        return stated, True
+    if driver != "GeoJSON" or stated != _DEGREES or not _is_plain(path):
+        return stated, False
+    named = _geojson_crs(path)
     is_known = named is None or named.endswith(("CRS84", "4326"))
-    return found if is_known else named, named is None
+    return stated if is_known else named, named is None
 
 
 def _is_plain(path: Path) -> bool:
-    """Say whether Python can read the bytes that GDAL reads."""
+    """Return whether Python can read the bytes that GDAL reads."""
     return not is_virtual(path) and path.suffix.lower() not in (".zip", ".kmz")
 
 
 def _geometries(wkb: NDArray[np.object_]) -> tuple[NDArray[np.object_], int]:
     """Return geometries, None for those that cannot be read, and how many those are."""
-    with np.errstate(invalid="ignore"):  # coordinates that are NaN are counted later
-        found = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
-    return found, int(np.sum(shapely.is_missing(found)) - np.sum([item is None for item in wkb]))
+    # Coordinates that are NaN are counted later.
+    with np.errstate(invalid="ignore"):
+        shapes = np.asarray(shapely.from_wkb(wkb, on_invalid="fix"), dtype=object)
+    return shapes, int(np.sum(shapely.is_missing(shapes)) - np.sum([item is None for item in wkb]))
 
 
 @contextmanager
 def _any_osm_ids(path: Path) -> Iterator[None]:
-    """Let GDAL read OSM XML with negative ids, as editors and roadseg number new objects.
+    """Have GDAL read OSM XML with negative ids, as editors and roadseg number new objects.
 
     Its index of nodes takes none; without that index large files take longer.
     """
@@ -286,7 +295,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _start(path: Path) -> str:
-    """Say how a text file starts: what calls itself GeoJSON may be the page of an error."""
+    """Return how a text file starts: what calls itself GeoJSON may be the page of an error."""
     if not _is_plain(path) or not path.is_file():
         return ""
     with path.open("rb") as file:
@@ -303,3 +312,158 @@ def _remarks_logged(path: Path) -> Iterator[None]:
     remarks = (" ".join(str(w.message).split()) for w in caught if w.category is RuntimeWarning)
     for remark in dict.fromkeys(remarks):
         logger.warning("%s: %s", path, remark)
+
+
+def _check_shapefile(path: Path) -> None:
+    """Refuse a Shapefile that is cut short or lacks a part.
+
+    OGR gives null geometries for what is cut off, and no attributes where there is no .dbf.
+
+    Raises:
+        DataError: saying what is missing.
+        OSError: if it cannot be read.
+    """
+    for part, holds in ((".shx", "where each shape lies"), (".dbf", "the attributes")):
+        if not any(path.with_suffix(name).exists() for name in (part, part.upper())):
+            raise DataError(
+                f"{path}: its {part} is missing, which holds {holds}; copy all parts of the "
+                "Shapefile: .shp, .shx, .dbf and .prj"
+            )
+    with path.open("rb") as file:
+        header = file.read(28)
+    expected, size = 2 * int.from_bytes(header[24:], "big"), path.stat().st_size
+    if header.startswith(_SHP_MAGIC) and size < expected:
+        raise DataError(f"{path}: cut short, {size} of {expected} bytes; get it again")
+
+
+def _check_xml(path: Path) -> None:
+    """Refuse XML that is not well-formed; OGR finds no features in a GPX file that is cut short.
+
+    Raises:
+        DataError: saying where.
+    """
+    try:
+        with _opened(path) as file:
+            xml.check_xml(file)
+    except (expat.ExpatError, ValueError) as error:
+        raise DataError(f"{path}: damaged or cut short ({error}); get it again") from error
+
+
+def _check_xml_start(path: Path) -> None:
+    """Refuse XML that begins with a document type; what else is wrong, OGR says.
+
+    Raises:
+        DataError: if so.
+        OSError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file, suppress(expat.ExpatError):
+            xml.check_xml(file, only_start=True)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _geojson_crs(path: Path) -> str | None:
+    """Return the CRS that a GeoJSON file names, as text; None if it names none.
+
+    OGR takes a CRS that it does not know for EPSG:4326. The name is looked for before the
+    features, and, in a file that is not compressed, after them.
+    """
+    head, tail = _ends(path)
+    for text in (head.partition('"features"')[0], tail.rpartition("]")[2]):
+        if key := re.search(r'"crs"\s*:\s*', text):
+            return _crs_name(_json_at(text, key.end()))
+    return None
+
+
+def _sequence_length(path: Path) -> int:
+    """Return how many records a GeoJSON text sequence has; OGR skips those it cannot read."""
+    with _opened(path) as file:
+        first = next(file, b"")
+        lines = itertools.chain([first], file)
+        if first.startswith(_RECORD):
+            return sum(line.count(_RECORD) for line in lines)
+        return sum(bool(line.strip()) for line in lines)
+
+
+def _opened(path: Path) -> Any:  # noqa: ANN401 - gzip's file or a plain one
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _ends(path: Path) -> tuple[str, str]:
+    with _opened(path) as file:
+        head = tail = file.read(_HEAD_BYTES)
+        if len(head) == _HEAD_BYTES and path.suffix.lower() != ".gz":
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            tail = file.read()
+    return head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
+
+
+def _json_at(text: str, start: int) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[0]
+    except RecursionError as error:
+        raise ValueError("its crs is nested too deep") from error
+
+
+def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value
+    if named is None or isinstance(named, str):
+        return named
+    try:
+        return str(named["properties"]["name"])
+    except (KeyError, TypeError):
+        return json.dumps(named)
+
+
+def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
+    """Read the features of a GeoParquet file, which needs pyarrow.
+
+    Raises:
+        DataError: if pyarrow is not installed, or the file is missing, damaged or has no
+            geometry.
+    """
+    if is_virtual(path):
+        raise DataError(f"{path}: GeoParquet is read from disk only; copy the file there")
+    try:
+        import geopandas as gpd  # noqa: PLC0415 - slow to import, and only needed here
+        import pyarrow.parquet as pq  # noqa: PLC0415 - may be missing
+    except ImportError as error:
+        raise DataError(
+            f"{path}: reading GeoParquet needs pyarrow; pip install 'roadseg[parquet]'"
+        ) from error
+    try:
+        schema = pq.read_schema(path)
+        geometry, others = _geometry_columns(path, schema.metadata or {})
+        keys = tuple(key for key in schema.names if key not in others)
+        with np.errstate(invalid="ignore"):  # coordinates that are NaN are counted later
+            frame = gpd.read_parquet(path, columns=[*choose(keys), geometry])
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = one_line(error)
+        raise DataError(
+            f"{path}: not a readable GeoParquet file ({reason}); get it again"
+        ) from error
+    shapes = frame.geometry.to_numpy()
+    return VectorFile(
+        keys=keys,
+        columns={str(key): frame[key].to_numpy() for key in frame.columns if key not in others},
+        geometries=np.asarray(shapes, dtype=object),
+        broken=0,
+        crs=None if frame.crs is None else frame.crs.to_wkt(),
+    )
+
+
+def _geometry_columns(path: Path, metadata: dict[bytes, bytes]) -> tuple[str, set[str]]:
+    """Return the column of geometries that counts, and all that are no attributes."""
+    if b"geo" not in metadata:
+        raise DataError(f"{path}: has no geometry, expected GeoParquet with road lines")
+    geo: dict[str, Any] = parse_json(metadata[b"geo"].decode())
+    covering = {
+        paths["xmin"][0]
+        for column in geo["columns"].values()
+        for paths in column.get("covering", {}).values()
+    }
+    return geo["primary_column"], covering | set(geo["columns"])

@@ -19,7 +19,7 @@ from roadseg.raster.images import read_facts
 from roadseg.roads.formats.files import read_graph
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
-from roadseg.roads.labels.files import read_roads
+from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import read_probability, write_probability
 from roadseg.roads.metrics.compare import Side, compare

@@ -4,7 +4,7 @@ import shapely
 from roadseg.commands.tools import demo
 from roadseg.config import load_config
 from roadseg.raster.images import read_facts
-from roadseg.roads.labels.files import read_roads
+from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.options import LabelOptions
 
 

@@ -8,7 +8,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.errors import DataError
-from roadseg.roads.labels.files import read_roads
+from roadseg.roads.labels.roads import read_roads
 
 UTM = CRS.from_epsg(32611)
 LINE = shapely.LineString([(660000, 4000000), (660003, 4000004)])

@@ -1,17 +1,7 @@
 import numpy as np
 import pytest
 
-from roadseg.roads.labels.highways import (
-    are_of,
-    highway_class,
-    highway_keys,
-    highway_of,
-    highways,
-    is_unpaved,
-    road_types,
-    usual_mph,
-)
-from roadseg.roads.labels.tags import read_tags
+from roadseg.roads.labels.highways import classify, highway_class, highway_of, is_unpaved, usual_mph
 from roadseg.roads.speeds import KPH_PER_MPH
 
 
@@ -60,8 +50,8 @@ def test_the_class_of_a_highway(highway, expected):
 @pytest.mark.parametrize("road_type", range(1, 8))
 def test_a_road_of_a_usual_speed_gets_a_class_of_that_speed(road_type):
     mph = usual(road_type)
-    found = highway_of([mph * KPH_PER_MPH])
-    assert usual(road_types(found)[0]) == mph
+    classes = highway_of([mph * KPH_PER_MPH])
+    assert usual(classify(classes, ()).road_type[0]) == mph
 
 
 @pytest.mark.parametrize(
@@ -94,13 +84,19 @@ def test_no_roads_have_no_classes():
 
 
 def test_highways_have_the_types_of_the_spacenet_labellers():
-    found = road_types(np.array(["trunk_link", "living_street", "", "residential", "stopline"]))
-    np.testing.assert_array_equal(found, [1, 5, np.nan, 5, np.nan])
+    classes = classify(np.array(["trunk_link", "living_street", "", "residential", "stop"]), ())
+    np.testing.assert_array_equal(classes.road_type, [1, 5, np.nan, 5, np.nan])
 
 
 def test_a_highway_is_excluded_by_its_name_or_its_class():
-    found = np.array(["motorway", "motorway_link", "trunk", "trunk_link", ""])
-    assert are_of(found, {"Motorway", "trunk_link"}).tolist() == [True, True, False, True, False]
+    highways = np.array(["motorway", "motorway_link", "trunk", "trunk_link", ""])
+    classes = classify(highways, {"Motorway", "trunk_link"})
+    assert classes.is_excluded.tolist() == [True, True, False, True, False]
+    assert classes.is_motorway.tolist() == [True, True, False, False, False]
+
+
+def test_no_highways_have_no_classes():
+    assert classify(np.array([], dtype=np.str_), ()).road_type.shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -116,34 +112,3 @@ def test_a_highway_is_excluded_by_its_name_or_its_class():
 )
 def test_a_surface_is_unpaved_if_it_is_named_so(surface, claim):
     assert is_unpaved(surface) == claim
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        (["name", "highway", "fclass"], "highway"),
-        (["fclass", "other_tags"], "fclass"),
-        (["osm_id", "type", "class"], "type"),
-        (["name", "other_tags"], "highway"),
-    ],
-)
-def test_the_class_of_roads_has_a_name_in_each_kind_of_file(keys, expected):
-    assert highway_keys(keys)[0] == expected
-
-
-@pytest.mark.parametrize("keys", [[], ["type", "class"], ["type", "osm_id"]])
-def test_other_files_have_no_class_of_roads(keys):
-    assert highway_keys(keys) == ()
-
-
-def test_of_an_imposm_file_only_highways_are_highways():
-    columns = {
-        "type": np.array(["residential", "tram"]),
-        "class": np.array(["highway", "railway"]),
-        "osm_id": np.array([1, 2]),
-    }
-    assert highways(read_tags(columns, 2, columns)).tolist() == ["residential", ""]
-
-
-def test_a_file_without_classes_has_no_highways():
-    assert highways(read_tags({}, 2, ["highway"])).tolist() == ["", ""]

@@ -30,6 +30,11 @@ def width(values, rule, **options):
     return read("auto", columns=columns, width=rule, buffer_m=2.25, **options).width_m[0]
 
 
+def lanes(**values):
+    """Return the number of lanes by which one feature is as wide as it is."""
+    return width(values, "lanes", lane_m=1)
+
+
 def reason(scheme, /, values, **options):
     """Say why one feature is left out."""
     columns = {key: [value] for key, value in values.items()}
@@ -427,3 +432,47 @@ def test_all_ways_of_rhein_neckar_have_a_speed(real_data, tmp_path):
     assert Counter(found.source.tolist()) == {"maxspeed": 24854, "highway": 12490}
     assert Counter(found.left_out.tolist()) == {"": 37277, "tunnel": 67}
     assert (np.isfinite(found.mph) & (found.mph > 0)).all()
+
+
+@pytest.mark.parametrize("key", ["lane_number", "lane_numbe", "lanes"])
+def test_lanes_are_stated_under_each_spelling(key):
+    assert lanes(**{key: "3"}) == 3
+
+
+def test_one_spelling_fills_the_gaps_of_another():
+    columns = {"lane_number": ["3", None], "lane_numbe": ["4", "2"]}
+    assert read("auto", 2, columns=columns, width="lanes", lane_m=1).width_m.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("oneway", ["yes", "1", 1, "true", True, "-1", 1.0])
+def test_a_one_way_road_has_one_lane(oneway):
+    assert lanes(highway="residential", oneway=oneway) == 1
+
+
+@pytest.mark.parametrize("oneway", ["no", "0", 0, None, "reversible", "f", "t"])
+def test_a_road_that_is_not_one_way_has_two_lanes(oneway):
+    assert lanes(highway="residential", oneway=oneway) == 2
+
+
+@pytest.mark.parametrize(("oneway", "count"), [("F", 1), ("T", 1), ("B", 2)])
+def test_geofabrik_has_its_own_letters_for_one_way(oneway, count):
+    assert lanes(fclass="residential", oneway=oneway) == count
+
+
+@pytest.mark.parametrize("highway", ["motorway", "motorway_link"])
+def test_a_motorway_is_one_way_unless_it_says_no(highway):
+    assert lanes(highway=highway) == 1
+    assert lanes(highway=highway, oneway="no") == 2
+
+
+@pytest.mark.parametrize(("junction", "count"), [("roundabout", 1), ("circular", 1), ("yes", 2)])
+def test_a_roundabout_is_one_way(junction, count):
+    assert lanes(highway="primary", junction=junction) == count
+
+
+def test_stated_lanes_win_over_direction():
+    assert lanes(highway="primary", oneway="yes", lanes="3") == 3
+
+
+def test_a_file_without_lanes_and_classes_has_unknown_lanes():
+    assert lanes(oneway="yes") == 4.5  # the usual width

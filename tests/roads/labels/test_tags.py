@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadseg.roads.labels.tags import read_tags, text
+from roadseg.roads.labels.tags import highway_keys, read_tags, text
 from roadseg.roads.speeds import number
 
 
@@ -102,3 +102,34 @@ def test_packed_tags_come_back(tags):
         ["a", "b:c", "d"],
     )
     assert {key: found.columns[key][0] for key in tags} == tags
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (["name", "highway", "fclass"], "highway"),
+        (["fclass", "other_tags"], "fclass"),
+        (["osm_id", "type", "class"], "type"),
+        (["name", "other_tags"], "highway"),
+    ],
+)
+def test_the_class_of_roads_has_a_name_in_each_kind_of_file(keys, expected):
+    assert highway_keys(keys)[0] == expected
+
+
+@pytest.mark.parametrize("keys", [[], ["type", "class"], ["type", "osm_id"]])
+def test_other_files_have_no_class_of_roads(keys):
+    assert highway_keys(keys) == ()
+
+
+def test_of_an_imposm_file_only_highways_are_highways():
+    columns = {
+        "type": np.array(["residential", "tram"]),
+        "class": np.array(["highway", "railway"]),
+        "osm_id": np.array([1, 2]),
+    }
+    assert read_tags(columns, 2, columns).highways.tolist() == ["residential", ""]
+
+
+def test_a_file_without_classes_has_no_highways():
+    assert read_tags({}, 2, ["highway"]).highways.tolist() == ["", ""]

@@ -10,7 +10,7 @@ from pyproj import CRS
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
-from roadseg.roads.labels.files import read_roads
+from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.options import LabelOptions
 
 UTM = CRS.from_epsg(32611)
