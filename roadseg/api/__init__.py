@@ -6,6 +6,7 @@ names of the config; errors are those of `roadseg.errors`, with one line that sa
 
 from roadseg.api.comparisons import AplsScores, Differences, Scores, diff, score
 from roadseg.api.graphs import Graph, Route, read_graph, route, trace
+from roadseg.api.masks import Mask, burn
 from roadseg.api.rasters import predict
 from roadseg.api.runs import (
     evaluate,
@@ -31,10 +32,12 @@ __all__ = [
     "Differences",
     "Graph",
     "Grid",
+    "Mask",
     "Probability",
     "Route",
     "Scores",
     "bench",
+    "burn",
     "demo",
     "diff",
     "doctor",

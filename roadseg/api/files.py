@@ -2,12 +2,18 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roadseg.errors import RoadsegError
 
+if TYPE_CHECKING:
+    import geopandas as gpd
+
 AnyPath = str | Path
+
+TABLE = "the GeoDataFrame"  # in errors
 
 
 @contextmanager
@@ -26,3 +32,17 @@ def as_file(write: Callable[[Path], object], suffix: str, *, name: str) -> Itera
             yield path
         except RoadsegError as error:
             raise type(error)(str(error).replace(str(path), name)) from error
+
+
+def table_file(table: "gpd.GeoDataFrame") -> AbstractContextManager[Path]:
+    """Give a temporary GeoPackage of a table of roads inside the block."""
+    return as_file(lambda path: _write_table(path, table), ".gpkg", name=TABLE)
+
+
+def _write_table(path: Path, table: "gpd.GeoDataFrame") -> None:
+    """Write a table; lists, which osmnx has where edges were merged, become text."""
+    plain = table.reset_index(drop=True)
+    for name in plain.columns.drop(plain.geometry.name):
+        if plain[name].dtype == object:
+            plain[name] = [each if each is None else str(each) for each in plain[name]]
+    plain.to_file(path, driver="GPKG")

@@ -10,8 +10,9 @@ import numpy as np
 import shapely
 from affine import Affine
 
-from roadseg.api.files import AnyPath, as_file
+from roadseg.api.files import TABLE, AnyPath, table_file
 from roadseg.api.keywords import options_of
+from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory
 from roadseg.errors import ConfigError, DataError
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from roadseg.commands.tools.route import RouteSummary
 
 AnyRoads = Union["Graph", AnyPath, "gpd.GeoDataFrame", "nx.Graph[Any]"]
-
-_TABLE = "the GeoDataFrame"
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +164,7 @@ class Route:
 
 
 def trace(
-    probability: Probability | AnyImage,
+    probability: Probability | Mask | AnyImage,
     *,
     transform: Affine | None = None,
     crs: object = None,
@@ -196,6 +195,8 @@ def trace(
     if isinstance(probability, str | Path):
         source = RoadSource(Path(probability))
         pixels = open_probability(source.path, gsd_m=gsd_m)
+    elif isinstance(probability, Mask):
+        pixels = probability.as_probability()
     elif isinstance(probability, Probability):
         pixels = probability
     else:
@@ -273,18 +274,9 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
         from roadseg.roads.formats.graphml import graph_of_network  # noqa: PLC0415 - networkx is slow
 
         return graph_drawn(RoadSource(Path("the graph")), graph_of_network(roads, "the graph"))
-    with as_file(lambda path: _write_table(path, roads), ".gpkg", name=_TABLE) as path:
+    with table_file(roads) as path:
         drawn = read_drawn(RoadSource(path), find_pixels(None, None))
-    return replace(drawn, source=RoadSource(Path(_TABLE)))
-
-
-def _write_table(path: Path, table: "gpd.GeoDataFrame") -> None:
-    """Write a table of lines; lists, which osmnx has where edges were merged, become text."""
-    plain = table.reset_index(drop=True)
-    for name in plain.columns.drop(plain.geometry.name):
-        if plain[name].dtype == object:
-            plain[name] = [each if each is None else str(each) for each in plain[name]]
-    plain.to_file(path, driver="GPKG")
+    return replace(drawn, source=RoadSource(Path(TABLE)))
 
 
 def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:

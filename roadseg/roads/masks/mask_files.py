@@ -73,7 +73,7 @@ def write_mask(
     }
     tags = {CONTENT_TAG: SPEED_BINS, **bins_tags(bins)} | ({KEY_TAG: key} if key else {})
     with whole(path) as partial, open_new(partial, profile) as target:
-        target.write_colormap(1, _colour_table(bins))
+        target.write_colormap(1, colour_table(bins))
         target.update_tags(**tags)
         for window, pixels in blocks:
             target.write(pixels, 1, window=area(window))
@@ -131,7 +131,8 @@ def bin_colours(count: int) -> list[Colour]:
     return list(zip(*bands, strict=True))
 
 
-def _colour_table(bins: SpeedBins) -> dict[int, tuple[int, int, int, int]]:
+def colour_table(bins: SpeedBins) -> dict[int, tuple[int, int, int, int]]:
+    """Return the colour of each value of a mask: red, green, blue and opacity, 0 to 255."""
     table = {number: (*colour, 255) for number, colour in enumerate(bin_colours(bins.count), 1)}
     return {BACKGROUND: (0, 0, 0, 255), **table, IGNORE: (128, 128, 128, 0)}
 

@@ -1,0 +1,126 @@
+"""Masks of speed bins, burnt from road labels."""
+
+import io
+import tempfile
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadseg.api.files import AnyPath, table_file
+from roadseg.api.keywords import sections_of
+from roadseg.api.notebooks import progress_in_notebook
+from roadseg.arrays import Bools, Bytes
+from roadseg.raster.grid import Grid
+from roadseg.raster.images import read_grid
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.windows import CERTAIN, Window
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.mask_files import colour_table, read_mask, write_mask
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.options import LabelOptions
+from roadseg.roads.speeds import SpeedBins
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+_SHOWN_PX = 512  # Larger side of a picture in a notebook.
+
+
+@dataclass(frozen=True, repr=False)
+class Mask:
+    """A mask of speed bins, in memory.
+
+    Attributes:
+        grid: where its pixels lie.
+        pixels: shape (row, col), uint8: 0 background, else the number of the speed bin, 255 where
+            the image holds no data.
+        speed_bins: which speeds the numbers stand for.
+    """
+
+    grid: Grid
+    pixels: Bytes
+    speed_bins: SpeedBins
+
+    @property
+    def road(self) -> Bools:
+        """Which pixels are road, shape (row, col)."""
+        return np.logical_and(self.pixels != BACKGROUND, self.pixels != IGNORE)
+
+    def as_probability(self) -> Probability:
+        """Return the same as probabilities that are certain, which `trace` takes."""
+        numbers = np.arange(1, self.speed_bins.count + 1)[:, np.newaxis, np.newaxis]
+        bins = np.where(self.pixels == numbers, np.uint8(CERTAIN), np.uint8(0))
+        road = np.where(self.road, np.uint8(CERTAIN), np.uint8(0))
+        return Probability(self.grid, road, bins, self.speed_bins)
+
+    def save(self, path: AnyPath) -> Path:
+        """Write it as a GeoTIFF with a colour table, as `roadseg prepare` does.
+
+        Raises:
+            OutputError: if the file cannot be written.
+        """
+        window = Window(0, 0, *self.pixels.shape)
+        write_mask(Path(path), [(window, self.pixels)], self.grid, bins=self.speed_bins)
+        return Path(path)
+
+    def __repr__(self) -> str:
+        """Say how large it is, and how much of it is road."""
+        height, width = self.pixels.shape
+        return f"<Mask: {width} x {height} pixels, {self.road.mean():.1%} road>"
+
+    def _repr_png_(self) -> bytes:
+        """Show it in a notebook in the colours of its files."""
+        from PIL import Image  # noqa: PLC0415 - only in notebooks
+
+        colours = np.zeros((256, 3), dtype=np.uint8)
+        for value, colour in colour_table(self.speed_bins).items():
+            colours[value] = colour[:3]
+        picture = Image.fromarray(colours[self.pixels])
+        picture.thumbnail((_SHOWN_PX, _SHOWN_PX), Image.Resampling.NEAREST)
+        file = io.BytesIO()
+        picture.save(file, "png")
+        return file.getvalue()
+
+
+def burn(
+    labels: "AnyPath | gpd.GeoDataFrame",
+    image: AnyPath,
+    **options: Any,  # noqa: ANN401 - of two sections
+) -> Mask:
+    """Burn road labels into the pixels of an image, as `roadseg prepare` does.
+
+    Args:
+        labels: any file of road lines or polygons, or a raster mask; or a GeoDataFrame.
+        image: any raster that GDAL reads.
+        options: of the sections labels and imagery of the config, such as `buffer_m=3`,
+            `scheme="osm"`, `gsd_m=0.5`; `crs` counts for labels and image that name none.
+
+    Raises:
+        DataError: if labels or image cannot be used, or no road touches the image.
+        ConfigError: if there is no such option, or it has a value beyond its limits.
+    """
+    from roadseg.dataset.scenes import SceneTask, prepare_scene  # noqa: PLC0415 - slow to import
+
+    of_labels, imagery = sections_of(options, LabelOptions, ImageryOptions)
+    is_file = isinstance(labels, str | Path)
+    given = nullcontext(Path(labels)) if is_file else table_file(labels)
+    with given as roads, tempfile.TemporaryDirectory(prefix="roadseg-") as folder:
+        mask = Path(folder) / "mask.tif"
+        task = SceneTask(
+            name="burn",
+            image=Path(image).absolute(),
+            labels=roads.absolute(),
+            held={},
+            shared=False,
+            mask=mask,
+            record=Path(folder) / "mask.json",
+            imagery=imagery,
+            label_options=of_labels,
+            sample_px=1,
+        )
+        with progress_in_notebook():
+            prepare_scene(task)
+        return Mask(read_grid(mask), read_mask(mask), of_labels.bins)
