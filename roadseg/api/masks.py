@@ -47,7 +47,7 @@ class Mask:
     @property
     def road(self) -> Bools:
         """Which pixels are road, shape (row, col)."""
-        return np.logical_and(self.pixels != BACKGROUND, self.pixels != IGNORE)
+        return np.isin(self.pixels, (BACKGROUND, IGNORE), invert=True)
 
     def as_probability(self) -> Probability:
         """Return the same as probabilities that are certain, which `trace` takes."""
