@@ -1,17 +1,36 @@
 """Hostile configs and `--set`: every setting at its extremes, and files that exhaust a reader."""
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import rasterio
 from harness import Case, spoiled
+from pydantic import BaseModel
 from rasterio.transform import from_origin
 
 from roadseg.config import Config
 
 _HUGE = 10**400
-_NUMBERS = [0, -1, 1, 7, 1e-300, -1e-300, 1e300, 1.5, 2**31, 2**63, 2**64, _HUGE, "NaN", "Infinity"]
+_NUMBERS: list[object] = [
+    0,
+    -1,
+    1,
+    7,
+    1e-300,
+    -1e-300,
+    1e300,
+    1.5,
+    2**31,
+    2**63,
+    2**64,
+    _HUGE,
+    "NaN",
+    "Infinity",
+]
 _TEXTS = [
     "",
     "\0",
@@ -25,7 +44,18 @@ _TEXTS = [
     "//",
 ]
 _TEXTS += ["/proc/self/mem", "https://[", "/vsicurl/http://[::1", "EPSG:99999999999", "*" * 300]
-_OTHERS = [None, True, [], {}, [[]], [None], [1e308, -1e308], {"1": 1}, {"0": 0}, {"-1": "x"}]
+_OTHERS: list[object] = [
+    None,
+    True,
+    [],
+    {},
+    [[]],
+    [None],
+    [1e308, -1e308],
+    {"1": 1},
+    {"0": 0},
+    {"-1": "x"},
+]
 _COMMANDS = {
     "imagery": [["prepare"]],
     "labels": [["prepare"]],
@@ -42,21 +72,21 @@ _PATTERNS = {
     "open": "[",
     "nothing": "",
 }
-_NAME = "x".join(["city"] * 25)  # of a scene, long enough to backtrack in
+_NAME = "x".join(["city"] * 25)  # Name of a scene, long enough to backtrack in.
 
 
-def cases(count, moments):
-    """Give the attacks that are known, every setting at its extremes, and then random ones."""
+def cases(count: int, rng: Random) -> Iterator[Case]:
+    """Yield the attacks that are known, every setting at its extremes, and then random ones."""
     attacks = [*_known(), *_extremes()]
     if count < len(attacks):
-        attacks = attacks[:20] + moments.sample(attacks[20:], max(0, count - 20))
+        attacks = attacks[:20] + rng.sample(attacks[20:], max(0, count - 20))
     yield from attacks[:count]
     for number in range(count - len(attacks)):
-        write = partial(_write_spoiled, moments=moments)
+        write = partial(_write_spoiled, rng=rng)
         yield Case(f"spoiled config {number}", ["prepare", "--dry-run"], write)
 
 
-def _known():
+def _known() -> Iterator[Case]:
     for name, pattern in _PATTERNS.items():
         words = ["prepare", "--set", "split.method=groups", "--set", f"split.group={pattern}"]
         yield Case(f"pattern: {name}", words, _rename)
@@ -84,30 +114,33 @@ def _known():
     yield Case("fine pixels", ["prepare", "--set", "imagery.gsd_m=0.001"])
 
 
-def _extremes():
-    """Give every setting at each of its extremes, for the command that it matters to."""
+def _extremes() -> Iterator[Case]:
+    """Yield every setting at each of its extremes, for the command that it matters to."""
     for key, is_number in _settings(Config):
         section = key.partition(".")[0] if "." in key else ""
-        values = [*_OTHERS, *(_NUMBERS if is_number else _TEXTS)]
+        values: list[object] = [*_OTHERS, *(_NUMBERS if is_number else _TEXTS)]
         for value, command in _pairs(values, _COMMANDS.get(section, [["prepare", "--dry-run"]])):
             write = partial(_write_setting, key=key, value=value, mask=section == "graph")
             yield Case(f"{key} = {value!r:.40}", command, write)
 
 
-def _pairs(values, commands):
+def _pairs(
+    values: Iterable[object], commands: Iterable[list[str]]
+) -> list[tuple[object, list[str]]]:
     return [(value, command) for value in values for command in commands]
 
 
-def _settings(section, prefix=""):
+def _settings(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield the dotted key of every setting, and whether it takes numbers."""
     for name, field in section.model_fields.items():
         kind = field.annotation
-        if isinstance(kind, type) and hasattr(kind, "model_fields"):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from _settings(kind, f"{prefix}{name}.")
         else:
             yield prefix + name, "int" in str(kind) or "float" in str(kind)
 
 
-def _write_setting(folder, *, key, value, mask):
+def _write_setting(folder: Path, *, key: str, value: object, mask: bool) -> None:
     if mask:
         _draw_mask(folder / "mask.tif")
     values = json.loads((folder / "roadseg.json").read_text())
@@ -122,7 +155,7 @@ def _write_setting(folder, *, key, value, mask):
     (folder / "roadseg.json").write_text(text)
 
 
-def _draw_mask(path):
+def _draw_mask(path: Path) -> None:
     pixels = np.zeros((300, 300), np.uint8)
     pixels[100:106] = pixels[:, 150:156] = 1
     pixels[200:206, :140] = pixels[200:206, 170:] = 1
@@ -133,17 +166,17 @@ def _draw_mask(path):
         target.write(pixels, 1)
 
 
-def _rename(folder):
+def _rename(folder: Path) -> None:
     for number in range(2):
         for path in folder.glob(f"*/city_{number}.*"):
             path.rename(path.with_stem(f"{_NAME}_{number}"))
 
 
-def _write(folder, *, text):
+def _write(folder: Path, *, text: Callable[[], str]) -> None:
     (folder / "roadseg.json").write_text(text())
 
 
-def _write_spoiled(folder, *, moments):
+def _write_spoiled(folder: Path, *, rng: Random) -> None:
     path = folder / "roadseg.json"
     full = Config.model_validate_json(path.read_text()).model_dump_json(indent=1)
-    path.write_bytes(spoiled(full.encode(), moments))
+    path.write_bytes(spoiled(full.encode(), rng))

@@ -4,10 +4,13 @@ It is a limit of the process (RLIMIT_FSIZE), for which nobody needs rights: whoe
 refused in the middle of a file, as on a disk that is full.
 """
 
+from collections.abc import Iterator
+from random import Random
+
 from harness import Case
 
 _SMALL = ["--set", "train.epochs=1", "--set", "train.batch_size=1", "--set", "evaluate.pictures=1"]
-_LARGEST = 2_000_000  # bytes; few files of the tiny city have more
+_LARGEST = 2_000_000  # Bytes; few files of the tiny city have more.
 _COMMANDS = [
     ["prepare", *_SMALL],
     ["run", *_SMALL],
@@ -17,9 +20,9 @@ _COMMANDS = [
 ]
 
 
-def cases(count, moments):
-    """Give commands and the size at which their files end."""
+def cases(count: int, rng: Random) -> Iterator[Case]:
+    """Yield commands and the size at which their files end."""
     for number in range(count):
         words = _COMMANDS[number % len(_COMMANDS)]
-        largest = int(2 ** moments.uniform(0, _LARGEST.bit_length()))
+        largest = int(2 ** rng.uniform(0, _LARGEST.bit_length()))
         yield Case(f"{words[0]} with files of {largest} bytes", words, largest=largest)

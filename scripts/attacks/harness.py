@@ -8,7 +8,6 @@ written. It may take 60 seconds of CPU time and 16 GB.
 import importlib
 import multiprocessing
 import os
-import random
 import re
 import resource
 import shlex
@@ -19,17 +18,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
+from typing import BinaryIO, cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 kill_run = importlib.import_module("kill_run")
 
-LONGEST_S = 60  # of CPU time
-_WALL_S = 600  # on a busy machine
-_ORPHANS_S = 30
-_MEMORY = 16 * 2**30
-_PARTLY = 4  # some scenes were skipped, of which warnings tell
+LONGEST_S = 60  # Seconds of CPU time.
+_WALL_S = 600  # Seconds that a command may take on a busy machine.
+_ORPHANS_S = 30  # Seconds in which all processes of a command have to end after it.
+_MEMORY = 16 * 2**30  # Bytes.
+_PARTLY = 4  # Exit code of a command that skipped scenes, of which warnings tell.
 _CODES = {0, 1, 2, 3, _PARTLY}
-_ALLOWED = re.compile(r"(Error: |INFO: |WARNING: |ERROR: |Usage: |Try '|$)")  # begin a line
+_ALLOWED = re.compile(
+    r"(Error: |INFO: |WARNING: |ERROR: |Usage: |Try '|$)"
+)  # Beginnings of a line.
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _HOSTILE = [
     *(b"0", b"-1", b"1", b"1e-300", b"-1e308", b"1e308", b"1e999", b"NaN", b"inf", b""),
@@ -42,9 +45,9 @@ class Case:
     """A command, and what is written for it first.
 
     Attributes:
-        name: of the case.
-        words: of the command, after `roadseg`.
-        write: writes hostile files into the folder that the command runs in.
+        name: what is tried.
+        words: words of the command after `roadseg`.
+        write: function that writes hostile files into the folder in which the command runs.
         largest: bytes that no file may exceed, as on a disk that is full; None for no limit.
     """
 
@@ -54,48 +57,51 @@ class Case:
     largest: int | None = None
 
     def __str__(self) -> str:
-        """Give the command as it is typed."""
+        """Return the command as it is typed."""
         return shlex.join(["roadseg", *(word[:300] for word in self.words)])
 
 
-def load_all():
+def load_all() -> None:
     """Import what commands import while they work, so that processes are forked with it."""
     kill_run.load_all()
 
 
-def fell(case, folder):
+def run_case(case: Case, folder: Path) -> str:
     """Run a case in a folder; return why it fell, or an empty text if it held."""
     try:
         case.write(folder)
-    except (OSError, ValueError, OverflowError) as error:  # what cannot even be written
+    except (OSError, ValueError, OverflowError) as error:  # Some files cannot even be written.
         return f"the attack cannot be made: {error!r:.200}"
-    told = folder / ".told"
-    with told.open("wb") as file:  # which the limits of the command do not cut
+    output = folder / ".told"
+    # Another process writes the output, because the limits of the command would cut its file.
+    with output.open("wb") as file:
         keeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=file)  # noqa: S607
-    work = (case, folder, keeper.stdin)
+    pipe = cast("BinaryIO", keeper.stdin)
+    work = (case, folder, pipe)
     process = multiprocessing.get_context("fork").Process(target=_work, args=work)
     process.start()
-    keeper.stdin.close()
+    number = cast("int", process.pid)
+    pipe.close()
     process.join(_WALL_S)
     if process.is_alive():
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(number, signal.SIGKILL)
         process.join()
         return f"still running after {_WALL_S} s"
     try:
         keeper.wait(_ORPHANS_S)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(number, signal.SIGKILL)
         return "processes go on after the command has ended"
-    return _judge(process.exitcode, told.read_text(errors="replace"), folder)
+    return _judge(process.exitcode, output.read_text(errors="replace"), folder)
 
 
-def _work(case, folder, told):
-    """Be the command: with limits, in its folder, and with what it says sent elsewhere."""
+def _work(case: Case, folder: Path, output: BinaryIO) -> None:
+    """Run the command in this process: with limits, in its folder, its output sent elsewhere."""
     os.setsid()
     os.chdir(folder)
-    with told, Path(os.devnull).open("w") as nothing:
+    with output, Path(os.devnull).open("w") as nothing:
         os.dup2(nothing.fileno(), sys.stdout.fileno())
-        os.dup2(told.fileno(), sys.stderr.fileno())
+        os.dup2(output.fileno(), sys.stderr.fileno())
     resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S + 5))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     if case.largest is not None:
@@ -103,15 +109,16 @@ def _work(case, folder, told):
     importlib.import_module("roadseg.commands.cli.main").main(case.words, prog_name="roadseg")
 
 
-def _judge(code, told, folder):
-    lines = told.splitlines()
+def _judge(code: int | None, output: str, folder: Path) -> str:
+    """Return why a command fell, or an empty text if it held."""
+    lines = output.splitlines()
     if code not in _CODES:
         last = next((line for line in reversed(lines) if line.strip()), "")
         return f"exit code {code}: {last:.300}{_trace(folder)}"
-    if "Traceback" in told:
+    if "Traceback" in output:
         return f"a traceback: {lines[-1]:.300}"
     if sum(line.startswith("Error: ") for line in lines) > 1:
-        return f"several errors: {told:.300}"
+        return f"several errors: {output:.300}"
     if stray := [line for line in lines if not _ALLOWED.match(line)]:
         return f"a stray line: {stray[0]:.300}"
     if code not in (0, _PARTLY) and not any(line.startswith("Error: ") for line in lines):
@@ -120,16 +127,17 @@ def _judge(code, told, folder):
     return f"left behind: {left[0]}" if left else _half_written(folder)
 
 
-def _half_written(folder):
+def _half_written(folder: Path) -> str:
+    """Return what a reader says of a run folder that cannot be read, or an empty text."""
     for run in folder.glob("run*"):
         try:
             kill_run.contents(run)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a reader says of it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a reader raises
             return f"half written: {error!r:.300}"
     return ""
 
 
-def _trace(folder):
+def _trace(folder: Path) -> str:
     """Return the last lines of the report of a fault."""
     for report in folder.rglob("roadseg-error-*.txt"):
         with suppress(OSError):
@@ -138,24 +146,24 @@ def _trace(folder):
     return ""
 
 
-def spoiled(data, moments):
+def spoiled(data: bytes, rng: Random) -> bytes:
     """Return bytes in which some numbers, pieces or ends are others."""
-    data = bytearray(data)
-    for _ in range(moments.randint(1, 3)):
-        what = moments.choice(["number", "number", "number", "bytes", "cut", "twice"])
-        at = moments.randrange(len(data) + 1)
-        if what == "number" and (found := list(_NUMBER.finditer(data))):
-            one = moments.choice(found)
-            data[one.start() : one.end()] = moments.choice(_HOSTILE)
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        what = rng.choice(["number", "number", "number", "bytes", "cut", "twice"])
+        at = rng.randrange(len(changed) + 1)
+        if what == "number" and (numbers := list(_NUMBER.finditer(changed))):
+            number = rng.choice(numbers)
+            changed[number.start() : number.end()] = rng.choice(_HOSTILE)
         elif what == "bytes":
-            data[at : at + moments.randint(0, 8)] = moments.randbytes(moments.randint(0, 8))
+            changed[at : at + rng.randint(0, 8)] = rng.randbytes(rng.randint(0, 8))
         elif what == "cut":
-            del data[at : at + moments.choice([1, 16, len(data)])]
+            del changed[at : at + rng.choice([1, 16, len(changed)])]
         elif what == "twice":
-            data[at:at] = data[at : at + 200]
-    return bytes(data)
+            changed[at:at] = changed[at : at + 200]
+    return bytes(changed)
 
 
-def moments_of(seed):
+def random_of(seed: int) -> Random:
     """Return the generator of everything random."""
-    return random.Random(seed)  # noqa: S311 - not a secret
+    return Random(seed)  # noqa: S311 - not a secret

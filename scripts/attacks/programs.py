@@ -3,35 +3,36 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 _READERS = "tests/edges/test_fuzz_readers.py"
-_ATTACKS_A_KILL = 20  # a kill takes as long as so many other attacks
+_ATTACKS_A_KILL = 20  # A kill takes as long as so many other attacks.
 
 
-def facts(count, _):
-    """Give the tests of files from strangers, each property of which is tried so many times."""
+def facts(count: int, _: int) -> Iterator[tuple[str, str]]:
+    """Run the tests of files from strangers, which try each property so many times."""
     hostile = sorted(path.relative_to(_ROOT) for path in _ROOT.glob("tests/**/test_hostile_*.py"))
     for file in (_READERS, *map(str, hostile)):
         words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", file]
         yield _run(words, ROADSEG_FUZZ=str(count))
 
 
-def kills(count, seed):
-    """Give the scripts that kill a run and a training, and compare what the next one leaves."""
+def kills(count: int, seed: int) -> Iterator[tuple[str, str]]:
+    """Run the scripts that kill a run and a training, and compare what the next one leaves."""
     number = str(max(1, count // _ATTACKS_A_KILL))
     for script in ("kill_run.py", "kill_training.py"):
         yield _run([f"scripts/{script}", "--kills", number, "--seed", str(seed)])
 
 
-def clusters(*_):
-    """Give the script that attacks with clusters, whose cases are always the same."""
+def clusters(*_: int) -> Iterator[tuple[str, str]]:
+    """Run the script that attacks with clusters, whose cases are always the same."""
     yield _run(["scripts/attack_clusters.py"])
 
 
-def _run(words, **variables):
-    """Run a program; return its command, and the end of what it says if it fails."""
+def _run(words: Sequence[str], **variables: str) -> tuple[str, str]:
+    """Run a program; return its command, and the end of its output if it fails."""
     environment = os.environ | {"PYTHONPATH": str(_ROOT)} | variables
     done = subprocess.run(
         [sys.executable, *words],

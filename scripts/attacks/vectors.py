@@ -4,14 +4,21 @@ import gzip
 import json
 import sqlite3
 import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import geopandas
 import numpy as np
 import shapely
 from harness import Case, spoiled
+
+Files = dict[str, Callable[..., None]]
+Make = Callable[[Path, Path], None]
 
 _COMMANDS = {
     "score": ["score", "roads/city_0.geojson", "{}"],
@@ -31,54 +38,57 @@ _VIEWS = {
 }
 
 
-def cases(count, moments):
-    """Give the attacks that are known, and then random ones up to a number."""
+def cases(count: int, rng: Random) -> Iterator[Case]:
+    """Yield the attacks that are known, and then random ones up to a number."""
     known = list(_known())
     yield from known[:count]
-    kinds = {"spoiled.geojson": _geojson, "spoiled.gpkg": _gpkg, "spoiled.csv": _csv}
+    kinds: dict[str, Make] = {
+        "spoiled.geojson": _geojson,
+        "spoiled.gpkg": _gpkg,
+        "spoiled.csv": _csv,
+    }
     kinds |= {"spoiled.gml": _other("GML"), "spoiled.kml": _other("KML")}
     kinds |= {"spoiled.fgb": _other("FlatGeobuf"), "spoiled.graphml": _graphml}
     for number in range(count - len(known)):
-        name, make = moments.choice(list(kinds.items()))
-        command = moments.choice(list(_COMMANDS))
-        write = partial(_spoil, name=name, make=make, seed=moments.random(), moments=moments)
+        name, make = rng.choice(list(kinds.items()))
+        command = rng.choice(list(_COMMANDS))
+        write = partial(_spoil, name=name, make=make, rng=rng)
         yield Case(f"{name} {number} {command}", _words(command, name), write)
 
 
-def _known():
+def _known() -> Iterator[Case]:
     files = {**_json_files(), **_text_files(), **_view_files(), **_packed_files()}
     for (name, write), command in product(files.items(), ("score", "scored", "prepare")):
         yield Case(f"{name} {command}", _words(command, name), partial(write, name=name))
 
 
-def _words(command, name):
+def _words(command: str, name: str) -> list[str]:
     return [word.replace("{}", name) for word in _COMMANDS[command]]
 
 
-def _spoil(folder, *, name, make, seed, moments):
+def _spoil(folder: Path, *, name: str, make: Make, rng: Random) -> None:
     """Write a valid file, and then a spoiled one in its place."""
-    del seed
     path = folder / name
     make(folder, path)
-    path.write_bytes(spoiled(path.read_bytes(), moments))
+    path.write_bytes(spoiled(path.read_bytes(), rng))
 
 
-def _geojson(folder, path):
+def _geojson(folder: Path, path: Path) -> None:
     path.write_bytes((folder / _TRUTH).read_bytes())
 
 
-def _gpkg(folder, path):
+def _gpkg(folder: Path, path: Path) -> None:
     geopandas.read_file(folder / _TRUTH).to_file(path, layer="roads", driver="GPKG")
 
 
-def _other(driver):
-    def make(folder, path):
+def _other(driver: str) -> Make:
+    def make(folder: Path, path: Path) -> None:
         geopandas.read_file(folder / _TRUTH).to_file(path, driver=driver)
 
     return make
 
 
-def _csv(_, path):
+def _csv(_: Path, path: Path) -> None:
     path.write_text(
         "ImageId,WKT_Pix,length_m,travel_time_s\n"
         'city_0,"LINESTRING (0 21.3, 32 21.3)",32,2.9\n'
@@ -86,7 +96,7 @@ def _csv(_, path):
     )
 
 
-def _graphml(_, path):
+def _graphml(_: Path, path: Path) -> None:
     path.write_text(
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
         '<key id="x" for="node" attr.name="x" attr.type="double"/>'
@@ -98,24 +108,26 @@ def _graphml(_, path):
     )
 
 
-def _collection(*shapes, properties=None):
+def _collection(
+    *shapes: dict[str, Any], properties: dict[str, Any] | None = None
+) -> dict[str, Any]:
     features = [
         {"type": "Feature", "properties": properties or {}, "geometry": shape} for shape in shapes
     ]
     return {"type": "FeatureCollection", "features": features}
 
 
-def _line(*coordinates):
+def _line(*coordinates: list[float]) -> dict[str, Any]:
     return {"type": "LineString", "coordinates": list(coordinates)}
 
 
-def _json_files():
-    """Give GeoJSON whose shapes, numbers or values are absurd."""
+def _json_files() -> Files:
+    """Return GeoJSON whose shapes, numbers or values are absurd."""
     here = [-115.218, 36.13]
     walk = np.cumsum(np.random.default_rng(0).normal(0, 1e-6, (1_000_000, 2)), axis=0) + here
     turn = np.arange(1_000_000) / 50
     spiral = here + 5e-8 * turn[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
-    found = {
+    contents: dict[str, str | Callable[[], dict[str, Any]]] = {
         "million_vertices.geojson": lambda: _collection(_line(*walk.tolist())),
         "spiral.geojson": lambda: _collection(_line(*spiral.tolist())),
         "straight_million.geojson": lambda: _collection(
@@ -153,19 +165,19 @@ def _json_files():
         text += (
             f'"geometry":{{"type":"LineString","coordinates":[[{value},36],[-115,{value}]]}}}}]}}'
         )
-        found[f"coordinate_{value.strip(chr(34))}.geojson"] = text
+        contents[f"coordinate_{value.strip(chr(34))}.geojson"] = text
     for depth in (100, 10_000, 1_000_000):
-        found[f"nested_{depth}.geojson"] = "[" * depth + "]" * depth
-    return {name: partial(_write_json, content=content) for name, content in found.items()}
+        contents[f"nested_{depth}.geojson"] = "[" * depth + "]" * depth
+    return {name: partial(_write_json, content=content) for name, content in contents.items()}
 
 
-def _write_json(folder, *, name, content):
+def _write_json(folder: Path, *, name: str, content: str | Callable[[], dict[str, Any]]) -> None:
     made = content() if callable(content) else content
     (folder / name).write_text(made if isinstance(made, str) else json.dumps(made))
 
 
-def _text_files():
-    """Give CSV of WKT and XML made to exhaust or to mislead a reader."""
+def _text_files() -> Files:
+    """Return CSV of WKT and XML made to exhaust or to mislead a reader."""
     head = "ImageId,WKT_Pix,length_m,travel_time_s\n"
     many = ",".join(f"{i} {i}" for i in range(1_000_000))
     wkts = {
@@ -179,28 +191,28 @@ def _text_files():
         "point": "POINT (0 0)",
         "no_end": "LINESTRING (0 0, 1",
     }
-    found = {f"wkt_{name}.csv": f'{head}city_0,"{wkt}",1,1\n' for name, wkt in wkts.items()}
+    texts = {f"wkt_{name}.csv": f'{head}city_0,"{wkt}",1,1\n' for name, wkt in wkts.items()}
     entities = "".join(f'<!ENTITY e{i} "{("&e" + str(i - 1) + ";") * 10}">' for i in range(1, 12))
     bomb = f'<!DOCTYPE a [<!ENTITY e0 "x">{entities}]>'
     for suffix in ("gml", "kml", "gpx", "osm", "graphml"):
-        found[f"entities.{suffix}"] = f'<?xml version="1.0"?>{bomb}<a>&e11;</a>'
-        found[f"deep.{suffix}"] = "<a>" * 200_000 + "</a>" * 200_000
-        found[f"outside.{suffix}"] = (
+        texts[f"entities.{suffix}"] = f'<?xml version="1.0"?>{bomb}<a>&e11;</a>'
+        texts[f"deep.{suffix}"] = "<a>" * 200_000 + "</a>" * 200_000
+        texts[f"outside.{suffix}"] = (
             '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'
         )
-    found["log.csv"] = "a,b\n" * 2_000_000
-    found["null.geojsonl"] = "null\n" * 100_000
-    return {name: partial(_write_json, content=text) for name, text in found.items()}
+    texts["log.csv"] = "a,b\n" * 2_000_000
+    texts["null.geojsonl"] = "null\n" * 100_000
+    return {name: partial(_write_json, content=text) for name, text in texts.items()}
 
 
-def _view_files():
+def _view_files() -> Files:
     return {
         f"view_{number}.gpkg": partial(_write_view, sql=sql)
         for number, sql in enumerate(_VIEWS.values())
     } | {"zipped_view.gpkg.zip": _write_zipped_view}
 
 
-def _write_view(folder, *, name, sql):
+def _write_view(folder: Path, *, name: str, sql: str) -> None:
     """Write a GeoPackage whose only layer is a view."""
     path = folder / name
     _gpkg(folder, path)
@@ -210,14 +222,14 @@ def _write_view(folder, *, name, sql):
         file.execute("UPDATE gpkg_geometry_columns SET table_name = 'endless'")
 
 
-def _write_zipped_view(folder, *, name):
+def _write_zipped_view(folder: Path, *, name: str) -> None:
     _write_view(folder, name="inner.gpkg", sql=_VIEWS["rows without end"])
     with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(folder / "inner.gpkg", "inner.gpkg")
 
 
-def _packed_files():
-    """Give archives that unpack to far more than they are, and shapes of other formats."""
+def _packed_files() -> Files:
+    """Return archives that unpack to far more than they are, and shapes of other formats."""
     return {
         "bomb.geojson.gz": _write_gzip_bomb,
         "bomb.zip": _write_zip_bomb,
@@ -226,7 +238,7 @@ def _packed_files():
     }
 
 
-def _write_gzip_bomb(folder, *, name):
+def _write_gzip_bomb(folder: Path, *, name: str) -> None:
     with gzip.open(folder / name, "wb", compresslevel=9) as file:
         file.write(b'{"type":"FeatureCollection","features":[')
         for _ in range(500):
@@ -234,17 +246,17 @@ def _write_gzip_bomb(folder, *, name):
         file.write(b"]}")
 
 
-def _write_zip_bomb(folder, *, name):
+def _write_zip_bomb(folder: Path, *, name: str) -> None:
     with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("roads.geojson", b"[" * 300_000_000)
 
 
-def _write_zip_of_text(folder, *, name):
+def _write_zip_of_text(folder: Path, *, name: str) -> None:
     with zipfile.ZipFile(folder / name, "w") as archive:
         archive.writestr("../../../tmp/evil.geojson", (folder / _TRUTH).read_bytes())
 
 
-def _write_huge_fgb(folder, *, name):
+def _write_huge_fgb(folder: Path, *, name: str) -> None:
     lines = [shapely.LineString([(0, i), (1e300, i)]) for i in range(10)]
     geopandas.GeoDataFrame(geometry=lines, crs="EPSG:32611").to_file(
         folder / name, driver="FlatGeobuf"
