@@ -82,7 +82,7 @@ def score(
     }
     parameters = options_of("roads", "CompareOptions", values)
     summary = tool("score").run(
-        reference, predicted, parameters=parameters, image=image, gsd_m=gsd_m, table=table
+        reference, predicted, options=parameters, image=image, gsd_m=gsd_m, table=table
     )
     show(summary, as_json=as_json)
 

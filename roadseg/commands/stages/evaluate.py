@@ -2,7 +2,6 @@
 
 import csv
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability, read_probability
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.metrics.topo import Topo
 from roadseg.roads.options import CompareOptions
 from roadseg.system.files import whole
 from roadseg.system.plans import Amount, Plan, files, plan_stage
@@ -31,7 +31,7 @@ from roadseg.system.stage_records import StageRecord, read_key
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
-_PICTURE_PX = 1500  # a larger scene is thinned for its picture
+_PICTURE_PX = 1500  # Pixels; the picture of a larger scene is thinned to this side.
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class EvaluateSummary(Summary):
     topo_f1: float | None
 
     def __str__(self) -> str:
-        """Say it as a table."""
+        """Return the metrics as a table."""
         rows = {
             "chips held out": f"{self.chips} (fold {self.fold})",
             "pixel IoU": f"{self.iou:.3f}",
@@ -103,7 +103,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     record = _record(config, workspace)
     predicted = read_predicted(workspace)
     if not force and (done := record.summary()):
-        _tell_card(workspace, done)
+        _update_card(workspace, done)
         return done
     listed = read_chips(workspace.chips)
     chips_of = held_out_chips(workspace, listed, predicted)
@@ -111,21 +111,21 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     scores: list[ChipScore] = []
     shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
     for number, (name, chips) in enumerate(shown):
-        found = _read_scene(config, workspace, listed.scene(name))
+        scene = _read_scene(config, workspace, listed.scene(name))
         of_scene = counted(chips, name, total=len(chips), unit="chips")
-        scores += [_score_chip(config, found, chip) for chip in of_scene]
+        scores += [_score_chip(config, scene, chip) for chip in of_scene]
         if number < config.evaluate.pictures:
-            _draw(config, workspace, listed.scene(name), found)
+            _draw(config, workspace, listed.scene(name), scene)
     summary = _pool(scores, fold=predicted.fold, threshold=config.graph.threshold)
     _write_table(workspace, scores)
     drawn = map(workspace.picture, list(chips_of)[: config.evaluate.pictures])
     record.finish(summary, [workspace.evaluation, *drawn])
-    _tell_card(workspace, summary)
+    _update_card(workspace, summary)
     return summary
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Say what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if need be after an earlier stage."""
     record = after or _record(config, workspace)
     return plan_stage(
         record,
@@ -146,7 +146,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary
     return StageRecord(
         workspace.record("evaluate"),
         EvaluateSummary,
-        settings=config.evaluate.model_dump(mode="json") | _parameters(config).model_dump(),
+        settings=config.evaluate.model_dump(mode="json") | _options(config).model_dump(),
         inputs={"what graph made": read_key(graphs)},
     )
 
@@ -189,27 +189,29 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
         pixels=count_roads(
             scene.mask[window], scene.probability.road[window], threshold=config.graph.threshold
         ),
-        roads=compare(Side(reference, reference), Side(predicted, predicted), _parameters(config)),
+        roads=compare(Side(reference, reference), Side(predicted, predicted), _options(config)),
     )
 
 
-def _tell_card(workspace: Workspace, found: EvaluateSummary) -> None:
-    """Add the metrics to the card of the network."""
-    folder, predicted = workspace.checkpoint(found.fold), workspace.record("predict")
-    add_evaluation(folder, asdict(found), predicted=predicted)
+def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
+    """Add the metrics to the model card of the checkpoint."""
+    folder, predicted = workspace.checkpoint(metrics.fold), workspace.record("predict")
+    add_evaluation(folder, asdict(metrics), predicted=predicted)
 
 
-def _parameters(config: Config) -> CompareOptions:
+def _options(config: Config) -> CompareOptions:
+    """Return how roads are compared, as `roadseg score` does it."""
     return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
-def _draw(config: Config, workspace: Workspace, scene: SceneRecord, found: _Scene) -> None:
-    facts = scene_facts(scene.image, config.imagery)
+def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
+    """Draw the labels, probabilities and graph of a scene side by side."""
+    facts = scene_facts(record.image, config.imagery)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)
-    inside = clip_graph(found.reference, found.probability.grid.footprint_m)
-    path = workspace.picture(scene.name)
-    draw_comparison(path, image, found.probability, inside, found.predicted)
+    inside = clip_graph(scene.reference, scene.probability.grid.footprint_m)
+    path = workspace.picture(record.name)
+    draw_comparison(path, image, scene.probability, inside, scene.predicted)
 
 
 def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
@@ -231,25 +233,27 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
 
 
 def _columns(roads: Measures) -> dict[str, float | None]:
+    """Return the columns of a chip that are about its roads."""
+    topo_precision, topo_recall, topo_f1 = _topo_shares(roads.topo)
     return {
         "apls_length": roads.length.score,
         "apls_time": None if roads.time is None else roads.time.score,
         "reference_km": roads.reference.road_km,
         "predicted_km": roads.predicted.road_km,
-        **_shares(roads),
-        **_topo(roads),
+        "correctness": roads.buffer.correctness,
+        "completeness": roads.buffer.completeness,
+        "quality": roads.buffer.quality,
+        "topo_precision": topo_precision,
+        "topo_recall": topo_recall,
+        "topo_f1": topo_f1,
     }
 
 
-def _shares(roads: Measures) -> dict[str, float]:
-    names = ("correctness", "completeness", "quality")
-    return {name: getattr(roads.buffer, name) for name in names}
-
-
-def _topo(roads: Measures) -> dict[str, Any]:
-    """Name the numbers of TOPO, None where it was not measured."""
-    names = ("precision", "recall", "f1")
-    return {f"topo_{name}": getattr(roads.topo, name, None) for name in names}
+def _topo_shares(topo: Topo | None) -> tuple[float | None, float | None, float | None]:
+    """Return precision, recall and F1 of TOPO, None where it was not measured."""
+    if topo is None:
+        return None, None, None
+    return topo.precision, topo.recall, topo.f1
 
 
 def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
@@ -260,7 +264,9 @@ def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSu
         )
     pixels = sum((score.pixels for score in scores), Counts())
     roads = pool([score.roads for score in scores])
+    # Chips that are rightly empty would only flatter the means over chips.
     routed = [score.roads for score in scores if score.has_roads]
+    topo_precision, topo_recall, topo_f1 = _topo_shares(roads.topo)
     return EvaluateSummary(
         fold=fold,
         chips=len(scores),
@@ -269,12 +275,16 @@ def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSu
         precision=pixels.precision,
         recall=pixels.recall,
         f1=pixels.f1,
-        apls_length=mean_apls(each.length.score for each in routed),
-        apls_time=mean_apls(each.time.score for each in routed if each.time),
+        apls_length=mean_apls(roads.length.score for roads in routed),
+        apls_time=mean_apls(roads.time.score for roads in routed if roads.time),
         reference_km=roads.reference.road_km,
         predicted_km=roads.predicted.road_km,
         pooled_apls_length=roads.length.score,
         pooled_apls_time=roads.time.score if roads.time else None,
-        **_shares(roads),
-        **_topo(roads),
+        correctness=roads.buffer.correctness,
+        completeness=roads.buffer.completeness,
+        quality=roads.buffer.quality,
+        topo_precision=topo_precision,
+        topo_recall=topo_recall,
+        topo_f1=topo_f1,
     )

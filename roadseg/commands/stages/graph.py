@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -29,28 +29,28 @@ from roadseg.system.stage_records import StageRecord, read_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
-_MANY = 2  # scenes that a cluster does beside each other
+_MANY = 2  # From so many scenes on a cluster traces whole scenes beside each other.
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class GraphSummary(Summary):
-    """What was found.
+    """The road graphs of all scenes in figures.
 
     Attributes:
-        scenes: that were traced.
-        nodes: of the graphs of all scenes, and so for the next three.
-        edges: the same.
-        inferred: edges across gaps.
+        scenes: names of those that were traced.
+        nodes: number in the graphs of all scenes.
+        edges: number in the graphs of all scenes.
+        inferred: number of those across gaps.
         road_km: length of all roads.
         folder: where the graphs are.
         parts: connected parts of the graphs of all scenes.
         largest_km: roads of the largest of them.
-        joined: scenes that touch, in one network.
+        joined: names of scenes that touch, in one network.
         joined_parts: connected parts of this network.
         joined_largest_km: roads of the largest of them.
-        joined_km: its roads.
-        failed: why scenes were skipped.
+        joined_km: all roads of this network.
+        failed: why scenes were skipped, by name.
     """
 
     scenes: list[str]
@@ -68,12 +68,12 @@ class GraphSummary(Summary):
     failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
-        found = f"{self.road_km:.2f} km of roads in {count(len(self.scenes), 'scene')}"
+        """Return the figures in a sentence."""
+        roads = f"{self.road_km:.2f} km of roads in {count(len(self.scenes), 'scene')}"
         graphs = f"{self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)"
         if self.parts:
             graphs += f", {_parts(self.parts, self.largest_km, self.road_km)}"
-        parts = [f"{found}: {graphs}", self.folder]
+        parts = [f"{roads}: {graphs}", self.folder]
         if self.joined:
             of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
             network = f"one network of {self.joined_km:.2f} km in {NETWORK}.gpkg"
@@ -85,7 +85,7 @@ class GraphSummary(Summary):
 
 @dataclass(frozen=True)
 class Traced:
-    """What was found in a scene."""
+    """The road graph of a scene in figures."""
 
     nodes: int
     edges: int
@@ -96,7 +96,7 @@ class Traced:
 
 
 def _parts(parts: int, largest_km: float, km: float) -> str:
-    """Say how well roads are connected."""
+    """Return in words how well roads are connected."""
     share = f", the largest {largest_km / km:.0%}" if parts > 1 else ""
     return f"{count(parts, 'connected part')}{share}"
 
@@ -109,13 +109,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     names = read_predicted(workspace).scenes
     paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
     record.begin()
-    summary = _find_all(paths, workspace.graphs, config)
+    summary = _trace_all(paths, workspace.graphs, config)
     record.finish(summary, _outputs(config, workspace, summary))
     return summary
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Say what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if need be after an earlier stage."""
     check_formats(config.graph.formats)
     record = after or _record(config, workspace)
     names = [] if after else read_predicted(workspace).scenes
@@ -131,7 +131,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 
 
 def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
-    """Say what `run_images` would do."""
+    """Return what `run_images` would do."""
     check_formats(config.graph.formats)
     paths = find_images(images)
     _refuse_taken(paths)
@@ -155,16 +155,17 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
 def _outputs(config: Config, workspace: Workspace, summary: GraphSummary) -> list[Path]:
     """Return the files of every scene, and those of all together."""
     names = [*summary.scenes, *([NETWORK] if summary.joined else [])]
-    found = [workspace.graphs / f"{n}.{suffix}" for n in names for suffix in config.graph.formats]
+    formats = config.graph.formats
+    graphs = [workspace.graphs / f"{name}.{suffix}" for name in names for suffix in formats]
     submission = workspace.graphs / f"{SUBMISSION}.csv"
-    return [path for path in (*found, submission) if path.is_file()]
+    return [path for path in (*graphs, submission) if path.is_file()]
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
     paths = find_images(images)
     with hold(output, [f"{name}.gpkg" for name in paths]):
-        return _find_all(paths, output, config)
+        return _trace_all(paths, output, config)
 
 
 def trace_scene(
@@ -196,7 +197,8 @@ def trace_scene(
     )
 
 
-def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
+def _trace_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
+    """Trace all scenes, given by name and raster, and write their graphs and their network."""
     check_formats(config.graph.formats)
     _refuse_taken(paths)
     names = list(paths)
@@ -215,36 +217,32 @@ def _find_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSumm
         raise DataError(
             f"all {len(failed)} scenes failed, the first: {next(iter(failed.values()))}"
         )
-    found = {name: paths[name] for name in names if name in traced}
-    network = _write_together(found, folder, config)
+    network = _write_together({n: paths[n] for n in names if n in traced}, folder, config)
+    joined = np.zeros(0) if network is None else part_lengths(network.graph)
+    scenes = traced.values()
     return GraphSummary(
-        list(found),
-        nodes=sum(one.nodes for one in traced.values()),
-        edges=sum(one.edges for one in traced.values()),
-        inferred=sum(one.inferred for one in traced.values()),
-        road_km=round(math.fsum(one.length_m for one in traced.values()) / 1000, 3),
+        [name for name in names if name in traced],
+        nodes=sum(scene.nodes for scene in scenes),
+        edges=sum(scene.edges for scene in scenes),
+        inferred=sum(scene.inferred for scene in scenes),
+        road_km=_km(math.fsum(scene.length_m for scene in scenes)),
         folder=str(folder),
-        parts=sum(one.parts for one in traced.values()),
-        largest_km=round(max(one.largest_m for one in traced.values()) / 1000, 3),
-        **_joined(network),
+        parts=sum(scene.parts for scene in scenes),
+        largest_km=_km(max(scene.largest_m for scene in scenes)),
+        joined=[] if network is None else network.scenes,
+        joined_parts=len(joined),
+        joined_largest_km=_km(float(joined.max(initial=0))),
+        joined_km=_km(float(joined.sum())),
         failed=failed,
     )
 
 
-def _joined(network: Network | None) -> dict[str, Any]:
-    """Return what the summary says of the network."""
-    if network is None:
-        return {}
-    metres = part_lengths(network.graph)
-    return {
-        "joined": network.scenes,
-        "joined_parts": len(metres),
-        "joined_largest_km": round(float(metres.max(initial=0)) / 1000, 3),
-        "joined_km": round(float(metres.sum()) / 1000, 3),
-    }
+def _km(metres: float) -> float:
+    return round(metres / 1000, 3)
 
 
 def _refuse_taken(paths: dict[str, Path]) -> None:
+    """Refuse scenes whose names are those of the files of all scenes."""
     if taken := sorted({NETWORK, SUBMISSION} & set(paths)):
         raise DataError(f"{paths[taken[0]]}: {taken[0]} names the file of all scenes; rename it")
 
@@ -263,9 +261,15 @@ def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Net
     if "csv" in config.graph.formats:
         scenes = ((name, read_graph(folder / f"{name}.gpkg"), rasters[name].grid) for name in paths)
         write_submission(folder / f"{SUBMISSION}.csv", scenes)
-    network = trace_network(config, rasters, lambda name: read_graph(folder / f"{name}.gpkg"))
+    network = trace_network(
+        rasters,
+        lambda name: read_graph(folder / f"{name}.gpkg"),
+        options=config.graph,
+        executor=config.compute.executor,
+    )
     if network is not None:
-        formats = [one for one in config.graph.formats if one != "csv"]
+        # Lines of a CSV are in pixels of one scene, which a network does not have.
+        formats = [suffix for suffix in config.graph.formats if suffix != "csv"]
         write_graphs(folder, NETWORK, network.graph, formats=formats)
     return network
 

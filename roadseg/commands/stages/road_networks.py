@@ -10,15 +10,16 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Ints
-from roadseg.config import Config
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.tiling import group_tiles
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
+from roadseg.roads.options import GraphOptions, TraceOptions
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.parallel import in_order
+from roadseg.system.parallel import HERE, Executor, in_order
+from roadseg.system.workspace import NETWORK
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +40,11 @@ class Network:
 
 
 def trace_network(
-    config: Config, rasters: Mapping[str, ProbabilityFile], read_scene: ReadGraph
+    rasters: Mapping[str, ProbabilityFile],
+    read_scene: ReadGraph,
+    *,
+    options: GraphOptions,
+    executor: Executor = HERE,
 ) -> Network | None:
     """Trace the roads of all scenes that touch another; None if none do.
 
@@ -48,26 +53,28 @@ def trace_network(
     data there counts. Where others touch, the ends of roads that meet at the border are joined.
 
     Args:
-        config: settings of graphs and of workers.
         rasters: the scenes by name.
         read_scene: returns the graph of a single scene.
+        options: how roads are traced, and how far apart scenes may be to be joined.
+        executor: where the blocks of a raster are traced.
 
     Raises:
         DataError: a raster cannot be read; it is named.
     """
     placed = {name: raster for name, raster in rasters.items() if not raster.grid.is_local}
-    if config.graph.join_m == 0 or len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
+    if options.join_m == 0 or len(placed) < 2:  # noqa: PLR2004 - two scenes can touch
         return None
     names, tiles = list(placed), list(placed.values())
     crs = tiles[0].grid.metric_crs
     areas = np.array([_outline(tile.grid, crs) for tile in tiles], dtype=object)
-    pairs = touching(areas, within_m=config.graph.join_m)
+    pairs = touching(areas, within_m=options.join_m)
     joined = set(pairs.ravel().tolist())
+    # Scenes that touch none are left out; each of the others is traced alone or with its group.
     groups = [rows for rows in _groups(tiles, pairs) if joined.intersection(rows)]
     if not groups:
         return None
     graphs = [
-        _trace_as_one(config, [names[row] for row in rows], [tiles[row] for row in rows])
+        _trace_as_one([names[row] for row in rows], [tiles[row] for row in rows], options, executor)
         if len(rows) > 1
         else read_scene(names[rows[0]])
         for rows in groups
@@ -76,14 +83,14 @@ def trace_network(
     if len(graphs) > 1:
         grounds = np.array([shapely.union_all(areas[rows]) for rows in groups], dtype=object)
         moved = [in_crs(graph, crs) for graph in graphs]
-        graph = join_scenes(moved, grounds, within_m=config.graph.join_m)
+        graph = join_scenes(moved, grounds, within_m=options.join_m)
     return Network([names[row] for row in sorted(joined)], graph)
 
 
 def with_origin(
     graph: RoadGraph, names: Sequence[str], models: Sequence[str], scene: Ints
 ) -> RoadGraph:
-    """Say of each edge in which scene it was seen, and what predicted that scene.
+    """Return the graph with the scene in which each edge was seen, and what predicted that scene.
 
     Args:
         graph: roads.
@@ -91,8 +98,8 @@ def with_origin(
         models: of each scene, its fold and epoch.
         scene: shape (m,), the row of the scene of each edge.
     """
-    told = {"source": np.array(names)[scene], "model": np.array(models)[scene]}
-    return replace(graph, attributes={**graph.attributes, **told})
+    origin = {"source": np.array(names)[scene], "model": np.array(models)[scene]}
+    return replace(graph, attributes={**graph.attributes, **origin})
 
 
 def _outline(grid: Grid, crs: CRS) -> shapely.Polygon:
@@ -117,11 +124,14 @@ def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
 
 
 def _trace_as_one(
-    config: Config, names: Sequence[str], tiles: Sequence[ProbabilityFile]
+    names: Sequence[str],
+    tiles: Sequence[ProbabilityFile],
+    options: TraceOptions,
+    executor: Executor,
 ) -> RoadGraph:
     """Trace scenes as one raster; an edge is of the scene in which its middle lies."""
     pixels = as_one(tiles)
-    run = partial(in_order, what="network", unit="blocks", executor=config.compute.executor)
-    graph = find_graph(pixels, config.graph, run=run)
+    run = partial(in_order, what=NETWORK, unit="blocks", executor=executor)
+    graph = find_graph(pixels, options, run=run)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
     return with_origin(graph, names, [tile.model for tile in tiles], pixels.tile_at(middles))

@@ -49,7 +49,7 @@ from roadseg.system.workspace import Workspace, require
 
 @dataclass(frozen=True)
 class TuneSummary(Summary):
-    """What the search found.
+    """The best settings, and how much better they are than those given.
 
     Attributes:
         fold: the fold held out, whose chips chose the settings.
@@ -58,7 +58,7 @@ class TuneSummary(Summary):
         after: APLS of the best trial.
         margin: how far the gain may be off by chance (95 %); None for a single chip.
         is_better: whether the gain is larger than that; if not, the settings stay.
-        settings: values that were found, or else those given.
+        settings: the best ones, or else those given.
         config: file with all settings of the run and these values.
         plot: picture of all trials.
         tried: settings of each trial and its APLS.
@@ -76,17 +76,19 @@ class TuneSummary(Summary):
     tried: list[Settings]
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the gain and the settings in a sentence."""
         chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
-        gain = (
+        outcome = (
             f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of fold "
             f"{self.fold}, best of {len(self.tried)} trials (chance: +-{chance})"
         )
         if not self.is_better:
-            return f"{gain}: no more than chance, so the settings stay; {self.config}; {self.plot}"
+            return (
+                f"{outcome}: no more than chance, so the settings stay; {self.config}; {self.plot}"
+            )
         values = " ".join(f"graph.{name}={value:g}" for name, value in self.settings.items())
         note = "the same chips chose the settings, expect less elsewhere"
-        return f"{gain}, with {values}; {note}; {self.config}; {self.plot}"
+        return f"{outcome}, with {values}; {note}; {self.config}; {self.plot}"
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def run(
 def plan(
     config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
 ) -> Plan:
-    """Say what `run` would do."""
+    """Return what `run` would do."""
     return plan_stage(
         _record(config, workspace),
         workspace.record("tune"),
@@ -268,8 +270,8 @@ def _start(config: Config) -> Settings:
 
 def _summary(tried: Sequence[Trial], *, fold: int, config: Path, plot: Path) -> TuneSummary:
     first, best = tried[0], best_of(tried)
-    more, margin = gain(first, best)
-    is_better = more > margin
+    growth, margin = gain(first, best)
+    is_better = growth > margin
     return TuneSummary(
         fold=fold,
         chips=len(first.scores),
@@ -293,7 +295,7 @@ def _write_config(path: Path, config: Config, workspace: Workspace, settings: Se
 
 
 def _key_settings(config: Config) -> dict[str, Any]:
-    """Return the settings that decide what is found."""
+    """Return the settings on which the outcome of the search depends."""
     chosen = config.model_dump(mode="json", include={"tune", "graph", "evaluate"})
     for section, key in (("graph", "formats"), ("graph", "join_m"), ("evaluate", "pictures")):
         del chosen[section][key]

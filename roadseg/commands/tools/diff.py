@@ -34,7 +34,7 @@ _NO_ATTRIBUTES = ["osmid", "u", "v", "key"]
 
 @dataclass(frozen=True)
 class SideSummary(Summary):
-    """What one side has.
+    """Roads of one side.
 
     Attributes:
         path: where it was read.
@@ -59,7 +59,7 @@ class DiffSummary(Summary):
         predicted: of the prediction.
         reference: of the reference.
         tolerance_m: distance up to which roads are the same.
-        min_length_m: what is shorter is not told.
+        min_length_m: connected pieces shorter than this are left out.
         output: file that was written.
     """
 
@@ -70,7 +70,7 @@ class DiffSummary(Summary):
     output: str | None
 
     def __str__(self) -> str:
-        """Lay it out as a table with a row for each side."""
+        """Return a table with a row for each side."""
         rows = [f"{'':<10}{'km':>10}{'common':>10}{'only here':>11}"]
         for name, side in (("predicted", self.predicted), ("reference", self.reference)):
             km = f"{side.road_km:>10.2f}{side.common_km:>10.2f}{side.only_km:>11.2f}"
@@ -103,16 +103,17 @@ def run(
     """
     if output is not None and output.suffix.lower() != ".gpkg":
         raise ConfigError(f"--output {output}: expected a file that ends in .gpkg")
-    sides = counted((reference, predicted), "read", total=2, unit="sides")
-    drawn = [_read(side) for side in sides]
-    (theirs, ours), missing = find_missing(drawn[1], drawn[0], limits)
+    paths = counted((reference, predicted), "read", total=2, unit="sides")
+    labels, prediction = [_read(path) for path in paths]
+    (theirs, ours), missing = find_missing(prediction, labels, limits)
     if output is not None:
         _write(output, missing)
     return DiffSummary(
         predicted=_side(predicted, theirs, missing[IN_REFERENCE]),
         reference=_side(reference, ours, missing[IN_PREDICTED]),
         output=None if output is None else str(output),
-        **limits.model_dump(),
+        tolerance_m=limits.tolerance_m,
+        min_length_m=limits.min_length_m,
     )
 
 
@@ -130,15 +131,20 @@ def find_missing(
     crs = common_crs(reference, predicted)
     here, there = place_roads(reference, crs), place_roads(predicted, crs)
     check_nearness(here, there, str(predicted.source))
-    ours, theirs = _told(reference, here.graph), _told(predicted, there.graph)
+    ours, theirs = _without_guesses(reference, here.graph), _without_guesses(predicted, there.graph)
     pairs = {IN_REFERENCE: (theirs, ours), IN_PREDICTED: (ours, theirs)}
     shown = counted(pairs.items(), "compare", total=len(pairs), unit="sides")
-    missing = {layer: missing_roads(a, b, **limits.model_dump()) for layer, (a, b) in shown}
+    missing = {
+        layer: missing_roads(
+            graph, other, tolerance_m=limits.tolerance_m, min_length_m=limits.min_length_m
+        )
+        for layer, (graph, other) in shown
+    }
     return (theirs, ours), missing
 
 
 def _read(path: Path) -> DrawnRoads:
-    """Read a graph or roads."""
+    """Read the roads of a file of one place, in a coordinate system."""
     sources = list(find_sources(path).values())
     if len(sources) != 1:
         raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
@@ -147,8 +153,8 @@ def _read(path: Path) -> DrawnRoads:
     return read_drawn(sources[0], Pixels({}))
 
 
-def _told(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:
-    """Leave out speeds and times unless the file tells those of all its roads."""
+def _without_guesses(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:
+    """Leave out speeds and times unless the file states those of all its roads."""
     return replace(graph, attributes={}) if drawn.is_assumed.any() else graph
 
 
@@ -161,11 +167,18 @@ def _write(path: Path, layers: dict[str, RoadGraph]) -> None:
     with whole(path) as partial:
         for number, (name, graph) in enumerate(layers.items()):
             table = edge_table(graph).drop(columns=_NO_ATTRIBUTES)
-            options = {"driver": "GPKG", "layer": name, "append": number > 0}
             try:
-                pyogrio.write_dataframe(table, partial, geometry_type="LineString", **options)
+                pyogrio.write_dataframe(
+                    table,
+                    partial,
+                    layer=name,
+                    driver="GPKG",
+                    geometry_type="LineString",
+                    append=number > 0,
+                )
                 layer = pyogrio.read_info(partial, layer=name)
             except (DataSourceError, DataLayerError, FeatureError) as error:
                 raise write_error(partial, str(error)) from error
             if not layer["capabilities"]["fast_spatial_filter"]:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # GDAL says nothing of it
+                # GDAL says nothing of a full disk, but leaves out the index that it writes last.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -39,7 +39,7 @@ Place = tuple[float, float]  # longitude and latitude, or x and y of a graph in 
 _WEIGHTS: dict[str, Weight] = {"time": "travel_time_s", "length": "length_m"}
 _USUAL = RouteOptions()
 _WRITERS = {".geojson": write_geojson, ".gpkg": write_gpkg}
-_EAST, _NORTH = 180, 90  # degrees
+_EAST, _NORTH = 180, 90  # Degrees; longitude and latitude go no further.
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Section:
 
 @dataclass(frozen=True)
 class RouteSummary(Summary):
-    """The way that was found.
+    """The best way between two places.
 
     Attributes:
         weight: what is least, "time" or "length".
@@ -86,7 +86,7 @@ class RouteSummary(Summary):
     output: str | None
 
     def __str__(self) -> str:
-        """Lay it out as a table, with a line for each section."""
+        """Return a table, with a line for each section of the way."""
         inferred = "" if self.inferred_share is None else f", {self.inferred_share:.1%} inferred"
         rows = {
             "time": _duration(self.seconds),
@@ -205,13 +205,13 @@ def _enter(
 ) -> tuple[RoadGraph, int, float]:
     """Make the place on the roads next to a given one a node."""
     said = f"{option} {place[0]:.9g},{place[1]:.9g}"
-    found, node, away_m = add_node(graph, _metric(graph.crs, place, said))
+    with_place, node, away_m = add_node(graph, _metric(graph.crs, place, said))
     if away_m > snap_m:
         raise ConfigError(
             f"{said}: the nearest road is {away_m:.0f} m away, expected at most {snap_m:g} m "
             f"(--snap-m); the roads are at {_extent(graph)}"
         )
-    return found, node, away_m
+    return with_place, node, away_m
 
 
 def _metric(crs: CRS, place: Place, said: str) -> Floats:

@@ -45,8 +45,9 @@ logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 
-_SHOWN_PAIRS = 20
-_COLUMNS = {  # of the table: heading, and where its value is in a record
+_SHOWN_PAIRS = 20  # Up to so many pairs have rows of their own in the printed table.
+# Headings of the printed table, and where the value of each is in a record.
+_COLUMNS = {
     "APLS": "apls.length.score",
     "ref>pred": "apls.length.reference_to_predicted",
     "pred>ref": "apls.length.predicted_to_reference",
@@ -64,7 +65,7 @@ _COLUMNS = {  # of the table: heading, and where its value is in a record
 
 @dataclass(frozen=True)
 class ScoreSummary(Summary):
-    """What was measured.
+    """Measures of all pairs of reference and prediction.
 
     Attributes:
         protocol: definition of APLS.
@@ -83,7 +84,7 @@ class ScoreSummary(Summary):
     left_over: list[str]
 
     def __str__(self) -> str:
-        """Say it as a table with a row for each pair, if these are few, and one for all."""
+        """Return a table with a row for each pair, if these are few, and one for all."""
         shown = self.pairs if len(self.pairs) <= _SHOWN_PAIRS else []
         rows = self.pairs if len(self.pairs) == 1 else [*shown, {"name": "all", **self.pooled}]
         return "\n".join([*_aligned(rows), "", *_remarks(self)])
@@ -91,7 +92,7 @@ class ScoreSummary(Summary):
 
 @dataclass(frozen=True)
 class _Pair:
-    """What is measured of a pair, or of all; pixels are None unless both sides are masks."""
+    """Measures of a pair, or of all pairs; pixels are None unless both sides are masks."""
 
     roads: Measures
     pixels: "Counts | None" = None
@@ -102,7 +103,7 @@ def run(
     reference: Path,
     predicted: Path,
     *,
-    parameters: CompareOptions,
+    options: CompareOptions,
     image: Path | None = None,
     gsd_m: float | None = None,
     table: Path | None = None,
@@ -112,7 +113,7 @@ def run(
     Args:
         reference: file or folder of the labels.
         predicted: file or folder to be scored.
-        parameters: the protocol and its distances.
+        options: the protocol and its distances.
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
         table: CSV file to write, a row for each pair and one for all.
@@ -127,21 +128,22 @@ def run(
     if left_over:
         logger.warning("%d predictions have no reference: %s", len(left_over), first(left_over))
     pixels = find_pixels(image, gsd_m)
-    measured, pairs = [], []
+    pairs: list[_Pair] = []
+    records: list[Record] = []
     for name, other in counted(matched.items(), "score", total=len(matched), unit="pairs"):
         sources = sides[0][name], None if other is None else sides[1][other]
-        measured.append(_measure(name, *sources, pixels, parameters))
+        pairs.append(_measure(name, *sources, pixels, options))
         paths = {
             "reference_path": str(sources[0]),
             "predicted_path": sources[1] and str(sources[1]),
         }
-        pairs.append({"name": name, **paths, **_record(measured[-1], parameters)})
-    pooled = _record(_pooled(measured), parameters)
+        records.append({"name": name, **paths, **_record(pairs[-1], options)})
+    pooled = _record(_pool(pairs), options)
     if table is not None:
-        _write_table(table, [*pairs, {"name": "pooled", **pooled}])
-    distances = parameters.model_dump()
+        _write_table(table, [*records, {"name": "pooled", **pooled}])
+    distances = options.model_dump()
     missing = [name for name, other in matched.items() if other is None]
-    return ScoreSummary(distances.pop("protocol"), distances, pairs, pooled, missing, left_over)
+    return ScoreSummary(distances.pop("protocol"), distances, records, pooled, missing, left_over)
 
 
 def _measure(
@@ -149,8 +151,9 @@ def _measure(
     reference: RoadSource,
     predicted: RoadSource | None,
     pixels: Pixels,
-    parameters: CompareOptions,
+    options: CompareOptions,
 ) -> _Pair:
+    """Read both sides of a pair, bring them to one CRS, and measure how alike they are."""
     ours = read_drawn(reference, _beside(reference, predicted, pixels))
     theirs = None
     if predicted is not None:
@@ -161,14 +164,14 @@ def _measure(
     if there is not None:
         check_nearness(here, there, name)
     try:
-        roads = compare(here, there, parameters)
+        roads = compare(here, there, options)
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
     return _Pair(roads, *_compare_pixels(name, ours, theirs))
 
 
 def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pixels:
-    """Let lines in pixels lie in those of the mask they are compared with, if no image is named."""
+    """Return where lines in pixels lie: if no image is named, in the mask on the other side."""
     if source.table and other and other.is_raster and not pixels.images:
         return replace(pixels, images={source.image: other.path})
     return pixels
@@ -196,29 +199,32 @@ def _is_road(raster: "Probability") -> NDArray[np.bool_]:
     return np.asarray(raster.road >= GraphOptions().threshold * CERTAIN)
 
 
-def _pooled(measured: Sequence[_Pair]) -> _Pair:
-    pixels = [pair.pixels for pair in measured if pair.pixels is not None]
-    centrelines = [pair.centrelines for pair in measured if pair.centrelines is not None]
+def _pool(pairs: Sequence[_Pair]) -> _Pair:
+    """Pool the measures of all pairs."""
+    pixels = [pair.pixels for pair in pairs if pair.pixels is not None]
+    centrelines = [pair.centrelines for pair in pairs if pair.centrelines is not None]
     return _Pair(
-        pool([pair.roads for pair in measured]),
+        pool([pair.roads for pair in pairs]),
         functools.reduce(operator.add, pixels) if pixels else None,
         functools.reduce(operator.add, centrelines) if centrelines else None,
     )
 
 
-def _record(pair: _Pair, parameters: CompareOptions) -> Record:
-    """Return what is measured as `--json` prints it."""
+def _record(pair: _Pair, options: CompareOptions) -> Record:
+    """Return measures as `--json` prints them."""
     roads = pair.roads
     return {
         "apls": {
-            "protocol": parameters.protocol,
+            "protocol": options.protocol,
             "length": _routes(roads.length),
             "time": _routes(roads.time),
         },
         "topo": _topo(roads),
         "buffer": {
-            "tolerance_m": parameters.tolerance_m,
-            **{n: getattr(roads.buffer, n) for n in ("correctness", "completeness", "quality")},
+            "tolerance_m": options.tolerance_m,
+            "correctness": roads.buffer.correctness,
+            "completeness": roads.buffer.completeness,
+            "quality": roads.buffer.quality,
         },
         "pixels": _pixels(pair),
         "reference": asdict(roads.reference),
@@ -291,7 +297,7 @@ def _cell(value: float | None) -> str:
 
 
 def _remarks(summary: ScoreSummary) -> Iterator[str]:
-    """Yield what is to know about the numbers, a line each."""
+    """Yield remarks about the figures, a line each."""
     pooled, distances = summary.pooled, summary.parameters
     yield f"APLS by protocol {summary.protocol}{_distances(summary)}; {_topo_remark(pooled)}"
     yield f"correct, complete, quality: within {distances['tolerance_m']:g} m"

@@ -179,7 +179,7 @@ def test_a_scene_scores_as_roadseg_score_finds(finished, finished_city):
     (scene,) = held_out(workspace)
     summary = evaluate_the_truth(config, workspace, share=0.8)
     labels = finished_city / f"roads/{scene}.geojson"
-    told = score.run(labels, workspace.graph(scene), parameters=CompareOptions()).pooled
+    told = score.run(labels, workspace.graph(scene), options=CompareOptions()).pooled
     ours = summary.pooled_apls_length, summary.pooled_apls_time, summary.topo_f1, summary.quality
     theirs = told["apls"]["length"], told["apls"]["time"]
     others = told["topo"]["f1"], told["buffer"]["quality"]

@@ -5,7 +5,7 @@ import shapely
 from affine import Affine
 
 from roadseg.commands.stages.road_networks import trace_network
-from roadseg.config import Config, load_config
+from roadseg.config import load_config
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.mask_files import bins_tags
@@ -58,8 +58,8 @@ def quarters(size=600, at=(250, 310)):
 
 
 def network(tiles, *settings):
-    found = trace_network(load_config(None, list(settings)), tiles, alone(tiles))
-    return None if found is None else found.graph
+    joined = trace_network(tiles, alone(tiles), options=load_config(None, list(settings)).graph)
+    return None if joined is None else joined.graph
 
 
 def alone(tiles):
@@ -156,8 +156,8 @@ def test_two_places_are_one_network_of_two_parts(cut):
 
 def test_tiles_of_other_places_stay_out(cut):
     tiles = cut((0, 0, 600, 300), (0, 300, 600, 300)) | cut((0, 0, 600, 600), off_px=90_000.0)
-    found = trace_network(Config(), tiles, alone(tiles))
-    assert found.scenes == ["0_0_600_0.0", "0_300_600_0.0"]
+    joined = trace_network(tiles, alone(tiles), options=GraphOptions())
+    assert joined.scenes == ["0_0_600_0.0", "0_300_600_0.0"]
 
 
 def test_tiles_apart_are_no_network(cut):

@@ -41,7 +41,7 @@ def draw(tmp_path):
 
 
 def score(*sides, **options):
-    return run(*sides, parameters=CompareOptions(**options))
+    return run(*sides, options=CompareOptions(**options))
 
 
 def only(*sides, **options):
@@ -151,7 +151,7 @@ def test_a_prediction_without_reference_is_named_once(folders, caplog):
 
 
 def test_the_table_has_a_row_for_each_pair_and_one_for_all(folders, tmp_path):
-    run(*folders, parameters=CompareOptions(), table=tmp_path / "out" / "scores.csv")
+    run(*folders, options=CompareOptions(), table=tmp_path / "out" / "scores.csv")
     with (tmp_path / "out" / "scores.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == ["img1", "img2", "img3", "pooled"]
@@ -217,7 +217,7 @@ def test_a_mask_and_lines_have_no_pixels_in_common(paint, draw):
 def test_lines_in_pixels_lie_in_those_of_the_mask_they_are_compared_with(paint, tmp_path):
     (tmp_path / "a.csv").write_text('ImageId,WKT_Pix\nimg1,"LINESTRING (0 100, 300 100)"\n')
     mask = paint("img1", ACROSS, place=False)
-    summary = run(tmp_path / "a.csv", mask, parameters=CompareOptions(), gsd_m=0.5)
+    summary = run(tmp_path / "a.csv", mask, options=CompareOptions(), gsd_m=0.5)
     assert routes(summary.pairs[0])[0] == pytest.approx(1, abs=0.01)
     assert summary.pairs[0]["buffer"]["quality"] == 1
 
@@ -286,7 +286,7 @@ def test_graphs_score_as_recorded_when_they_come_from_files(facts, draw, write):
 @pytest.mark.real
 def test_lines_in_pixels_score_as_in_the_official_scorer(facts):
     files = [facts / "apls" / f"wkt_{side}_utm031.csv" for side in ("truth", "proposal")]
-    for pair in run(*files, parameters=CompareOptions(), gsd_m=0.31).pairs:
+    for pair in run(*files, options=CompareOptions(), gsd_m=0.31).pairs:
         chip = pair["name"].rpartition("_")[2]
         case = recorded(facts)["cases"][chip if chip != "img0" else "img0_json_wkt"]
         expected = case["java_official_sn3"]["utm_metres/0.31 (isotropic)"]
@@ -298,5 +298,5 @@ def test_lines_in_pixels_score_as_in_the_official_scorer(facts):
 def test_the_toys_of_the_official_scorer_are_exact(facts):
     files = [facts / "apls" / f"toy_{side}.csv" for side in ("truth", "proposal")]
     expected = {toy["id"]: toy["score"] for toy in recorded(facts)["toy_cases"]["java"]}
-    found = run(*files, parameters=CompareOptions(), gsd_m=0.31).pairs
+    found = run(*files, options=CompareOptions(), gsd_m=0.31).pairs
     assert {pair["name"]: routes(pair)[0] for pair in found} == pytest.approx(expected, abs=1e-12)

@@ -58,7 +58,7 @@ def graphs(draw):
 
 
 def scores(reference, predicted):
-    (pair,) = run(reference, predicted, parameters=CompareOptions()).pairs
+    (pair,) = run(reference, predicted, options=CompareOptions()).pairs
     apls = pair["apls"]
     return apls["length"]["score"], apls["time"]["score"], pair["topo"]["f1"]
 
@@ -173,7 +173,7 @@ def test_edges_without_speed_get_the_usual_one_and_are_told(tmp_path, suffix):
         if name != "highway":
             values[1] = np.nan
     graph.attributes["highway"][1] = None
-    found = run(*[write(tmp_path, graph)[suffix]] * 2, parameters=CompareOptions()).pooled
+    found = run(*[write(tmp_path, graph)[suffix]] * 2, options=CompareOptions()).pooled
     assert found["predicted"]["assumed_speed_km"] == pytest.approx(0.15, abs=0.001)
     full = make_graph([(0, 1), (1, 2)], [(3, 1), (2, 5)], [50.0, 40.2336])
     other = write(tmp_path, full, name="b")["gpkg"]
@@ -187,5 +187,5 @@ def test_a_road_that_was_moved_by_hand_lies_where_it_was_moved(tmp_path):
     lines[0] = affinity.translate(lines[0], yoff=60)
     edges = tables["edges"].set_geometry(lines)
     moved = save(tmp_path / "moved.gpkg", {"nodes": tables["nodes"], "edges": edges})
-    (pair,) = run(ours, moved, parameters=CompareOptions()).pairs
+    (pair,) = run(ours, moved, options=CompareOptions()).pairs
     assert pair["predicted"]["components"] == 2
