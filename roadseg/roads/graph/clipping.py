@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph, part_attributes, take_edges
 
-_TOUCHING_M = 1e-6  # pieces of a line this near each other are one piece
+_TOUCHING_M = 1e-6  # Metres; pieces of a line no further apart are one piece.
 
 
 def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon) -> RoadGraph:
@@ -58,7 +58,7 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     Segments are cut one by one, because cutting a whole line that crosses itself would also cut
     it at the crossing.
     """
-    xy, along = _measured(line)
+    xy, along = _distances_along(line)
     segments = shapely.linestrings(np.stack([xy[:-1], xy[1:]], axis=1))
     parts, segment = shapely.get_parts(shapely.intersection(segments, polygon), return_index=True)
     has_length = shapely.length(parts) > 0  # neither a point nor an empty line
@@ -66,10 +66,10 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     corners = shapely.get_coordinates(shapely.get_point(parts[:, None], [0, -1])).reshape(-1, 2, 2)
     from_start = np.hypot(*(corners - xy[segment][:, None]).transpose(2, 0, 1))
     spans = np.sort(along[segment][:, None] + from_start, axis=1)
-    return _joined(spans[np.argsort(spans[:, 0])], float(along[-1]))
+    return _join_spans(spans[np.argsort(spans[:, 0])], float(along[-1]))
 
 
-def _joined(spans: Floats, length: float) -> Floats:
+def _join_spans(spans: Floats, length: float) -> Floats:
     """Join touching spans, put their ends on those of the line, and scale them to fractions."""
     is_new = spans[1:, 0] > spans[:-1, 1] + _TOUCHING_M
     low = spans[np.concatenate([[True], is_new])[: len(spans)], 0]
@@ -95,14 +95,14 @@ def _cut_out(
 
 def _part(line: shapely.LineString, span: Floats) -> Floats:
     """Return the coordinates of a part of a line, given as a span of its length."""
-    xy, along = _measured(line)
+    xy, along = _distances_along(line)
     low, high = span * along[-1]
     inner = (along > low + _TOUCHING_M) & (along < high - _TOUCHING_M)
     cuts = np.column_stack([np.interp([low, high], along, axis) for axis in xy.T])
     return np.concatenate([cuts[:1], xy[inner], cuts[1:]])
 
 
-def _measured(line: shapely.LineString) -> tuple[Floats, Floats]:
+def _distances_along(line: shapely.LineString) -> tuple[Floats, Floats]:
     """Return the coordinates of a line and the distance along it of each."""
     xy = shapely.get_coordinates(line)
     steps = np.hypot(*np.diff(xy, axis=0).T)

@@ -8,8 +8,8 @@ import shapely
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
 
-_LEAST = 0.75  # of the spacing: no control point on a shorter edge
-_DECIMALS = 6  # distances that agree to 1 um are equal
+_LEAST = 0.75  # An edge shorter than this part of the spacing has no control point.
+_DECIMALS = 6  # Decimals of metres: distances that agree to 1 um are equal.
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def snap(xy: Floats, graph: RoadGraph, *, snap_m: float) -> tuple[ControlPoints,
         snap_m: greatest distance at which an edge is found, itself included; above 0.
 
     Returns:
-        The places on the edges and which of them were found, both for all k positions; those not
-        found are meaningless.
+        The places on the edges, and which of the positions have an edge that near, both for all k
+        positions; places of the others are meaningless.
     """
     positions = np.asarray(shapely.points(xy))
     tree = shapely.STRtree(graph.lines)
@@ -80,10 +80,10 @@ def snap(xy: Floats, graph: RoadGraph, *, snap_m: float) -> tuple[ControlPoints,
     away = shapely.distance(positions[position], graph.lines[near])
     order = np.lexsort([near, np.round(away, _DECIMALS), position])
     position, first = np.unique(position[order], return_index=True)
-    edge, found = np.zeros(len(xy), dtype=np.int64), np.zeros(len(xy), dtype=np.bool_)
-    edge[position], found[position] = near[order][first], True
+    edge, is_near = np.zeros(len(xy), dtype=np.int64), np.zeros(len(xy), dtype=np.bool_)
+    edge[position], is_near[position] = near[order][first], True
     fraction = np.zeros(len(xy))
     lines = graph.lines[edge[position]]
     along, length = shapely.line_locate_point(lines, positions[position]), shapely.length(lines)
     fraction[position] = np.divide(along, length, out=np.zeros_like(along), where=length > 0)
-    return ControlPoints(edge, fraction), found
+    return ControlPoints(edge, fraction), is_near

@@ -6,15 +6,15 @@ import shapely
 from roadseg.arrays import Bools, Floats
 from roadseg.roads.graph.road_graph import RoadGraph
 
-_ROADS_MEET = 4  # edge ends at a crossing of two roads
-_LOOK_M = 20.0  # along an edge, to see where it leads
-_MOST_BEND_DEG = 20.0  # of a road that goes straight on
-_FAST_KPH = 80.0  # of roads that rarely have crossings: motorways, trunk roads
-_SLOWER_KPH = 25.0  # by which the other road is slower
+_ROADS_MEET = 4  # Edge ends at a crossing of two roads.
+_LOOK_M = 20.0  # Metres along an edge that show where it leads.
+_MOST_BEND_DEG = 20.0  # Degrees; a road that bends by no more goes straight on.
+_FAST_KPH = 80.0  # Roads so fast rarely have crossings: motorways, trunk roads.
+_SLOWER_KPH = 25.0  # The other road is slower by this much at least.
 
 
 def likely_bridges(graph: RoadGraph) -> Bools:
-    """Say at which nodes one road probably passes over or under the other.
+    """Return the nodes at which one road probably passes over or under the other.
 
     Seen from above a bridge looks like a crossing, and a traced graph joins the two roads there.
     Nothing is cut, as a wrong cut loses ways that exist; the node is only marked, for a person to
@@ -46,7 +46,7 @@ def likely_bridges(graph: RoadGraph) -> Bools:
 
 
 def _headings(graph: RoadGraph) -> Floats:
-    """Direction in which each edge leaves its nodes, shape (2 m,), degrees; first node first."""
+    """Return the direction in degrees in which each edge leaves both its nodes, shape (2 m,)."""
     look = np.minimum(_LOOK_M, graph.length_m / 2)
     ahead = shapely.line_interpolate_point(np.repeat(graph.lines, 2), _both_ways(look))
     x, y = (shapely.get_coordinates(ahead) - graph.nodes[graph.ends.ravel()]).T
@@ -54,18 +54,18 @@ def _headings(graph: RoadGraph) -> Floats:
 
 
 def _both_ways(length: Floats) -> Floats:
-    """From the start of each line, then from its end, as shapely counts: backwards if negative."""
+    """Return lengths from the start of each line, then from its end, which are negative."""
     return np.column_stack([length, -length]).ravel()
 
 
 def _is_straight(heading: Floats) -> Bools:
-    """Whether both pairs of opposite directions, shape (k, 4) and rising, lead straight on."""
+    """Return where both pairs of opposite directions, shape (k, 4) and rising, lead straight on."""
     bend = np.abs(heading[:, 2:] - heading[:, :2] - 180)
     return np.asarray((bend <= _MOST_BEND_DEG).all(axis=1))
 
 
 def _differ(speed: Floats) -> Bools:
-    """Whether one road, edges 0 and 2 or 1 and 3 of (k, 4), is fast and the other much slower."""
+    """Return where one road, edges 0 and 2 or 1 and 3 of (k, 4), is fast, the other much slower."""
     least = np.minimum(speed[:, :2], speed[:, 2:])
     most = np.maximum(speed[:, :2], speed[:, 2:])
     is_fast = least >= _FAST_KPH

@@ -15,7 +15,7 @@ from roadseg.roads.graph.cleaning import contract_edges, merge_chains, nearest_p
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 
-_OVERLAP_M2 = 1.0  # scenes that share less ground only touch
+_OVERLAP_M2 = 1.0  # Square metres; scenes that share less ground only touch.
 
 Polygons = NDArray[np.object_]
 
@@ -53,11 +53,11 @@ def join_scenes(graphs: Sequence[RoadGraph], areas: Polygons, *, within_m: float
     pairs = _meeting_ends(graph, scene, np.array(own, dtype=object), within_m)
     if len(pairs) == 0:
         return graph
-    return merge_chains(_united(graph, pairs))
+    return merge_chains(_unite(graph, pairs))
 
 
 def in_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
-    """Return a graph in another CRS; `travel_time_s` and lengths told before stay theirs."""
+    """Return a graph in another CRS; travel times stay as they were measured."""
     if graph.crs == crs:
         return graph
     nodes = np.column_stack(transformer(graph.crs, crs).transform(*graph.nodes.T))
@@ -97,7 +97,7 @@ def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: fl
     return ends[nearest_pairs(graph.nodes[ends], scene[ends], within=within_m)]
 
 
-def _united(graph: RoadGraph, pairs: Ints) -> RoadGraph:
+def _unite(graph: RoadGraph, pairs: Ints) -> RoadGraph:
     """Make one node of each pair of nodes."""
     links = lines_from(graph.nodes[pairs].reshape(-1, 2), np.full(len(pairs), 2))
     is_link: Bools = np.arange(len(graph.lines) + len(links)) >= len(graph.lines)

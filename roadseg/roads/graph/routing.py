@@ -9,7 +9,7 @@ from roadseg.arrays import Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph, part_attributes
 from roadseg.roads.graph.shortest_paths import Routes, Weight
 
-_AT_END_M = 0.001  # a place no further from the end of its edge is the node there
+_AT_END_M = 0.001  # Metres; a place no further from the end of its edge is the node there.
 
 
 def add_node(graph: RoadGraph, xy: Floats) -> tuple[RoadGraph, int, float]:

@@ -15,9 +15,9 @@ from roadseg.roads.graph.road_graph import RoadGraph
 
 Weight = Literal["length_m", "travel_time_s"]
 
-_MOST_NEIGHBOURS = 4  # of a node that shortcuts replace: at most 6 shortcuts
-_FEW_NODES = 500  # a search through so few is as fast without shortcuts
-_LEAST_SHARE = 0.02  # of the nodes left, for which another level is worth it
+_MOST_NEIGHBOURS = 4  # A node with more neighbours is not replaced by shortcuts.
+_FEW_NODES = 500  # A search through so few nodes is as fast without shortcuts.
+_LEAST_SHARE = 0.02  # A level is worth it if it takes out this share of the nodes left.
 
 
 @dataclass(frozen=True)
@@ -86,26 +86,26 @@ class Routes:
         return _Shortcuts.through(self.adjacency)
 
     def _reached(self, starts: ControlPoints, leave: Floats) -> Floats:
-        """Cost of the cheapest route from each start to each node, shape (starts, nodes)."""
+        """Return the cost of the cheapest route from each start to each node, (starts, nodes)."""
         nodes = self.adjacency.shape[0]
         indices = np.arange(nodes, nodes + len(starts))
-        found = dijkstra(self._joined(starts, leave), indices=indices)
-        return self._shortcuts.descend(found[:, :nodes])
+        climbed = dijkstra(self._with_starts(starts, leave), indices=indices)
+        return self._shortcuts.descend(climbed[:, :nodes])
 
     def _to_ends(self, points: ControlPoints) -> Floats:
-        """Cost along its edge from each point to both ends, shape (k, 2)."""
+        """Return the cost along its edge from each point to both ends, shape (k, 2)."""
         both = np.column_stack([points.fraction, 1 - points.fraction])
         return both * self.cost[points.edge, None]
 
     def _on_one_edge(self, starts: ControlPoints, goals: ControlPoints) -> tuple[Ints, Ints]:
-        """Rows of all starts and goals that lie on the same edge."""
+        """Return the rows of all starts and goals that lie on the same edge."""
         has_start = np.zeros(len(self.cost), dtype=bool)
         has_start[starts.edge] = True
         near = np.flatnonzero(has_start[goals.edge])
         start, goal = np.nonzero(starts.edge[:, None] == goals.edge[near])
         return start, near[goal]
 
-    def _joined(self, starts: ControlPoints, leave: Floats) -> csr_array:
+    def _with_starts(self, starts: ControlPoints, leave: Floats) -> csr_array:
         """Add a row for each start, with ways to the ends of its edge and none back."""
         old = self._shortcuts.upwards
         size = old.shape[0] + len(starts)
@@ -163,7 +163,7 @@ class _Ways(NamedTuple):
 
 
 def _adjacency(ends: Ints, cost: Floats, nodes: int) -> csr_array:
-    """Cheapest edge between each two nodes, both ways, shape (nodes, nodes)."""
+    """Return the cost of the cheapest edge between two nodes, either way, shape (nodes, nodes)."""
     first, last = ends.T
     both = _Ways(first, last, cost), _Ways(last, first, cost)
     return _Ways.cheapest(both, nodes).matrix(nodes)
@@ -225,7 +225,8 @@ class _Shortcuts:
             return cls(adjacency, [])
         (start, goal), cost = adjacency.tocoo().coords, adjacency.data
         ways = _Ways(start.astype(np.int64), goal.astype(np.int64), cost).chosen(start != goal)
-        order = np.random.default_rng(0).permutation(nodes)  # any will do; by place is slow
+        # Any order of nodes with as many neighbours will do, but that by place makes many levels.
+        order = np.random.default_rng(0).permutation(nodes)
         levels: list[_Level] = []
         while (left := len(np.unique(ways.start))) > _FEW_NODES:
             level = _level(ways, order)

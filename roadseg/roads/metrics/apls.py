@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,8 @@ from roadseg.roads.graph.shortest_paths import Routes, Weight, edge_costs
 from roadseg.roads.metrics.canonical import canonical_graph
 from roadseg.roads.metrics.path_similarity import Similarity, mean_similarity
 
-EXACT_POINTS = 10_000  # control points of a graph up to which routes start from every one
-SAMPLED_POINTS = 1_000  # control points from which routes start in a larger graph
-
-_SCORES = ("score", "reference_to_predicted", "predicted_to_reference")
-_MARGINS = tuple(f"{name}_margin" for name in _SCORES)
-_COUNTS = ("reference_points", "predicted_points", "reference_sources", "predicted_sources")
-_NUMBERS = (*_SCORES, *_MARGINS, *_COUNTS)
+EXACT_POINTS = 10_000  # Up to so many control points, routes start from every one.
+SAMPLED_POINTS = 1_000  # Control points from which routes start in a larger graph.
 
 
 @dataclass(frozen=True)
@@ -28,8 +22,8 @@ class Apls:
 
     Attributes:
         score: harmonic mean of both directions, 0 if either is 0.
-        reference_to_predicted: routes of the reference, found again in the prediction (complete?).
-        predicted_to_reference: routes of the prediction, found again in the reference (correct?).
+        reference_to_predicted: how far the prediction has the routes of the reference (complete?).
+        predicted_to_reference: how far the reference has the routes of the prediction (correct?).
         score_margin: half the width of the 95 % confidence interval of `score`; 0 if exact.
         reference_to_predicted_margin: the same of that direction.
         predicted_to_reference_margin: the same of that direction.
@@ -97,8 +91,8 @@ def apls(
             of a part of a road between two junctions are in proportion to its length.
         spacing_m: greatest distance between control points on an edge, above 0; an edge of
             0.75 `spacing_m` up to and including 2 `spacing_m` gets one in its middle.
-        snap_m: greatest distance at which a control point is found in the other graph, itself
-            included; above 0.
+        snap_m: greatest distance of a control point from the other graph, itself included; above
+            0.
         exact_points: control points of a graph up to which nothing is sampled.
         sampled_points: control points drawn in a larger graph, at least 2.
         seed: of the draw.
@@ -154,7 +148,8 @@ def apls_by(
     for weight in weights:
         edge_costs(predicted, weight)
     graphs = canonical_graph(reference), canonical_graph(predicted)
-    placed = [_placed(*pair, spacing_m, snap_m) for pair in (graphs, graphs[::-1])]
+    # Control points and where they snap to depend on lengths only, not on the weight.
+    placed = [_place_and_snap(*pair, spacing_m, snap_m) for pair in (graphs, graphs[::-1])]
     scores = []
     for weight in weights:
         routes = Routes.through(graphs[0], weight), Routes.through(graphs[1], weight)
@@ -166,7 +161,7 @@ def apls_by(
             )
             for pair, points in zip((routes, routes[::-1]), placed, strict=True)
         )
-        scores.append(_both(there, back))
+        scores.append(_join_directions(there, back))
     return scores
 
 
@@ -177,11 +172,26 @@ def pool_apls(scores: Sequence[Apls]) -> Apls:
     """
     if not scores:
         return Apls(1.0, 1.0, 1.0)
-    pooled = {name: np.array([getattr(score, name) for score in scores]) for name in _NUMBERS}
-    fields: dict[str, Any] = {name: float(pooled[name].mean()) for name in _SCORES}
-    fields |= {name: float(np.linalg.norm(pooled[name])) / len(scores) for name in _MARGINS}
-    fields |= {name: int(pooled[name].sum()) for name in _COUNTS}
-    return Apls(**fields)
+
+    def mean(name: str) -> float:
+        return float(np.array([getattr(score, name) for score in scores]).mean())
+
+    def margin(name: str) -> float:
+        # Errors of different pairs are independent, so that their squares add up.
+        return float(np.linalg.norm([getattr(score, name) for score in scores])) / len(scores)
+
+    return Apls(
+        mean("score"),
+        mean("reference_to_predicted"),
+        mean("predicted_to_reference"),
+        margin("score_margin"),
+        margin("reference_to_predicted_margin"),
+        margin("predicted_to_reference_margin"),
+        sum(score.reference_points for score in scores),
+        sum(score.predicted_points for score in scores),
+        sum(score.reference_sources for score in scores),
+        sum(score.predicted_sources for score in scores),
+    )
 
 
 def _check(
@@ -199,7 +209,7 @@ def _check(
         raise ValueError(f"sampled_points must be 2 or more, got {sampled_points}")
 
 
-def _placed(
+def _place_and_snap(
     graph: RoadGraph, other: RoadGraph, spacing_m: float, snap_m: float
 ) -> tuple[ControlPoints, ControlPoints, Bools]:
     """Return the control points of a graph, where they are in another, and which are there."""
@@ -207,7 +217,7 @@ def _placed(
     return points, *snap(xy, other, snap_m=snap_m)
 
 
-def _both(there: Similarity, back: Similarity) -> Apls:
+def _join_directions(there: Similarity, back: Similarity) -> Apls:
     """Join both directions to the score."""
     counts = there.points, back.points, there.sources, back.sources
     a, b = there.score, back.score

@@ -5,19 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
-from scipy import ndimage
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.road_graph import RoadGraph
 
-_ROUNDING_M = 1e-6  # what is just as far as the tolerance is within it
-_LEVEL = 1e-12  # slope of directions that are as good as parallel
-_SEGMENTS_AT_ONCE = 65536
+_ROUNDING_M = 1e-6  # Metres by which a place may be further than the tolerance by rounding.
+_LEVEL = 1e-12  # Directions of less slope are as good as parallel.
+_SEGMENTS_AT_ONCE = 65536  # So many segments are compared together.
 
 
 @dataclass(frozen=True)
 class BufferMatch:
-    """Amounts of road near the other side, in metres or pixels; add those of all pairs to pool.
+    """Metres of road near the other side; add those of all pairs to pool.
 
     A share of nothing (0 / 0) is 1 when there is no road on either side, and 0 otherwise; the
     source refuses an empty reference.
@@ -88,7 +87,8 @@ def match_lines(
     IAPRS 32 (1997); quality as in C. Wiedemann, "External evaluation of road networks", IAPRS 34
     (2003). These match pieces of roads whose directions agree; we ask for the distance only.
     """
-    _check_tolerance(tolerance_m)
+    if not tolerance_m > 0:
+        raise ValueError(f"tolerance_m must be above 0, got {tolerance_m}")
     if reference.crs != predicted.crs:
         raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
     return BufferMatch(
@@ -99,53 +99,8 @@ def match_lines(
     )
 
 
-def match_skeletons(
-    reference: Bools,
-    predicted: Bools,
-    *,
-    tolerance_m: float,
-    pixel_m: tuple[float, float] = (1.0, 1.0),
-) -> BufferMatch:
-    """Count the skeleton pixels of each side that lie within a distance of the other.
-
-    Args:
-        reference: shape (row, col), the skeleton of the labels.
-        predicted: same shape, the skeleton of the predicted mask.
-        tolerance_m: greatest distance between pixel centres, itself included; above 0.
-        pixel_m: ground size of a pixel as (along a row, along a column); without it the tolerance
-            is in pixels.
-
-    Returns:
-        Pixels of both sides.
-
-    Raises:
-        ValueError: the shapes differ, a mask is not boolean, or `tolerance_m` is not above 0.
-
-    Source: as `match_lines`; equal to the CCQ of L. Citraro et al., "Towards reliable evaluation
-    of algorithms for road network reconstruction from aerial images", ECCV 2020.
-    """
-    _check_tolerance(tolerance_m)
-    if reference.shape != predicted.shape:
-        raise ValueError(
-            f"the predicted mask is {predicted.shape}, the reference {reference.shape}"
-        )
-    if reference.dtype != np.bool_ or predicted.dtype != np.bool_:
-        raise ValueError(f"masks are {reference.dtype} and {predicted.dtype}, expected bool")
-    return BufferMatch(
-        float(np.count_nonzero(predicted)),
-        _pixels_near(predicted, reference, tolerance_m, pixel_m),
-        float(np.count_nonzero(reference)),
-        _pixels_near(reference, predicted, tolerance_m, pixel_m),
-    )
-
-
-def _check_tolerance(tolerance_m: float) -> None:
-    if not tolerance_m > 0:
-        raise ValueError(f"tolerance_m must be above 0, got {tolerance_m}")
-
-
 def _length_near(lines: Lines, others: Lines, tolerance_m: float) -> float:
-    """Length of the parts of lines that are near other lines."""
+    """Return the length of the parts of lines that are near other lines."""
     reach = tolerance_m + _ROUNDING_M
     segments, total = segments_of(lines), 0.0
     for block, row, start, end in near_parts(segments, segments_of(others), reach):
@@ -173,7 +128,8 @@ def near_parts(
         block = slice(first, first + _SEGMENTS_AT_ONCE)
         some = segments[block]
         low, high = some.min(axis=1) - reach, some.max(axis=1) + reach
-        row, near = tree.query(shapely.box(*low.T, *high.T))  # those beyond reach add nothing
+        # Boxes also hold segments beyond reach, whose near part is empty.
+        row, near = tree.query(shapely.box(*low.T, *high.T))
         yield block, row, *_part_near(some[row], others[near], reach)
 
 
@@ -245,17 +201,8 @@ def _cross(one: Floats, other: Floats) -> Floats:
 
 
 def _union_length(low: Floats, high: Floats) -> float:
-    """Length of what intervals cover together; of one that ends before its start nothing."""
+    """Return the length that intervals cover together; one that ends before its start has none."""
     order = np.argsort(low)
     low, high = low[order], np.maximum(high, low)[order]
     reached = np.maximum.accumulate(np.concatenate([[0.0], high]))[:-1]
     return float(np.maximum(high - np.maximum(low, reached), 0).sum())
-
-
-def _pixels_near(
-    mask: Bools, other: Bools, tolerance_m: float, pixel_m: tuple[float, float]
-) -> float:
-    if not other.any():
-        return 0.0
-    away = ndimage.distance_transform_edt(~other, sampling=pixel_m[::-1])
-    return float(np.count_nonzero(mask & (away <= tolerance_m)))

@@ -16,7 +16,7 @@ from roadseg.roads.graph.road_graph import (
     take_edges,
 )
 
-_STRAIGHT_M = 0.002  # twice what rounding to 1 mm can move a vertex of a straight road
+_STRAIGHT_M = 0.002  # Metres; twice what rounding to 1 mm can move a vertex of a straight road.
 
 
 def canonical_graph(graph: RoadGraph) -> RoadGraph:
@@ -71,7 +71,7 @@ def _cut_ring(graph: RoadGraph, ring: int) -> RoadGraph:
 
 
 def _is_corner(xy: Floats) -> Bools:
-    """Tell which points of a ring are off the straight line between those beside them."""
+    """Return which points of a ring are off the straight line between those beside them."""
     beside = np.stack([np.roll(xy, 1, axis=0), np.roll(xy, -1, axis=0)], axis=1)
     off = shapely.distance(shapely.points(xy), shapely.linestrings(beside))
     return np.asarray(off > _STRAIGHT_M)
@@ -85,7 +85,7 @@ def _sides(xy: Floats, corners: Ints) -> Iterator[shapely.LineString]:
 
 
 def _once(graph: RoadGraph) -> Ints:
-    """Rows of the edges without those drawn again between the same nodes; the fastest stays."""
+    """Return the rows of edges but those drawn again between the same nodes; the fastest stays."""
     seconds = graph.attributes.get(TRAVEL_TIME, np.zeros(len(graph.lines)))
     return np.sort(first_drawn(graph, np.argsort(seconds, kind="stable").tolist()))
 
@@ -94,5 +94,6 @@ def _in_order(graph: RoadGraph) -> Ints:
     """Sort the edges from west to east, then from south to north, by their ends, by length."""
     west, south, east, north = shapely.bounds(graph.lines).reshape(-1, 4).T
     at = graph.nodes[graph.ends]
+    # Complex numbers sort by x, then by y: of each edge the y of its western end comes first.
     first, last = np.sort(at[..., 0] + 1j * at[..., 1], axis=1).imag.T
     return np.lexsort([graph.length_m, last, first, north, east, south, west])

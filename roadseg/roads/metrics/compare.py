@@ -1,11 +1,10 @@
-"""Comparison: all that is measured of predicted roads against the reference, and pooled."""
+"""Comparison: all measures of predicted roads against the reference, and their pooling."""
 
 import functools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 import shapely
@@ -25,12 +24,10 @@ from roadseg.roads.options import CompareOptions
 
 Routes = Apls | Sat2GraphApls
 
-TOPO_KM = 500.0  # of roads on either side up to which TOPO is measured; it takes 2 ms a start
+TOPO_KM = 500.0  # Kilometres of roads on a side up to which TOPO, 2 ms a start, is measured.
 
-_CHIP_M = 500.0  # roads that reach no further are on a chip of SpaceNet, 400 m wide
-_CHIP_RADIUS_M, _CITY_RADIUS_M = 150.0, 300.0  # of TOPO, on such a chip and beyond
-
-_Scores = TypeVar("_Scores", Topo, Sat2GraphApls)
+_CHIP_M = 500.0  # Metres; roads that reach no further are on a chip of SpaceNet, 400 m wide.
+_CHIP_RADIUS_M, _CITY_RADIUS_M = 150.0, 300.0  # Radius of TOPO on such a chip, and beyond.
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Side:
 
 @dataclass(frozen=True)
 class SideFacts:
-    """What there is of roads on one side.
+    """Roads of one side in figures.
 
     Attributes:
         road_km: length of all roads.
@@ -63,7 +60,7 @@ class SideFacts:
     assumed_speed_km: float = 0.0
 
     def __add__(self, other: "SideFacts") -> "SideFacts":
-        """Add up what there is in two places."""
+        """Add up the roads of two places."""
         return SideFacts(
             self.road_km + other.road_km,
             self.components + other.components,
@@ -73,7 +70,7 @@ class SideFacts:
 
 @dataclass(frozen=True)
 class Measures:
-    """All that is measured of the roads of a pair, or of all pairs together.
+    """All measures of the roads of a pair, or of all pairs together.
 
     Attributes:
         length: APLS by length.
@@ -81,7 +78,7 @@ class Measures:
         topo: None above `TOPO_KM`.
         topo_radius_m: its `radius_m`, the largest if pooled.
         buffer: correctness, completeness and quality.
-        reference: what there is of roads in the reference.
+        reference: roads of the reference in figures.
         predicted: the same of the prediction.
     """
 
@@ -94,7 +91,7 @@ class Measures:
     predicted: SideFacts
 
 
-def compare(reference: Side, predicted: Side | None, parameters: CompareOptions) -> Measures:
+def compare(reference: Side, predicted: Side | None, options: CompareOptions) -> Measures:
     """Measure how alike the roads of two sides are.
 
     Roads that reach no further than 500 m in x and y are taken for a chip of SpaceNet: TOPO has a
@@ -105,41 +102,41 @@ def compare(reference: Side, predicted: Side | None, parameters: CompareOptions)
         reference: the labels.
         predicted: what is scored, in the same metric CRS; None if there is none: all measures
             are 0.
-        parameters: protocol and distances.
+        options: protocol and distances.
 
     Raises:
         ValueError: the CRSs differ, a distance is not above 0, a travel time is negative or not
             finite, or the roads reach further than the largest tile of the protocol.
     """
-    found = predicted or _nothing(reference)
-    facts = _facts(reference), _facts(found)
-    reach_m = _reach_m(reference.drawn, found.drawn)
+    other = predicted or _nothing(reference)
+    facts = _facts(reference), _facts(other)
+    reach_m = _reach_m(reference.drawn, other.drawn)
     radius_m = _CHIP_RADIUS_M if reach_m <= _CHIP_M else _CITY_RADIUS_M
     marbles: Topo | None = Topo(0.0, 0.0, 0.0, 0.0, 0, 0)
     if max(side.road_km for side in facts) > TOPO_KM:
         marbles = None
     elif predicted is not None:
         marbles = topo(reference.drawn, predicted.drawn, radius_m=radius_m)
-    length, time = _routes(reference, predicted, parameters, reach_m)
-    buffer = match_lines(reference.graph, found.graph, tolerance_m=parameters.tolerance_m)
+    length, time = _routes(reference, predicted, options, reach_m)
+    buffer = match_lines(reference.graph, other.graph, tolerance_m=options.tolerance_m)
     return Measures(length, time, marbles, radius_m, buffer, *facts)
 
 
-def pool(measured: Sequence[Measures]) -> Measures:
+def pool(pairs: Sequence[Measures]) -> Measures:
     """Average APLS and TOPO over pairs, one at least; add up lengths, and what is near.
 
     F1 of TOPO is that of mean precision and mean recall.
     """
-    topos = [found.topo for found in measured if found.topo is not None]
-    times = [found.time for found in measured if found.time is not None]
+    topos = [pair.topo for pair in pairs if pair.topo is not None]
+    times = [pair.time for pair in pairs if pair.time is not None]
     return Measures(
-        length=_pooled_lengths([found.length for found in measured]),
+        length=_pool_lengths([pair.length for pair in pairs]),
         time=pool_apls(times) if times else None,
-        topo=_pooled_topo(topos) if len(topos) == len(measured) else None,
-        topo_radius_m=max(found.topo_radius_m for found in measured),
-        buffer=functools.reduce(operator.add, (found.buffer for found in measured)),
-        reference=functools.reduce(operator.add, (found.reference for found in measured)),
-        predicted=functools.reduce(operator.add, (found.predicted for found in measured)),
+        topo=_pool_topo(topos) if len(topos) == len(pairs) else None,
+        topo_radius_m=max(pair.topo_radius_m for pair in pairs),
+        buffer=functools.reduce(operator.add, (pair.buffer for pair in pairs)),
+        reference=functools.reduce(operator.add, (pair.reference for pair in pairs)),
+        predicted=functools.reduce(operator.add, (pair.predicted for pair in pairs)),
     )
 
 
@@ -165,15 +162,15 @@ def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
 
 
 def _routes(
-    reference: Side, predicted: Side | None, parameters: CompareOptions, reach_m: float
+    reference: Side, predicted: Side | None, options: CompareOptions, reach_m: float
 ) -> tuple[Routes, Apls | None]:
-    if parameters.protocol == "spacenet":
+    if options.protocol == "spacenet":
         length, time = apls_by(
             ("length_m", "travel_time_s"),
             reference.graph,
             None if predicted is None else predicted.graph,
-            spacing_m=parameters.spacing_m,
-            snap_m=parameters.snap_m,
+            spacing_m=options.spacing_m,
+            snap_m=options.snap_m,
         )
         return length, time
     if predicted is None:
@@ -187,21 +184,28 @@ def _routes(
     return sat2graph_apls(reference.drawn, predicted.drawn, tile=tile), None
 
 
-def _pooled_lengths(scores: Sequence[Routes]) -> Routes:
+def _pool_lengths(scores: Sequence[Routes]) -> Routes:
     ours = [score for score in scores if isinstance(score, Apls)]
     theirs = [score for score in scores if isinstance(score, Sat2GraphApls)]
-    return _mean(theirs) if theirs else pool_apls(ours)
+    if not theirs:
+        return pool_apls(ours)
+    return Sat2GraphApls(
+        _mean([score.score for score in theirs]),
+        _mean([score.reference_to_predicted for score in theirs]),
+        _mean([score.predicted_to_reference for score in theirs]),
+    )
 
 
-def _pooled_topo(scores: Sequence[Topo]) -> Topo:
-    starts = sum(score.starts for score in scores)
-    return replace(_mean(scores), starts=starts, counted=sum(score.counted for score in scores))
+def _pool_topo(scores: Sequence[Topo]) -> Topo:
+    return Topo(
+        precision=_mean([score.precision for score in scores]),
+        matched_recall=_mean([score.matched_recall for score in scores]),
+        coverage=_mean([score.coverage for score in scores]),
+        recall=_mean([score.recall for score in scores]),
+        starts=sum(score.starts for score in scores),
+        counted=sum(score.counted for score in scores),
+    )
 
 
-def _mean(scores: Sequence[_Scores]) -> _Scores:
-    """Return scores each of whose numbers is the mean of theirs."""
-    names = [entry.name for entry in fields(scores[0])]
-    total: dict[str, Any] = {
-        name: math.fsum(getattr(score, name) for score in scores) for name in names
-    }
-    return replace(scores[0], **{name: value / len(scores) for name, value in total.items()})
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

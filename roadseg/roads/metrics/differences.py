@@ -8,11 +8,16 @@ from shapely.ops import substring
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import drop_components
-from roadseg.roads.graph.road_graph import RoadGraph, part_attributes
+from roadseg.roads.graph.road_graph import (
+    DECIMALS,
+    RoadGraph,
+    part_attributes,
+    unique_pairs,
+)
 from roadseg.roads.metrics.buffer import near_parts, segments_of
 
-_CROSSING = 3.0  # tolerances: length near a road that is crossed at 42 degrees
-_ROUNDING_M = 0.001  # what is shorter is nothing, what is as much further is as near
+_CROSSING = 3.0  # Tolerances; so much of a road is near another that it crosses at 42 degrees.
+_ROUNDING_M = 0.001  # Metres; shorter spans are nothing, and distances so alike are equal.
 
 Spans = tuple[Floats, Floats]  # where each begins and ends, rising, on the axis of `_Axis`
 
@@ -70,7 +75,7 @@ def missing_roads(
     if graph.crs != other.crs:
         raise ValueError(f"the CRSs differ: {graph.crs.name} and {other.crs.name}")
     axis = _Axis.along(graph.length_m)
-    near = _joined(*_near(graph.lines, axis, other.lines, tolerance_m + _ROUNDING_M))
+    near = _join_spans(*_near(graph.lines, axis, other.lines, tolerance_m + _ROUNDING_M))
     begin, end = _apart(axis, _without_crossings(axis, near, _CROSSING * tolerance_m))
     edge = axis.edges((begin + end) / 2)
     lines = _cut(graph.lines[edge], begin - axis.begin[edge], end - axis.begin[edge])
@@ -86,12 +91,12 @@ def _near(lines: Lines, axis: _Axis, others: Lines, reach_m: float) -> Spans:
     inside = (np.diff(edge) == 0) & (length > 0)
     segments = np.stack([xy[:-1], xy[1:]], axis=1)[inside]
     start = _starts(edge[:-1][inside], length[inside], axis)
-    found: list[Spans] = [(np.zeros(0), np.zeros(0))]
+    spans: list[Spans] = [(np.zeros(0), np.zeros(0))]
     for block, row, low, high in near_parts(segments, segments_of(others), reach_m):
         is_near = low <= high
         before = start[block][row[is_near]]
-        found.append((before + low[is_near], before + high[is_near]))
-    lows, highs = zip(*found, strict=True)
+        spans.append((before + low[is_near], before + high[is_near]))
+    lows, highs = zip(*spans, strict=True)
     return np.concatenate(lows), np.concatenate(highs)
 
 
@@ -103,7 +108,7 @@ def _starts(edge: Ints, length: Floats, axis: _Axis) -> Floats:
     return np.asarray(axis.begin[edge] + before - of_edge)
 
 
-def _joined(low: Floats, high: Floats) -> Spans:
+def _join_spans(low: Floats, high: Floats) -> Spans:
     """Join spans that overlap or touch."""
     order = np.argsort(low)
     low, high = low[order], np.maximum.accumulate(high[order])
@@ -127,7 +132,7 @@ def _without_crossings(axis: _Axis, near: Spans, longest_m: float) -> Spans:
 
 
 def _apart(axis: _Axis, near: Spans) -> Spans:
-    """Return what of the edges lies between spans."""
+    """Return the parts of the edges that lie between spans."""
     begin = np.sort(np.concatenate([axis.begin, near[1]]))
     end = np.sort(np.concatenate([axis.end, near[0]]))
     has_length = end - begin > _ROUNDING_M
@@ -147,7 +152,6 @@ def _graph_of(graph: RoadGraph, lines: Lines, edge: Ints, part: Floats) -> RoadG
     """Make a graph of parts of edges, joined where their ends agree to 1 mm."""
     ends = shapely.get_point(np.repeat(lines, 2), np.tile([0, -1], len(lines)))
     xy = shapely.get_coordinates(ends)
-    x, y = np.round(xy, 3).T + 0.0
-    _, first, rows = np.unique(x + 1j * y, return_index=True, return_inverse=True)
+    first, rows = unique_pairs(np.round(xy, DECIMALS))
     attributes = part_attributes(graph.attributes, edge, part)
     return RoadGraph(graph.crs, xy[first], rows.reshape(-1, 2), lines, attributes)

@@ -8,10 +8,11 @@ import numpy as np
 
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.graph.control_points import ControlPoints
+from roadseg.roads.graph.road_graph import unique_pairs
 from roadseg.roads.graph.shortest_paths import Routes
 
-CELLS_AT_ONCE = 1_000_000  # of a table of routes: 8 MB, some four tables are held at once
-_SIGMAS = 1.96  # of a normal distribution, either side: 95 %
+CELLS_AT_ONCE = 1_000_000  # Cells of a table of routes: 8 MB. Some four tables are held at once.
+_SIGMAS = 1.96  # Standard errors to either side of a mean hold 95 % of a normal distribution.
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def mean_similarity(
     target: Routes,
     points: ControlPoints,
     snapped: ControlPoints,
-    found: Bools,
+    is_snapped: Bools,
     *,
     sampled_points: int | None,
     seed: int,
@@ -54,7 +55,7 @@ def mean_similarity(
         target: the other graph.
         points: k control points in `source`.
         snapped: the same k points in `target`.
-        found: shape (k,), which of them there are in `target`.
+        is_snapped: shape (k,), which of them there are in `target`.
         sampled_points: from how many points routes start, 2 or more; None to start from all.
         seed: of the sample.
 
@@ -62,8 +63,10 @@ def mean_similarity(
     """
     parts = source.parts(points)
     pairs = int(_others(parts).sum())
-    native, other = points[found], snapped[found]
-    goals = _others(parts[found] + 1j * target.parts(other))
+    native, other = points[is_snapped], snapped[is_snapped]
+    # Both graphs have a route between points that share a part in the one and in the other.
+    _, part_in_both = unique_pairs(np.column_stack([parts[is_snapped], target.parts(other)]))
+    goals = _others(part_in_both)
     starts = _starts(goals, sampled_points, seed)
     sources = len(points) if sampled_points is None else len(starts)
     if pairs == 0 or len(starts) == 0:
@@ -75,14 +78,14 @@ def mean_similarity(
     return Similarity(ratio * share, _SIGMAS * spread * share, len(points), sources)
 
 
-def _others(parts: Ints | Floats) -> Ints:
+def _others(parts: Ints) -> Ints:
     """Count for each point the other points of its part."""
     _, rows, counts = np.unique(parts, return_inverse=True, return_counts=True)
     return np.asarray(counts[rows.ravel()] - 1, dtype=np.int64)
 
 
 def _starts(goals: Ints, sampled_points: int | None, seed: int) -> Ints:
-    """Rows of the points from which routes start, rising: all that have goals, or some of them."""
+    """Return rows of the points where routes start, rising: all that have goals, or a sample."""
     rows = np.flatnonzero(goals)
     if sampled_points is None or len(rows) <= sampled_points:
         return rows
@@ -99,7 +102,7 @@ def _similar_routes(
     for block in _blocks(len(starts), width):
         rows = starts[block]
         costs = costs_here(native[rows])
-        costs[np.arange(len(rows)), rows] = np.inf  # a point and itself are no pair
+        costs[np.arange(len(rows)), rows] = np.inf  # A point and itself are no pair.
         similar[block] = _similarity(costs, costs_there(other[rows])).sum(axis=1)
     return similar
 

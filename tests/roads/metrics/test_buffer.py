@@ -1,4 +1,4 @@
-"""Correctness, completeness and quality on drawn roads and skeletons."""
+"""Correctness, completeness and quality on drawn roads."""
 
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.buffer import BufferMatch, match_lines, match_skeletons
+from roadseg.roads.metrics.buffer import BufferMatch, match_lines
 
 UTM = CRS.from_epsg(32611)
 ROAD = [(0, 0), (100, 0)]
@@ -22,10 +22,6 @@ def drawn(*roads):
     nodes, rows = np.unique(ends.reshape(-1, 2), axis=0, return_inverse=True)
     lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
     return RoadGraph(UTM, nodes, rows.reshape(-1, 2), lines)
-
-
-def mask(rows):
-    return np.array([[pixel == "#" for pixel in row] for row in rows.split()])
 
 
 def shares(found):
@@ -146,36 +142,3 @@ def test_graphs_in_different_crss_are_turned_down():
     elsewhere = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
     with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
         match_lines(EMPTY, elsewhere)
-
-
-REFERENCE = mask("##### ..... .....")
-PREDICTED = mask("..... ..... ###..")
-
-
-@pytest.mark.parametrize(("tolerance", "near"), [(1.9, (0, 0)), (2, (3, 3)), (2.3, (3, 4))])
-def test_pixels_are_near_by_the_distance_of_their_centres(tolerance, near):
-    found = match_skeletons(REFERENCE, PREDICTED, tolerance_m=tolerance)
-    assert (found.predicted_near, found.reference_near) == near
-    assert (found.predicted, found.reference) == (3, 5)
-
-
-@pytest.mark.parametrize(("tolerance_m", "near"), [(0.9, 0), (1, 3)])
-def test_pixels_have_their_size_on_the_ground(tolerance_m, near):
-    options = {"tolerance_m": tolerance_m, "pixel_m": (3.0, 0.5)}
-    assert match_skeletons(REFERENCE, PREDICTED, **options).predicted_near == near
-
-
-@pytest.mark.parametrize(("rows", "expected"), [("... ...", 1), ("#.. ...", 0)])
-def test_skeletons_without_a_pixel_are_near_nothing(rows, expected):
-    nothing = mask("... ...")
-    assert shares(match_skeletons(nothing, mask(rows), tolerance_m=9)) == (expected,) * 3
-
-
-def test_skeletons_of_different_shapes_are_turned_down():
-    with pytest.raises(ValueError, match=r"is \(1, 5\), the reference \(3, 5\)"):
-        match_skeletons(REFERENCE, PREDICTED[:1], tolerance_m=1)
-
-
-def test_skeletons_that_are_not_boolean_are_turned_down():
-    with pytest.raises(ValueError, match="bool and uint8, expected bool"):
-        match_skeletons(REFERENCE, PREDICTED.astype(np.uint8), tolerance_m=1)

@@ -15,7 +15,6 @@ from hypothesis.extra.numpy import arrays
 from rasterio.features import rasterize
 from skimage.morphology import skeletonize
 
-from roadseg.roads.metrics.buffer import match_skeletons
 from roadseg.roads.metrics.pixels import (
     CentrelineCounts,
     Counts,
@@ -211,13 +210,3 @@ def test_the_cldice_of_a_vegas_chip_is_as_recorded(recorded):
     masks, values = recorded
     found = count_centrelines(*masks, np.ones_like(masks[0]))
     assert found.cldice == pytest.approx(values["py36_skimage0.15"]["cldice"], abs=1e-12)
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("slack", [3, 8, 13])
-def test_correctness_and_completeness_of_a_vegas_chip_are_as_recorded(recorded, slack):
-    masks, values = recorded
-    found = match_skeletons(*map(skeletonize, masks), tolerance_m=slack)
-    expected = values["py311_skimage_current"][f"ccq_on_saved_skeletons_slack{slack}"]
-    ratios = found.correctness, found.completeness, found.quality
-    assert ratios == pytest.approx([expected[name] for name in ("corr", "comp", "qual")], abs=1e-9)
