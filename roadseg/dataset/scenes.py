@@ -27,7 +27,7 @@ from roadseg.roads.labels.roads import (
     roads_on,
 )
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, burn_roads, road_areas
-from roadseg.roads.masks.mask_files import read_key, write_mask
+from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, read_mask_labels
 from roadseg.roads.options import LabelOptions
 from roadseg.system.fingerprints import stamp
@@ -158,7 +158,7 @@ def _read_found(task: SceneTask, key: str) -> SceneFound | None:
     """Return what was found before, if it was found in the same inputs with the same settings."""
     if not task.record.exists() or not task.mask.exists():
         return None
-    if read_key(task.mask) != key:
+    if read_raster_key(task.mask) != key:
         return None
     return read_found(task.record, key=key)
 

@@ -17,7 +17,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.overviews import write_overviews
 from roadseg.raster.raw_strips import HAS_DATA, OpenRawFile, Piece, RawFile, vrt_of
 from roadseg.raster.windows import Rows
-from roadseg.system.files import partial_path, put, tidy_once
+from roadseg.system.files import partial_path, put, remove_partial_once
 
 _WAITING = 8  # parts that wait to be written
 STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
@@ -78,7 +78,7 @@ class Strips:
             OSError: if they cannot be written (a full disk).
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        tidy_once(self.folder)
+        remove_partial_once(self.folder)
         try:
             with ExitStack() as opened, ThreadPoolExecutor(1, "writer") as thread:
                 strips: dict[int, _OpenStrip] = {}

@@ -1,6 +1,5 @@
 """Model cards: what a checkpoint is, for machines (a STAC item) and for people; written as one."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from safetensors import safe_open
 from roadseg.report.card_text import EVALUATION, card_text
 from roadseg.report.stac_mlm import CARD_JSON, CARD_TEXT, Weights
 from roadseg.system.files import whole
+from roadseg.system.fingerprints import file_sha256
 from roadseg.system.records import read_json
 
 _MODEL = "model."  # begins the names of the weights in a checkpoint
@@ -20,19 +20,17 @@ _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # are coun
 
 
 def read_weights(path: Path) -> Weights:
-    """Find out what there is to tell of a file of weights.
+    """Return the size, digest, parameters and date of a file of weights.
 
     Args:
         path: safetensors file of a checkpoint.
     """
-    found = path.stat()
-    written = datetime.fromtimestamp(int(found.st_mtime), UTC)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    status = path.stat()
+    written = datetime.fromtimestamp(int(status.st_mtime), UTC)
     return Weights(
         name=path.name,
-        size=found.st_size,
-        sha256=digest,
+        size=status.st_size,
+        sha256=file_sha256(path),
         parameters=_count_parameters(path),
         written=written.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )

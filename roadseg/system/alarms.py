@@ -1,4 +1,4 @@
-"""Alarms: end what takes too long for what it is."""
+"""Alarms: end a block of Python that takes too long."""
 
 import signal
 import threading

@@ -16,24 +16,29 @@ from tempfile import TemporaryFile
 from roadseg.errors import ConfigError, OutputError, RoadsegError
 from roadseg.system.text import one_line
 
-MASK_SUFFIXES = (  # of rasters in which a pixel says whether there is a road
+# Suffixes of rasters in which a pixel says whether there is a road.
+MASK_SUFFIXES = (
     *(".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif"),
 )
 
 PARQUET_SUFFIXES = (".parquet", ".geoparquet")
 
-VECTOR_SUFFIXES = (  # of what GDAL reads vectors from, packed or not
+# Suffixes of files from which GDAL reads vectors, packed or not.
+VECTOR_SUFFIXES = (
     *(".geojson", ".json", ".geojsonl", ".geojsons", ".gpkg", ".shp", ".fgb", ".kml", ".kmz"),
     *(".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
 )
 ROAD_SUFFIXES = (*VECTOR_SUFFIXES, *PARQUET_SUFFIXES)
 
-_PARTIAL = ".partial-"  # begins the names of files that are being written; machine, process and
-_OF_PROCESS = re.compile(r"\.partial-([0-9a-f]{8})-(\d+)-")  # their own names follow
-_ABANDONED_S = 86_400.0  # without a change, a file that a process elsewhere was writing
-_BESIDE = ("", "-journal", "-wal", "-shm")  # ends of the names of what SQLite writes together
-_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # where a folder cannot be
-_ENOUGH_BYTES = 2**20  # free on a disk that is not full
+# The name of a file that is being written begins with this; machine, process and the final name
+# follow.
+_PARTIAL = ".partial-"
+_PARTIAL_NAME = re.compile(r"\.partial-([0-9a-f]{8})-(\d+)-")
+_ABANDONED_S = 86_400.0  # Seconds; a partial file of another machine is abandoned after this time.
+_SQLITE_ENDS = ("", "-journal", "-wal", "-shm")  # Ends of the names that SQLite writes together.
+# Errors of file systems on which a folder cannot be synced.
+_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+_ENOUGH_BYTES = 2**20  # Bytes; a disk with more than this free is not full.
 
 
 def with_home(path: Path | str) -> Path:
@@ -54,7 +59,7 @@ def with_home(path: Path | str) -> Path:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a partial name beside `path` to write to; rename it to `path` when the block ends well.
+    """Yield a partial name beside `path` to write to; rename it to `path` when the block ends well.
 
     The partial name belongs to this process: of several that write one file, the last to end
     wins. It keeps the suffix, because some writers choose the format by it. Whatever goes wrong
@@ -67,7 +72,7 @@ def whole(path: Path) -> Iterator[Path]:
     partial = partial_path(path)
     try:
         _make(path.parent)
-        tidy_once(path.parent)
+        remove_partial_once(path.parent)
         _remove(partial)
         yield partial
         put(partial, path)
@@ -82,7 +87,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder to write to; put it in the place of `folder` when the block ends well.
+    """Yield a folder to write to; put it in the place of `folder` when the block ends well.
 
     A process that is killed between the two leaves no folder, but never half of one.
 
@@ -92,7 +97,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     partial, former = partial_path(folder), partial_path(folder, "former-")
     try:
         _make(folder.parent)
-        tidy_once(folder.parent)
+        remove_partial_once(folder.parent)
         for stale in (partial, former):
             shutil.rmtree(stale, ignore_errors=True)
         partial.mkdir()
@@ -110,7 +115,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def put(partial: Path, path: Path) -> None:
-    """Give what was written its final name once the disk holds it, so that no outage halves it.
+    """Rename a partial file to its final name once the disk holds it, so that no outage halves it.
 
     Raises:
         OSError: if it cannot be kept.
@@ -121,8 +126,10 @@ def put(partial: Path, path: Path) -> None:
 
 
 def _put_folder(partial: Path, folder: Path, former: Path) -> None:
-    """Give a folder its final name, after any that another process puts there meanwhile."""
+    """Rename a folder to its final name, after any that another process puts there meanwhile."""
     while True:
+        # A folder that is not empty cannot be replaced, so the former one makes room first. Another
+        # process may do the same between the two steps; then both are tried again.
         with suppress(FileNotFoundError):
             folder.rename(former)
         try:
@@ -146,7 +153,8 @@ def remove_partial(folder: Path) -> None:
     Of a process on another machine this is what has not changed for a day.
     """
     for path in folder.glob(f"{_PARTIAL}*"):
-        with suppress(OSError):  # where another process is faster, or they are another user's
+        # Another process may be faster, or the file may be another user's.
+        with suppress(OSError):
             if not _is_stale(path):
                 continue
             if path.is_dir():
@@ -155,40 +163,45 @@ def remove_partial(folder: Path) -> None:
                 path.unlink()
 
 
-def tidy_once(folder: Path) -> None:
-    """Do `remove_partial` where this process has not done it yet."""
-    _tidy(folder, os.getpid())
+def remove_partial_once(folder: Path) -> None:
+    """Call `remove_partial` for a folder, unless this process has done so before."""
+    _remove_partial_by(os.getpid(), folder)
 
 
 def is_gone(process: int) -> bool:
-    """Say whether a process of this machine has ended, even if nobody has asked how yet."""
+    """Return whether a process of this machine has ended; a zombie has."""
     try:
         os.kill(process, 0)
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # another user's, or there is no /proc
+    except (OSError, OverflowError):
+        # The process is another user's, or there is no /proc.
         return False
+    # The state follows the name of the program, which stands in brackets and may hold others.
     return status.rpartition(")")[2].split()[0] == "Z"
 
 
+# A forked process has the cache of its parent, so the number of the process is part of the key.
 @cache
-def _tidy(folder: Path, _process: int) -> None:  # which a forked one is not
+def _remove_partial_by(_process: int, folder: Path) -> None:
     remove_partial(folder)
 
 
 def _is_stale(partial: Path) -> bool:
-    found = _OF_PROCESS.match(partial.name)
-    if found is None:
+    """Return whether the process that wrote a partial file has ended, as far as that is known."""
+    writer = _PARTIAL_NAME.match(partial.name)
+    if writer is None:
         return True
-    if found[1] == _machine():
-        return is_gone(int(found[2]))
+    machine, process = writer.groups()
+    if machine == _machine():
+        return is_gone(int(process))
     return time.time() - partial.stat().st_mtime > _ABANDONED_S
 
 
 @cache
 def _machine() -> str:
-    """Return a digest of what the numbers of processes belong to: machine, or container of it."""
+    """Return a digest of the machine, or of the container, within which process numbers count."""
     names = [socket.gethostname()]
     with suppress(OSError):
         names.append(str(Path("/proc/self/ns/pid").readlink()))
@@ -204,7 +217,7 @@ def _make(folder: Path) -> None:
 
 
 def _remove(partial: Path) -> None:
-    for end in _BESIDE:
+    for end in _SQLITE_ENDS:
         partial.with_name(f"{partial.name}{end}").unlink(missing_ok=True)
 
 
@@ -221,7 +234,7 @@ def _sync(path: Path) -> None:
 
 
 def is_virtual(path: Path) -> bool:
-    """Say whether a path is one of GDAL's into an archive or the network (`/vsizip/...`)."""
+    """Return whether a path is one of GDAL's into an archive or the network (`/vsizip/...`)."""
     return str(path).startswith("/vsi")
 
 
@@ -247,8 +260,8 @@ def moved_with(folder: Path, former: str, path: str) -> str:
 def write_error(path: Path, reason: str) -> OSError:
     """Return the error of a file that could not be written: what its folder lacks, or a reason.
 
-    A library says in words of its own what failed; whether it was for want of room, as on a disk
-    with a quota, is seen by writing there.
+    Libraries report a full disk in words of their own. Whether there is room, as on a disk with a
+    quota, is therefore tried by writing to the folder.
     """
     folder = path.parent
     if folder.is_dir() and not os.access(folder, os.W_OK):
@@ -259,7 +272,7 @@ def write_error(path: Path, reason: str) -> OSError:
 
 
 def _refusal(folder: Path) -> OSError | None:
-    """Return what the system says to a file of some size in a folder; None if it takes it."""
+    """Write a temporary file to a folder; return the error, or None if there is none."""
     try:
         with TemporaryFile(dir=folder) as file:
             file.write(bytes(_ENOUGH_BYTES))

@@ -21,17 +21,18 @@ from roadseg.system.progress import counted
 
 GONE = "missing"
 
-_DIGITS = 32  # hexadecimal, which are 128 bits
-_PIECE_BYTES = 2**20
-_REMEMBERED_BYTES = 2**20  # a smaller file is read again, which takes a millisecond at most
-_SETTLED_S = 2.0  # age of a change after which another one has another time on any file system
-_MEMORY_BYTES = 2**25  # largest file of remembered digests, which holds some 200,000 of them
-_THREADS = 4  # hashing in one thread lets the others run
+_DIGITS = 32  # Hexadecimal digits of a fingerprint, which are 128 bits.
+_REMEMBERED_BYTES = 2**20  # Bytes; a smaller file is read again, in a millisecond at most.
+_SETTLED_S = 2.0  # Seconds; after these, a new change has a new time on any file system.
+_MEMORY_BYTES = 2**25  # Bytes; a file of remembered digests with some 200,000 of them is full.
+_THREADS = 4  # Files are hashed in parallel, as hashing releases the interpreter's lock.
 _IN_ARCHIVE = re.compile(r"/vsi(?:zip|tar|7z|rar)/\{(/.+?)\}(.*)")
 _OF_SHAPEFILE = (".shx", ".dbf", ".prj", ".cpg")
-_OF_RASTER = (".hdr", ".tfw", ".tifw", ".jgw", ".pgw", ".j2w", ".wld")  # viewers add .aux.xml
+# World files and headers. Viewers add .aux.xml to any raster, so that one does not count.
+_OF_RASTER = (".hdr", ".tfw", ".tifw", ".jgw", ".pgw", ".j2w", ".wld")
 _SQLITE = b"SQLite format 3\0"
-_COUNTERS = ((18, 20), (24, 28), (92, 100))  # bytes of its header that opening a file can change
+_HEADER_BYTES = 100  # Bytes of the header of an SQLite file.
+_COUNTERS = ((18, 20), (24, 28), (92, 100))  # Bytes of this header that opening a file can change.
 
 
 def fingerprint(path: Path) -> str:
@@ -58,8 +59,8 @@ def fingerprint(path: Path) -> str:
 
 def _fingerprint(path: Path) -> str:
     if is_virtual(path):
-        found = _IN_ARCHIVE.fullmatch(str(path))
-        return f"{_fingerprint(Path(found[1]))}{found[2]}" if found else str(path)
+        inside = _IN_ARCHIVE.fullmatch(str(path))
+        return f"{_fingerprint(Path(inside[1]))}{inside[2]}" if inside else str(path)
     digests = [f"{name} {_known_digest(part)}" for name, part in _parts(path)]
     if len(digests) == 1 and not path.is_dir():
         return digests[0].lstrip()
@@ -71,20 +72,20 @@ def fingerprints(paths: Iterable[Path]) -> dict[Path, str]:
     wanted = list(dict.fromkeys(paths))
     with ThreadPoolExecutor(_THREADS) as threads:
         work = threads.map(fingerprint, wanted)
-        found = counted(work, "check", total=len(wanted), unit="files")
-        return dict(zip(wanted, found, strict=True))
+        digests = counted(work, "check", total=len(wanted), unit="files")
+        return dict(zip(wanted, digests, strict=True))
 
 
 def stamp(path: Path) -> str:
-    """Return path, size and time of a file, by which a process notices that it was changed."""
+    """Return path, size and time of a file, which show a process that the file was changed."""
     if is_virtual(path):
         return str(path)
-    found = path.stat()
-    return f"{path} {found.st_size} {found.st_mtime_ns}"
+    status = path.stat()
+    return f"{path} {status.st_size} {status.st_mtime_ns}"
 
 
 def _parts(path: Path) -> Iterator[tuple[str, Path]]:
-    """Give the files that one is made of, under names that stay when they move together."""
+    """Yield the files of which one consists, with names that stay when they move together."""
     if path.is_dir():
         inside = (part for part in path.rglob("*") if part.is_file() and part.suffix != ".lock")
         yield from ((str(part.relative_to(path)), part) for part in inside)
@@ -111,42 +112,51 @@ def _sources(vrt: Path) -> list[Path]:
 
 
 def _known_digest(path: Path) -> str:
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):  # a pipe could be waited for without end
+    """Return the digest of a file, from memory where it has not changed since it was read."""
+    status = path.stat()
+    # Reading a pipe could wait without end.
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "no regular file")
-    if found.st_size < _REMEMBERED_BYTES:
+    if status.st_size < _REMEMBERED_BYTES:
         return digest_of(path)
-    times = f"{found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns}"
-    key = f"{path.absolute()} {found.st_size} {times}"
+    times = f"{status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}"
+    key = f"{path.absolute()} {status.st_size} {times}"
     if known := remembered().get(key):
         return known
-    is_settled = time.time() - max(found.st_mtime, found.st_ctime) > _SETTLED_S
+    # The age counts from before the file is read: a change while it is read must not be missed.
+    is_settled = time.time() - max(status.st_mtime, status.st_ctime) > _SETTLED_S
     digest = digest_of(path)
     if is_settled:
         _remember(key, digest)
     return digest
 
 
-def digest_of(path: Path) -> str:
-    """Return the digest of what one file holds, but for the counters of SQLite."""
-    digest = hashlib.sha256()
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of all bytes of a file, as 64 hexadecimal digits."""
     with path.open("rb") as file:
-        first = file.read(_PIECE_BYTES)
-        digest.update(_without_counters(first) if first.startswith(_SQLITE) else first)
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()[:_DIGITS]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _without_counters(piece: bytes) -> bytes:
-    """Blank what opening changes.
+def digest_of(path: Path) -> str:
+    """Return the digest of what one file holds, without the counters of SQLite."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+        if not header.startswith(_SQLITE):
+            return file_sha256(path)[:_DIGITS]
+        # The header is hashed with its counters blank; `file_digest` goes on with what follows it.
+        digest = hashlib.sha256(_without_counters(header))
+        return hashlib.file_digest(file, lambda: digest).hexdigest()[:_DIGITS]
+
+
+def _without_counters(header: bytes) -> bytes:
+    """Return the header of an SQLite file with the bytes blank that opening changes.
 
     Source: "Database File Format", section 1.3, of SQLite's documentation.
     """
-    changed = bytearray(piece)
+    blanked = bytearray(header)
     for start, stop in _COUNTERS:
-        changed[start:stop] = bytes(stop - start)
-    return bytes(changed)
+        blanked[start:stop] = bytes(stop - start)
+    return bytes(blanked)
 
 
 def _memory_path() -> Path:
@@ -158,7 +168,8 @@ def remembered() -> dict[str, str]:
     """Return the remembered digests; lines that are damaged are left out."""
     try:
         lines = _memory_path().read_text(encoding="utf-8", errors="replace").splitlines()
-    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+    except (OSError, RuntimeError):
+        # `Path.home` raises RuntimeError for a user without a home folder.
         return {}
     pairs = (line.rpartition(" ") for line in lines)
     return {key: digest for key, _, digest in pairs if key and len(digest) == _DIGITS}

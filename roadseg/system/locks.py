@@ -22,15 +22,18 @@ if sys.platform != "win32":
     import fcntl
 
 _RUN, _PARTS = ".lock", ".*-*.lock"
-_HOLDER = "-holder"  # file that says who holds a lock, for the message to the second
-_OUTPUTS = ".outputs.lock"  # of whose bytes each stands for an output of its folder
-_DYING_S = 10.0  # for the workers of a process that was killed
-_ENDING_S = 1.0  # for a process that lets go of its outputs
-_POLL_S = 0.05
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a file system, often of a network
+_HOLDER = (
+    "-holder"  # This file beside a lock names its holder, for the message to a second process.
+)
+_OUTPUTS = ".outputs.lock"  # Each byte of this file stands for an output of its folder.
+_DYING_S = 10.0  # Seconds; the workers of a process that was killed may take so long to end.
+_ENDING_S = 1.0  # Seconds; a process may take so long to release its outputs.
+_POLL_S = 0.05  # Seconds between two attempts to lock outputs.
+# Errors of file systems without locks, often of a network.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 _TAKEN = (errno.EACCES, errno.EAGAIN)
-_FLOCK = "hhqqi"  # Linux's struct flock: type, whence, start, length, process
+_FLOCK = "hhqqi"  # The struct flock of Linux holds type, whence, start, length and process.
 
 
 @contextmanager
@@ -99,7 +102,7 @@ def _hold(folder: Path, name: str, stack: ExitStack) -> None:
     try:
         own = FileLock(folder / name, timeout=0)
         _acquire(own, noted)
-        stack.callback(_let_go, own, noted)
+        stack.callback(_release, own, noted)
         _note_holder(noted)
     except Timeout as error:
         raise OutputError(
@@ -122,19 +125,21 @@ def _acquire(own: FileLock, noted: Path) -> None:
     """Take a lock; where its holder was killed, wait until what that one forked has ended too."""
     try:
         own.acquire()
-    except FileNotFoundError:  # another process made the folder, and has removed it
+    except FileNotFoundError:
+        # Another process made the folder, and has removed it.
         noted.parent.mkdir(parents=True, exist_ok=True)
         _acquire(own, noted)
     except Timeout:
-        found = re.fullmatch(r"process (\d+)", _holder(noted))
-        if not (found and is_gone(int(found[1]))):
+        holder = re.fullmatch(r"process (\d+)", _holder(noted))
+        if not (holder and is_gone(int(holder[1]))):
             raise
         own.acquire(timeout=_DYING_S)
 
 
-def _let_go(own: FileLock, noted: Path) -> None:
-    """End a lock, and remove its file as long as it is held; who waits for it, makes another."""
-    with suppress(OSError):  # where files that are open cannot be removed
+def _release(own: FileLock, noted: Path) -> None:
+    """Remove the file of a lock, then release the lock; the next holder makes another file."""
+    # Some systems cannot remove files that are open.
+    with suppress(OSError):
         noted.unlink(missing_ok=True)
         Path(own.lock_file).unlink(missing_ok=True)
     own.release()
@@ -146,7 +151,7 @@ def _note_holder(path: Path) -> None:
 
 
 def _holder(path: Path) -> str:
-    """Say who holds a lock; the machine only if it is another one."""
+    """Return who holds a lock; the machine is named only if it is another one."""
     try:
         return path.read_text(encoding="utf-8").removesuffix(f" on {socket.gethostname()}")
     except (OSError, ValueError):
@@ -161,13 +166,14 @@ def _without_locks(folder: Path) -> str:
 
 
 def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
-    """Lock bytes of the file of outputs, in order, so that of two processes one gets all of its."""
+    """Lock bytes of the file of outputs, in order; one of two processes then gets all of them."""
     path, end = folder / _OUTPUTS, time.monotonic() + _ENDING_S
     while True:
         taken = None
         with ExitStack() as opened:
             try:
-                folder.mkdir(parents=True, exist_ok=True)  # another process may have removed it
+                # Another process may have removed the folder, or the file since it was opened.
+                folder.mkdir(parents=True, exist_ok=True)
                 file = opened.enter_context(path.open("ab", buffering=0))
                 taken = next((place for place in names if not _try_lock(file, place)), None)
                 if taken is None and _is_named(file, path):
@@ -189,7 +195,7 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
 
 
 def _try_lock(file: FileIO, place: int | None = None) -> bool:
-    """Lock a byte of a file, or all of it, unless somebody else has; say whether that was done."""
+    """Lock a byte of a file, or all of it; return False if somebody else has."""
     try:
         if sys.platform != "win32":
             length, start = (0, 0) if place is None else (1, place)
@@ -202,19 +208,19 @@ def _try_lock(file: FileIO, place: int | None = None) -> bool:
 
 
 def _is_named(file: FileIO, path: Path) -> bool:
-    """Say whether a file still has its name, which the last to hold it may have removed."""
+    """Return whether a file still has its name, which its last holder may have removed."""
     return os.path.samestat(os.fstat(file.fileno()), path.stat())
 
 
 def _remove(file: FileIO, path: Path) -> None:
-    """Remove the file of outputs, if nobody else holds any; closing it ends the locks."""
+    """Remove the file of outputs, if nobody else holds any of them; closing it ends the locks."""
     with suppress(OSError):
         if _try_lock(file) and _is_named(file, path):
             path.unlink()
 
 
 def _maker(file: FileIO, place: int) -> str:
-    """Say who has locked a byte."""
+    """Return who has locked a byte."""
     if sys.platform == "linux":
         asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
         *_, process = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))

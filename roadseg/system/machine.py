@@ -17,13 +17,13 @@ if sys.platform == "linux":
     import resource
 
 _ROOT = Path("/")
-# what a library is called here, and how its file begins; the first that is found counts
+# Each library with the names with which its file may begin; the first that there is counts.
 _LIBRARIES = {
     "tcmalloc": ("libtcmalloc_minimal.so", "libtcmalloc.so"),
     "jemalloc": ("libjemalloc.so",),
     "iomp5": ("libiomp5.so",),
 }
-_ALWAYS_ALLOWED, _MOST_PER_CPU = 64, 16  # processes
+_ALWAYS_ALLOWED, _MOST_PER_CPU = 64, 16  # Processes; more than both are refused.
 _TOPOLOGY = ("physical_package_id", "die_id", "core_id")
 
 
@@ -61,7 +61,7 @@ class Machine:
 
 
 def read_machine(root: Path = _ROOT, *, affinity: Collection[int] | None = None) -> Machine:
-    """Look at the machine; what cannot be read, as outside of Linux, is left out.
+    """Read what the machine gives this process; some of it can be read on Linux only.
 
     Args:
         root: folder in which /proc, /sys and libraries lie.
@@ -122,7 +122,7 @@ def _affinity() -> Collection[int]:
 
 
 def _text(path: Path) -> str:
-    """Return what a file of the kernel says; empty if it is not there or not for us."""
+    """Return the text of a file of the kernel; empty if there is none, or we may not read it."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -130,8 +130,8 @@ def _text(path: Path) -> str:
 
 
 def _cpu_model(root: Path) -> str:
-    found = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    model = re.search(r"^model name\s*:\s*(.+)$", _text(root / "proc/cpuinfo"), re.MULTILINE)
+    return model[1] if model else platform.processor() or platform.machine()
 
 
 def _cores(root: Path, cpus: Iterable[int]) -> tuple[int, ...]:
@@ -147,8 +147,8 @@ def _cores(root: Path, cpus: Iterable[int]) -> tuple[int, ...]:
 def _nodes(root: Path, cpus: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
     """Return the CPUs of each NUMA node, without the nodes on which none of `cpus` is."""
     folders = (root / "sys/devices/system/node").glob("node[0-9]*")
-    found = {int(folder.name[4:]): parse_cpus(_text(folder / "cpulist")) for folder in folders}
-    nodes = {node: of_node for node, of_node in sorted(found.items()) if set(of_node) & set(cpus)}
+    all_nodes = {int(folder.name[4:]): parse_cpus(_text(folder / "cpulist")) for folder in folders}
+    nodes = {n: of_node for n, of_node in sorted(all_nodes.items()) if set(of_node) & set(cpus)}
     return nodes or {0: cpus}
 
 
@@ -190,12 +190,13 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _memory_bytes(root: Path) -> int | None:
-    found = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
-    if found:
-        return int(found[1]) * 1024
+    total = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    if total:
+        return int(total[1]) * 1024
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # Windows has no sysconf, macOS other names
+    except (AttributeError, OSError, ValueError):
+        # Windows has no sysconf, and macOS has other names for these values.
         return None
 
 
@@ -216,11 +217,11 @@ def _libraries(root: Path) -> dict[str, Path]:
     The path is that of the file itself: launchers drop from LD_PRELOAD what they know by name.
     """
     folders = [_inside(root, folder) for folder in _library_folders()]
-    found = {
+    paths_of = {
         name: [path for f in folders for start in starts for path in sorted(f.glob(f"{start}*"))]
         for name, starts in _LIBRARIES.items()
     }
-    return {name: paths[0].resolve() for name, paths in found.items() if paths}
+    return {name: paths[0].resolve() for name, paths in paths_of.items() if paths}
 
 
 def _library_folders() -> list[str]:
@@ -237,7 +238,7 @@ def _inside(root: Path, folder: str) -> Path:
 
 
 def _unbound(root: Path, nodes: Mapping[int, tuple[int, ...]]) -> str:
-    """Try to bind memory with numactl; say why it fails."""
+    """Try to bind memory with numactl; return why it fails, empty if it does not."""
     folders = os.pathsep.join(str(_inside(root, folder)) for folder in os.get_exec_path())
     numactl = shutil.which("numactl", path=folders)
     if numactl is None:
@@ -245,5 +246,5 @@ def _unbound(root: Path, nodes: Mapping[int, tuple[int, ...]]) -> str:
     node, cpus = next(iter(nodes.items()))
     words = [numactl, "-C", str(cpus[0]), "-m", str(node), "true"]
     tried = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    said = tried.stderr.strip().splitlines() or [f"it ends with {tried.returncode}"]
-    return f"numactl does not work here: {said[-1]}" if tried.returncode else ""
+    output = tried.stderr.strip().splitlines() or [f"it ends with {tried.returncode}"]
+    return f"numactl does not work here: {output[-1]}" if tried.returncode else ""

@@ -23,13 +23,13 @@ Result = TypeVar("Result")
 Work = Callable[[Item], Result]
 Begin = Callable[[int, int], None]
 
-_POOLS = 3  # that may break one after the other without one finished item in between
-_ANSWER_S = 60.0
+_BROKEN_POOLS = 3  # Pools that may break one after the other without a finished item in between.
+_ANSWER_S = 60.0  # Seconds; a scheduler may take so long to answer.
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Result]):
-    """What became of one item.
+    """The outcome of one item.
 
     Attributes:
         index: its place among the items.
@@ -67,7 +67,7 @@ def each(
     executor: Executor = HERE,
     begin: Begin | None = None,
 ) -> Iterator[Outcome[Result]]:
-    """Do the work for every item and give out what became of each, in the order they end.
+    """Do the work for every item and yield the outcome of each, in the order in which they end.
 
     An item whose process died is done again by another one. Leaving the iteration early cancels
     what has not begun.
@@ -133,8 +133,9 @@ def _in_processes(
 ) -> Iterator[Outcome[Result]]:
     check_workers(workers)
     left, broken = dict(enumerate(items)), 0
-    while left and broken < _POOLS:
+    while left and broken < _BROKEN_POOLS:
         broken += 1
+        # A process that dies breaks its whole pool, so what is left goes to a new one.
         context = _context()
         numbers = context.SimpleQueue()
         for number in range(workers):
@@ -155,30 +156,31 @@ def _in_processes(
             pool.shutdown(cancel_futures=True)
     if left:
         raise RoadsegError(
-            f"{_POOLS} times in a row a worker process died, most likely for want of memory; "
-            f"{len(left)} of {len(items)} items are not done; use fewer workers (--workers)"
+            f"{_BROKEN_POOLS} times in a row a worker process died, most likely for want of "
+            f"memory; {len(left)} of {len(items)} items are not done; use fewer workers (--workers)"
         )
 
 
 def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
-    """Fork where that is safe, because starting afresh takes longer than many a scene.
+    """Return a context that forks where that is safe, as a fresh process takes seconds to start.
 
-    Forking is not safe once torch runs its threads, and not to be had beyond Linux.
+    Forking is not safe once torch runs its threads, and works on Linux only.
     """
     can_fork = sys.platform == "linux" and "torch" not in sys.modules
     return multiprocessing.get_context("fork" if can_fork else "spawn")
 
 
 def _begin(numbers: Any, workers: int, begin: Begin | None) -> None:  # noqa: ANN401 - a queue
-    """Begin a worker: the next of so many."""
+    """Begin a worker with the next number of so many."""
     _end_with_parent()
     if begin is not None:
         begin(numbers.get(), workers)
 
 
 def _end_with_parent() -> None:
-    """Let this worker end when the process that started it is killed, and only then."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the parent decides
+    """End this worker when the process that started it is killed, and only then."""
+    # Ctrl-C reaches the parent and its workers; the parent decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
@@ -193,5 +195,5 @@ def _on_dask(
     work: Work[Item, Result], items: Sequence[Item], scheduler: str, timeout_s: float
 ) -> Iterator[Outcome[Result]]:
     with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
-        for index, found in cluster.results(partial(_outcome, work), items):
-            yield Outcome(index, error=found) if isinstance(found, RoadsegError) else found
+        for index, answer in cluster.results(partial(_outcome, work), items):
+            yield Outcome(index, error=answer) if isinstance(answer, RoadsegError) else answer

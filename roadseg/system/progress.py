@@ -1,4 +1,4 @@
-"""Progress: how far long work has come, told on stderr where the log level lets it.
+"""Progress: how far long work has come, written to stderr where the log level lets it.
 
 On a terminal it is one line that is drawn anew, elsewhere a line of the log now and then.
 """
@@ -18,23 +18,23 @@ Item = TypeVar("Item")
 
 _log = logging.getLogger(__name__)
 
-REDRAWN_S, PLAIN_S = 0.1, 30.0  # at least between two lines on a terminal, and elsewhere
+REDRAWN_S, PLAIN_S = 0.1, 30.0  # Seconds between two lines on a terminal, and in a log.
 _PERIODS = {"s": 1.0, "min": 60.0, "h": 3600.0}
-_EXACT_BELOW = 100  # rates above have no decimals
+_EXACT_BELOW = 100  # Rates above this have no decimals.
 
 
 class Progress:
-    """How much of some work is done. Work inside of other work is told on the same line.
+    """How much of some work is done. Work inside of other work stands on the same line.
 
-    Nothing is told in processes that another one started, or if INFO is not logged.
+    Nothing is written in processes that another one started, or if INFO is not logged.
     """
 
     def __init__(self, what: str, *, total: float, unit: str, done: float = 0) -> None:
-        """Name the work.
+        """Describe the work.
 
         Args:
             what: short, such as the name of a command.
-            total: of all of it; an int is told without decimals.
+            total: of all of it; an int is written without decimals.
             unit: of the total, in the plural.
             done: what was done before, which does not count for the rate.
         """
@@ -49,29 +49,30 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Tell no more of it."""
+        """End the line about it."""
         _line.pop(self)
 
     def add(self, amount: float = 1) -> None:
-        """Note that so much more is done."""
+        """Add an amount of work that is done."""
         self.done += amount
         self._last = time.monotonic()
-        _line.tell()
+        _line.show()
 
     def __str__(self) -> str:
-        """Say what, and how many of how many."""
+        """Return what is done, and how many of how many."""
         digits = 0 if isinstance(self.total, int) else 3
         done, total = f"{min(self.done, self.total):.{digits}f}", f"{self.total:.{digits}f}"
         return f"{self.what}: {done} of {total} {self.unit}"
 
     @property
     def outlook(self) -> str:
-        """How fast it goes and how long it will take; empty while nothing is done."""
+        """Return the rate and the time left; empty while nothing is done."""
         took_s, here = self._last - self._begun, self.done - self._before
         if here <= 0 or took_s <= 0:
             return ""
         each_s, left = took_s / here, max(self.total - self.done, 0)
-        waited_s = min(time.monotonic() - self._last, each_s)  # for what is under way
+        # The item under way has had some of its time already, so the time left counts down.
+        waited_s = min(time.monotonic() - self._last, each_s)
         left_s = max(each_s * left - waited_s, 0)
         return f"{_rate(1 / each_s, self.unit)}, {about_time(left_s)} left"
 
@@ -79,7 +80,7 @@ class Progress:
 def counted(
     items: Iterable[Item], what: str, *, total: int, unit: str, done: int = 0
 ) -> Iterator[Item]:
-    """Give out items and tell the progress; an item is done when the next one is asked for."""
+    """Yield items and show the progress; an item is done when the next one is asked for."""
     with Progress(what, total=total, unit=unit, done=done) as progress:
         for item in items:
             yield item
@@ -92,13 +93,13 @@ def erase() -> None:
 
 
 def draw(*, wished: bool) -> None:
-    """Say whether progress is drawn on a terminal; a log may tell of it all the same."""
+    """Set whether progress is drawn on a terminal; a log may show it all the same."""
     _line.drawn = wished
 
 
 @contextmanager
 def shown_by(write: Callable[[str], object]) -> Iterator[None]:
-    """Hand every line of progress to a function inside the block, such as one of a notebook.
+    """Pass every line of progress to a function inside the block, such as one of a notebook.
 
     It is called again and again with what is to stand in the place of the line before.
     """
@@ -110,27 +111,29 @@ def shown_by(write: Callable[[str], object]) -> Iterator[None]:
 
 
 class _Line:
-    """The one line on which all progress of this process is told."""
+    """The one line that shows all progress of this process."""
 
     def __init__(self) -> None:
         self._works: list[Progress] = []
-        self._width = 0  # of what stands on the terminal now
+        self._width = 0  # Characters that stand on the terminal now.
         self._due = 0.0
         self.drawn = True
-        self.write: Callable[[str], object] | None = None  # shows a line elsewhere
+        self.write: Callable[[str], object] | None = (
+            None  # Shows a line elsewhere, as in a notebook.
+        )
 
     def push(self, work: Progress) -> None:
         if not self._works:
             is_quick = self.write is not None or sys.stderr.isatty()
             self._due = time.monotonic() + (0.0 if is_quick else PLAIN_S)
         self._works.append(work)
-        self.tell()
+        self.show()
 
     def pop(self, work: Progress) -> None:
         self._works.remove(work)
         self.erase()
 
-    def tell(self) -> None:
+    def show(self) -> None:
         now = time.monotonic()
         if now < self._due or multiprocessing.parent_process() is not None:
             return
@@ -148,8 +151,8 @@ class _Line:
             _log.info(self.text())
 
     def text(self) -> str:
-        """Name all work, and say of the outermost that has begun how long it will take."""
-        outlook = next((told for work in self._works if (told := work.outlook)), "")
+        """Return all work, and the time left of the outermost that has begun."""
+        outlook = next(filter(None, (work.outlook for work in self._works)), "")
         named = "; ".join(map(str, self._works))
         return f"{named}, {outlook}" if outlook else named
 
@@ -170,7 +173,7 @@ _line = _Line()
 
 
 def _rate(per_second: float, unit: str) -> str:
-    """Say a rate by the shortest period in which there is at least one."""
+    """Return a rate by the shortest period in which there is at least one."""
     rates = {period: per_second * seconds for period, seconds in _PERIODS.items()}
     period = next((one for one, rate in rates.items() if rate >= 1), "h")
     decimals = 0 if rates[period] >= _EXACT_BELOW else 1

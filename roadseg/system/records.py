@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from roadseg.errors import DataError
 from roadseg.system.files import whole
 
-_LARGEST_BYTES = 2**30  # of a record; that of 100,000 chips has 50 MB
+_LARGEST_BYTES = 2**30  # Bytes of a record, at most; that of 100,000 chips has 50 MB.
 _VERSIONS_OF = ("roadseg", "torch", "segmentation-models-pytorch", "rasterio", "geopandas", "numpy")
 
 
@@ -40,7 +40,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
 
 
 def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # noqa: ANN401 - any JSON value
-    """Return what a JSON file or text says; no more than 200 levels of it.
+    """Return the value of a JSON file or text of no more than 200 levels.
 
     Args:
         source: a file in UTF-8, with or without a byte order mark, or the text itself.
@@ -52,11 +52,12 @@ def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # 
     """
     if isinstance(source, str):
         return from_json(source)
-    found = source.stat()
-    if not stat.S_ISREG(found.st_mode):  # reading a pipe would wait for ever
+    status = source.stat()
+    # Reading a pipe would wait for ever.
+    if not stat.S_ISREG(status.st_mode):
         raise ValueError("a folder, a pipe or a device, expected a file")
-    if found.st_size > largest:
-        raise ValueError(f"{found.st_size} bytes, expected at most {largest}")
+    if status.st_size > largest:
+        raise ValueError(f"{status.st_size} bytes, expected at most {largest}")
     return from_json(source.read_bytes().removeprefix(BOM_UTF8))
 
 
@@ -73,11 +74,13 @@ def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that decide about results."""
-    return {"python": platform.python_version()} | {n: _version(n) for n in _VERSIONS_OF}
+    of_packages = {name: installed_version(name) or "not installed" for name in _VERSIONS_OF}
+    return {"python": platform.python_version()} | of_packages
 
 
-def _version(name: str) -> str:
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, None if it is not installed."""
     try:
-        return version(name)
+        return version(package)
     except PackageNotFoundError:
-        return "not installed"
+        return None

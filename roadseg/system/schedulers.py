@@ -11,10 +11,10 @@ from typing import Any
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.system.text import one_line
 
-_CONNECT_S = 10.0  # at most half of the time, to reach a port; the rest is for the answer
-_CLOSE_S = 5.0
-_LOOKS = 10  # at the cluster, in the time that it may take
-_LOGGERS = ("distributed", "distributed.client")  # what they log, is also raised
+_CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest is for the answer.
+_CLOSE_S = 5.0  # Seconds to leave a cluster.
+_CHECKS = 10  # The cluster is checked so often in the time that it may be without workers.
+_LOGGERS = ("distributed", "distributed.client")  # These log errors that they raise as well.
 _GOES_ON = "what is finished is kept, and the same command goes on"
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def cluster_of(address: str, *, timeout_s: float) -> Iterator["Cluster"]:
-    """Give the cluster of a scheduler once it has a worker.
+    """Yield the cluster of a scheduler once it has a worker.
 
     Args:
         address: of the scheduler, such as `tcp://host:8786`.
@@ -64,12 +64,12 @@ class Cluster:
         address: str,
         timeout_s: float,
     ) -> None:
-        """Name it, and talk to nobody."""
+        """Set the address, without any connection yet."""
         self._dask, self._loop = dask, loop
         self._address, self._timeout_s = address, timeout_s
         self._ours = _versions(dask.versions.get_versions(["roadseg"]))
-        self._alike: set[str] = set()  # workers whose versions are ours
-        self._able_at = time.monotonic()  # when it last could work
+        self._same_versions: set[str] = set()  # Names of the workers whose versions are ours.
+        self._able_at = time.monotonic()  # Time at which the cluster was last able to work.
         self._client: Any = None
 
     def connect(self) -> None:
@@ -85,21 +85,22 @@ class Cluster:
                 _log.info("--scheduler %s: waits for workers", self._address)
             while not self._can_work():
                 self._require_time("has no worker that can work")
-                time.sleep(self._timeout_s / _LOOKS)
+                time.sleep(self._timeout_s / _CHECKS)
             self._client = self._dask.Client(
                 self._address, timeout=self._timeout_s, set_as_default=False
             )
         except RoadsegError:
             raise
-        except Exception as error:  # what is no scheduler may fail anywhere in Dask
+        except Exception as error:
+            # An address without a scheduler may fail anywhere in Dask, with any error.
             raise self._no_scheduler(error) from error
 
     def results(
         self, function: Callable[[int, Any], Any], items: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
-        """Do the work for every item, and give its number with what came out, as they end.
+        """Do the work for every item, and yield its number with its result, as they end.
 
-        What came out of an item that killed the workers that took it is an error.
+        The result of an item that killed the workers that took it is an error.
 
         Raises:
             RoadsegError: if the scheduler or its workers are gone for longer than they may be.
@@ -112,34 +113,36 @@ class Cluster:
             future.add_done_callback(ended.put)
         while numbers:
             try:
-                future = ended.get(timeout=self._timeout_s / _LOOKS)
+                future = ended.get(timeout=self._timeout_s / _CHECKS)
             except Empty:
-                self._look()
+                self._check()
                 continue
             yield (number := numbers.pop(future)), self._result(future, number)
             self._able_at = time.monotonic()
 
     def close(self) -> None:
-        """Take back what is not done, and leave the cluster."""
-        with suppress(OSError):  # TimeoutError among them; a scheduler that is gone needs no word
+        """Cancel what is not done, and leave the cluster."""
+        # TimeoutError is an OSError. A scheduler that is gone needs no goodbye.
+        with suppress(OSError):
             self._client.close(timeout=_CLOSE_S)
 
     def _result(self, future: Any, number: int) -> Any:  # noqa: ANN401 - of any work
         try:
             return future.result()
         except self._dask.KilledWorker as error:
-            told = f"the workers that took item {number} died, most likely for want of memory"
-            return RoadsegError(f"{told} ({one_line(error):.200})")
+            message = f"the workers that took item {number} died, most likely for want of memory"
+            return RoadsegError(f"{message} ({one_line(error):.200})")
         except self._dask.CancelledError as error:
             raise self._lost() from error
         except Exception:
-            self._look()  # as a worker of another version fails in odd ways
+            # A worker of another version fails in odd ways; the check names the versions.
+            self._check()
             raise
         finally:
             future.release()
 
-    def _look(self) -> None:
-        """Make sure that the cluster is still able to work, or has been until lately.
+    def _check(self) -> None:
+        """Check that the cluster is still able to work, or was so not long ago.
 
         Raises:
             RoadsegError: if not.
@@ -156,7 +159,7 @@ class Cluster:
             self._require_time("has had no worker that can work")
 
     def _can_work(self) -> bool:
-        """Say whether there is a worker at work or ready to be.
+        """Return whether there is a worker at work or ready to be.
 
         Raises:
             RoadsegError: if a worker could not do what this process does.
@@ -173,15 +176,15 @@ class Cluster:
         return is_able
 
     def _ask(self) -> dict[str, Any]:
-        """Return what the scheduler says of its workers, with the versions of those that are new.
+        """Return the scheduler's facts of its workers, with the versions of those that are new.
 
         It is asked in a connection of its own, so that one that was lost unnoticed does not matter.
         """
-        wait_s = max(self._left_s, self._timeout_s / _LOOKS)
-        found: dict[str, Any] = self._dask.utils.sync(
+        wait_s = max(self._left_s, self._timeout_s / _CHECKS)
+        workers: dict[str, Any] = self._dask.utils.sync(
             self._loop, self._answer, callback_timeout=wait_s
         )
-        return found
+        return workers
 
     async def _answer(self) -> dict[str, Any]:
         secured = self._dask.Security().get_connection_args("client")
@@ -189,10 +192,10 @@ class Cluster:
             self._address, timeout=min(_CONNECT_S, self._timeout_s / 2), connection_args=secured
         ) as scheduler:
             workers: dict[str, Any] = (await scheduler.identity())["workers"]
-            if new := [name for name in workers if name not in self._alike]:
-                asked = {"op": "versions", "packages": ["roadseg"]}
-                told = await scheduler.broadcast(msg=asked, workers=new, on_error="ignore")
-                for name, versions in told.items():
+            if new := [name for name in workers if name not in self._same_versions]:
+                question = {"op": "versions", "packages": ["roadseg"]}
+                answers = await scheduler.broadcast(msg=question, workers=new, on_error="ignore")
+                for name, versions in answers.items():
                     workers[name]["versions"] = _versions(versions)
         return workers
 
@@ -211,10 +214,10 @@ class Cluster:
                 continue
             if theirs != self._ours:
                 raise RoadsegError(
-                    f"--scheduler {self._address}: worker {name} has {_told(theirs)}, but this "
-                    f"process {_told(self._ours)}; install the same there"
+                    f"--scheduler {self._address}: worker {name} has {_describe(theirs)}, but this "
+                    f"process {_describe(self._ours)}; install the same there"
                 )
-            self._alike.add(name)
+            self._same_versions.add(name)
 
     @property
     def _left_s(self) -> float:
@@ -229,11 +232,11 @@ class Cluster:
 
     def _no_scheduler(self, error: Exception) -> RoadsegError:
         """Return the error of an address at which something else listens, or nothing."""
-        told = f"{one_line(error) or type(error).__name__:.200}"
+        reason = f"{one_line(error) or type(error).__name__:.200}"
         if isinstance(error, TimeoutError) and self._left_s <= 0:
-            told = f"nothing within {self._timeout_s:g} s, compute.scheduler_timeout_s"
+            reason = f"nothing within {self._timeout_s:g} s, compute.scheduler_timeout_s"
         return RoadsegError(
-            f"--scheduler {self._address}: no Dask scheduler answers there ({told}); start one "
+            f"--scheduler {self._address}: no Dask scheduler answers there ({reason}); start one "
             "with `dask scheduler`, or name another address"
         )
 
@@ -243,12 +246,12 @@ class Cluster:
         )
 
 
-def _versions(found: dict[str, Any]) -> tuple[str | None, str]:
-    """Return of what Dask tells the version of roadseg, if it is there, and that of Python."""
-    packages = found["packages"]
+def _versions(answer: dict[str, Any]) -> tuple[str | None, str]:
+    """Return the versions of roadseg, if it is there, and of Python from an answer of Dask."""
+    packages = answer["packages"]
     return packages["roadseg"], ".".join(packages["python"].split(".")[:2])
 
 
-def _told(versions: tuple[str | None, str]) -> str:
+def _describe(versions: tuple[str | None, str]) -> str:
     roadseg, python = versions
     return f"{f'roadseg {roadseg}' if roadseg else 'no roadseg'} in Python {python}"

@@ -23,8 +23,8 @@ T = TypeVar("T")
 STRICT = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 TOLERANT = STRICT | ConfigDict(extra="ignore")
 
-_MOST = 2**53  # of anything that is counted
-_TOLD = 3  # faults of a file
+_LARGEST_COUNT = 2**53  # JSON numbers above this are not exact.
+_SHOWN = 3  # Faults of a file that an error names.
 
 
 def _leads_nowhere_else(name: str) -> str:
@@ -46,10 +46,10 @@ def _has_no_null(path: Path) -> Path:
     return path
 
 
-Count = Annotated[int, Field(ge=0, le=_MOST)]
-Band = Annotated[int, Field(ge=1, le=2**16)]  # as many as GDAL has
+Count = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
+Band = Annotated[int, Field(ge=1, le=2**16)]  # GDAL has no more.
 Share = Annotated[float, Field(ge=0, le=1)]
-Metres = Annotated[float, Field(ge=1e-3, le=1e5)]  # ground size of a pixel
+Metres = Annotated[float, Field(ge=1e-3, le=1e5)]  # Ground size of a pixel.
 FileName = Annotated[str, AfterValidator(_leads_nowhere_else)]
 InsidePath = Annotated[str, AfterValidator(_stays_inside)]
 FilePath = Annotated[Path, AfterValidator(_has_no_null)]
@@ -83,29 +83,29 @@ def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file 
     """
     try:
         adapter = _adapter(schema)  # type: ignore[arg-type] # mypy takes no type for hashable
-        found: T = adapter.validate_json(json.dumps(values), strict=True)
+        checked: T = adapter.validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        raise ValueError(first_faults(error, _fault, most=_TOLD)) from error
-    return found
+        raise ValueError(first_faults(error, _describe, most=_SHOWN)) from error
+    return checked
 
 
 def first_faults(
-    error: ValidationError, tell: Callable[[dict[str, Any]], str], *, most: int
+    error: ValidationError, describe: Callable[[dict[str, Any]], str], *, most: int
 ) -> str:
-    """Say in one line what the first faults are, and how many more there are.
+    """Return the first faults in one line, and how many more there are.
 
     Args:
         error: of a schema.
-        tell: says what one fault is, given as pydantic's dictionary.
-        most: faults that are told one by one.
+        describe: returns what one fault is, given as pydantic's dictionary.
+        most: faults that are described one by one.
     """
-    found = error.errors(include_url=False)
-    more = f"; and {len(found) - most} more" if len(found) > most else ""
-    return "; ".join(tell(dict(fault)) for fault in found[:most]) + more
+    faults = error.errors(include_url=False)
+    more = f"; and {len(faults) - most} more" if len(faults) > most else ""
+    return "; ".join(describe(dict(fault)) for fault in faults[:most]) + more
 
 
 def expected_and_got(fault: Mapping[str, Any]) -> str:
-    """Say what pydantic expected and what it got: `expected a valid integer, got '3'`."""
+    """Return what pydantic expected and what it got: `expected a valid integer, got '3'`."""
     return f"{fault['msg'].replace('Input should be', 'expected')}, got {fault['input']!r:.60}"
 
 
@@ -114,12 +114,13 @@ def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(schema)
 
 
-def _fault(found: dict[str, Any]) -> str:
-    key = one_line(".".join(map(str, found["loc"])) or "the whole")
-    if found["type"] == "missing":
+def _describe(fault: dict[str, Any]) -> str:
+    key = one_line(".".join(map(str, fault["loc"])) or "the whole")
+    if fault["type"] == "missing":
         return f"{key:.120}: missing"
-    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{key:.120}: unknown key"
-    is_ours = found["type"] == "value_error"  # and says what it got
-    told = str(found["ctx"]["error"]) if is_ours else expected_and_got(found)
-    return one_line(f"{key:.120}: {told:.400}")
+    # The errors of our own validators say already what was expected and what they got.
+    is_ours = fault["type"] == "value_error"
+    message = str(fault["ctx"]["error"]) if is_ours else expected_and_got(fault)
+    return one_line(f"{key:.120}: {message:.400}")

@@ -1,4 +1,4 @@
-"""Shortages: what a machine ran out of, told from what any library raises."""
+"""Shortages: what a machine ran out of, by the error that any library raises."""
 
 import errno
 import re
@@ -14,12 +14,14 @@ _DEVICE_MEMORY = (
     "makes up for it in training), take a smaller window_px or precision bf16, end what else uses "
     "the device, or choose --device cpu"
 )
+# The errors of CUDA, ROCm, Intel's GPUs, Gaudi and Apple's GPUs.
 _ON_DEVICE = re.compile(
     r"(CUDA|HIP|XPU|HPU|MPS)\b.*out of memory|PT_DEVMEM|OUT_OF_DEVICE_MEMORY|STATUS_ALLOC_FAILED",
     re.DOTALL,
-)  # CUDA, ROCm, Intel's GPUs, Gaudi, Apple's
+)
 _ON_CPU = re.compile(r"DefaultCPUAllocator|std::bad_alloc|Cannot allocate memory")
-_REFUSED = {  # what a system refuses, by the number of the error
+# Numbers of the errors with which a system refuses a file.
+_REFUSED = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG),
 }
@@ -32,20 +34,20 @@ def shortage(error: BaseException) -> RoadsegError | None:
     """
     if isinstance(error, OSError) and error.errno in _REFUSED:
         return OutputError(_refusal(error))
-    said = str(error)
-    if _is_called(error, "OutOfMemoryError") or _ON_DEVICE.search(said):
+    message = str(error)
+    if _is_called(error, "OutOfMemoryError") or _ON_DEVICE.search(message):
         return RoadsegError(_DEVICE_MEMORY)
     is_full = isinstance(error, OSError) and error.errno == errno.ENOMEM
-    if is_full or isinstance(error, MemoryError) or _ON_CPU.search(said):
+    if is_full or isinstance(error, MemoryError) or _ON_CPU.search(message):
         return RoadsegError(_MEMORY)
     return None
 
 
 def _refusal(error: OSError) -> str:
-    """Say what the system refused, and of which file."""
+    """Return what the system refused, and of which file."""
     which = error.filename2 or error.filename
-    told = f"{error.strerror}; see that there is room and that the files may be read and written"
-    return told if which is None else f"{which!s:.500}: {told}"
+    message = f"{error.strerror}; see that there is room and that the files may be read and written"
+    return message if which is None else f"{which!s:.500}: {message}"
 
 
 def _is_called(error: BaseException, name: str) -> bool:

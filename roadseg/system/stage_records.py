@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 else:
     Summary = TypeVar("Summary")
 
-_ASIDE = ".changed"  # ends the name under which an output is kept that somebody has changed
+_ASIDE = ".changed"  # This ends the name of an output that somebody has changed and that is kept.
 _MISSING, _CHANGED = "is missing", "was changed"
-_SHOWN = 3  # settings and files that are named
-_LONGEST = 40  # characters of a value
+_SHOWN = 3  # Settings and files that a reason names.
+_LONGEST = 40  # Characters of a value that a reason shows.
 _ADVICE = "delete it and run its stage again"
 _log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Record(BaseModel):
 
     @property
     def is_done(self) -> bool:
-        """Whether the stage reached its end."""
+        """Return whether the stage reached its end."""
         return self.state == "done" and self.summary is not None
 
 
@@ -98,7 +98,7 @@ class StageRecord(Generic[Summary]):
         settings: Mapping[str, Any],
         inputs: Mapping[str, str],
     ) -> None:
-        """Say what a stage would be made from.
+        """Set what a stage would be made from.
 
         Args:
             path: of the record.
@@ -112,6 +112,7 @@ class StageRecord(Generic[Summary]):
         self.key = key_of(self.settings, self.inputs)
         self._kind = kind
         self._begun = time.monotonic()
+        self._lost: dict[str, str] | None = None
 
     def summary(self) -> Summary | None:
         """Return the summary of an earlier run whose outputs hold, None if the stage has to run.
@@ -128,7 +129,7 @@ class StageRecord(Generic[Summary]):
         return None
 
     def reason(self) -> Reason | None:
-        """Say why the stage has to run, None if it has not.
+        """Return why the stage has to run, None if it has not.
 
         Raises:
             DataError: if there is a file that is no record.
@@ -146,22 +147,22 @@ class StageRecord(Generic[Summary]):
             return Reason("its record is of another version")
         if failed:
             return Reason(f"{count(len(failed), 'scene')} failed before")
-        lost = [f"{name} {what}" for name, what in lost_outputs(self.path, earlier).items()]
+        lost = [f"{name} {what}" for name, what in self._lost_of(earlier).items()]
         return Reason(first(lost, _SHOWN), renews=False) if lost else None
 
     def begin(self) -> None:
-        """Note that the stage starts, so that outputs from here on are not taken for finished.
+        """Write that the stage starts, so that outputs from here on are not taken for finished.
 
         Outputs that somebody has changed are put aside before they are made again.
         """
         if earlier := read_record(self.path):
-            for name, what in lost_outputs(self.path, earlier).items():
+            for name, what in self._lost_of(earlier).items():
                 if what == _CHANGED:
                     _put_aside(self.path.parent / name)
         self._write("started")
 
     def finish(self, summary: Summary, outputs: Iterable[Path]) -> None:
-        """Note that all outputs are there.
+        """Write that all outputs are there.
 
         Args:
             summary: of the stage.
@@ -170,9 +171,15 @@ class StageRecord(Generic[Summary]):
         """
         folder = self.path.parent
         inside = [path.absolute() for path in outputs if path.absolute().is_relative_to(folder)]
-        found = fingerprints(inside)
-        names = {path.relative_to(folder).as_posix(): found[path] for path in inside}
+        digests = fingerprints(inside)
+        names = {path.relative_to(folder).as_posix(): digests[path] for path in inside}
         self._write("done", summary=asdict(summary), outputs=names)
+
+    def _lost_of(self, earlier: Record) -> dict[str, str]:
+        """Return the lost outputs of the earlier run, for which its files are read only once."""
+        if self._lost is None:
+            self._lost = lost_outputs(self.path, earlier)
+        return self._lost
 
     def _change(self, earlier: Record) -> str:
         changed = list(_changes(earlier.settings, _as_json(self.settings)))
@@ -182,6 +189,7 @@ class StageRecord(Generic[Summary]):
         return f"changed: {first(changed, _SHOWN)}"
 
     def _write(self, state: Literal["started", "done"], **results: Any) -> None:  # noqa: ANN401
+        self._lost = None
         record = Record(
             stage=self.path.stem,
             state=state,
@@ -210,7 +218,7 @@ def read_record(path: Path) -> Record | None:
     return record.model_copy(update={"summary": summary})
 
 
-def read_key(path: Path) -> str:
+def read_stage_key(path: Path) -> str:
     """Return the key of a finished stage: what a later stage's outputs depend on.
 
     Scenes that failed and were skipped are part of it.
@@ -219,7 +227,7 @@ def read_key(path: Path) -> str:
         MissingInputError: if the stage has not reached its end.
         DataError: if the file is no record.
     """
-    record = _finished(path)
+    record = _read_finished(path)
     failed = (record.summary or {}).get("failed")
     return key_of({"without": sorted(failed)}, {"all": record.key}) if failed else record.key
 
@@ -235,7 +243,7 @@ def read_summary(path: Path, kind: type[Summary]) -> Summary:
         MissingInputError: if the stage has not reached its end.
         DataError: if the file is no record, or its summary lacks what is wanted.
     """
-    record = _finished(path)
+    record = _read_finished(path)
     try:
         return check(record.summary, kind)
     except ValueError as error:
@@ -245,15 +253,15 @@ def read_summary(path: Path, kind: type[Summary]) -> Summary:
 def lost_outputs(path: Path, record: Record) -> dict[str, str]:
     """Return the outputs that are missing or were changed since a record was written, by name."""
     files = {name: path.parent / name for name in record.outputs}
-    found = fingerprints(file for file in files.values() if file.is_file())
+    digests = fingerprints(file for file in files.values() if file.is_file())
     return {
-        name: _CHANGED if file in found else _MISSING
+        name: _CHANGED if file in digests else _MISSING
         for name, file in files.items()
-        if found.get(file) != record.outputs[name]
+        if digests.get(file) != record.outputs[name]
     }
 
 
-def _finished(path: Path) -> Record:
+def _read_finished(path: Path) -> Record:
     record = read_record(path)
     if record is None or not record.is_done:
         raise MissingInputError(

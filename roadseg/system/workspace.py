@@ -5,7 +5,7 @@ from pathlib import Path
 
 from roadseg.errors import DataError, MissingInputError
 
-NETWORK, SUBMISSION = "network", "submission"  # names of the graphs of all scenes
+NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 
 
 @dataclass(frozen=True)
@@ -24,110 +24,110 @@ class Workspace:
     is_flat: bool = False
 
     def record(self, stage: str) -> Path:
-        """Record that a stage leaves: what it was made from, and its summary."""
+        """Return the path of the record of a stage: what it was made from, and its summary."""
         return self.root / f"{stage}.json"
 
     def train_record(self, fold: int) -> Path:
-        """Record of the training of one fold."""
+        """Return the path of the record of the training of one fold."""
         return self.checkpoint(fold) / "train.json"
 
     @property
     def chips(self) -> Path:
-        """Scenes and the chips cut from them: prepare -> split, train, predict, evaluate."""
+        """Return the path of the list of chips: prepare -> split, train, predict, evaluate."""
         return self.root / "chips.json"
 
     @property
     def scaling(self) -> Path:
-        """Scaling of the bands to uint8: prepare -> train."""
+        """Return the path of the scaling of the bands to uint8: prepare -> train."""
         return self.root / "scaling.json"
 
     @property
     def folds(self) -> Path:
-        """Fold of every chip: split -> train, predict, evaluate."""
+        """Return the path of the fold of every chip: split -> train, predict, evaluate."""
         return self.root / "folds.json"
 
     @property
     def fold_layer(self) -> Path:
-        """Footprint and fold of every chip: split -> the user."""
+        """Return the path of the footprint and fold of every chip: split -> the user."""
         return self.root / "folds.gpkg"
 
     @property
     def fold_map(self) -> Path:
-        """Picture of the folds on the ground: split -> the user."""
+        """Return the path of the picture of the folds on the ground: split -> the user."""
         return self.root / "folds.png"
 
     @property
     def quality(self) -> Path:
-        """Folder of the sheets with labels over images: prepare -> the user."""
+        """Return the folder of the sheets with labels over images: prepare -> the user."""
         return self.root / "quality"
 
     @property
     def masks(self) -> Path:
-        """Folder of the masks: prepare -> train, evaluate."""
+        """Return the folder of the masks: prepare -> train, evaluate."""
         return self.root / "masks"
 
     def mask(self, scene: str) -> Path:
-        """Mask of speed bins of a scene."""
+        """Return the path of the mask of speed bins of a scene."""
         return self.masks / f"{_inside(scene)}.tif"
 
     def scene_record(self, scene: str) -> Path:
-        """What prepare found in a scene and made of it, beside its mask."""
+        """Return the path of the record of a scene, beside its mask: prepare -> train."""
         return self.masks / f"{_inside(scene)}.json"
 
     def checkpoint(self, fold: int) -> Path:
-        """Folder of the weights of one fold, and of the facts beside them: train -> predict."""
+        """Return the folder of the weights and facts of one fold: train -> predict."""
         return self.root / "checkpoints" / f"fold-{fold}"
 
     @property
     def probabilities(self) -> Path:
-        """Folder of the probability rasters: predict -> graph, evaluate."""
+        """Return the folder of the probability rasters: predict -> graph, evaluate."""
         return self.root if self.is_flat else self.root / "probabilities"
 
     def probability(self, scene: str) -> Path:
-        """Probability raster of a scene."""
+        """Return the path of the probability raster of a scene."""
         return self.probabilities / f"{_inside(scene)}.tif"
 
     @property
     def graphs(self) -> Path:
-        """Folder of the road graphs: graph -> evaluate, and the user."""
+        """Return the folder of the road graphs: graph -> evaluate, and the user."""
         return self.root if self.is_flat else self.root / "graphs"
 
     def graph(self, scene: str) -> Path:
-        """Road graph of a scene as a GeoPackage; GeoJSON and GraphML lie beside it."""
+        """Return the path of the graph of a scene as a GeoPackage; other formats lie beside it."""
         return self.graphs / f"{_inside(scene)}.gpkg"
 
     @property
     def tuning_plot(self) -> Path:
-        """Picture of the trials: tune -> the user."""
+        """Return the path of the picture of the trials: tune -> the user."""
         return self.root / "tune.png"
 
     @property
     def tuned_config(self) -> Path:
-        """Config with the graph settings found: tune -> the user."""
+        """Return the path of the config with the graph settings found: tune -> the user."""
         return self.root / "tuned.json"
 
     @property
     def pictures(self) -> Path:
-        """Folder of the pictures of evaluated scenes: evaluate -> the user."""
+        """Return the folder of the pictures of evaluated scenes: evaluate -> the user."""
         return self.root / "pictures"
 
     def picture(self, scene: str) -> Path:
-        """Labels, probabilities and graph of a scene, side by side."""
+        """Return the picture of a scene: labels, probabilities and graph side by side."""
         return self.pictures / f"{_inside(scene)}.png"
 
     @property
     def plots(self) -> Path:
-        """Folder of the pictures for print: plot -> the user."""
+        """Return the folder of the pictures for print: plot -> the user."""
         return self.root / "plots"
 
     @property
     def evaluation(self) -> Path:
-        """Metrics of every validation chip: evaluate -> the user."""
+        """Return the path of the metrics of every validation chip: evaluate -> the user."""
         return self.root / "evaluation.csv"
 
     @property
     def report(self) -> Path:
-        """Page that shows the run: report -> the user."""
+        """Return the path of the page that shows the run: report -> the user."""
         return self.root / "report.html"
 
 

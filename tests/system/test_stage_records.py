@@ -9,8 +9,8 @@ from roadseg.errors import DataError, MissingInputError
 from roadseg.system.records import versions
 from roadseg.system.stage_records import (
     StageRecord,
-    read_key,
     read_record,
+    read_stage_key,
     read_summary,
 )
 
@@ -61,7 +61,9 @@ def reason(path, **change):
         '{"stage": "split", "state": "done", "key": "a", "outputs": {"a\\u0000": "b"}}',
     ],
 )
-@pytest.mark.parametrize("read", [read_key, lambda path: read_summary(path, Found), read_record])
+@pytest.mark.parametrize(
+    "read", [read_stage_key, lambda path: read_summary(path, Found), read_record]
+)
 def test_json_that_is_no_record_is_refused(path, text, read):
     path.parent.mkdir()
     path.write_text(text)
@@ -191,15 +193,15 @@ def test_a_record_says_what_the_stage_was_made_from(path):
 
 def test_a_finished_stage_has_a_key_for_later_stages(path):
     finish(path)
-    assert read_key(path) == record(path).key
+    assert read_stage_key(path) == record(path).key
 
 
 def test_scenes_that_failed_are_part_of_the_key_for_later_stages(path):
     finish(path, found=Found(failed={"a": "no band"}))
-    assert read_key(path) != record(path).key
+    assert read_stage_key(path) != record(path).key
 
 
-@pytest.mark.parametrize("read", [read_key, lambda path: read_summary(path, Found)])
+@pytest.mark.parametrize("read", [read_stage_key, lambda path: read_summary(path, Found)])
 def test_an_interrupted_stage_is_named(path, read):
     record(path).begin()
     with pytest.raises(MissingInputError, match="split was interrupted; run `roadseg split` again"):

@@ -24,10 +24,10 @@ from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.topo import Topo
 from roadseg.roads.options import CompareOptions
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
-from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
@@ -147,7 +147,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary
         workspace.record("evaluate"),
         EvaluateSummary,
         settings=config.evaluate.model_dump(mode="json") | _options(config).model_dump(),
-        inputs={"what graph made": read_key(graphs)},
+        inputs={"what graph made": read_stage_key(graphs)},
     )
 
 

@@ -21,11 +21,11 @@ from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.trace import find_graph
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
 from roadseg.system.parallel import HERE, Executor, Outcome, each, in_order
-from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
@@ -148,7 +148,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
         workspace.record("graph"),
         GraphSummary,
         settings=config.graph.model_dump(mode="json"),
-        inputs={"what predict made": read_key(predicted)},
+        inputs={"what predict made": read_stage_key(predicted)},
     )
 
 

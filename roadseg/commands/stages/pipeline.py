@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from roadseg.config import Config
-from roadseg.system.plans import Plan, Plans
+from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace
 

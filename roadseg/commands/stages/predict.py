@@ -16,9 +16,9 @@ from roadseg.learn.inference.tasks import read_alike, weights_of
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.sources import find_images, image_paths
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
-from roadseg.system.plans import Amount, Plan, files, plan_stage
-from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
@@ -184,7 +184,7 @@ def _crs(config: Config) -> CRS | None:
 
 
 def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[PredictSummary]:
-    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
+    trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
     return StageRecord(
         workspace.record("predict"),
         PredictSummary,

@@ -29,10 +29,10 @@ from roadseg.raster.images import scene_facts
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.raster.sources import find_images, find_labels
 from roadseg.report.plots.sheets import write_sheets
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.parallel import Executor, Outcome, each
-from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.workspace import Workspace

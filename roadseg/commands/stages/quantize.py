@@ -50,9 +50,9 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.tracing.trace import find_graph
-from roadseg.system.plans import Amount, Plan, files, plan_stage
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
@@ -200,7 +200,7 @@ def _written(record: Path) -> list[Path]:
 def _record(
     config: Config, workspace: Workspace, fold: int, engine: str
 ) -> StageRecord[QuantizeSummary]:
-    trained = read_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
+    trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
     return StageRecord(
         engine_folder(workspace.checkpoint(fold), engine) / "quantize.json",
         QuantizeSummary,

@@ -12,8 +12,8 @@ from roadseg.report.facts import quality_of, read_records, read_scores, read_tra
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.scenes import Shown, find_scenes, map_of, pictures_of
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.fingerprints import fingerprints
-from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord

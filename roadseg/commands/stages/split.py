@@ -28,9 +28,9 @@ from roadseg.dataset.options import SplitOptions
 from roadseg.errors import ConfigError, DataError
 from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.alarms import alarm
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.fingerprints import fingerprint
-from roadseg.system.plans import Amount, Plan, files, plan_stage
-from roadseg.system.stage_records import StageRecord, read_key, read_summary
+from roadseg.system.stage_records import StageRecord, read_stage_key, read_summary
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
@@ -154,7 +154,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
         workspace.record("split"),
         SplitSummary,
         settings=config.split.model_dump(mode="json", exclude={"file"}),
-        inputs={"what prepare made": read_key(prepared), **_of_file(config.split)},
+        inputs={"what prepare made": read_stage_key(prepared), **_of_file(config.split)},
     )
 
 

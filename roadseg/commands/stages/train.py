@@ -26,13 +26,13 @@ from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.report.cards import write_model_card
 from roadseg.report.plots.curves import write_curves
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.fingerprints import GONE
-from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.stage_records import (
     StageRecord,
     lost_outputs,
-    read_key,
     read_record,
+    read_stage_key,
 )
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
@@ -180,7 +180,7 @@ def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[Trai
         workspace.train_record(fold),
         TrainSummary,
         settings=config.train.model_dump(mode="json", exclude=set(first)) | {"fold": fold},
-        inputs={"what split made": read_key(dealt), **first},
+        inputs={"what split made": read_stage_key(dealt), **first},
     )
 
 
@@ -232,7 +232,7 @@ def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
             "resample_m": config.imagery.gsd_m,
             "nodata": config.imagery.nodata,
             "fold": fold,
-            "prepared_data": read_key(workspace.record("split")),
+            "prepared_data": read_stage_key(workspace.record("split")),
         },
         "bins": listed.bins,
         "device": chosen_device(config.compute),

@@ -38,11 +38,11 @@ from roadseg.roads.tracing.tuning import (
     gain,
     search,
 )
+from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.parallel import in_order
-from roadseg.system.plans import Amount, Plan, files, plan_stage
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
-from roadseg.system.stage_records import StageRecord, read_key
+from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
@@ -151,7 +151,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[TuneSummary]:
         workspace.record("tune"),
         TuneSummary,
         settings=_key_settings(config),
-        inputs={"what predict made": read_key(predicted)},
+        inputs={"what predict made": read_stage_key(predicted)},
     )
 
 

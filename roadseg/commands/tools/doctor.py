@@ -4,7 +4,6 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 import pyogrio
 import pyproj
@@ -17,6 +16,7 @@ from roadseg.learn.hardware import cpu
 from roadseg.learn.hardware.devices import missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
 from roadseg.system.machine import Machine, format_cpus, read_machine
+from roadseg.system.records import installed_version
 from roadseg.system.text import Summary
 
 _DEVICES = ("cpu", "cuda", "rocm", "xpu", "hpu", "mps")
@@ -118,10 +118,10 @@ def run() -> DoctorSummary:
     """Survey what every run depends on; change nothing."""
     machine = read_machine()
     compiling = _problem_of_compiling()
-    extras = {extra: bool(_version(package)) for extra, (package, _) in _EXTRAS.items()}
+    extras = {extra: bool(installed_version(package)) for extra, (package, _) in _EXTRAS.items()}
     return DoctorSummary(
         system=f"Python {platform.python_version()} on {platform.platform()}",
-        packages={name: number for name in _PACKAGES if (number := _version(name))},
+        packages={name: number for name in _PACKAGES if (number := installed_version(name))},
         gdal={"rasterio": rasterio.__gdal_version__, "pyogrio": pyogrio.__gdal_version_string__},
         proj={"rasterio": rasterio.__proj_version__, "pyproj": pyproj.proj_version_str},
         proj_data=_proj_data(),
@@ -203,14 +203,6 @@ def _proj_data() -> str:
         return str(pyproj.datadir.get_data_dir())
     except pyproj.exceptions.DataDirError:
         return "no folder"
-
-
-def _version(package: str) -> str:
-    """Return the version of a package; empty if it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def _lines(packages: Mapping[str, str]) -> Iterator[str]:

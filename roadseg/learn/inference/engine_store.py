@@ -1,10 +1,8 @@
 """Artefacts: engines made beforehand, and what is known of them; in the folder of a checkpoint."""
 
 import functools
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +11,9 @@ from pydantic import AfterValidator, Field
 from roadseg.errors import CheckpointError, DataError
 from roadseg.learn.hardware import cpu
 from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.system.fingerprints import file_sha256
 from roadseg.system.machine import read_machine
-from roadseg.system.records import read_json, versions, write_json
+from roadseg.system.records import installed_version, read_json, versions, write_json
 from roadseg.system.schemas import TOLERANT, Digest, check
 
 # Engines that are made beforehand, the usually fastest first, and the packages that decide what
@@ -225,8 +224,7 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 @functools.lru_cache
 def _digest_of(path: Path, _changed: int, _size: int) -> str:
     """Return the digest of a file, reading it again only after it has changed."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(path)
 
 
 @functools.cache
@@ -242,11 +240,4 @@ def making(folder: Path, name: str) -> str:
 
 
 def _package_versions(name: str) -> dict[str, str | None]:
-    return {package: _version(package) for package in PACKAGES[name]}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    return {package: installed_version(package) for package in PACKAGES[name]}

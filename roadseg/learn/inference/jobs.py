@@ -36,12 +36,12 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.raster.windows import fitting_batch
-from roadseg.roads.masks.mask_files import read_key
+from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.thresholding import write_road_mask
 from roadseg.roads.speeds import SpeedBins
+from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
 from roadseg.system.parallel import Outcome, each
-from roadseg.system.plans import Files, files
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
@@ -153,7 +153,7 @@ class PredictionJob:
     ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
         """Return those that the networks can predict, and those of them that are not there."""
         scenes = list(self._fitting(images, self._trained_alike))
-        return scenes, [s for s in scenes if force or read_key(s.path) != s.key]
+        return scenes, [s for s in scenes if force or read_raster_key(s.path) != s.key]
 
     def _is_here(self, pieces: int) -> bool:
         """Say whether so many pieces of work are done in this process."""
@@ -302,7 +302,7 @@ class PredictionJob:
             threshold = self._threshold
             key = key_of({"threshold": threshold}, {"probability": scene.key})
             (path,) = self.masks_of([scene.name])
-            if read_key(path) != key:
+            if read_raster_key(path) != key:
                 write_road_mask(scene.path, path, threshold=threshold, key=key)
 
 

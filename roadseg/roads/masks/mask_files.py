@@ -59,7 +59,7 @@ def write_mask(
             512 pixels, or the whole mask, are written once.
         grid: where the pixels lie.
         bins: what the speed bins stand for.
-        key: digest of all that the mask is made from, for `read_key`.
+        key: digest of all that the mask is made from, for `read_raster_key`.
 
     Raises:
         OutputError: if the file cannot be written in whole.
@@ -90,7 +90,7 @@ def read_mask(path: Path, window: Window | None = None) -> NDArray[np.uint8]:
         return np.asarray(pixels, dtype=np.uint8)
 
 
-def read_key(path: Path) -> str | None:
+def read_raster_key(path: Path) -> str | None:
     """Return the key that a raster was written with; None if there is no whole one with a key."""
     try:
         with open_whole(path) as source:

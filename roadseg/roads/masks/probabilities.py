@@ -201,7 +201,7 @@ def write_probability(
             are uint8 with 255 for certain, or 0..1.
         grid: where the pixels lie.
         bins: the speed bins that all bands but the last stand for; they name the bands.
-        key: digest of all that the raster is made from, for `read_key` of `mask_files`.
+        key: digest of all that the raster is made from, for `read_raster_key` of `mask_files`.
         tags: provenance, kept in the file.
 
     Raises:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from roadseg.commands.cli.main import main
 from roadseg.commands.stages.pipeline import STAGES
-from roadseg.system.plans import Amount, plan_stage
+from roadseg.system.dry_runs import Amount, plan_stage
 from roadseg.system.stage_records import StageRecord
 
 

@@ -18,8 +18,8 @@ from roadseg.roads.masks.mask_files import (
     bin_colours,
     bins_of,
     bins_tags,
-    read_key,
     read_mask,
+    read_raster_key,
     write_mask,
 )
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
@@ -97,11 +97,11 @@ def test_pixels_of_a_mask_to_ignore_are_not_valid(tmp_path):
 
 
 def test_a_mask_keeps_its_key(tmp_path):
-    assert read_key(write(tmp_path / "a.tif", key="f00")) == "f00"
+    assert read_raster_key(write(tmp_path / "a.tif", key="f00")) == "f00"
 
 
 def test_a_mask_without_a_key_has_none(tmp_path):
-    assert read_key(write(tmp_path / "a.tif")) is None
+    assert read_raster_key(write(tmp_path / "a.tif")) is None
 
 
 @pytest.mark.parametrize("damage", ["removed", "emptied", "cut short", "no raster"])
@@ -113,7 +113,7 @@ def test_what_is_no_whole_mask_has_no_key(tmp_path, damage):
         path.unlink()
     else:
         path.write_text("" if damage == "emptied" else "no raster")
-    assert read_key(path) is None
+    assert read_raster_key(path) is None
 
 
 @pytest.mark.parametrize("lacking", [1, 50, 300, 1000, 5000, 200_000])

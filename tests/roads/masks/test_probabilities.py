@@ -16,7 +16,7 @@ from roadseg.raster import tiff
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.masks import probabilities
-from roadseg.roads.masks.mask_files import bins_tags, read_key, write_mask
+from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import (
     probability_strips,
     read_probability,
@@ -241,7 +241,7 @@ def test_a_raster_is_the_same_however_gdal_reads_its_strips(path, monkeypatch, m
 def test_a_key_of_markup_and_a_name_of_a_pattern_are_kept(tmp_path):
     path = tmp_path / "a&b[1].tif"
     write_probability(path, [(0, VALUES, VALID)], GRID, bins=DEFAULT_BINS, key="<k>", tags={})
-    assert read_key(path) == "<k>"
+    assert read_raster_key(path) == "<k>"
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
@@ -313,13 +313,13 @@ def test_a_folder_that_cannot_be_made_is_an_error(path):
 
 def test_the_key_is_kept(path):
     write(path)
-    assert read_key(path) == "k1"
+    assert read_raster_key(path) == "k1"
 
 
 def test_a_missing_raster_and_one_of_others_have_no_key(path):
-    assert read_key(path) is None
+    assert read_raster_key(path) is None
     write_raster(path, np.zeros((1, 20, 30), np.uint8))
-    assert read_key(path) is None
+    assert read_raster_key(path) is None
 
 
 def test_a_mask_of_speed_bins_is_certain_of_its_bins(path):

@@ -11,7 +11,7 @@ from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.masks.mask_files import bin_colours, read_key, read_mask
+from roadseg.roads.masks.mask_files import bin_colours, read_mask, read_raster_key
 from roadseg.roads.masks.probabilities import read_probability, write_probability
 from roadseg.roads.masks.thresholding import classify, write_road_mask
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
@@ -114,7 +114,7 @@ def test_a_mask_has_the_colours_of_its_speed_bins(probability, masked):
 
 
 def test_a_mask_keeps_its_key(probability, masked):
-    assert read_key(masked(probability())) == "f00"
+    assert read_raster_key(masked(probability())) == "f00"
 
 
 def test_a_mask_is_read_as_certain_probabilities(probability, masked):

@@ -1,4 +1,4 @@
-"""Plans: what a stage would read, write and take, said without doing it."""
+"""Dry runs: what a stage would read, write and take, without running it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Files:
     megabytes: float
 
     def __str__(self) -> str:
-        """Say it in a few words."""
+        """Return the files in a few words."""
         if not self.files:
             return f"{self.name} (not there yet)"
         return f"{self.name} ({count(self.files, 'file')}, {self.megabytes:.1f} MB)"
@@ -37,7 +37,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a stage would do.
+    """The dry run of a stage: what it would do.
 
     Attributes:
         stage: its name.
@@ -62,7 +62,7 @@ class Plan:
     renews: bool = True
 
     def __str__(self) -> str:
-        """Lay it out as a table."""
+        """Return the dry run as a table."""
         if not self.runs:
             return f"{self.stage:<9} up to date: {self.why}"
         rows = {
@@ -83,17 +83,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Plans:
-    """What several stages would do, one after the other."""
+    """The dry runs of several stages, one after the other."""
 
     stages: list[Plan]
 
     def __str__(self) -> str:
-        """Give each, and how long all take if that is known of all."""
-        waiting = [plan for plan in self.stages if plan.runs]
-        known = [plan.seconds for plan in waiting if plan.seconds is not None]
-        end = "nothing to do" if not waiting else f"{count(len(waiting), 'stage')} to run"
-        if waiting and len(known) == len(waiting):
-            end += f", {about_time(sum(known))}"
+        """Return each dry run, and how long all take if that is known of all."""
+        to_run = [plan for plan in self.stages if plan.runs]
+        times = [plan.seconds for plan in to_run if plan.seconds is not None]
+        end = "nothing to do" if not to_run else f"{count(len(to_run), 'stage')} to run"
+        if to_run and len(times) == len(to_run):
+            end += f", {about_time(sum(times))}"
         return "\n".join([*map(str, self.stages), end])
 
 
@@ -135,7 +135,7 @@ def plan_stage(
     amount: Amount[Summary],
     memory_mb: float | None = None,
 ) -> Plan:
-    """Say what a stage would do.
+    """Return what a stage would do.
 
     Args:
         made_of: what it would be made from now; or the earlier stage that runs first.
@@ -152,11 +152,11 @@ def plan_stage(
     if reason is None:
         return Plan(path.stem, runs=False, why="nothing has changed", reads=[], writes=[])
     earlier = read_record(path)
-    seconds, told = _seconds(path, earlier, kind, amount)
+    seconds, basis = _seconds(path, earlier, kind, amount)
     if memory_mb is not None:
-        told = f"memory estimated; {told}"
+        basis = f"memory estimated; {basis}"
     elif earlier and earlier.peak_mb:
-        memory_mb, told = earlier.peak_mb, f"{told}; memory: the peak of its process"
+        memory_mb, basis = earlier.peak_mb, f"{basis}; memory: the peak of its process"
     return Plan(
         path.stem,
         runs=True,
@@ -165,7 +165,7 @@ def plan_stage(
         writes=[*map(str, writes)],
         seconds=seconds,
         memory_mb=memory_mb,
-        based_on=told,
+        based_on=basis,
         renews=reason.renews or force,
     )
 
@@ -173,15 +173,16 @@ def plan_stage(
 def _seconds(
     path: Path, earlier: Record | None, kind: type[Summary], amount: Amount[Summary]
 ) -> tuple[float | None, str]:
-    """Scale the time of the earlier run to what is to be done now."""
+    """Return the time of the earlier run, scaled to the amount of now, and a sentence about it."""
     if earlier is None or not earlier.is_done:
         return None, _UNKNOWN
     try:
-        done = read_summary(path, kind)
+        summary = read_summary(path, kind)
     except DataError:
         return None, _UNKNOWN
-    took_s = float(getattr(done, "seconds", earlier.seconds))  # all, of a training
-    before = amount.before(done)
+    # A training that was interrupted has the time of all its parts in its summary.
+    took_s = float(getattr(summary, "seconds", earlier.seconds))
+    before = amount.before(summary)
     unit = amount.unit.removesuffix("s") if before == 1 else amount.unit
     took = f"the last run took {took_s:.1f} s for {before:g} {unit}"
     if amount.now is None or not before:
