@@ -56,6 +56,7 @@ def write_report(
 
 
 def _text(error: BaseException, words: Sequence[str], config: Path | None) -> str:
+    packages = {f"{package.name} {package.version}" for package in distributions()}
     parts = {
         "Command": shlex.join(["roadseg", *words]),
         "Error": "".join(traceback.format_exception(error)),
@@ -66,12 +67,13 @@ def _text(error: BaseException, words: Sequence[str], config: Path | None) -> st
             for key, value in sorted(os.environ.items())
             if key.startswith(_VARIABLES)
         ),
-        "Versions": "\n".join([f"Python {platform.python_version()}", *_packages()]),
+        "Versions": "\n".join([f"Python {platform.python_version()}", *sorted(packages)]),
     }
     return _HEAD + "".join(f"\n{title}\n{text or 'none'}\n" for title, text in parts.items())
 
 
 def _config(path: Path | None) -> str:
+    """Return path and text of the config, or why it cannot be read."""
     if path is None:
         return ""
     try:
@@ -79,7 +81,3 @@ def _config(path: Path | None) -> str:
             return f"{path}\n{file.read(_LARGEST_CONFIG)}"
     except (OSError, ValueError) as error:
         return f"{path}: {error}"
-
-
-def _packages() -> list[str]:
-    return sorted({f"{package.name} {package.version}" for package in distributions()})

@@ -125,6 +125,7 @@ def _as_it_is(workspace: Workspace) -> Workspace:
 
 
 def _scene_names(workspace: Workspace) -> list[str]:
+    """Return the scenes that have a graph or a probability raster; refuse a run without any."""
     graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
     rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
     names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
@@ -148,12 +149,14 @@ def _inputs(workspace: Workspace, names: Iterable[str]) -> list[Path]:
 
 
 def _folds(workspace: Workspace) -> list[Path]:
+    """Return the checkpoint folders of all folds."""
     return sorted(workspace.checkpoint(0).parent.glob("fold-*"))
 
 
 def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
     """Return the data of the page; pictures fill the room that facts and roads leave."""
     page = _facts(config, workspace, shown)
+    # Roads get the room first, then sheets of examples, then pictures of the scenes.
     most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(page))
     page["map"] = _map_that_fits(config, shown, most)
     room = most - len(as_data(page["map"]))
@@ -192,7 +195,9 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
     records = read_records(workspace.record(stage) for stage in _STAGES)
     training = [curves for folder in _folds(workspace) if (curves := read_training(folder))]
     seconds = {name: record.seconds for name, record in records.items()}
-    seconds |= _training_seconds(workspace)
+    # Each fold has a record of its training, whose name is "train".
+    folds = read_records(folder / "train.json" for folder in _folds(workspace))
+    seconds |= {name: record.seconds for name, record in folds.items()}
     root = workspace.root.resolve()
     return {
         "title": root.parent.name if root.name == "run" else root.name,
@@ -210,12 +215,8 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
     }
 
 
-def _training_seconds(workspace: Workspace) -> dict[str, float]:
-    folds = read_records(folder / "train.json" for folder in _folds(workspace))
-    return {name: record.seconds for name, record in folds.items()}
-
-
 def _sheets(workspace: Workspace, room: int) -> list[str]:
+    """Return sheets of examples as data URIs; one that is too large for its share is left out."""
     sheets = sorted(workspace.quality.glob("sheet_*.png"))[:_SHEETS]
     most = int(_SHEET_SHARE * room)
     pictures = [sheet_uri(path, side_px=_SHEET_PX, most_bytes=most) for path in sheets]

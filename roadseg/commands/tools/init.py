@@ -22,7 +22,6 @@ from roadseg.commands.tools.init_survey import (
 from roadseg.config import FILE_NAME, Config, check_config, with_absolute_paths
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import LOCAL_CRS
-from roadseg.raster.images import RasterFacts
 from roadseg.raster.sources import file_name, image_paths, source_path
 from roadseg.system.files import is_virtual, whole
 from roadseg.system.text import Summary, count, counted
@@ -102,6 +101,7 @@ class InitSummary(Summary):
 
     def __str__(self) -> str:
         """Return a table with a row for each subject."""
+        config = "" if self.config == FILE_NAME else f" --config {self.config}"
         rows = {
             "images": self._images(),
             "left out": f"{_few(self.masks)}, as a mask of roads" if self.masks else "",
@@ -112,12 +112,9 @@ class InitSummary(Summary):
             "matches": self._matches(),
             "split": self._split(),
             "weights": 'from scratch; set train.encoder_weights to "imagenet" where downloads work',
-            "wrote": f"{self.config}; next: {self._next()}",
+            "wrote": f"{self.config}; next: roadseg run{config}",
         }
         return "\n".join(f"{name:<8}  {text}" for name, text in rows.items() if text)
-
-    def _next(self) -> str:
-        return "roadseg run" if self.config == FILE_NAME else f"roadseg run --config {self.config}"
 
     def _images(self) -> str:
         height, width = self.size_px
@@ -153,6 +150,7 @@ class InitSummary(Summary):
         if self.mask_speeds_mph:
             return f"{text}; speeds by labels.mask_speeds_mph"
         text += f"; speed of all by {self._by_default()}"
+        # Few values are probably classes of roads, so that each may have a speed of its own.
         roads = [value for value in self.mask_values if value != "0"]
         if not 1 < len(roads) <= _CLASSES:
             return text
@@ -247,6 +245,7 @@ def _survey(images: Iterable[str], labels: Iterable[str], settings: Config) -> _
 
 
 def _absolute(text: str) -> str:
+    """Return a path or glob as an absolute one; addresses of the network stay."""
     return text if "://" in text else str(source_path(text).absolute())
 
 
@@ -262,6 +261,7 @@ def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
     if not survey.masks:
         return images
     kept = [*(facts.path for facts in survey.scenes.values()), *survey.unusable]
+    # Globs are short, and they take images that are added later; files name no image too many.
     globs = sorted({f"{path.parent}/*{path.suffix}" for path in kept})
     is_on_disk = not any(is_virtual(path) for path in kept)
     if is_on_disk and len(globs) < len(kept) and set(image_paths(globs)) == set(kept):
@@ -270,6 +270,7 @@ def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
 
 
 def _short(path: str, folder: Path) -> str:
+    """Return a path as a config in a folder has it: relative if it lies below the folder."""
     return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path
 
 
@@ -287,7 +288,11 @@ def _summary(
     return InitSummary(
         config=str(output),
         scenes=len(scenes),
-        kinds=dict(Counter(_kind(facts) for facts in scenes.values())),
+        kinds=dict(
+            Counter(
+                f"{count(len(facts.bands), 'band')} of {facts.dtype}" for facts in scenes.values()
+            )
+        ),
         size_px=(first.grid.height, first.grid.width),
         gsd_m=round(float(np.mean(first.grid.pixel_size_m)), 4),
         image_crs=sorted({_crs_name(facts.grid.crs) for facts in scenes.values()}),
@@ -320,11 +325,6 @@ def _summary(
     )
 
 
-def _kind(facts: RasterFacts) -> str:
-    count = len(facts.bands)
-    return f"{count} band{'s' if count > 1 else ''} of {facts.dtype}"
-
-
 def _crs_name(crs: CRS) -> str:
     """Return the authority's number of a CRS, such as EPSG:32611, or else its name."""
     if crs == LOCAL_CRS:
@@ -334,5 +334,6 @@ def _crs_name(crs: CRS) -> str:
 
 
 def _few(names: Sequence[str], shown: int = 3) -> str:
+    """Return the first names, and how many there are if some are left out."""
     more = f", {len(names)} in all" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more

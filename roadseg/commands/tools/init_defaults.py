@@ -101,17 +101,17 @@ def choose_defaults(images: ImageSurvey, labels: LabelSurvey, settings: Config) 
         "split": {"block_m": cut.block_m} | split.settings,
         "train": {"window_px": window_px},
     }
+    # What is set, and not left at its default, stays.
     fitting = {
-        section: {k: v for k, v in changes.items() if k not in _given(settings, section)}
+        section: {
+            key: value
+            for key, value in changes.items()
+            if key not in getattr(settings, section).model_fields_set
+        }
         for section, changes in chosen.items()
     }
     places = count_places(images.scenes, labels)
     return Defaults(fitting, cut, places, nodata.text, widths.text, split.text)
-
-
-def _given(settings: Config, section: str) -> set[str]:
-    """Return the keys of a section that are set, not left at their defaults."""
-    return set(getattr(settings, section).model_fields_set)
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Default:
@@ -270,6 +270,7 @@ def _cut(scenes: Mapping[str, RasterFacts], chip_px: int | None = None) -> _Chip
         side = chip_px or max(grid.height, grid.width)
         windows = cut_chips(grid.height, grid.width, chip_px=side)
         row, col, height, width = np.array(windows, dtype=np.float64).T
+        # The four corners of every window in (row, col), in order around it.
         rows = np.stack([row, row, row + height, row + height], axis=1)
         cols = np.stack([col, col + width, col + width, col], axis=1)
         pixels = np.stack([rows, cols], axis=-1).reshape(-1, 2)

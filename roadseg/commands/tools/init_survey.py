@@ -129,6 +129,7 @@ def survey_labels(
     matches = find_labels(patterns, {name: facts.path for name, facts in scenes.items()})
     paths = sorted(set(matches.values()))
     chosen = paths if len(paths) <= _MANY_FILES else spread(paths, _FEW)
+    # Vector files are read as a whole; of raster masks a corner is read to see whether it fits.
     masks = [path for path in chosen if is_mask_file(path)]
     crs = crs_setting(options.crs, "labels.crs")
     lines = [path for path in chosen if path not in masks]
@@ -136,7 +137,9 @@ def survey_labels(
     files = {path: read_roads(path, options=options, crs=crs) for path in shown}
     for name, path in matches.items():
         if path in masks and not skip:
-            _require_fit(path, scenes[name], options)
+            facts = scenes[name]
+            side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
+            read_labels_mask(path, facts, Window(0, 0, side, side), options)
     return LabelSurvey(
         matches=matches,
         files=files,
@@ -214,7 +217,7 @@ def _require_alike(scenes: Iterable[RasterFacts]) -> None:
 
 
 def _corners(facts: RasterFacts) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Read the four corners of a scene, moved together."""
+    """Return bands and valid pixels of a scene's four corners, moved together as one image."""
     height, width = facts.grid.height, facts.grid.width
     rows, cols = min(_CORNER_PX, height // 2), min(_CORNER_PX, width // 2)
     read = [
@@ -223,12 +226,6 @@ def _corners(facts: RasterFacts) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     ]
     bands, valid = ([[corner[part] for corner in row] for row in read] for part in (0, 1))
     return np.block(bands), np.block(valid)
-
-
-def _require_fit(path: Path, facts: RasterFacts, options: LabelOptions) -> None:
-    """Refuse a raster mask that cannot be laid over its image."""
-    side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
-    read_labels_mask(path, facts, Window(0, 0, side, side), options)
 
 
 def _bare_scenes(
@@ -252,6 +249,7 @@ def _bare_scenes(
         if _touches(facts, path, files[path]):
             continue
         bare.append(name)
+        # A scene may lack roads, but not if a label file of its own has roads that lie elsewhere.
         if served[path] == 1 and not skip and len(files[path].roads.shapes):
             raise DataError(apart_text(facts, path, files[path].roads))
     if bare and len(bare) == len(looked_at):

@@ -147,6 +147,7 @@ def run_files(
     """
     given = {"--graph": graph, "--labels": labels, "--image": image}
     lacking = {kind: [name for name in _NEEDS[kind] if given[name] is None] for kind in KINDS}
+    # Without kinds all are drawn for which there is a file.
     wanted = kinds or [kind for kind in KINDS if not lacking[kind]]
     missing = [(kind, names[0]) for kind in wanted if (names := lacking[kind])]
     if missing or not wanted:
@@ -269,6 +270,7 @@ def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
         raise DataError("there are no roads to draw; name an --image to see the place")
     west, south, east, north = shapely.total_bounds(lines)
     margin = _MARGIN * max(east - west, north - south)
+    # The longer side is as many pixels as are printed.
     pixel_m = (max(east - west, north - south) + 2 * margin) / paper.pixels
     transform = Affine(pixel_m, 0, west - margin, 0, -pixel_m, north + margin)
     height, width = ((side + 2 * margin) / pixel_m for side in (north - south, east - west))
