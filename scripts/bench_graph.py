@@ -28,15 +28,13 @@ from xml.sax.saxutils import escape
 import numpy as np
 from scipy import ndimage
 
-from roadseg.dataset.scenes import read_labels
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import area, read_grid
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
-from roadseg.roads.labels.roads import roads_on
+from roadseg.roads.labels.roads import read_roads, roads_on
 from roadseg.roads.masks.burning import burn_roads, road_areas
 from roadseg.roads.masks.probabilities import open_probability
-from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS
 
 CHIPS = 4  # of a tile, each way
@@ -135,7 +133,7 @@ MEASURED = {"thin": thin, "graph": graph}
 def mirrored_chips(path, options):
     """Write the probabilities of a chip and its mirror images, four by four."""
     grid = read_grid(options.image)
-    roads, _ = roads_on(grid, read_labels(options.labels, LabelOptions()).roads)
+    roads, _ = roads_on(grid, read_roads(options.labels).roads)
     mask = burn_roads(road_areas(roads, grid, bins=DEFAULT_BINS), grid)
     rng = np.random.default_rng(0)
     whole = Grid(grid.crs, grid.transform, CHIPS * grid.height, CHIPS * grid.width)

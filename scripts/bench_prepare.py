@@ -96,6 +96,7 @@ def task(image: Path, labels: Path, folder: Path, name: str) -> SceneTask:
         name=name,
         image=image,
         labels=labels,
+        held={"image": str(image), "labels": str(labels)},
         shared=False,
         mask=folder / f"{name}.tif",
         record=folder / f"{name}.json",
@@ -212,12 +213,12 @@ def bench_city(options: argparse.Namespace) -> None:
             image = folder / f"scene_{share}.tif"
             draw_empty(image, corner.metric_crs, (x0, y1), height, width)
             words = [sys.executable, __file__, "one", str(image), str(labels), str(folder)]
-            told = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+            taken = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
             megapixels = height * width / 1e6
             print(
-                f"{width} x {height} m: {told['seconds']:.1f} CPU s, "
-                f"{1000 * told['seconds'] / megapixels:.2f} ms a megapixel, "
-                f"{told['megabytes']:.0f} MB, {told['roads']} roads"
+                f"{width} x {height} m: {taken['seconds']:.1f} CPU s, "
+                f"{1000 * taken['seconds'] / megapixels:.2f} ms a megapixel, "
+                f"{taken['megabytes']:.0f} MB, {taken['roads']} roads"
             )
 
 
@@ -247,7 +248,7 @@ def bench_one(options: argparse.Namespace) -> None:
         task(Path(options.image), Path(options.labels), Path(options.folder), "city")
     )
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    roads = len(scene.found.touching)
+    roads = len(scene.summary.touching)
     print(json.dumps({"seconds": _cpu() - before, "megabytes": megabytes, "roads": roads}))
 
 

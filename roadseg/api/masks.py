@@ -22,6 +22,7 @@ from roadseg.roads.masks.mask_files import colour_table, read_mask, write_mask
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import SpeedBins
+from roadseg.system.fingerprints import stamp
 
 if TYPE_CHECKING:
     import geopandas as gpd
@@ -113,7 +114,7 @@ def burn(
             name="burn",
             image=Path(image).absolute(),
             labels=roads.absolute(),
-            held={},
+            held={"labels": stamp(roads)},
             shared=False,
             mask=mask,
             record=Path(folder) / "mask.json",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.scene_records import SceneFound
+from roadseg.dataset.scenes import SceneSummary
 from roadseg.dataset.shifts import Shift, directions, estimate_shift
 from roadseg.raster.images import read_window, scene_facts
 from roadseg.raster.options import ImageryOptions
@@ -46,6 +46,21 @@ class Example:
     pixel_m: tuple[float, float]
     caption: tuple[str, ...] = ()
     shift: Shift | None = None
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a look at some examples tells.
+
+    Attributes:
+        shift: how far the labels of all examples are off.
+        shifts: how far those of each are off, by name.
+        sheets: pictures made.
+    """
+
+    shift: Shift | None
+    shifts: Mapping[str, Shift]
+    sheets: Sequence[Path]
 
 
 @dataclass(frozen=True)
@@ -148,7 +163,7 @@ class ExampleTask:
     scaling: Scaling
 
 
-def choose_examples(scenes: Sequence[SceneFound]) -> list[ChipRecord]:
+def choose_examples(scenes: Sequence[SceneSummary]) -> list[ChipRecord]:
     """Choose the chip with most road of scenes evenly spread over those that have roads."""
     best = [
         max(scene.chips, key=lambda chip: chip.road_share * chip.window.height * chip.window.width)
@@ -194,14 +209,12 @@ def _around(chip: Window, height: int, width: int) -> Window:
 
 
 def summarise(
-    scenes: Sequence[SceneFound],
+    scenes: Sequence[SceneSummary],
     labels: Mapping[str, Path],
     *,
     bins: SpeedBins,
     failed: Mapping[str, str],
-    shift: Shift | None,
-    shifts: Mapping[str, Shift],
-    sheets: Sequence[Path],
+    quality: Quality,
 ) -> PrepareSummary:
     """Add up what was found in all scenes.
 
@@ -210,9 +223,7 @@ def summarise(
         labels: label file of each scene by name.
         bins: speed bins of the masks.
         failed: why each of the other scenes was skipped.
-        shift: how far the labels of all examples are off.
-        shifts: how far those of each are off.
-        sheets: pictures made.
+        quality: of their labels.
     """
     files = {labels[scene.name]: scene for scene in scenes}  # each label file once
     pixels = _sum(scene.pixels for scene in scenes)
@@ -228,7 +239,7 @@ def summarise(
         gsd_m=round(float(np.mean([scene.gsd_m for scene in scenes])), 4),
         nodata_share=round(pixels[str(IGNORE)] / max(pixels.total(), 1), 6),
         road_share=round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6),
-        pixel_share_by_speed_bin={names[b]: round(found, 6) for b, found in share.items()},
+        pixel_share_by_speed_bin={names[b]: round(part, 6) for b, part in share.items()},
         road_km=round(km.total(), 3),
         road_km_by_speed_bin={name: round(km[str(b)], 3) for b, name in names.items()},
         roads_by_speed_source=dict(_sum(scene.speed_sources for scene in scenes)),
@@ -237,15 +248,15 @@ def summarise(
         labels=sum(scene.features for scene in files.values()),
         dropped=_dropped(scenes, labels, files),
         repaired=sum(scene.repaired for scene in files.values()),
-        shift_m=_metres(shift),
-        shifts_m={name: found for name, s in shifts.items() if (found := _metres(s))},
+        shift_m=_metres(quality.shift),
+        shifts_m={name: xy_m for name, s in quality.shifts.items() if (xy_m := _metres(s))},
         failed=dict(failed),
-        sheets=[str(path) for path in sheets],
+        sheets=[str(path) for path in quality.sheets],
     )
 
 
 def shift_text(shift_m: Sequence[float] | None) -> str:
-    """Say how far labels are off."""
+    """Return how far labels are off, in words."""
     if shift_m is None:
         return "cannot be told from these images"
     off = math.hypot(*shift_m)
@@ -253,7 +264,7 @@ def shift_text(shift_m: Sequence[float] | None) -> str:
 
 
 def _dropped(
-    scenes: Sequence[SceneFound], labels: Mapping[str, Path], files: Mapping[Path, SceneFound]
+    scenes: Sequence[SceneSummary], labels: Mapping[str, Path], files: Mapping[Path, SceneSummary]
 ) -> dict[str, int]:
     dropped = _sum(scene.dropped for scene in files.values())
     touching: dict[Path, set[int]] = {}
@@ -267,8 +278,8 @@ def _dropped(
 
 def _sum(counts: Iterable[Mapping[str, float]]) -> Counter[str]:
     total: Counter[str] = Counter()
-    for found in counts:
-        total.update(found)
+    for each in counts:
+        total.update(each)
     return total
 
 

@@ -22,6 +22,7 @@ from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.roads.tracing.trace import find_graph
+from roadseg.system.fingerprints import stamp
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def reference_graph(
         gsd_m: ground size of the pixels of a mask without georeference.
     """
     if not is_mask_file(labels):
-        roads = read_labels(labels, options).roads
+        roads = read_labels(labels, options, content=stamp(labels)).roads
         if not roads.has_areas:
             on_scene, _ = roads_on(grid, roads)
             return _of_lines(on_scene)

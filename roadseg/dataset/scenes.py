@@ -1,40 +1,41 @@
-"""One scene of prepare: image and labels to a mask, its chips, and what was found in them."""
+"""Scenes: what prepare makes of one, image and labels to a mask, its chips, and its record."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from pydantic import Field
 
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.scene_records import SceneFound, read_found, write_found
 from roadseg.errors import DataError
-from roadseg.raster.grid import crs_setting
+from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import OpenScene, RasterFacts, open_scene
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
 from roadseg.roads.labels.roads import (
     LabelFile,
     Roads,
-    extent_degrees,
-    looks_swapped,
+    apart_text,
+    lay_over,
     read_roads,
-    roads_on,
 )
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
-from roadseg.roads.masks.mask_labels import is_mask_file, read_mask_labels
+from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
 from roadseg.roads.options import LabelOptions
-from roadseg.system.fingerprints import stamp
 from roadseg.system.progress import counted
-from roadseg.system.records import key_of
+from roadseg.system.records import key_of, read_json, write_json
+from roadseg.system.schemas import STRICT, Band, Count, FileName, Metres, read_strict
 
-_BLOCK_PX = 2048  # side of the squares in which a mask is made; whole tiles of its file
+_BLOCK_PX = 2048  # Side of the squares in which a mask is made; whole tiles of its file.
+_Value = Annotated[str, Field(pattern=r"\A[0-9]{1,3}\z")]  # Of the pixels of a mask.
+_Length = Annotated[float, Field(ge=0, le=1e9)]
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,68 @@ class SceneTask:
 
 
 @dataclass(frozen=True)
-class PreparedScene:
-    """A finished scene, and pixels of it to find the scaling from, shape (band, pixel)."""
+class SceneSummary:
+    """What was found in a scene and made of it; kept as JSON beside the mask.
 
-    found: SceneFound
+    Attributes:
+        name: of the scene.
+        bands: numbers of the bands used.
+        dtype: type of the pixels.
+        gsd_m: ground size of a pixel along a row and along a column, metres.
+        chips: cut from it, without those that hold no data.
+        pixels: number of pixels for each value of the mask, as text.
+        features: labels in the label file.
+        scheme: what their attributes mean, or "mask".
+        keys: names of their attributes.
+        dropped: labels left out, by reason.
+        repaired: labels whose broken polygons were repaired.
+        roads: roads in the label file.
+        touching: indices of those that touch the scene.
+        missed: why no road touches it, if so.
+        road_km: length of the lines inside the scene by speed bin, as text.
+        speed_sources: roads that touch the scene by the key that gave their speed.
+    """
+
+    __pydantic_config__ = STRICT
+
+    name: FileName
+    bands: tuple[Band, ...]
+    dtype: str
+    gsd_m: tuple[Metres, Metres]
+    chips: tuple[ChipRecord, ...]
+    pixels: dict[_Value, Count]
+    features: Count = 0
+    scheme: str = "mask"
+    keys: tuple[str, ...] = ()
+    dropped: dict[str, Count] = field(default_factory=dict)
+    repaired: Count = 0
+    roads: Count = 0
+    touching: tuple[Count, ...] = ()
+    missed: str | None = None
+    road_km: dict[_Value, _Length] = field(default_factory=dict)
+    speed_sources: dict[str, Count] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The JSON file beside a mask: a key of all that the scene was made from, and its summary."""
+
+    __pydantic_config__ = STRICT
+
+    key: str
+    found: SceneSummary
+
+
+@dataclass(frozen=True)
+class PreparedScene:
+    """A finished scene, and pixels of it to fit the scaling to, shape (band, pixel)."""
+
+    summary: SceneSummary
     sample: NDArray[Any]
 
 
 def prepare_scene(task: SceneTask) -> PreparedScene:
-    """Write the mask of a scene and the record of what was found, unless they are there already.
+    """Write the mask and the record of a scene, unless they are there already.
 
     Raises:
         DataError: if image or labels cannot be used.
@@ -91,166 +145,156 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
     key = key_of({"settings": settings}, task.held)
     with open_scene(task.image, task.imagery) as image:
         sample = image.sample(pixels=task.sample_px)
-        if task.force or (found := _read_found(task, key)) is None:
-            found = _make(task, image, key)
-            write_found(task.record, found, key=key)
-    return PreparedScene(found, sample)
+        summary = None if task.force else _prepared_before(task, key)
+        if summary is None:
+            summary = _make_mask(task, image, key)
+            write_scene_summary(task.record, summary, key=key)
+    return PreparedScene(summary, sample)
 
 
-def lay_over(facts: RasterFacts, labels: Path, roads: Roads) -> tuple[Roads, NDArray[np.intp]]:
-    """Return the roads that touch a scene, in its metric CRS, and their indices.
-
-    Raises:
-        DataError: if the scene has no place on the ground.
-    """
-    if facts.grid.is_local:
-        raise DataError(
-            f"{facts.path}: has no georeference, so {labels} cannot be laid over it; use raster "
-            "masks of the same size as labels.roads, or give the image its place"
-        )
-    return roads_on(facts.grid, roads)
-
-
-def apart_text(facts: RasterFacts, labels: Path, roads: Roads) -> str:
-    """Say where roads and scene lie, if they do not touch."""
-    outline = np.array([facts.grid.footprint], dtype=object)
-    hint = (
-        "its x and y look swapped: write longitude before latitude"
-        if looks_swapped(facts.grid, roads)
-        else "check the CRS of both, or the file names"
-    )
-    return (
-        f"{labels}: none of its {len(roads.shapes)} roads touches {facts.path}: the roads are at "
-        f"{extent_degrees(roads.shapes, roads.crs)}, the image at "
-        f"{extent_degrees(outline, facts.grid.crs)}; {hint}"
-    )
-
-
-def read_labels(path: Path, options: LabelOptions) -> LabelFile:
+def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:
     """Read a vector file of labels; scenes in a row that share it have it read once.
+
+    Args:
+        path: of the file.
+        options: how it is read.
+        content: what changes when the file does, such as its fingerprint.
 
     Raises:
         DataError: if it cannot be used.
     """
-    return _read_once(path, stamp(path), options.model_dump_json())
+    return _read_once(path, content, options.model_dump_json())
 
 
-def read_labels_mask(
-    path: Path, facts: RasterFacts, window: Window, options: LabelOptions
-) -> NDArray[np.uint8]:
-    """Read a window of the mask that a raster of labels gives a scene.
-
-    Raises:
-        DataError: if it cannot be read, or be laid over the scene.
-    """
-    return read_mask_labels(
-        path,
-        facts,
-        window,
-        bins=options.bins,
-        speeds_mph=options.mask_speeds_mph,
-        default_mph=options.default_speed_mph,
-        crs=crs_setting(options.crs, "labels.crs"),
-    )
-
-
-def _read_found(task: SceneTask, key: str) -> SceneFound | None:
-    """Return what was found before, if it was found in the same inputs with the same settings."""
-    if not task.record.exists() or not task.mask.exists():
-        return None
-    if read_raster_key(task.mask) != key:
-        return None
-    return read_found(task.record, key=key)
-
-
-def _make(task: SceneTask, image: OpenScene, key: str) -> SceneFound:
-    facts = image.facts
-    bins = task.label_options.bins
-    tally = _Tally(facts, chip_px=task.imagery.chip_px, bins=bins.count)
-    told: dict[str, Any] = {}
-    if is_mask_file(task.labels):
-        blocks = _mask_blocks(task, image)
-    else:
-        roads, told = _roads(task, facts)
-        blocks = _road_blocks(task, image, roads)
-    write_mask(task.mask, tally.watch(blocks), facts.grid, bins=bins, key=key)
-    return SceneFound(
-        name=task.name,
-        bands=facts.bands,
-        dtype=facts.dtype,
-        gsd_m=facts.grid.pixel_size_m,
-        chips=tuple(tally.chips(task.name)),
-        pixels=tally.pixels(),
-        **told,
-    )
-
-
-Blocks = Iterator[tuple[Window, NDArray[np.uint8]]]
-
-
-def _blocks(task: SceneTask, facts: RasterFacts) -> Iterator[Window]:
-    blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX)
-    return counted(blocks, task.name, total=len(blocks), unit="blocks")
-
-
-def _mask_blocks(task: SceneTask, image: OpenScene) -> Blocks:
-    for window in _blocks(task, image.facts):
-        mask = read_labels_mask(task.labels, image.facts, window, task.label_options)
-        yield window, _ignore_invalid(mask, image, window)
-
-
-def _road_blocks(task: SceneTask, image: OpenScene, roads: Roads) -> Blocks:
-    grid = image.facts.grid
-    areas = road_areas(roads, grid, bins=task.label_options.bins)
-    for window in _blocks(task, image.facts):
-        yield window, _ignore_invalid(burn_roads(areas, grid.crop(*window)), image, window)
-
-
-def _ignore_invalid(mask: NDArray[np.uint8], image: OpenScene, window: Window) -> NDArray[np.uint8]:
-    if not image.facts.is_all_valid:
-        mask[~image.valid(window)] = IGNORE
-    return mask
-
-
-@lru_cache(maxsize=2)  # scenes that share a label file come one after the other
-def _read_once(path: Path, _stamp: str, options_json: str) -> LabelFile:
+@lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
+def _read_once(path: Path, _content: str, options_json: str) -> LabelFile:
     options = LabelOptions.model_validate_json(options_json)
     return read_roads(path, options=options, crs=crs_setting(options.crs, "labels.crs"))
 
 
-def _roads(task: SceneTask, facts: RasterFacts) -> tuple[Roads, dict[str, Any]]:
-    """Read the roads on a scene, in its metric CRS, and what to tell of them."""
-    file = read_labels(task.labels, task.label_options)
+def write_scene_summary(path: Path, summary: SceneSummary, *, key: str) -> None:
+    """Write the record of a scene.
+
+    Args:
+        path: of the record.
+        summary: of the scene.
+        key: digest of all that it was made from.
+    """
+    write_json(path, {"key": key, "found": asdict(summary)})
+
+
+def read_scene_summary(path: Path, *, key: str | None = None) -> SceneSummary | None:
+    """Read the record of a scene.
+
+    Args:
+        path: of the record.
+        key: digest of what the scene has to be made from; None takes it whatever that is.
+
+    Returns:
+        None if there is no record, or it is of another key or of a version with other fields.
+
+    Raises:
+        DataError: if the file is not what `write_scene_summary` writes.
+    """
+    values = read_json(path) if path.exists() else None
+    if values is None or _is_older(values):
+        return None
+    record = read_strict(path, _Record, advice="run `roadseg prepare --force`")
+    return record.found if key in (None, record.key) else None
+
+
+def _is_older(values: object) -> bool:
+    summary = values.get("found") if isinstance(values, dict) else None
+    names = {each.name for each in fields(SceneSummary)}
+    return isinstance(summary, dict) and summary.keys() != names
+
+
+def _prepared_before(task: SceneTask, key: str) -> SceneSummary | None:
+    """Return the record of a scene whose mask is there, if both were made from the same."""
+    if not task.record.exists() or read_raster_key(task.mask) != key:
+        return None
+    return read_scene_summary(task.record, key=key)
+
+
+def _make_mask(task: SceneTask, image: OpenScene, key: str) -> SceneSummary:
+    """Write the mask of a scene, from a raster mask or from the roads of a vector file."""
+    facts, bins = image.facts, task.label_options.bins
+    tally = _Tally(facts.grid, chip_px=task.imagery.chip_px, bins=bins.count)
+    write = partial(_write_mask, task, image, tally, key)
+    summary = SceneSummary(
+        task.name, facts.bands, facts.dtype, facts.grid.pixel_size_m, chips=(), pixels={}
+    )
+    if is_mask_file(task.labels):
+        with open_mask_labels(task.labels, facts, task.label_options) as labels:
+            write(labels.read)
+    else:
+        roads, summary = _lay_labels(task, facts, summary)
+        areas = road_areas(roads, facts.grid, bins=bins)
+        write(lambda window: burn_roads(areas, facts.grid.crop(*window)))
+    return replace(summary, chips=tuple(tally.chips(task.name)), pixels=tally.pixels())
+
+
+Blocks = Iterator[tuple[Window, NDArray[np.uint8]]]
+Draw = Callable[[Window], NDArray[np.uint8]]  # The mask of a window, without regard to the image.
+
+
+def _write_mask(task: SceneTask, image: OpenScene, tally: "_Tally", key: str, draw: Draw) -> None:
+    blocks = _draw_blocks(task.name, image, draw)
+    bins = task.label_options.bins
+    write_mask(task.mask, tally.watch(blocks), image.facts.grid, bins=bins, key=key)
+
+
+def _draw_blocks(name: str, image: OpenScene, draw: Draw) -> Blocks:
+    """Give the mask block by block; what holds no data in the image is ignored."""
+    facts = image.facts
+    blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX)
+    for window in counted(blocks, name, total=len(blocks), unit="blocks"):
+        mask = draw(window)
+        if not facts.is_all_valid:
+            mask[~image.valid(window)] = IGNORE
+        yield window, mask
+
+
+def _lay_labels(
+    task: SceneTask, facts: RasterFacts, summary: SceneSummary
+) -> tuple[Roads, SceneSummary]:
+    """Return the roads that touch a scene, in its metric CRS, and its summary with the labels.
+
+    Raises:
+        DataError: if the label file cannot be used; or none of its roads touches the scene, and
+            no other scene has the same file.
+    """
+    file = read_labels(task.labels, task.label_options, content=task.held["labels"])
     roads, touching = lay_over(facts, task.labels, file.roads)
     missed = None
     if len(file.roads.shapes) and not len(touching):
         missed = apart_text(facts, task.labels, file.roads)
     if missed and not task.shared:
         raise DataError(missed)
-    inside = shapely.intersection(roads.lines_only().shapes, facts.grid.footprint_m)
-    bins = task.label_options.bins
-    numbers = bins.bin_of(roads.lines_only().speed_mph)
-    km = np.bincount(numbers, shapely.length(inside) / 1000, minlength=bins.count + 1)
-    return roads, {
-        "features": file.features,
-        "scheme": file.scheme,
-        "keys": file.keys,
-        "dropped": dict(file.dropped),
-        "repaired": file.repaired,
-        "roads": len(file.roads.shapes),
-        "touching": tuple(touching.tolist()),
-        "missed": missed,
-        "road_km": {str(b): float(km[b]) for b in range(1, bins.count + 1)},
-        "speed_sources": dict(Counter(roads.speed_source.tolist())),
-    }
+    lines, bins = roads.lines_only(), task.label_options.bins
+    km = shapely.length(shapely.intersection(lines.shapes, facts.grid.footprint_m)) / 1000
+    km_by_bin = np.bincount(bins.bin_of(lines.speed_mph), km, minlength=bins.count + 1)
+    return roads, replace(
+        summary,
+        features=file.features,
+        scheme=file.scheme,
+        keys=file.keys,
+        dropped=dict(file.dropped),
+        repaired=file.repaired,
+        roads=len(file.roads.shapes),
+        touching=tuple(touching.tolist()),
+        missed=missed,
+        road_km={str(number): float(km_by_bin[number]) for number in range(1, bins.count + 1)},
+        speed_sources=dict(Counter(roads.speed_source.tolist())),
+    )
 
 
 class _Tally:
     """Counts the pixels of each chip and of the scene while the blocks of its mask pass by."""
 
-    def __init__(self, facts: RasterFacts, *, chip_px: int, bins: int) -> None:
-        self._grid = facts.grid
-        self._windows = cut_chips(facts.grid.height, facts.grid.width, chip_px=chip_px)
+    def __init__(self, grid: Grid, *, chip_px: int, bins: int) -> None:
+        self._grid = grid
+        self._windows = cut_chips(grid.height, grid.width, chip_px=chip_px)
         self._places = np.array(self._windows)
         self._values = (*range(bins + 1), IGNORE)
         self._counts = np.zeros((len(self._windows), len(self._values)), dtype=np.int64)

@@ -145,6 +145,13 @@ class Grid:
         first, second, third, last = ((float(x), float(y)) for x, y in corners_m)
         return first, second, third, last
 
+    def coincides(self, other: "Grid", *, within_px: float) -> bool:
+        """Return whether another grid has the same pixels: all corners lie within so many."""
+        if (self.height, self.width) != (other.height, other.width) or self.crs != other.crs:
+            return False
+        apart_px = np.abs(other.to_pixel(self.to_map(self.corners)) - self.corners)
+        return bool(apart_px.max() < within_px)
+
     def resampled(self, gsd_m: float) -> "Grid":
         """Return a grid over the same ground whose pixels are about `gsd_m` metres each way."""
         size_x, size_y = self.pixel_size_m

@@ -11,7 +11,7 @@ from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.footprints import Corners, corners_degrees
-from roadseg.dataset.scene_records import SceneFound, read_found
+from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoints import checkpoint_path, read_facts
 from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
@@ -74,10 +74,11 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
     write_card(folder, item)
 
 
-def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, SceneFound]:
+def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, SceneSummary]:
     """Return what prepare found in each scene, as far as it is on record."""
-    found = {scene.name: read_found(workspace.scene_record(scene.name)) for scene in scenes}
-    return {name: each for name, each in found.items() if each is not None}
+    paths = {scene.name: workspace.scene_record(scene.name) for scene in scenes}
+    summaries = {name: read_scene_summary(path) for name, path in paths.items()}
+    return {name: summary for name, summary in summaries.items() if summary is not None}
 
 
 def _files(paths: Iterable[Path]) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def _area_km2(chips: Sequence[ChipRecord]) -> float:
     return round(sum(areas) / 1e6, 4)
 
 
-def _road_km(chips: Sequence[ChipRecord], records: Mapping[str, SceneFound]) -> float | None:
+def _road_km(chips: Sequence[ChipRecord], records: Mapping[str, SceneSummary]) -> float | None:
     """Return the labelled road on chips, a part of that of its scene by their pixels of road.
 
     None if it is not known of some scene, as raster labels have no lines.

@@ -1,8 +1,8 @@
 import pytest
 
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.quality import choose_examples, shift_text, summarise
-from roadseg.dataset.scene_records import SceneFound
+from roadseg.dataset.quality import Quality, choose_examples, shift_text, summarise
+from roadseg.dataset.scenes import SceneSummary
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.speeds import SpeedBins
@@ -20,14 +20,12 @@ def chip(scene, number=0, road_share=0.1):
 def scene(name, *chips, **values):
     chips = chips or (chip(name),)
     pixels = {"0": 60, "1": 20, "2": 10, str(IGNORE): 10}
-    return SceneFound(name, (1, 2), "uint8", (0.5, 0.3), chips, pixels, **values)
+    return SceneSummary(name, (1, 2), "uint8", (0.5, 0.3), chips, pixels, **values)
 
 
 def summary(*scenes, labels=None, failed=None):
     labels = labels or {scene.name: f"{scene.name}.geojson" for scene in scenes}
-    return summarise(
-        scenes, labels, bins=BINS, failed=failed or {}, shift=None, shifts={}, sheets=[]
-    )
+    return summarise(scenes, labels, bins=BINS, failed=failed or {}, quality=Quality(None, {}, []))
 
 
 def test_shares_are_of_the_pixels_that_hold_data():

@@ -26,7 +26,7 @@ from roadseg.commands.stages import prepare, split, train
 from roadseg.config import load_config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.fold_files import read_folds
-from roadseg.dataset.scene_records import read_found
+from roadseg.dataset.scenes import read_scene_summary
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.inference import engines
@@ -384,7 +384,7 @@ def test_any_scaling(run, judge, dice):
 @fuzz(60)
 @given(dice=st.randoms(use_true_random=True))
 def test_any_scene_record(run, judge, dice):
-    judge_file(judge, dice, run[0].scene_record("city_0"), read_found)
+    judge_file(judge, dice, run[0].scene_record("city_0"), read_scene_summary)
 
 
 def relied_on(value):

@@ -4,9 +4,8 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,13 +14,13 @@ from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
 from roadseg.dataset.quality import (
     ExampleTask,
     PrepareSummary,
+    Quality,
     choose_examples,
     make_example,
     shift_text,
     summarise,
 )
-from roadseg.dataset.scene_records import SceneFound
-from roadseg.dataset.scenes import PreparedScene, SceneTask, prepare_scene
+from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.options import ComputeOptions
@@ -39,83 +38,91 @@ from roadseg.system.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-_SAMPLE_PX = 2**20  # pixels of all scenes together that the scaling is found from
-_SAMPLE_OF_A_SCENE_PX = 2**10  # at least
-_DULL = 1 / 8  # of the scaling's range: 8 bits among 11
+_SAMPLE_PX = 2**20  # Pixels of all scenes together that the scaling is fitted to.
+_SAMPLE_OF_A_SCENE_PX = 2**10  # Pixels of one scene, at least.
+_DULL = 1 / 8  # Share of the scaling's range that 8 bits fill among 11.
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the scenes are made from.
+
+    Attributes:
+        images: the image of each scene by name.
+        labels: its label file.
+        held: fingerprint of each file.
+    """
+
+    images: Mapping[str, Path]
+    labels: Mapping[str, Path]
+    held: Mapping[Path, str]
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
     """Make the mask of every scene from its labels, and cut the scenes into chips."""
-    images, labels = _sources(config, workspace)
-    held = fingerprints([*images.values(), *labels.values()])
-    record = _record(config, workspace, images, labels, held)
+    sources = _find_sources(config, workspace)
+    record = _record(config, workspace, sources)
     if not force and (done := record.summary()):
-        _name_again(workspace, images, labels, done, record)
+        _name_again(workspace, sources, done, record)
         return done
     record.begin()
-    tasks = _tasks(config, workspace, images, labels, held, force=force)
-    prepared, failed = _prepare_all(tasks, config.compute)
-    found = [scene.found for scene in prepared]
-    _require_alike(found, images)
-    _require_roads(found, labels)
+    prepared, failed = _prepare_all(_tasks(config, workspace, sources, force=force), config.compute)
+    scenes = [scene.summary for scene in prepared]
+    _require_equal_bands(scenes, sources)
+    _require_roads(scenes, sources)
     scaling = _fit_scaling(prepared, config)
-    _tell_dull(prepared, images, scaling)
-    bins = config.labels.bins
-    scenes = [SceneRecord(s.name, images[s.name], labels[s.name], s.gsd_m) for s in found]
+    _warn_of_dull(prepared, sources, scaling)
     write_scaling(workspace.scaling, scaling)
-    write_chips(workspace.chips, scenes, [chip for scene in found for chip in scene.chips], bins)
-    quality = _look(config, workspace, scenes, found, scaling)
-    summary = summarise(found, labels, bins=bins, failed=failed, **quality)
+    _write_chips(config, workspace, sources, scenes)
+    quality = _look_at_examples(config, workspace, sources, scenes, scaling)
+    bins = config.labels.bins
+    summary = summarise(scenes, sources.labels, bins=bins, failed=failed, quality=quality)
     if summary.shift_m and math.hypot(*summary.shift_m) > WORTH_M:
         logger.warning("%s; look at %s", shift_text(summary.shift_m), workspace.quality)
-    record.finish(summary, _outputs(workspace, summary, images))
+    record.finish(summary, _outputs(workspace, summary, sources))
     return summary
 
 
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
-    """Say what `run` would do; of the images only the headers are read."""
-    images, labels = _sources(config, workspace)
-    held = fingerprints([*images.values(), *labels.values()])
-    found = plan_stage(
-        _record(config, workspace, images, labels, held),
+    """Return what `run` would do; of the images only the headers are read."""
+    sources = _find_sources(config, workspace)
+    images = sources.images.values()
+    dry_run = plan_stage(
+        _record(config, workspace, sources),
         workspace.record("prepare"),
         PrepareSummary,
         force=force,
-        reads=[files("images", images.values()), files("labels", set(labels.values()))],
+        reads=[files("images", images), files("labels", set(sources.labels.values()))],
         writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
         amount=Amount(len(images), lambda done: done.scenes, "scenes"),
     )
-    if found.runs and config.compute.on_error == "stop":
-        for image in counted(images.values(), "look at", total=len(images), unit="images"):
+    if dry_run.runs and config.compute.on_error == "stop":
+        for image in counted(images, "look at", total=len(images), unit="images"):
             scene_facts(image, config.imagery)
-    return found
+    return dry_run
 
 
-def _sources(config: Config, workspace: Workspace) -> tuple[dict[str, Path], dict[str, Path]]:
-    """Find the image and the label file of every scene.
+def _find_sources(config: Config, workspace: Workspace) -> Sources:
+    """Find the image and the label file of every scene, and what they hold.
 
     Raises:
         ConfigError: if the run folder is the one that they lie in.
     """
     images = find_images(config.imagery.images)
     labels = find_labels(config.labels.roads, images)
+    paths = [*images.values(), *labels.values()]
     run = workspace.root.resolve()
-    for path in (*images.values(), *labels.values()):
+    for path in paths:
         if not is_virtual(path) and path.parent.resolve() == run:
             raise ConfigError(
                 f"run: {workspace.root} holds {path.name}, expected a folder for outputs alone; "
                 "name another one (`run` of the config, or --run)"
             )
-    return images, labels
+    return Sources(images, labels, fingerprints(paths))
 
 
-def _record(
-    config: Config,
-    workspace: Workspace,
-    images: Mapping[str, Path],
-    labels: Mapping[str, Path],
-    held: Mapping[Path, str],
-) -> StageRecord[PrepareSummary]:
+def _record(config: Config, workspace: Workspace, sources: Sources) -> StageRecord[PrepareSummary]:
+    held = sources.held
     return StageRecord(
         workspace.record("prepare"),
         PrepareSummary,
@@ -124,44 +131,40 @@ def _record(
             "labels": config.labels.model_dump(mode="json", exclude={"licence", "roads"}),
         },
         inputs={
-            **{f"image of {name}": held[path] for name, path in images.items()},
-            **{f"labels of {name}": held[path] for name, path in labels.items()},
+            **{f"image of {name}": held[path] for name, path in sources.images.items()},
+            **{f"labels of {name}": held[path] for name, path in sources.labels.items()},
         },
     )
 
 
 def _name_again(
     workspace: Workspace,
-    images: Mapping[str, Path],
-    labels: Mapping[str, Path],
+    sources: Sources,
     done: PrepareSummary,
     record: StageRecord[PrepareSummary],
 ) -> None:
     """Name images and labels in chips.json where they lie now, if they have moved."""
     listed = read_chips(workspace.chips)
-    scenes = [replace(s, image=images[s.name], labels=labels[s.name]) for s in listed.scenes]
+    scenes = [
+        replace(scene, image=sources.images[scene.name], labels=sources.labels[scene.name])
+        for scene in listed.scenes
+    ]
     if scenes != list(listed.scenes):
         write_chips(workspace.chips, scenes, listed.chips, listed.bins)
-        record.finish(done, _outputs(workspace, done, images))
+        record.finish(done, _outputs(workspace, done, sources))
 
 
-def _outputs(
-    workspace: Workspace, summary: PrepareSummary, images: Mapping[str, Path]
-) -> list[Path]:
-    names = [name for name in images if name not in summary.failed]
+def _outputs(workspace: Workspace, summary: PrepareSummary, sources: Sources) -> list[Path]:
+    names = [name for name in sources.images if name not in summary.failed]
     masks = [place(name) for name in names for place in (workspace.mask, workspace.scene_record)]
     return [workspace.chips, workspace.scaling, *masks, *map(Path, summary.sheets)]
 
 
 def _tasks(
-    config: Config,
-    workspace: Workspace,
-    images: Mapping[str, Path],
-    labels: Mapping[str, Path],
-    held: Mapping[Path, str],
-    *,
-    force: bool,
+    config: Config, workspace: Workspace, sources: Sources, *, force: bool
 ) -> list[SceneTask]:
+    """Return a task for each scene, those with one label file one after the other."""
+    images, labels, held = sources.images, sources.labels, sources.held
     served = Counter(labels.values())
     return [
         SceneTask(
@@ -184,7 +187,7 @@ def _tasks(
 def _prepare_all(
     tasks: list[SceneTask], compute: ComputeOptions
 ) -> tuple[list[PreparedScene], dict[str, str]]:
-    """Prepare all scenes; those that cannot be used stop the rest, or are skipped and told."""
+    """Prepare all scenes; those that cannot be used stop the rest, or are skipped with a reason."""
     outcomes: list[Outcome[PreparedScene]] = []
     work = each(prepare_scene, tasks, executor=compute.executor)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
@@ -201,8 +204,8 @@ def _prepare_all(
     return prepared, failed
 
 
-def _require_alike(scenes: list[SceneFound], images: Mapping[str, Path]) -> None:
-    first = scenes[0]
+def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
+    first, images = scenes[0], sources.images
     for scene in scenes:
         if len(scene.bands) != len(first.bands):
             raise DataError(
@@ -211,11 +214,11 @@ def _require_alike(scenes: list[SceneFound], images: Mapping[str, Path]) -> None
             )
 
 
-def _require_roads(scenes: list[SceneFound], labels: Mapping[str, Path]) -> None:
+def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
     """Refuse labels of which none lies on any scene."""
     if not any(chip.road_share for scene in scenes for chip in scene.chips):
         missed = (scene.missed for scene in scenes if scene.missed)
-        files = f"{len(set(labels.values()))} label files of {len(scenes)} scenes"
+        files = f"{len(set(sources.labels.values()))} label files of {len(scenes)} scenes"
         raise DataError(next(missed, f"labels.roads: no road in any of the {files}"))
     for scene in scenes:
         if not any(chip.road_share for chip in scene.chips):
@@ -230,15 +233,15 @@ def _fit_scaling(scenes: list[PreparedScene], config: Config) -> Scaling:
         raise DataError(f"imagery.images: {error}; there is nothing to learn from") from error
 
 
-def _tell_dull(scenes: list[PreparedScene], images: Mapping[str, Path], scaling: Scaling) -> None:
+def _warn_of_dull(scenes: list[PreparedScene], sources: Sources, scaling: Scaling) -> None:
     """Warn of folders whose pixels, among others of their type, fill little of the scaling."""
     folders: dict[tuple[str, Path], list[PreparedScene]] = {}
     for scene in scenes:
-        kind = (scene.sample.dtype.name, images[scene.found.name].parent)
+        kind = (scene.sample.dtype.name, sources.images[scene.summary.name].parent)
         folders.setdefault(kind, []).append(scene)
     times = Counter(dtype for dtype, _ in folders)
-    for (dtype, folder), found in folders.items():
-        pixels = np.concatenate([scene.sample for scene in found], axis=1)
+    for (dtype, folder), alike in folders.items():
+        pixels = np.concatenate([scene.sample for scene in alike], axis=1)
         if times[dtype] == 1 or not pixels.shape[1]:
             continue
         if (share := filled_share(pixels, scaling)) < _DULL:
@@ -250,18 +253,27 @@ def _tell_dull(scenes: list[PreparedScene], images: Mapping[str, Path], scaling:
             )
 
 
-def _look(
+def _write_chips(
+    config: Config, workspace: Workspace, sources: Sources, scenes: list[SceneSummary]
+) -> None:
+    images, labels = sources.images, sources.labels
+    records = [SceneRecord(s.name, images[s.name], labels[s.name], s.gsd_m) for s in scenes]
+    chips = [chip for scene in scenes for chip in scene.chips]
+    write_chips(workspace.chips, records, chips, config.labels.bins)
+
+
+def _look_at_examples(
     config: Config,
     workspace: Workspace,
-    scenes: list[SceneRecord],
-    found: list[SceneFound],
+    sources: Sources,
+    scenes: list[SceneSummary],
     scaling: Scaling,
-) -> dict[str, Any]:
+) -> Quality:
     """Draw examples of the labels over the images, and estimate how far they are apart."""
-    images = {scene.name: scene.image for scene in scenes}
+    images = sources.images
     tasks = [
         ExampleTask(chip, images[chip.scene], workspace.mask(chip.scene), config.imagery, scaling)
-        for chip in choose_examples(found)
+        for chip in choose_examples(scenes)
     ]
     work = each(make_example, tasks, executor=Executor(config.compute.workers))
     shown = counted(work, "examples", total=len(tasks), unit="chips")
@@ -271,6 +283,5 @@ def _look(
             logger.warning("no picture of %s: %s", tasks[outcome.index].chip.name, outcome.error)
     examples = [outcome.result for outcome in ended if outcome.result is not None]
     shifts = {example.name: example.shift for example in examples if example.shift is not None}
-    shift = combine_shifts(list(shifts.values()))
     sheets = write_sheets(workspace.quality, examples, bins=config.labels.bins)
-    return {"shift": shift, "shifts": shifts, "sheets": sheets}
+    return Quality(combine_shifts(list(shifts.values())), shifts, sheets)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.dataset.nodata_collars import wedge_share
-from roadseg.dataset.scenes import apart_text, lay_over, read_labels_mask
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import RasterFacts, read_window, scene_facts
@@ -18,8 +17,13 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
 from roadseg.raster.sources import find_labels, image_paths, name_images
 from roadseg.raster.windows import Window
-from roadseg.roads.labels.roads import LabelFile, read_roads
-from roadseg.roads.masks.mask_labels import is_mask_file, looks_like_mask, mask_values
+from roadseg.roads.labels.roads import LabelFile, apart_text, lay_over, read_roads
+from roadseg.roads.masks.mask_labels import (
+    is_mask_file,
+    looks_like_mask,
+    mask_values,
+    open_mask_labels,
+)
 from roadseg.roads.options import LabelOptions
 from roadseg.system.progress import counted
 
@@ -139,7 +143,8 @@ def survey_labels(
         if path in masks and not skip:
             facts = scenes[name]
             side = min(_CORNER_PX, facts.grid.height, facts.grid.width)
-            read_labels_mask(path, facts, Window(0, 0, side, side), options)
+            with open_mask_labels(path, facts, options) as opened:
+                opened.read(Window(0, 0, side, side))
     return LabelSurvey(
         matches=matches,
         files=files,

@@ -16,6 +16,7 @@ from pyproj.exceptions import ProjError
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
+from roadseg.raster.images import RasterFacts
 from roadseg.roads.labels.schemes import read_attributes, wanted_keys
 from roadseg.roads.options import LabelOptions, SchemeName
 
@@ -320,7 +321,36 @@ def roads_on(grid: Grid, roads: Roads) -> tuple[Roads, Indices]:
     return metric.take(finite), near[finite]
 
 
-def looks_swapped(grid: Grid, roads: Roads) -> bool:
+def lay_over(facts: RasterFacts, labels: Path, roads: Roads) -> tuple[Roads, NDArray[np.intp]]:
+    """Return the roads that touch a scene, in its metric CRS, and their indices.
+
+    Raises:
+        DataError: if the scene has no place on the ground.
+    """
+    if facts.grid.is_local:
+        raise DataError(
+            f"{facts.path}: has no georeference, so {labels} cannot be laid over it; use raster "
+            "masks of the same size as labels.roads, or give the image its place"
+        )
+    return roads_on(facts.grid, roads)
+
+
+def apart_text(facts: RasterFacts, labels: Path, roads: Roads) -> str:
+    """Return where roads and scene lie, if they do not touch."""
+    outline = np.array([facts.grid.footprint], dtype=object)
+    hint = (
+        "its x and y look swapped: write longitude before latitude"
+        if _looks_swapped(facts.grid, roads)
+        else "check the CRS of both, or the file names"
+    )
+    return (
+        f"{labels}: none of its {len(roads.shapes)} roads touches {facts.path}: the roads are at "
+        f"{extent_degrees(roads.shapes, roads.crs)}, the image at "
+        f"{extent_degrees(outline, facts.grid.crs)}; {hint}"
+    )
+
+
+def _looks_swapped(grid: Grid, roads: Roads) -> bool:
     """Return whether the roads would touch a scene if their x and y were swapped."""
     near = _near(grid, roads, _outline_m(grid), is_swapped=True)
     shapes = shapely.transform(roads.shapes[near], lambda xy: xy[:, ::-1])

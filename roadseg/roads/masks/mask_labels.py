@@ -1,7 +1,8 @@
 """Raster masks as road labels: read on the grid of an image, and turned into speed bins."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,84 +15,109 @@ from rasterio.enums import ColorInterp, Compression, Resampling
 from rasterio.vrt import WarpedVRT
 
 from roadseg.errors import DataError
-from roadseg.raster.grid import Grid, crs_of, has_transform, transformer
+from roadseg.raster.grid import Grid, crs_of, crs_setting, has_transform, transformer
 from roadseg.raster.images import RasterFacts, area, open_raster, read_grid, valid_pixels
 from roadseg.raster.sampling import spread_windows
 from roadseg.raster.windows import Window
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import CONTENT_TAG, SPEED_BINS, bins_of
-from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+from roadseg.roads.options import LabelOptions
+from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.files import MASK_SUFFIXES
 
-_HALF = 0.5  # floats from here on are road, be they probabilities or class numbers
-_HALF_BYTE = 128  # the same for lossy compression, which blurs 0 and 255
-_MASK_VALUES = 8  # an image has more different ones
+_HALF = 0.5  # Floats from here on are road, be they probabilities or class numbers.
+_HALF_BYTE = 128  # Bytes from here on are road under JPEG, which blurs 0 and 255.
+_MASK_VALUES = 8  # A raster of more different values is an image.
 _SAMPLE_PX = 65536
-_SAME_PX = 0.01  # corners that differ by less are the same
-_STEPS = 16  # along an edge of a footprint, when it is brought to another CRS
+_SAME_PX = 0.01  # Pixels; corners that differ by less are the same.
+_STEPS = 16  # Along a footprint that is brought to another CRS, where its edges bend.
 
 Values = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
 def is_mask_file(path: Path) -> bool:
-    """Say whether a label file is a raster mask, by its suffix."""
+    """Return whether a label file is a raster mask, by its suffix."""
     return path.suffix.lower() in MASK_SUFFIXES
 
 
-def read_mask_labels(
-    path: Path,
-    facts: RasterFacts,
-    window: Window,
-    *,
-    bins: SpeedBins,
-    speeds_mph: Mapping[int, float] | None,
-    default_mph: float,
-    crs: CRS | None = None,
-) -> NDArray[np.uint8]:
-    """Read a window of the mask of speed bins that a raster mask gives an image.
+@dataclass(frozen=True)
+class MaskLabels:
+    """A raster mask that lies open over an image, to be read as a mask of speed bins.
+
+    Attributes:
+        source: the mask as it is in the file.
+        seen: the same on the grid of the image.
+        bin_by_value: speed bin of each value that is road; None if it has none of its own.
+        default_bin: speed bin of what is road where `bin_by_value` is None.
+    """
+
+    source: rasterio.DatasetReader
+    seen: rasterio.DatasetReader
+    bin_by_value: Mapping[int, np.uint8] | None
+    default_bin: np.uint8
+
+    def read(self, window: Window) -> NDArray[np.uint8]:
+        """Read a window that lies inside the grid of the image.
+
+        Returns:
+            Shape (row, col): 0 background, else the speed bin; 255 where the mask says nothing or
+            does not reach.
+
+        Raises:
+            DataError: if the mask cannot be read.
+        """
+        values, valid = _read_values(self.source, self.seen, window)
+        if self.bin_by_value is None:
+            mask = _drawn_roads(values, self.source) * self.default_bin
+        else:
+            mask = np.zeros(values.shape, dtype=np.uint8)
+            for value, number in self.bin_by_value.items():
+                mask[values == value] = number
+        mask[~valid] = IGNORE
+        return mask
+
+
+@contextmanager
+def open_mask_labels(path: Path, facts: RasterFacts, options: LabelOptions) -> Iterator[MaskLabels]:
+    """Open a raster mask to read the mask of speed bins that it gives an image.
 
     A mask with georeference may have any CRS and pixels: each pixel of the image takes the value
     at its centre. One without, or that of an image without, must have the size of the image.
 
     The value of a pixel is that of its band, or the largest of several bands (a drawing in
-    colours); alpha is no band. Where `speeds_mph` is None, road is: in integers all but 0; in
-    floats 0.5 and more; under JPEG, which blurs, 128 and more. A mask of `write_mask` keeps its
-    speeds. Nodata, transparent and masked pixels are ignored; but a nodata value of 0 is
+    colours); alpha is no band. Where `options.mask_speeds_mph` is None, road is: in integers all
+    but 0; in floats 0.5 and more; under JPEG, which blurs, 128 and more. A mask of `write_mask`
+    keeps its speeds. Nodata, transparent and masked pixels are ignored; but a nodata value of 0 is
     background, as nothing else can be in such a file.
 
     Args:
         path: the mask.
         facts: the image.
-        window: in the grid of the image, inside of it.
-        bins: the speed bins wanted.
-        speeds_mph: speed of each value that is road; all others are background.
-        default_mph: speed of roads where `speeds_mph` is None.
-        crs: coordinate system to use for a mask that does not name its own.
-
-    Returns:
-        Shape (row, col): 0 background, else the speed bin; 255 where the mask says nothing or
-        does not reach.
+        options: the speed bins wanted, the speed of each value that is road or of all roads, and
+            the CRS of a mask that does not name its own.
 
     Raises:
         DataError: if the mask cannot be read, cannot be laid over the image or misses it, or
             has a speed for each value but a compression that changes them.
     """
+    crs, bins = crs_setting(options.crs, "labels.crs"), options.bins
     with open_raster(path) as source:
-        speeds = speeds_mph if speeds_mph is not None else _own_speeds(path, source)
-        if speeds is not None and _is_lossy(source):
+        speeds_mph: Mapping[int, float] | None = options.mask_speeds_mph
+        if speeds_mph is None:
+            speeds_mph = _own_speeds(path, source)
+        if speeds_mph is not None and _is_lossy(source):
             raise DataError(
                 f"{path}: JPEG changes the values of pixels, so labels.mask_speeds_mph cannot be "
                 "looked up; save the mask as PNG or GeoTIFF"
             )
-        with _laid_over(path, source, facts, crs) as seen:
-            values, valid = _values(source, seen, window)
-        if speeds is None:
-            mask = _is_road(values, source) * bins.bin_of(default_mph)
-        else:
-            mask = _bins_by_value(values, speeds, bins)
-    mask[~valid] = IGNORE
-    return mask
+        bin_by_value = None
+        if speeds_mph is not None:
+            numbers = bins.bin_of(list(speeds_mph.values()))
+            bin_by_value = dict(zip(speeds_mph, numbers, strict=True))
+        default_bin = np.uint8(bins.bin_of(options.default_speed_mph))
+        with _lay_over(path, source, facts, crs) as seen:
+            yield MaskLabels(source, seen, bin_by_value, default_bin)
 
 
 def mask_values(path: Path) -> dict[int, float]:
@@ -104,12 +130,12 @@ def mask_values(path: Path) -> dict[int, float]:
     """
     with open_raster(path) as source:
         values = np.rint(_sample(source)).astype(np.int64)
-    found, counts = np.unique(values, return_counts=True)
-    return dict(zip(found.tolist(), (counts / len(values)).tolist(), strict=True))
+    different, counts = np.unique(values, return_counts=True)
+    return dict(zip(different.tolist(), (counts / len(values)).tolist(), strict=True))
 
 
 def looks_like_mask(path: Path) -> bool:
-    """Say whether a raster is a mask, not an image: one band of few different integers.
+    """Return whether a raster is a mask, not an image: one band of few different integers.
 
     Raises:
         DataError: if it cannot be read.
@@ -123,7 +149,7 @@ def looks_like_mask(path: Path) -> bool:
 def _sample(source: rasterio.DatasetReader) -> NDArray[Any]:
     """Read the values of pixels spread over a mask, shape (n,)."""
     windows = spread_windows(*source.shape, block=source.block_shapes[0], pixels=_SAMPLE_PX)
-    parts = (_values(source, source, window) for window in windows)
+    parts = (_read_values(source, source, window) for window in windows)
     return np.concatenate([values[valid] for values, valid in parts])
 
 
@@ -143,7 +169,9 @@ def _is_lossy(source: rasterio.DatasetReader) -> bool:
     return bool(source.driver == "JPEG" or source.compression == Compression.jpeg)
 
 
-def _values(source: rasterio.DatasetReader, seen: rasterio.DatasetReader, window: Window) -> Values:
+def _read_values(
+    source: rasterio.DatasetReader, seen: rasterio.DatasetReader, window: Window
+) -> Values:
     """Read the values of a window, and where there are any, both of shape (row, col).
 
     Args:
@@ -156,7 +184,7 @@ def _values(source: rasterio.DatasetReader, seen: rasterio.DatasetReader, window
         valid = np.ones(pixels.shape[1:], dtype=bool)
     else:
         valid = valid_pixels(seen, area(window))
-    if source.nodata:  # 0 is background
+    if source.nodata:  # A value of 0 is background.
         valid &= ~_equal(pixels, source.nodata).all(axis=0)
     if pixels.dtype.kind == "f":
         valid &= ~np.isnan(pixels).any(axis=0)
@@ -172,28 +200,19 @@ def _equal(pixels: NDArray[Any], value: float) -> NDArray[np.bool_]:
     return np.asarray(np.isnan(pixels) if np.isnan(value) else pixels == value)
 
 
-def _is_road(values: NDArray[Any], source: rasterio.DatasetReader) -> NDArray[np.bool_]:
+def _drawn_roads(values: NDArray[Any], source: rasterio.DatasetReader) -> NDArray[np.bool_]:
     if values.dtype.kind == "f":
         return np.asarray(values >= _HALF)
     return np.asarray(values >= _HALF_BYTE if _is_lossy(source) else values != 0)
 
 
-def _bins_by_value(
-    values: NDArray[Any], speeds_mph: Mapping[int, float], bins: SpeedBins
-) -> NDArray[np.uint8]:
-    mask = np.zeros(values.shape, dtype=np.uint8)
-    for value, mph in speeds_mph.items():
-        mask[values == value] = bins.bin_of(mph)
-    return mask
-
-
-def _laid_over(
+def _lay_over(
     path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: CRS | None
 ) -> AbstractContextManager[rasterio.DatasetReader]:
     """Return the mask as seen on the grid of an image."""
     grid = _grid(path, source, facts, crs)
     wanted = facts.grid
-    if _are_same(grid, wanted):
+    if grid.coincides(wanted, within_px=_SAME_PX):
         return nullcontext(source)
     _require_touch(path, grid, facts)
     seen: AbstractContextManager[rasterio.DatasetReader] = WarpedVRT(
@@ -213,10 +232,10 @@ def _laid_over(
 
 def _grid(path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: CRS | None) -> Grid:
     """Return where the pixels of a mask lie, in a CRS that the image can be brought to."""
-    found = crs_of(path, source) or crs
+    crs = crs_of(path, source) or crs
     shape = (source.height, source.width)
-    if has_transform(source) and found is not None and not facts.grid.is_local:
-        grid = Grid(found, source.transform, *shape)
+    if has_transform(source) and crs is not None and not facts.grid.is_local:
+        grid = Grid(crs, source.transform, *shape)
         if not grid.is_local:
             return grid
     own = facts.grid
@@ -236,13 +255,6 @@ def _lacks(source: rasterio.DatasetReader, facts: RasterFacts) -> str:
     if has_transform(source):
         return "the mask names no coordinate system (labels.crs can)"
     return "the mask has no place on the ground"
-
-
-def _are_same(grid: Grid, other: Grid) -> bool:
-    if (grid.height, grid.width) != (other.height, other.width) or grid.crs != other.crs:
-        return False
-    corners = np.array([[0, 0], [0, grid.width], [grid.height, grid.width], [grid.height, 0]])
-    return bool(np.abs(other.to_pixel(grid.to_map(corners)) - corners).max() < _SAME_PX)
 
 
 def _require_touch(path: Path, grid: Grid, facts: RasterFacts) -> None:

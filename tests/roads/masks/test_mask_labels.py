@@ -14,8 +14,9 @@ from roadseg.roads.masks.mask_labels import (
     is_mask_file,
     looks_like_mask,
     mask_values,
-    read_mask_labels,
+    open_mask_labels,
 )
+from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 UTM = CRS.from_epsg(32611)
@@ -40,9 +41,14 @@ def photo(write_raster):
 
 
 def labels(path, facts, window=WHOLE, *, speeds=None, bins=DEFAULT_BINS, crs=None):
-    return read_mask_labels(
-        path, facts, window, bins=bins, speeds_mph=speeds, default_mph=25, crs=crs
+    options = LabelOptions(
+        mask_speeds_mph=speeds,
+        bin_edges=bins.edges,
+        bin_unit=bins.unit,
+        crs=crs and crs.to_string(),
     )
+    with open_mask_labels(path, facts, options) as opened:
+        return opened.read(window)
 
 
 @pytest.mark.parametrize("name", ["a.tif", "a.TIFF", "a.png", "a.jpg", "a.jpeg", "a.vrt", "a.jp2"])

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from roadseg.dataset.chips import ChipRecord
-from roadseg.dataset.scene_records import SceneFound, read_found, write_found
+from roadseg.dataset.scenes import SceneSummary, read_scene_summary, write_scene_summary
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
 
 CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
 CHIP = ChipRecord("a_0", "a", Window(0, 0, 9, 9), CORNERS, 32611, 0.1, 1.0)
-FOUND = SceneFound(
+FOUND = SceneSummary(
     "a",
     (1, 2),
     "uint8",
@@ -25,7 +25,7 @@ FOUND = SceneFound(
 
 @pytest.fixture
 def path(tmp_path):
-    write_found(tmp_path / "a.json", FOUND, key="0123")
+    write_scene_summary(tmp_path / "a.json", FOUND, key="0123")
     return tmp_path / "a.json"
 
 
@@ -37,20 +37,20 @@ def spoil(path, **changes):
 
 @pytest.mark.parametrize("key", ["0123", None])
 def test_what_was_found_comes_back(path, key):
-    assert read_found(path, key=key) == FOUND
+    assert read_scene_summary(path, key=key) == FOUND
 
 
 def test_what_was_found_in_other_inputs_is_not_there(path):
-    assert read_found(path, key="4567") is None
+    assert read_scene_summary(path, key="4567") is None
 
 
 def test_a_record_of_a_version_with_other_fields_is_not_there(path):
     spoil(path, new=1)
-    assert read_found(path, key="0123") is None
+    assert read_scene_summary(path, key="0123") is None
 
 
 def test_a_scene_without_a_record_has_none(tmp_path):
-    assert read_found(tmp_path / "a.json") is None
+    assert read_scene_summary(tmp_path / "a.json") is None
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_a_scene_without_a_record_has_none(tmp_path):
 def test_what_was_not_written_so_is_refused(path, changes, told):
     spoil(path, **changes)
     with pytest.raises(DataError, match=rf"a\.json: ({told}).*; run `roadseg prepare --force`"):
-        read_found(path)
+        read_scene_summary(path)
