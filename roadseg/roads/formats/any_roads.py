@@ -11,15 +11,17 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Floats, Lines
+from roadseg.arrays import Bools, Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, reproject, transformer, utm_epsg
 from roadseg.roads.formats.pairing import GRAPHML, RoadSource, match
 from roadseg.roads.graph.road_graph import (
+    DECIMALS,
     TRAVEL_TIME,
     RoadGraph,
     drawn_once,
     graph_from_lines,
+    unique_pairs,
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
@@ -35,19 +37,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_SPEED_MPH = 25.0  # of roads of which nothing is said
+DEFAULT_SPEED_MPH = 25.0  # Speed of roads whose file states neither speed nor travel time.
 
 _EVERY_LINE = LabelOptions(default_speed_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
 _GEOJSON, _GPKG = (".geojson", ".json"), ".gpkg"
-_APART_M = 0.01  # of the end of a line from its node
-_KPH_PER_MPS = 3.6
-_MOST_BYTES = 150_000_000  # of a GeoJSON file
-_FARTHEST_M = 1000.0  # between the boxes around roads of one place
-_MOST_VERTICES = 150_000  # of a line; places on it are found in a time that grows with their square
-_MANY_VERTICES = 100_000  # of a side, from which on they must not lie dense
-_DENSEST_M = 0.25  # the least mean distance of them
-_UM = 6  # decimals of a metre
-_MM = 3  # the same: vertices that agree to 1 mm are one
+_APART_M = 0.01  # Metres from the end of a line to its node, at most.
+_KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
+_MOST_BYTES = 150_000_000  # Bytes; a larger GeoJSON file is refused.
+_FARTHEST_M = 1000.0  # Metres between the boxes around roads of one place, at most.
+_MOST_VERTICES = (
+    150_000  # Vertices of a line; to locate places on it takes a time that grows as their square.
+)
+_MANY_VERTICES = 100_000  # A side with more vertices than this must not have them dense.
+_DENSEST_M = 0.25  # Metres; the least mean distance of such vertices.
+_UM = 6  # Decimals of a metre: coordinates are rounded to 1 um.
 
 Trace = Callable[["Probability"], RoadGraph]
 
@@ -138,7 +141,7 @@ def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace = trace_raster) 
 
         return graph_drawn(source, read_graphml(source.path))
     if source.is_raster:
-        return _traced(source, pixels, trace)
+        return _trace(source, pixels, trace)
     return _read_gpkg(source) or _read_lines(source)
 
 
@@ -177,11 +180,12 @@ def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
         DataError: a coordinate has no place in the CRS, a speed is not above 0, or the lines
             have far more vertices than roads need.
     """
-    drawn = _moved(roads, crs)
+    drawn = _to_crs(roads, crs)
     _check_density(roads.source, drawn)
-    graph = _without_noise(drawn)
+    # After a conversion a road of 200 m would else be longer, and have one more control point.
+    graph = _round_to_um(drawn)
     try:
-        graph = _with_times(graph if roads.is_joined else _joined(graph))
+        graph = _with_times(graph if roads.is_joined else _join_lines(graph))
     except ValueError as error:
         raise DataError(f"{roads.source}: {error}") from error
     return Side(graph, drawn, float(drawn.length_m[roads.is_assumed].sum()))
@@ -240,7 +244,7 @@ def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
 
 
 def _is_silent(graph: RoadGraph) -> Bools:
-    """Tell which edges state neither speed nor travel time."""
+    """Return which edges state neither speed nor travel time."""
     stated = graph.attributes
     return np.asarray(np.isnan(stated[OWN_SPEED]) & np.isnan(stated[TRAVEL_TIME]))
 
@@ -259,13 +263,13 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
 
 
 def _fits(graph: RoadGraph) -> bool:
-    """Say whether lines still end at their nodes, as those that were drawn anew may not."""
+    """Return whether lines end at their nodes, as those that were drawn anew may not."""
     ends = shapely.get_coordinates(shapely.get_point(graph.lines[:, np.newaxis], [0, -1]))
     apart = ends - graph.nodes[graph.ends.ravel()]
     return bool(np.all(np.hypot(*apart.T) <= _APART_M))
 
 
-def _traced(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
+def _trace(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
     from roadseg.raster.images import open_raster, valid_pixels  # noqa: PLC0415 - rasterio is slow
     from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - to import
 
@@ -335,7 +339,7 @@ def _not_on_earth(roads: DrawnRoads) -> DataError:
     )
 
 
-def _moved(roads: DrawnRoads, crs: CRS) -> RoadGraph:
+def _to_crs(roads: DrawnRoads, crs: CRS) -> RoadGraph:
     graph = roads.graph
     lines, nodes = graph.lines, graph.nodes
     is_elsewhere = graph.crs != crs and crs.type_name != LOCAL_CRS.type_name
@@ -365,30 +369,24 @@ def _check_density(source: RoadSource, graph: RoadGraph) -> None:
         )
 
 
-def _without_noise(graph: RoadGraph) -> RoadGraph:
-    """Round to 1 um, so that a road of 200 m has no more control points after a conversion."""
+def _round_to_um(graph: RoadGraph) -> RoadGraph:
+    """Round coordinates to 1 um."""
     lines = np.asarray(shapely.transform(graph.lines, lambda xy: np.round(xy, _UM)), dtype=object)
     return replace(graph, nodes=np.round(graph.nodes, _UM), lines=lines)
 
 
-def _joined(drawn: RoadGraph) -> RoadGraph:
+def _join_lines(drawn: RoadGraph) -> RoadGraph:
     """Join lines at shared vertices, and undo the rounding that this goes with."""
     graph = graph_from_lines(drawn.lines, drawn.crs, drawn.attributes)
-    exact = shapely.get_coordinates(drawn.lines)
-    rounded, first = np.unique(_keys(exact), return_index=True)
-
-    def restore(xy: Floats) -> Floats:
-        return np.asarray(exact[first[np.searchsorted(rounded, _keys(xy))]])
-
     if len(graph.lines) == 0:
         return graph
-    lines: Lines = np.asarray(shapely.transform(graph.lines, restore), dtype=object)
-    return replace(graph, nodes=restore(graph.nodes), lines=lines)
-
-
-def _keys(xy: Floats) -> "np.ndarray[tuple[int, ...], np.dtype[np.complex128]]":
-    x, y = np.round(xy, _MM).T + 0.0
-    return np.asarray(x + 1j * y)
+    exact, rounded = shapely.get_coordinates(drawn.lines), shapely.get_coordinates(graph.lines)
+    # Vertices have one number if they agree to 1 mm, and the first of these are exact ones.
+    every = np.concatenate([exact, rounded, graph.nodes])
+    first, number = unique_pairs(np.round(every, DECIMALS))
+    restored = exact[first[number[len(exact) :]]]
+    lines: Lines = shapely.set_coordinates(graph.lines.copy(), restored[: len(rounded)])
+    return replace(graph, nodes=restored[len(rounded) :], lines=lines)
 
 
 def _with_times(graph: RoadGraph) -> RoadGraph:

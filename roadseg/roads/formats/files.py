@@ -5,8 +5,8 @@ import importlib.util
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Collection
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from roadseg.roads.labels.vectors import check_views
 from roadseg.system.files import whole, write_error
 from roadseg.system.text import one_line
 
-_POINT, _LINE = 0, 1  # shapely's type ids
+_POINT, _LINE = 0, 1  # The types of these geometries in shapely.
 
 
 def write_graphs(
@@ -108,11 +108,10 @@ def write_gpkg(path: Path, graph: RoadGraph) -> None:
     """
     edges = edge_table(graph)
     styles = style_table(edges.columns)
-    more = {"driver": "GPKG", "append": True}
     with whole(path) as partial:
-        _write(partial, node_table(graph), "Point", driver="GPKG", layer="nodes")
-        _write(partial, edges, "LineString", **more, layer="edges")
-        _write(partial, styles, None, **more, layer=STYLE_LAYER, FID="id")
+        _write_layer(partial, node_table(graph), "Point", layer="nodes", append=False)
+        _write_layer(partial, edges, "LineString", layer="edges")
+        _write_layer(partial, styles, None, layer=STYLE_LAYER, fid="id")
         _require_whole(_has_all(partial, styles=len(styles)))
 
 
@@ -160,12 +159,17 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
         OutputError: if the file cannot be written.
     """
     table = edge_table(graph)
-    options = {"driver": "GeoJSON", "layer": "edges"}
+    is_placed = not is_local(graph.crs)
     with whole(path) as partial:
-        if is_local(graph.crs):
-            _write(partial, table, "LineString", **options)
-        else:
-            _write(partial, table.to_crs(DEGREES), "LineString", **options, RFC7946="YES")
+        with _gdal_errors(partial):
+            pyogrio.write_dataframe(
+                table.to_crs(DEGREES) if is_placed else table,
+                partial,
+                layer="edges",
+                driver="GeoJSON",
+                geometry_type="LineString",
+                layer_options={"RFC7946": "YES"} if is_placed else None,
+            )
         _require_whole(_tail(partial).endswith(b"]\n}"))
 
 
@@ -193,23 +197,57 @@ WRITERS: dict[str, _Write] = {
 _SUBMISSION = "csv"
 
 
-def _write(path: Path, table: pd.DataFrame, geometry_type: str | None, **options: Any) -> None:  # noqa: ANN401 - as pyogrio takes them
+def _write_layer(
+    path: Path,
+    table: pd.DataFrame,
+    geometry_type: str | None,
+    *,
+    layer: str,
+    append: bool = True,
+    fid: str | None = None,
+) -> None:
+    """Write a layer of a GeoPackage.
+
+    Args:
+        path: the file.
+        table: of the layer.
+        geometry_type: of its geometries; None if it has none.
+        layer: its name.
+        append: whether the file has layers already.
+        fid: name of the column of row numbers; None for GDAL's usual name.
+    """
+    with _gdal_errors(path):
+        pyogrio.write_dataframe(
+            table,
+            path,
+            layer=layer,
+            driver="GPKG",
+            geometry_type=geometry_type,
+            append=append,
+            layer_options=None if fid is None else {"FID": fid},
+        )
+
+
+@contextmanager
+def _gdal_errors(path: Path) -> Iterator[None]:
+    """Raise errors of GDAL as those of writing a file."""
     try:
-        with warnings.catch_warnings():  # of files cut short, which the error or the end tells
+        # GDAL warns of files cut short, which its error, or the end of the file, tells as well.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            pyogrio.write_dataframe(table, path, geometry_type=geometry_type, **options)
+            yield
     except (DataSourceError, DataLayerError, FeatureError) as error:
-        raise write_error(path, str(error)) from error  # `whole` adds the final name
+        raise write_error(path, str(error)) from error
 
 
 def _has_all(path: Path, *, styles: int) -> bool:
-    """Say whether a GeoPackage has its spatial indices and its styles, which come last."""
+    """Return whether a GeoPackage has its spatial indices and its styles, which come last."""
     with closing(sqlite3.connect(path)) as file:
         names = {name for (name,) in file.execute("SELECT name FROM sqlite_master")}
         if not names >= {"rtree_nodes_geom", "rtree_edges_geom", STYLE_LAYER}:
             return False
-        ((found,),) = file.execute("SELECT count(*) FROM layer_styles")
-        return bool(found == styles)
+        ((rows,),) = file.execute("SELECT count(*) FROM layer_styles")
+        return bool(rows == styles)
 
 
 def _tail(path: Path) -> bytes:
@@ -218,7 +256,7 @@ def _tail(path: Path) -> bytes:
         return file.read().rstrip()
 
 
-def _require_whole(is_whole: bool) -> None:  # noqa: FBT001 - what was found of a file just closed
+def _require_whole(is_whole: bool) -> None:  # noqa: FBT001 - its only argument
     """Refuse a file whose end is missing: GDAL closes it without a word when the disk is full."""
     if not is_whole:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -9,17 +9,17 @@ import pandas as pd
 
 from roadseg.roads.masks.mask_files import Colour, bin_colours
 
-STYLE_LAYER = "layer_styles"  # the name that QGIS looks for
+STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 
-_GEOMETRY = "geom"  # GDAL's name for the column of a GeoPackage
+_GEOMETRY = "geom"  # GDAL's name of the geometry column in a GeoPackage.
 _DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-_VERSION = "3.28.0"  # of QGIS, from which on these properties are read
-_LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # each default speed bin has a class of its own
+_VERSION = "3.28.0"  # The first version of QGIS that reads these properties.
+_LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # Each default speed bin has its own class.
 _GREY: Colour = (110, 110, 110)
 _DARK: Colour = (35, 35, 35)
-_ORANGE: Colour = (230, 159, 0)  # of Okabe and Ito's palette
+_ORANGE: Colour = (230, 159, 0)  # A colour of Okabe and Ito's palette.
 _DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
-_EXPRESSION = 3  # QGIS's number for a property that is an expression
+_EXPRESSION = 3  # QGIS's number of properties that are expressions.
 
 
 def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
@@ -87,8 +87,8 @@ def _nodes() -> ET.Element:
     renderer = _renderer("categorizedSymbol", [mark for *_, mark in kinds], attr="maybe_bridge")
     categories = ET.SubElement(renderer, "categories")
     for number, (value, label, _) in enumerate(kinds):
-        said = {"value": value, "type": "long", "label": label}
-        ET.SubElement(categories, "category", said, symbol=str(number), render="true")
+        facts = {"value": value, "type": "long", "label": label}
+        ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
     return renderer
 
 

@@ -28,11 +28,11 @@ from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
 
-_LINE = 1  # shapely type id of LineString
-_APART_M = 100.0  # an edge further than this from its nodes is in another CRS
-_NORTH = "N"  # first UTM band of the northern half
+_LINE = 1  # The type of LineStrings in shapely.
+_APART_M = 100.0  # Metres; an edge further than this from its nodes is in another CRS.
+_NORTH = "N"  # The first UTM band of the northern half.
 
-Network = Any  # one of the four classes of graph of networkx
+Network = Any  # One of the four classes of graphs in networkx.
 
 
 class _Names(NamedTuple):
@@ -113,9 +113,9 @@ def _names(network: Network) -> _Names:
 
 
 def _positions(path: str, network: Network, names: _Names) -> Floats:
-    found = [(facts.get(names.x), facts.get(names.y)) for _, facts in network.nodes(data=True)]
+    places = [(facts.get(names.x), facts.get(names.y)) for _, facts in network.nodes(data=True)]
     try:
-        nodes = np.array(found, dtype=np.float64).reshape(-1, 2)
+        nodes = np.array(places, dtype=np.float64).reshape(-1, 2)
     except (TypeError, ValueError):
         nodes = np.full((1, 2), np.nan)
     if not np.isfinite(nodes).all():
@@ -128,9 +128,9 @@ def _positions(path: str, network: Network, names: _Names) -> Floats:
 
 def _edges(network: Network) -> tuple[Ints, list[Mapping[str, Any]]]:
     row = {node: row for row, node in enumerate(network.nodes)}
-    found = list(network.edges(data=True))
-    ends = np.array([(row[start], row[goal]) for start, goal, _ in found], dtype=np.int64)
-    return ends.reshape(-1, 2), [facts for *_, facts in found]
+    edges = list(network.edges(data=True))
+    ends = np.array([(row[start], row[goal]) for start, goal, _ in edges], dtype=np.int64)
+    return ends.reshape(-1, 2), [facts for *_, facts in edges]
 
 
 def _lines(
@@ -179,7 +179,8 @@ def _crs(path: str, network: Network, names: _Names, nodes: Floats, given: CRS |
     named = network.graph.get("crs")
     if named is None:
         return given or _degrees(path, nodes)
-    legacy = re.search(r"'init':\s*'(\w+:\d+)'", str(named))  # osmnx before 0.11
+    # osmnx before 0.11 wrote the CRS as a dictionary in a string.
+    legacy = re.search(r"'init':\s*'(\w+:\d+)'", str(named))
     try:
         return CRS.from_user_input(legacy.group(1) if legacy else named)
     except CRSError as error:
@@ -247,7 +248,7 @@ def _check_ends(path: str, graph: RoadGraph) -> None:
             )
 
 
-_DECIMALS = 9  # of a degree, in text: 0.1 mm; of a metre they do no harm
+_DECIMALS = 9  # Decimals of a degree, which are 0.1 mm; for metres they do no harm.
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
 <key id="crs" for="graph" attr.name="crs" attr.type="string"/>
@@ -303,15 +304,15 @@ def _data(part: str, table: pd.DataFrame) -> Iterator[str]:
     """Yield the values of each row that are not missing."""
     columns = [
         [
-            f'<data key="{part}{number}">{xml_text(value)}</data>' if is_told else ""
-            for value, is_told in zip(column.tolist(), _is_told(column), strict=True)
+            f'<data key="{part}{number}">{xml_text(value)}</data>' if has_value else ""
+            for value, has_value in zip(column.tolist(), _has_value(column), strict=True)
         ]
         for number, (_, column) in enumerate(table.items())
     ]
     return map("".join, zip(*columns, strict=True))
 
 
-def _is_told(column: "pd.Series[str]") -> "pd.Series[bool]":
+def _has_value(column: "pd.Series[str]") -> "pd.Series[bool]":
     return column.notna() & (column != "")
 
 

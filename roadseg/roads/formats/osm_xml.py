@@ -17,8 +17,8 @@ from roadseg.system.files import whole
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<osm version="0.6" generator="roadseg">\n'
 _TAIL = "</osm>\n"
-_MOST_NODES = 2000  # of a way, as OpenStreetMap's API takes it
-_MOST_LETTERS = 255  # of the value of a tag, the same
+_MOST_NODES = 2000  # OpenStreetMap's API takes no more nodes of a way.
+_MOST_LETTERS = 255  # Nor more letters of the value of a tag.
 _GAP = "inferred across a gap"
 
 
@@ -96,10 +96,10 @@ def _classes(graph: RoadGraph) -> NDArray[np.object_]:
     count = len(graph.lines)
     speed_kph = graph.attributes.get("speed_kph", np.full(count, np.nan))
     by_speed = highway_of(speed_kph).astype(object)
-    told = graph.attributes.get("highway", by_speed)
-    is_told = np.array([_is_text(name) for name in told.tolist()], dtype=bool)
+    classes = graph.attributes.get("highway", by_speed)
+    has_class = np.array([_is_text(name) for name in classes.tolist()], dtype=bool)
     known = graph.attributes.get("speed_known", np.ones(count))
-    return np.where(known == 0, "road", np.where(is_told, told, by_speed))
+    return np.where(known == 0, "road", np.where(has_class, classes, by_speed))
 
 
 def _source(scene: object) -> str:
@@ -107,7 +107,7 @@ def _source(scene: object) -> str:
 
 
 def _is_text(value: object) -> bool:
-    """Say whether there is a text, neither empty nor missing."""
+    """Return whether a value is a text, neither empty nor missing."""
     return isinstance(value, str) and value != ""
 
 

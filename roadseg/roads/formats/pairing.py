@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 GRAPHML = ".graphml"
 
 _CSV = ".csv"
-_VECTORS = (  # the best comes first: of files of one name it is taken
+# Of files of one name the first of these formats is taken.
+_VECTORS = (
     *(".gpkg", GRAPHML, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
     *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
 )
-_KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # the first that a folder holds counts
+_KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # The first kind in a folder counts.
 _PACKED = (".gz", ".zip", ".pbf")
 
 
@@ -45,7 +46,7 @@ class RoadSource:
         return self.path.suffix.lower() in MASK_SUFFIXES
 
     def __str__(self) -> str:
-        """Name it as a person would."""
+        """Return the file and the image in it, as a person would name them."""
         return f"{self.path}, image {self.image}" if self.table else str(self.path)
 
 
@@ -65,10 +66,10 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
         return _named([path])
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     for suffixes in _KINDS:
-        found = [file for file in files if file.suffix.lower() in suffixes]
-        if found:
+        alike = [file for file in files if file.suffix.lower() in suffixes]
+        if alike:
             best: dict[str, Path] = {}
-            for file in sorted(found, key=lambda file: suffixes.index(file.suffix.lower())):
+            for file in sorted(alike, key=lambda file: suffixes.index(file.suffix.lower())):
                 best.setdefault(_stem(file), file)
             return _named(sorted(best.values()))
     raise DataError(f"{path}: no files with roads in this folder, expected such as .geojson, .gpkg")
@@ -95,7 +96,7 @@ def match_sources(
     used = Counter(name for name in matched.values() if name is not None)
     twice = next((name for name, times in used.items() if times > 1), None)
     if twice is not None:
-        places = [name for name, found in matched.items() if found == twice]
+        places = [place for place, name in matched.items() if name == twice]
         raise DataError(f"{predicted[twice]} fits {places[0]} and {places[1]}; rename one of them")
     left = [name for name in predicted if name not in used]
     unknown = [name for name in left if predicted[name].table]
@@ -105,12 +106,12 @@ def match_sources(
 
 
 def _named(files: Iterable[Path]) -> dict[str, RoadSource]:
-    found: dict[str, RoadSource] = {}
+    named: dict[str, RoadSource] = {}
     for file in files:
         for name, source in _sources(file):
-            if found.setdefault(name, source) != source:
-                raise DataError(f"{found[name]} and {source} have one name; rename one of them")
-    return found
+            if named.setdefault(name, source) != source:
+                raise DataError(f"{named[name]} and {source} have one name; rename one of them")
+    return named
 
 
 def _sources(file: Path) -> list[tuple[str, RoadSource]]:
@@ -142,8 +143,9 @@ def match(reference: list[str], predicted: list[str]) -> dict[str, str | None]:
     try:
         matched = match_names(reference, predicted)
         used = set(matched.values())
+        # What is left is matched the other way round, for names with more parts than the reference.
         rest = [name for name in predicted if name not in used]
-        alone = [name for name, found in matched.items() if found is None]
+        alone = [place for place, name in matched.items() if name is None]
         for name, place in match_names(rest, alone).items():
             if place is not None and matched[place] is None:
                 matched[place] = name

@@ -20,8 +20,8 @@ from roadseg.system.text import first, one_line
 
 _ID, _WKT = "ImageId", "WKT_Pix"
 _LINES = ("LineString", "MultiLineString")
-_LINE = 1  # shapely type id of LineString
-_FARTHEST_PX = 1e9
+_LINE = 1  # The type of LineStrings in shapely.
+_FARTHEST_PX = 1e9  # Pixels; coordinates beyond are no places in an image.
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def _read_table(path: Path) -> pd.DataFrame:
         ) from error
     missing = [name for name in (_ID, _WKT) if name not in table.columns]
     if missing:
-        found = ", ".join(map(str, table.columns))
-        raise DataError(f"{path}: no column {missing[0]} found, only {found:.200}")
+        columns = ", ".join(map(str, table.columns))
+        raise DataError(f"{path}: no column {missing[0]} found, only {columns:.200}")
     if table.empty:
         raise DataError(f"{path}: no rows found; an image without roads has LINESTRING EMPTY")
     return table
@@ -116,28 +116,28 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 def _geometries(path: Path, text: "pd.Series[str]") -> Lines:
     try:
-        with np.errstate(invalid="ignore"):  # NaN is refused below
-            found = np.asarray(shapely.from_wkt(text.to_numpy(dtype=object)), dtype=object)
+        with np.errstate(invalid="ignore"):  # NaN is refused below.
+            lines = np.asarray(shapely.from_wkt(text.to_numpy(dtype=object)), dtype=object)
     except (ShapelyError, TypeError):
-        found = np.array([_parsed(path, row, wkt) for row, wkt in enumerate(text)], dtype=object)
-    kinds = np.array([geometry.geom_type for geometry in found])
+        lines = np.array([_parse(path, row, wkt) for row, wkt in enumerate(text)], dtype=object)
+    kinds = np.array([geometry.geom_type for geometry in lines])
     wrong = np.flatnonzero(~np.isin(kinds, _LINES))
     if len(wrong):
         raise DataError(
             f"{path}: row {wrong[0] + 2} has a {kinds[wrong[0]]} in {_WKT}, expected LineStrings: "
             "the centrelines of roads"
         )
-    xy, owner = shapely.get_coordinates(found, return_index=True)
+    xy, owner = shapely.get_coordinates(lines, return_index=True)
     wrong = owner[~(np.abs(xy) <= _FARTHEST_PX).all(axis=1)]
     if len(wrong):
         raise DataError(
             f"{path}: row {wrong[0] + 2} has {text.iloc[wrong[0]][:60]!r} in {_WKT}, expected "
             f"numbers of pixels, up to {_FARTHEST_PX:.0e}"
         )
-    return found
+    return lines
 
 
-def _parsed(path: Path, row: int, wkt: str) -> shapely.Geometry:
+def _parse(path: Path, row: int, wkt: str) -> shapely.Geometry:
     try:
         return shapely.from_wkt(wkt)
     except (ShapelyError, TypeError) as error:
@@ -176,8 +176,8 @@ def _metric(xy: Floats, place: Grid | float) -> Floats:
 
 
 _HEADER = ("ImageId", "WKT_Pix", "length_m", "travel_time_s")
-_EMPTY = ("LINESTRING EMPTY", 0.0, 0.0)  # of an image without roads
-_DECIMALS = 4  # of a pixel
+_EMPTY = ("LINESTRING EMPTY", 0.0, 0.0)  # The row of an image without roads.
+_DECIMALS = 4  # Decimals of a pixel.
 
 Scene = tuple[str, RoadGraph, Grid]
 

@@ -14,11 +14,11 @@ from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject, transformer
 from roadseg.roads.graph.crossings import likely_bridges
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
-EDGE_COLUMNS = ("u", "v", "key", "length", "geometry")  # that are no attributes
+EDGE_COLUMNS = ("u", "v", "key", "length", "geometry")  # Columns that are no attributes.
 
-_FILE_NAMES = {TRAVEL_TIME: "travel_time", "width_m": "width"}  # as OSMnx calls them
+_FILE_NAMES = {TRAVEL_TIME: "travel_time", "width_m": "width"}  # Attributes that OSMnx names so.
 _OUR_NAMES = {theirs: ours for ours, theirs in _FILE_NAMES.items()}
-_FLAGS = ("inferred", "speed_known")  # 0 or 1
+_FLAGS = ("inferred", "speed_known")  # Attributes that are 0 or 1.
 _OWN = {*EDGE_COLUMNS, "osmid", "oneway"}
 
 
@@ -76,7 +76,7 @@ def in_degrees(graph: RoadGraph) -> tuple[Lines, Floats]:
 
 
 def is_local(crs: CRS) -> bool:
-    """Say whether coordinates have no place on earth."""
+    """Return whether coordinates have no place on earth."""
     return crs.type_name == LOCAL_CRS.type_name
 
 
@@ -89,7 +89,8 @@ def _keys(ends: Ints) -> Ints:
 
 def _values(name: str, column: "pd.Series[Any]") -> NDArray[Any]:
     if name in _FLAGS:
-        return column.fillna(0).to_numpy(dtype=np.uint8)  # an edge that was drawn by hand
+        # Edges that were drawn by hand in other programs have no value.
+        return column.fillna(0).to_numpy(dtype=np.uint8)
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy()
     texts = column.to_numpy(dtype=object, copy=True)

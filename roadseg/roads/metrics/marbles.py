@@ -9,10 +9,10 @@ import numpy as np
 
 from roadseg.roads.metrics.sat2graph import VertexGraph
 
-METRE = 1e-5  # of the source: degrees, so that a metre of its distances has 1.11 m
-_STEP = 5 * METRE  # between marbles
+METRE = 1e-5  # Degrees; a metre of the source, which is 1.11 m on the ground.
+_STEP = 5 * METRE  # Degrees between marbles.
 
-Marble = tuple[int, int, float]  # vertices from and to which its segment goes, part of its length
+Marble = tuple[int, int, float]  # First and last vertex of its segment, and part of its length.
 
 
 class Place(NamedTuple):

@@ -13,23 +13,23 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
 from roadseg.arrays import Floats, Ints
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, unique_pairs
 
 XY = tuple[float, float]
 
-METRES_PER_DEGREE = 111111.0
-_LATITUDE, _LONGITUDE = 41.0, -71.0  # where the source pretends that every tile lies
-_WIDE = math.cos(math.radians(_LATITUDE))  # of a degree of longitude there
-_TURN = 3.1415926 / 180  # of the test for the margin
-_DECIMALS = 3  # of a metre, before anything is compared
-_KEY = 1e7  # coordinates that agree to so many parts of a degree are one point
-_PLAIN_M = 3.0  # a longer segment is divided
-_HOP_M = 2.0
-_COVERED_HOPS = 4  # around a control point
-_SNAP_M = 10.0
-_NEAREST = 10  # points that are looked at
-_HALF_BOX = 1e-6  # degrees; distances to points are to boxes around them
-_THROUGH = 2  # neighbours of a point inside a chain
+METRES_PER_DEGREE = 111111.0  # Metres of a degree of latitude in the source.
+_LATITUDE, _LONGITUDE = 41.0, -71.0  # Degrees; the source pretends that every tile lies here.
+_WIDE = math.cos(math.radians(_LATITUDE))  # Width of a degree of longitude there.
+_TURN = 3.1415926 / 180  # Radians of a degree, as the source has them in the test for the margin.
+_DECIMALS = 3  # Decimals of metres to which coordinates are rounded before they are compared.
+_KEY = 1e7  # Coordinates that agree to so many parts of a degree are one point.
+_PLAIN_M = 3.0  # Metres; a longer segment is divided.
+_HOP_M = 2.0  # Metres between the points of a divided segment, about.
+_COVERED_HOPS = 4  # So many hops around a control point are covered.
+_SNAP_M = 10.0  # Metres; a control point is matched with nearer points only.
+_NEAREST = 10  # So many of the nearest points are looked at.
+_HALF_BOX = 1e-6  # Degrees; distances to points are distances to boxes of twice this side.
+_THROUGH = 2  # Neighbours of a point inside a chain.
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Tile:
     blocked_hops: int
 
 
-SPACENET_TILE = Tile(352.0, 30.0, 10, 30.0, 3)  # of SAM-Road; Sat2Graph has 15 hops there
+SPACENET_TILE = Tile(352.0, 30.0, 10, 30.0, 3)  # As in SAM-Road; Sat2Graph has 15 hops there.
 CITYSCALE_TILE = Tile(2048.0, 100.0, 25, 100.0, 4)
 
 
@@ -61,8 +61,8 @@ class Sat2GraphApls:
 
     Attributes:
         score: arithmetic mean of both directions.
-        reference_to_predicted: routes of the reference, found again in the prediction.
-        predicted_to_reference: routes of the prediction, found again in the reference.
+        reference_to_predicted: how far the prediction has the routes of the reference.
+        predicted_to_reference: how far the reference has the routes of the prediction.
     """
 
     score: float
@@ -120,16 +120,21 @@ def sat2graph_apls(
 ) -> Sat2GraphApls:
     """Score the routes of a tile as Sat2Graph and SAM-Road do.
 
-    Lines become points about 2 m apart. Control points are the points that do not have just two
-    neighbours, and points of each chain longer than 1.5 `interval_hops`; only within the margin,
-    one in a cell of 2 m, none that is covered. Each is matched with the nearest of 10 points of the
-    other graph that is nearer than 10 m and not blocked by an earlier match. Of the unordered pairs
-    of control points, one with a point unmatched counts 1, whether a route joins it or not; one
-    with a route longer than `min_route_m` counts min(1, |L - L'| / L), L' being 0 where there is no
-    route; others do not count. A direction scores 1 minus the mean.
-
-    A graph without any pair that counts is empty: two score 1, one and another 0. The source gives
-    NaN there and its summary leaves the tile out, so that an empty prediction costs nothing.
+    1. Lines become points about 2 m apart.
+    2. Control points are the points that do not have just two neighbours, and points of each chain
+       longer than 1.5 `interval_hops`; only within the margin, one in a cell of 2 m, none that is
+       covered.
+    3. A control point covers the points within 4 hops of it; the free end of a road is never
+       covered.
+    4. Each is matched with the nearest of 10 points of the other graph that is nearer than 10 m and
+       not blocked by an earlier match. A match blocks the points within `blocked_hops` of it.
+    5. Of the unordered pairs of control points, one with a point unmatched counts 1, whether a
+       route joins it or not; one with a route longer than `min_route_m` counts
+       min(1, |L - L'| / L), L' being 0 where there is no route; others do not count.
+    6. A direction scores 1 minus the mean, and the tile the mean of both directions.
+    7. A graph without any pair that counts is empty: two score 1, one and another 0. The source
+       gives NaN there and its summary leaves the tile out, so that an empty prediction costs
+       nothing.
 
     The order of the lines and their direction matter, as they number the points: the source covers
     the points near a control point in the graph of the other side, by the number that the point has
@@ -143,7 +148,7 @@ def sat2graph_apls(
     Args:
         reference: graph of the labels; chains need not be merged.
         predicted: graph to be scored, in the same metric CRS.
-        tile: what is scored; `SPACENET_TILE` unless told.
+        tile: what is scored.
         corner: x and y of its north-west corner; that of all vertices of both if not given.
 
     Raises:
@@ -157,8 +162,10 @@ def sat2graph_apls(
 
 def score_tile(reference: VertexGraph, predicted: VertexGraph, *, tile: Tile) -> Sat2GraphApls:
     """Score graphs that are in the form that the source reads, see `sat2graph_apls`."""
+    # Rule 1: lines become points.
     sides = _dense(reference), _dense(predicted)
     there, back = _direction(sides[0], sides[1], tile), _direction(sides[1], sides[0], tile)
+    # Rule 7: two empty graphs are alike, an empty one and another are not.
     if there is None or back is None:
         there = back = float(there is None and back is None)
     return Sat2GraphApls((there + back) / 2, there, back)
@@ -169,20 +176,20 @@ def _vertex_graph(graph: RoadGraph, corner: XY) -> VertexGraph:
     south_east = np.round(np.column_stack([corner[1] - xy[:, 1], xy[:, 0] - corner[0]]), _DECIMALS)
     moves = (np.diff(line) == 0) & (np.diff(south_east, axis=0) != 0).any(axis=1)
     ends = np.stack([south_east[:-1][moves], south_east[1:][moves]], axis=1).reshape(-1, 2) + 0.0
-    number, first = _numbered(ends[:, 0] + 1j * ends[:, 1])
+    number, first = _number_by_appearance(ends)
     pairs = np.unique(np.sort(number.reshape(-1, 2), axis=1), axis=0)
     lat = _LATITUDE - ends[first, 0] / METRES_PER_DEGREE
     lon = _LONGITUDE + ends[first, 1] / METRES_PER_DEGREE / _WIDE
     return VertexGraph(lat, lon, pairs)
 
 
-def _numbered(keys: NDArray[np.inexact]) -> tuple[Ints, Ints]:
-    """Number keys in the order in which they appear; return the numbers and where each is first."""
-    _, first, key = np.unique(keys, return_index=True, return_inverse=True)
+def _number_by_appearance(pairs: Floats) -> tuple[Ints, Ints]:
+    """Number pairs in the order in which they appear; return that, and where each is first."""
+    first, key = unique_pairs(pairs)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return rank[key.ravel()], first[order]
+    return rank[key], first[order]
 
 
 @dataclass(frozen=True)
@@ -211,8 +218,7 @@ def _dense(graph: VertexGraph) -> _Dense:
         [_between(start, goal, parts, segment, nth), _between(start, goal, parts, segment, nth + 1)]
     )
     points = ends.transpose(1, 0, 2).reshape(-1, 2)
-    keys = np.rint(points * _KEY)
-    number, first = _numbered(keys[:, 0] + 1j * keys[:, 1])
+    number, first = _number_by_appearance(np.rint(points * _KEY))
     return _connected(points[first], number.reshape(-1, 2))
 
 
@@ -240,29 +246,33 @@ def _metres(start: Floats, goal: Floats) -> Floats:
 
 def _direction(source: _Dense, target: _Dense, tile: Tile) -> float | None:
     """Score one direction; None if no pair counts."""
+    # Rules 2 to 4: control points, and where they are in the other graph.
     points = sorted(_control_points(source, target, tile))
-    match = _matched(source.places[points], target, tile.blocked_hops)
-    found = np.flatnonzero(match >= 0)
+    match = _match(source.places[points], target, tile.blocked_hops)
+    matched = np.flatnonzero(match >= 0)
     pairs = len(points) * (len(points) - 1) // 2
-    unmatched = pairs - len(found) * (len(found) - 1) // 2
-    native = _routes(source.length_cm, np.array(points, dtype=np.int64)[found])
-    other = _routes(target.length_cm, match[found])
+    # Rule 5: a pair with a point unmatched counts 1, other pairs by their routes.
+    unmatched = pairs - len(matched) * (len(matched) - 1) // 2
+    native = _routes(source.length_cm, np.array(points, dtype=np.int64)[matched])
+    other = _routes(target.length_cm, match[matched])
     other[~np.isfinite(other)] = 0
     counts = np.isfinite(native) & (native > tile.min_route_m)
-    counts &= np.arange(len(found))[:, None] < np.arange(len(found))
+    counts &= np.arange(len(matched))[:, None] < np.arange(len(matched))
     ratio = np.minimum(np.abs(native[counts] - other[counts]) / native[counts], 1)
+    # Rule 6: the score is 1 minus the mean over the pairs that count.
     total = unmatched + ratio.size
     return 1 - (unmatched + float(ratio.sum())) / total if total else None
 
 
 def _routes(length_cm: csr_array, points: Ints) -> Floats:
-    """Length of the shortest route between all points, metres; infinite if there is none."""
+    """Return the metres of the shortest route between all points; infinite if there is none."""
     if len(points) == 0:
         return np.empty((0, 0))
     return np.asarray(dijkstra(length_cm, indices=points)[:, points] / 100)
 
 
 def _control_points(source: _Dense, target: _Dense, tile: Tile) -> set[int]:
+    """Choose the control points of a graph by rules 2 and 3."""
     inside = _inside(source.places, tile).tolist()
     cells = np.trunc(source.places * METRES_PER_DEGREE / _HOP_M)
     cell_of = [tuple(cell) for cell in cells.tolist()]
@@ -274,12 +284,13 @@ def _control_points(source: _Dense, target: _Dense, tile: Tile) -> set[int]:
         if inside[point] and is_free and cell_of[point] not in taken:
             taken.add(cell_of[point])
             points.add(point)
-            covered.update(_around(target.hops, point, _COVERED_HOPS))  # in the other graph: sic
+            # The source covers the points of the other graph that have these numbers.
+            covered.update(_around(target.hops, point, _COVERED_HOPS))
     return points
 
 
 def _inside(places: Floats, tile: Tile) -> NDArray[np.bool_]:
-    """Tell which places keep clear of the margin of the tile."""
+    """Return which places keep clear of the margin of the tile."""
     wide = math.cos(_LATITUDE * _TURN)
     side, margin = tile.side_m / METRES_PER_DEGREE, tile.margin_m / METRES_PER_DEGREE
     lat, lon = places.T
@@ -321,16 +332,16 @@ def _spread(chain: list[int], interval: int) -> list[int]:
 
 def _around(hops: list[list[int]], point: int, reach: int) -> set[int]:
     """Return a point and all within `reach` hops; the point alone if there is none so numbered."""
-    found = {point}
-    ring: Iterable[int] = found if point < len(hops) else ()
+    reached = {point}
+    ring: Iterable[int] = reached if point < len(hops) else ()
     for _ in range(reach):
-        ring = {step for near in ring for step in hops[near]} - found
-        found |= ring
-    return found
+        ring = {step for near in ring for step in hops[near]} - reached
+        reached |= ring
+    return reached
 
 
-def _matched(places: Floats, target: _Dense, blocked_hops: int) -> Ints:
-    """Match places with points of a graph, one to one, in their order; -1 where there is none."""
+def _match(places: Floats, target: _Dense, blocked_hops: int) -> Ints:
+    """Match places with points of a graph by rule 4, in their order; -1 where there is none."""
     match = np.full(len(places), -1, dtype=np.int64)
     if len(places) == 0 or len(target.places) == 0:
         return match

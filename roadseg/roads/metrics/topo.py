@@ -22,20 +22,20 @@ from roadseg.roads.metrics.sat2graph import (
     vertex_graphs,
 )
 
-_START_SPACING = 50 * METRE
-_SNAP = 10 * METRE  # of a start, and of a marble and a hole
-_START_ANGLE = 0.04  # greatest 1 - |cos| of the directions at a start: 16 degrees
-_ANGLE = 0.29  # the same of a marble and a hole: 45 degrees
-_NARROW = math.cos(math.radians(40))  # of a degree of longitude, for directions
-_APART = 20 * METRE  # of starts in the prediction, along its roads
-_REACH = 30 * METRE  # within which other starts are looked for
-_GOOD = 0.9  # precision of a start that needs no room of its own
-_SECOND = 1 * METRE  # displacement of the hole for the other direction of a road
-_ON = 1e-9  # degrees, 0.1 mm: a start lies on a road
-_BORDER = 0.07  # of the region, without starts
-_REGION_M = (300.0, 500.0)  # around all vertices: north and south, east and west
-_THROUGH = 2  # neighbours of a vertex inside a chain
-_STARTS_AT_ONCE = 256  # whose marbles and holes are matched together
+_START_SPACING = 50 * METRE  # Degrees between starts.
+_SNAP = 10 * METRE  # Degrees from a start to its segment, and from a marble to its hole, at most.
+_START_ANGLE = 0.04  # Greatest 1 - |cos| of the directions at a start, which is 16 degrees.
+_ANGLE = 0.29  # The same for a marble and a hole, which is 45 degrees.
+_NARROW = math.cos(math.radians(40))  # Width of a degree of longitude, for directions.
+_APART = 20 * METRE  # Degrees between starts that both count, along the roads of the prediction.
+_REACH = 30 * METRE  # Degrees within which such other starts are looked for.
+_GOOD = 0.9  # A start with this precision counts however near others are.
+_SECOND = 1 * METRE  # Degrees by which the hole for the other direction of a road is displaced.
+_ON = 1e-9  # Degrees, which are 0.1 mm; a start so near a road lies on it.
+_BORDER = 0.07  # Share of the region on each side that has no starts.
+_REGION_M = (300.0, 500.0)  # Metres around all vertices: north and south, east and west.
+_THROUGH = 2  # Neighbours of a vertex inside a chain.
+_STARTS_AT_ONCE = 256  # Marbles and holes of so many starts are matched together.
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,17 @@ class Topo:
 def topo(reference: RoadGraph, predicted: RoadGraph, *, radius_m: float = 150.0) -> Topo:
     """Score how alike two road graphs are within a distance by road of many places.
 
-    Starts are spread over the chains of the reference, one in about 50 m, none on one shorter than
-    25 m or on a ring without a junction. A start belongs to the nearest segment of the prediction
-    that is less than 10 m away and turned by less than 16 degrees. From there marbles are laid
-    every 5 m along the prediction up to `radius_m`, and holes along the reference; a marble fits a
-    hole less than 10 m away and turned by less than 45 degrees. Recall matches holes and marbles
-    one to one; so does precision, but with two holes a place, as every road has two directions. Of
-    starts less than 20 m apart in the prediction the best counts, and all whose precision is 0.9
-    or more.
+    1. Starts are spread over the chains of the reference, one in about 50 m, none on one shorter
+       than 25 m or on a ring without a junction.
+    2. A start belongs to the nearest segment of the prediction that is less than 10 m away and
+       turned by less than 16 degrees.
+    3. From there marbles are laid every 5 m along the prediction up to `radius_m`, and holes along
+       the reference.
+    4. A marble fits a hole less than 10 m away and turned by less than 45 degrees.
+    5. Recall matches holes and marbles one to one; so does precision, but with two holes a place,
+       as every road has two directions.
+    6. Of starts less than 20 m apart in the prediction the best counts, and all whose precision is
+       0.9 or more.
 
     All these distances, `radius_m` among them, are in the metres of the source, 1e-5 of a degree:
     1.11 m. A reference without a start is empty: it scores 1 against a prediction without any,
@@ -103,18 +106,21 @@ def topo(reference: RoadGraph, predicted: RoadGraph, *, radius_m: float = 150.0)
     """
     if not radius_m > 0:
         raise ValueError(f"radius_m must be above 0, got {radius_m}")
-    labels, found = vertex_graphs(reference, predicted)
-    network, other = Network.of(labels), Network.of(found)
-    region = _region(labels, found)
+    ours, theirs = vertex_graphs(reference, predicted)
+    network, other = Network.of(ours), Network.of(theirs)
+    region = _region(ours, theirs)
+    # Rule 1: starts are spread over the reference.
     starts = _starts(network, region)
     if not starts:
         same = float(not _starts(other, region))
         return Topo(same, same, same, same, 0, 0)
+    # Rule 2: some of them have a place in the prediction.
     rows, places = _pairs(network, starts, other)
+    # Rules 3 to 5: marbles and holes around these are matched.
     results = [
         result
         for block in range(0, len(rows), _STARTS_AT_ONCE)
-        for result in _judge(
+        for result in _match_around(
             network,
             [starts[row] for row in rows[block : block + _STARTS_AT_ONCE]],
             other,
@@ -122,11 +128,12 @@ def topo(reference: RoadGraph, predicted: RoadGraph, *, radius_m: float = 150.0)
             radius_m * METRE,
         )
     ]
+    # Rule 6: of starts close together one counts.
     return _summary(results, len(starts), other)
 
 
 class _Result(NamedTuple):
-    """What a start has come to, and its place in the prediction."""
+    """Precision and recall around a start, and its place in the prediction."""
 
     place: Place
     precision: float
@@ -195,7 +202,7 @@ def _spread(network: Network, chain: list[int]) -> Iterator[Place]:
 
 
 def _pairs(network: Network, starts: list[Place], other: Network) -> tuple[list[int], list[Place]]:
-    """Find starts in the prediction: rows of those found, and where."""
+    """Return the rows of the starts that the prediction has, and their places there."""
     ends = np.array([(near, far) for near, around in enumerate(other.around) for far in around])
     if len(ends) == 0:
         return [], []
@@ -208,9 +215,9 @@ def _pairs(network: Network, starts: list[Place], other: Network) -> tuple[list[
     distance = _to_segment(theirs[segment], at[row], wide[segment])
     unlike = np.abs(theirs[segment] - ours[row]).sum(axis=(1, 2))
     chosen = _nearest(row, segment, distance, unlike, _angles(theirs[segment], ours[row]))
-    found = [starts[start] for start in row[chosen].tolist()]
+    matched = [starts[start] for start in row[chosen].tolist()]
     is_own = (unlike[chosen] == 0).tolist()
-    places = zip(ends[segment[chosen]].tolist(), found, is_own, strict=True)
+    places = zip(ends[segment[chosen]].tolist(), matched, is_own, strict=True)
     return row[chosen].tolist(), [
         place._replace(start=start, goal=goal) if own else _on(other, start, goal, place)
         for (start, goal), place, own in places
@@ -238,7 +245,10 @@ def _on(network: Network, start: int, goal: int, place: Place) -> Place:
 
 
 def _to_segment(ends: Floats, places: Floats, wide: Floats) -> Floats:
-    """Distance of places from segments, shape (k, 2, 2), in degrees; `wide` is one of longitude."""
+    """Return the distance in degrees of places from segments, shape (k, 2, 2).
+
+    `wide` is the width of a degree of longitude.
+    """
     scale = np.column_stack([np.ones(len(wide)), wide])
     goal, place = (ends[:, 1] - ends[:, 0]) * scale, (places - ends[:, 0]) * scale
     length = _length(goal)
@@ -254,14 +264,14 @@ def _length(vectors: Floats) -> Floats:
 
 
 def _turned(one: Floats, other: Floats) -> Floats:
-    """1 - |cos| of the angle between directions, shape (k, 2)."""
+    """Return 1 - |cos| of the angle between directions, shape (k, 2)."""
     scale = np.array([1.0, _NARROW])
     one, other = one * scale, other * scale
     cosine = (one * other).sum(axis=1) / (_length(one) * _length(other))
     return np.asarray(1 - np.abs(cosine))
 
 
-def _judge(
+def _match_around(
     network: Network,
     starts: list[Place],
     other: Network,
@@ -269,9 +279,11 @@ def _judge(
     radius: float,
 ) -> list[_Result]:
     """Lay marbles and holes from all starts, and match them."""
+    # Rule 3: marbles lie along the prediction, holes along the reference.
     holes = _Points.laid(network, [network.walk(place, radius) for place in starts])
     marbles = _Points.laid(other, [other.walk(place, radius) for place in places])
     n = len(starts)
+    # Rule 5: for precision there are two holes a place.
     precision = marbles.fitting(holes.doubled(), n) / np.bincount(marbles.start, minlength=n)
     recall = holes.fitting(marbles, n) / np.bincount(holes.start, minlength=n)
     return [
@@ -319,6 +331,7 @@ class _Points:
         offset = self.at[own] - others.at[other]
         offset[:, 1] *= np.cos(np.radians(self.at[own, 0]))
         turned = _turned(self.direction[own], others.direction[other])
+        # Rule 4: a marble fits a hole that is near and has about its direction.
         fits = (_length(offset) < _SNAP) & (turned < _ANGLE)
         shape = len(self.at), len(others.at)
         ones = np.ones(np.count_nonzero(fits), dtype=np.int8)
@@ -343,7 +356,8 @@ def _summary(results: list[_Result], starts: int, other: Network) -> Topo:
 
 
 def _one_to_one(results: list[_Result], other: Network) -> list[_Result]:
-    """Drop starts that lie less than 20 m from a better one in the prediction."""
+    """Drop starts that lie less than 20 m from a better one in the prediction, by rule 6."""
+    # From the best start on, each takes the room of those around it.
     order = sorted(range(len(results)), key=lambda row: results[row].precision)
     at = np.array([(result.place.lat, result.place.lon) for result in results]).reshape(-1, 2)
     kept, taken = [], set[int]()

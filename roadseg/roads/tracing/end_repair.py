@@ -1,4 +1,4 @@
-"""BluntEnds: roads that end across their width, where skeletons fork and stop short."""
+"""Dead-end repair: roads that end across their width, where skeletons fork and stop short."""
 
 from dataclasses import dataclass, replace
 
@@ -18,23 +18,28 @@ from roadseg.roads.tracing.dead_ends import (
     unit,
 )
 
+# Eight places around a disc of radius 1, a little inside of it.
 _RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
-_TINE_M = 50.0  # longer dead ends are roads
-_TINE_RADII = 1.6  # so is one longer than so many times half the width; to a corner it is 1.41
-_BUMP_RADII = 1.2  # the same beside a road that goes on
-# A dead end into a corner, at any place: how many half widths of road its tip is away at most; and
-# near the tip, at least, as the end of a road is wider there. Sharper corners are further away.
+_BRANCH_M = 50.0  # Metres; longer dead ends are roads.
+_BRANCH_RADII = 1.6  # A branch is at most so many half widths long; to a corner it is 1.41.
+_SIDE_RADII = 1.2  # The same for a branch beside a road that goes on.
+# Half widths of road between a place on a branch and its tip: anywhere on it at most the first
+# figure, and near the tip at least the second, as the end of a road is wider there. Sharper corners
+# have larger figures.
 _CORNER_RADII = (2.0, 1.1), (2.5, 1.6)
-_CORNER_PARTS, _SHARP_PARTS = (1.0, 0.7, 0.4), (0.4, 0.25)  # of the way back from the tip
-_TIPS_M = tuple(2.5 * 1.2**n for n in range(17))  # up to 46 m, that may be found bent
-_TIP_MARGIN = 1.25  # by which a tip is taken longer, as lines are smooth
-_BEND_M = 1.5  # tips that lie less beside the line of the road are left alone
-_BASE_M = 15.0  # length of road that shows this line
-_STRAIGHT_M = 0.5  # its middle lies no further beside the line
-_LEAST_BASE_M = 5.0  # a shorter road says little
-_PATCH = 1.5  # a lone piece at most so many times as long as wide has no direction
-_JUNCTION = 3  # edges that meet there, at least
-_AT_ONCE = 2**18  # pixels that are looked up
+# Parts of the way back from the tip at which both are looked at.
+_CORNER_PARTS, _SHARP_PARTS = (1.0, 0.7, 0.4), (0.4, 0.25)
+_TIPS_M = tuple(
+    2.5 * 1.2**n for n in range(17)
+)  # Metres; lengths of tips that are tried, up to 46.
+_TIP_MARGIN = 1.25  # A tip is taken longer by this factor, as lines are smooth.
+_BEND_M = 1.5  # Metres; a tip that lies less beside the line of the road is left alone.
+_BASE_M = 15.0  # Metres of road that show this line.
+_STRAIGHT_M = 0.5  # Metres; the middle of a straight road lies no further beside its line.
+_LEAST_BASE_M = 5.0  # Metres; a shorter road says little.
+_PATCH = 1.5  # A lone piece at most so many times as long as wide has no direction.
+_JUNCTION = 3  # Edges that meet at a junction, at least.
+_AT_ONCE = 2**18  # So many pixels are looked up together.
 
 
 def straighten_ends(
@@ -44,23 +49,33 @@ def straighten_ends(
     border: shapely.Geometry | None = None,
     border_m: float = 0.0,
 ) -> RoadGraph:
-    """Draw roads straight to their ends instead of into the corners, and leave out bumps.
+    """Draw roads straight to their ends instead of into the corners, and leave out side branches.
 
     The skeleton of a road that ends across its width forks, half that width before the end, into
-    tines to both corners. A dead end is a tine if road surrounds its junction as far as 1 / 1.6 of
-    its length, or 1 / 2.5 where the road narrows steadily to the tip, a corner. Where just one
-    other edge meets tines, these become one that goes on straight; one may reach the border.
-    Beside roads that go on, corners go, and other dead ends of up to 1.2 half widths. An end that
-    bends off a straight road within its last 1.6 half widths is put back onto its line, as far
-    ahead as it was.
+    branches to both corners.
 
-    Do this before spurs are pruned, which would leave one of two tines.
+    1. A dead end at a junction, of up to 50 m, is a branch into a corner if road surrounds the
+       junction as far as 1 / 1.6 of its length.
+    2. It is one as well if the road narrows steadily to the tip: everywhere on it road reaches as
+       far as 1 / 2 of the way to the tip, but near the tip not as far as 1 / 1.1 of it; or as far
+       as 1 / 2.5 but not 1 / 1.6, which are sharper corners.
+    3. Near the border branches stay, unless they meet one that ends elsewhere.
+    4. Where just one other edge meets branches into corners, these become one edge that goes
+       straight on, as far ahead as they reached.
+    5. Beside a road that goes on, branches into corners by rule 2 go, and other dead ends of up to
+       1.2 half widths.
+    6. An end that bends off a straight road within its last 1.6 half widths is put back onto the
+       line of the road, as far ahead as it was.
+
+    Rules 1 to 5 are applied again until no branch is left, and rule 6 at last.
+
+    Do this before spurs are pruned, which would leave one of two branches.
 
     Args:
         graph: roads in metres as traced, without attributes.
         mask: what is road; the CRS of the graph is the metric CRS of its grid.
         border: a geometry, such as the outline of the scene, near which ends stay as they are, but
-            for those that meet a tine which ends elsewhere.
+            for branches that meet one which ends elsewhere.
         border_m: up to this distance.
 
     Returns:
@@ -74,10 +89,11 @@ def straighten_ends(
     while True:
         ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
         root = graph.ends[ends.edge].sum(axis=1) - ends.node
-        tines, others = _tines(graph, ends, root, np.isin(ends.node, inner.node), pixels)
-        if len(tines) == 0:
-            return _without_bends(graph, inner, pixels)
-        graph = merge_chains(_without_tines(graph, ends, tines, root[tines], others))
+        is_inner = np.isin(ends.node, inner.node)
+        branches, others = _find_branches(graph, ends, root, is_inner, pixels)
+        if len(branches) == 0:
+            return _unbend_ends(graph, inner, pixels)
+        graph = merge_chains(_replace_branches(graph, ends, branches, root[branches], others))
 
 
 def draw_out_ends(
@@ -102,55 +118,58 @@ def draw_out_ends(
     pixels = _Pixels(mask)
     ends = find_dead_ends(graph, border, border_m)
     at_start = graph.ends[ends.edge, 0] == ends.node
-    half_m = _tips(graph.lines[ends.edge], at_start, pixels) / _TINE_RADII
+    half_m = _tip_lengths(graph.lines[ends.edge], at_start, pixels) / _BRANCH_RADII
     reach_m = pixels.length_m(ends.place, ends.heading, half_m)
     nodes = graph.nodes.copy()
     nodes[ends.node] += reach_m[:, None] * ends.heading
     drawn = replace(graph, nodes=nodes)
-    drawn = _with_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
+    drawn = _redraw_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
     corners = nodes[graph.ends[ends.edge]]
     chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
     is_patch = are_lone(graph, ends.edge) & (chord_m <= _PATCH * 2 * half_m)
     return take_edges(drawn, np.setdiff1d(np.arange(len(drawn.lines)), ends.edge[is_patch]))
 
 
-def _tines(
+def _find_branches(
     graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: "_Pixels"
 ) -> tuple[Ints, Ints]:
-    """Return which dead ends are tines or bumps, and how many other edges each node has."""
-    is_short = graph.length_m[ends.edge] <= _TINE_M
+    """Return which dead ends are branches, and how many other edges each node has."""
+    is_short = graph.length_m[ends.edge] <= _BRANCH_M
     short = np.flatnonzero(is_short & (graph.degree[root] >= _JUNCTION))
-    tines, bumps = (
+    # Rules 1 and 2: branches lie in the disc of road around their junction, or run into a corner.
+    branches, beside = (
         short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
-        for radii in (_TINE_RADII, _BUMP_RADII)
+        for radii in (_BRANCH_RADII, _SIDE_RADII)
     )
-    corners = _corners(graph, ends, short, pixels)
-    tines, bumps = np.union1d(tines, corners), np.union1d(bumps, corners)
-    has_inner = np.isin(root, root[tines[is_inner[tines]]])
-    tines = tines[has_inner[tines]]
-    others = graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
-    is_bump = is_inner & np.isin(np.arange(len(root)), bumps)
-    tines = tines[(others[root[tines]] <= 1) | is_bump[tines]]
-    return tines, graph.degree - np.bincount(root[tines], minlength=len(graph.nodes))
+    corners = _run_into_corners(graph, ends, short, pixels)
+    branches, beside = np.union1d(branches, corners), np.union1d(beside, corners)
+    # Rule 3: one of the branches of a junction at least ends away from the border.
+    has_inner = np.isin(root, root[branches[is_inner[branches]]])
+    branches = branches[has_inner[branches]]
+    # Rules 4 and 5: a junction with two other edges lies on a road that goes on.
+    others = graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
+    is_beside = is_inner & np.isin(np.arange(len(root)), beside)
+    branches = branches[(others[root[branches]] <= 1) | is_beside[branches]]
+    return branches, graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
 
 
-def _corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_Pixels") -> Ints:
-    """Return those of some dead ends that run into a corner, so that road narrows all along."""
-    found = []
+def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_Pixels") -> Ints:
+    """Return those of some dead ends along which road narrows to a corner."""
+    corners = []
     for radii, sharp_radii in _CORNER_RADII:
         rows = short
         for part in _CORNER_PARTS:
             rows = rows[_are_surrounded(graph, ends, rows, pixels, part=part, radii=radii)]
         for part in _SHARP_PARTS:
             rows = rows[~_are_surrounded(graph, ends, rows, pixels, part=part, radii=sharp_radii)]
-        found.append(rows)
-    return np.unique(np.concatenate(found))
+        corners.append(rows)
+    return np.unique(np.concatenate(corners))
 
 
 def _are_surrounded(
     graph: RoadGraph, ends: DeadEnds, rows: Ints, pixels: "_Pixels", *, part: float, radii: float
 ) -> Bools:
-    """Tell where road surrounds a place at this part of the way from the tip to the root.
+    """Return where road surrounds a place at this part of the way from the tip to the root.
 
     It has to do so as far as the tip is away, divided by `radii`.
     """
@@ -160,18 +179,18 @@ def _are_surrounded(
     return pixels.are_road(places, back_m / radii)
 
 
-def _without_tines(
-    graph: RoadGraph, ends: DeadEnds, tines: Ints, root: Ints, others: Ints
+def _replace_branches(
+    graph: RoadGraph, ends: DeadEnds, branches: Ints, root: Ints, others: Ints
 ) -> RoadGraph:
-    """Leave out tines, and go on straight from the nodes where one other edge is left."""
+    """Leave out branches, and go on straight from the nodes where one other edge is left."""
     is_fork = others[root] == 1
     forks, fork = np.unique(root[is_fork], return_inverse=True)
-    steps = ends.place[tines[is_fork]] - graph.nodes[root[is_fork]]
-    heading = _headings(graph, forks, ends.edge[tines], unit(_means(unit(steps), fork)))
+    steps = ends.place[branches[is_fork]] - graph.nodes[root[is_fork]]
+    heading = _fork_headings(graph, forks, ends.edge[branches], unit(_means(unit(steps), fork)))
     ahead = np.maximum(np.sum(_means(steps, fork) * heading, axis=1), 0)
     places = graph.nodes[forks] + ahead[:, None] * heading
     keep = np.ones(len(graph.lines), dtype=bool)
-    keep[ends.edge[tines]] = False
+    keep[ends.edge[branches]] = False
     moved = ahead > 0
     forks, places = forks[moved], places[moved]
     added = shapely.linestrings(np.stack([graph.nodes[forks], places], axis=1))
@@ -184,11 +203,12 @@ def _without_tines(
     )
 
 
-def _headings(graph: RoadGraph, forks: Ints, tines: Ints, middle: Floats) -> Floats:
-    """Return where roads head at their forks; to the middle of the tines if they are short."""
-    is_tine = np.isin(np.arange(len(graph.lines)), tines)
-    edge, side = np.nonzero(np.isin(graph.ends, forks) & ~is_tine[:, None])
-    order = np.argsort(graph.ends[edge, side])  # forks are sorted, and have one other edge each
+def _fork_headings(graph: RoadGraph, forks: Ints, branches: Ints, middle: Floats) -> Floats:
+    """Return where roads head at their forks; to the middle of the branches if they are short."""
+    is_branch = np.isin(np.arange(len(graph.lines)), branches)
+    edge, side = np.nonzero(np.isin(graph.ends, forks) & ~is_branch[:, None])
+    # Forks are sorted, and have one other edge each.
+    order = np.argsort(graph.ends[edge, side])
     edge, side = edge[order], side[order]
     is_long = graph.length_m[edge] >= _LEAST_BASE_M
     return np.where(is_long[:, None], headings(graph, edge, side == 0), middle)
@@ -199,13 +219,14 @@ def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
     return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
 
 
-def _without_bends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadGraph:
-    """Put ends that bend into a corner onto the line of the road before."""
+def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadGraph:
+    """Put ends that bend into a corner onto the line of the road before, by rule 6."""
     lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
     at_start = graph.ends[ends.edge, 0] == ends.node
-    half_m = _tips(lines, at_start, pixels) / _TINE_RADII
-    tip_m = _TIP_MARGIN * _TINE_RADII * half_m
-    both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]  # ends of its edge
+    half_m = _tip_lengths(lines, at_start, pixels) / _BRANCH_RADII
+    tip_m = _TIP_MARGIN * _BRANCH_RADII * half_m
+    # Of an edge that ends twice, both tips are no part of the line.
+    both = np.bincount(ends.edge, minlength=len(graph.lines))[ends.edge]
     base_m = np.minimum(length - both * tip_m, _BASE_M)
     foot, middle, far = (
         _places(lines, back_m, at_start) for back_m in (tip_m, tip_m + base_m / 2, tip_m + base_m)
@@ -219,22 +240,22 @@ def _without_bends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadG
     nodes[ends.node[is_bent]] = (foot + ahead[:, None] * heading)[is_bent]
     tips = np.zeros((len(graph.lines), 2))
     tips[ends.edge, np.where(at_start, 0, 1)] = np.where(is_bent, tip_m, 0)
-    return _with_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
+    return _redraw_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
 
 
-def _tips(lines: Lines, at_start: Bools, pixels: "_Pixels") -> Floats:
-    """Return how far back from its end a road is as wide as that far: 1.6 times half its width."""
+def _tip_lengths(lines: Lines, at_start: Bools, pixels: "_Pixels") -> Floats:
+    """Return the length of the tip of each road: 1.6 times half the width that it has there."""
     tip_m = np.zeros(len(lines))
     rows = np.arange(len(lines))
     for metres in _TIPS_M:
         back_m = np.minimum(metres, shapely.length(lines[rows]) / 2)
         places = _places(lines[rows], back_m, at_start[rows])
-        rows = rows[pixels.are_road(places, np.full(len(rows), metres / _TINE_RADII))]
+        rows = rows[pixels.are_road(places, np.full(len(rows), metres / _BRANCH_RADII))]
         tip_m[rows] = metres
     return tip_m
 
 
-def _with_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
+def _redraw_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
     """Lead tips of so many metres, shape (m, 2), of some edges straight to where the nodes are."""
     xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
     steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
@@ -267,23 +288,24 @@ class _Pixels:
     mask: CoarseMask
 
     def are_road(self, places: Floats, radius_m: Floats) -> Bools:
-        """Tell which discs hold road only, as far as they lie in the scene."""
+        """Return which discs hold road only, as far as they lie in the scene."""
         centres = self.mask.grid.from_metric(places)
         reach = radius_m[:, None] / self._pixel_m
         rims = np.floor(centres[:, None] + _RIM * reach[:, None]).astype(np.int64)
         is_road = self.mask.is_road(rims[..., 0], rims[..., 1], outside=True)
-        found: Bools = np.asarray(is_road.all(axis=1))
-        rows = np.flatnonzero(found)
+        is_full: Bools = np.asarray(is_road.all(axis=1))
+        rows = np.flatnonzero(is_full)
         size = np.ceil(reach[rows].max(axis=1)).astype(np.int64)
+        # Discs of like size are looked up together, so that little is looked up beyond them.
         exponent = np.frexp(size)[1]
         for alike in (rows[exponent == each] for each in np.unique(exponent)):
             most = int(np.ceil(reach[alike].max()))
             for some in in_parts(alike, max(_AT_ONCE // (2 * most + 1) ** 2, 1)):
-                found[some] = self._are_discs(centres[some], radius_m[some], most)
-        return found
+                is_full[some] = self._are_discs(centres[some], radius_m[some], most)
+        return is_full
 
     def _are_discs(self, centres: Floats, radius_m: Floats, most: int) -> Bools:
-        """Tell that of discs that reach `most` pixels from their centres at most."""
+        """Return that for discs that reach `most` pixels from their centres at most."""
         row, col = np.floor(centres).T[..., None] + np.arange(-most, most + 1)
         offsets = np.stack([row, col]) + 0.5 - centres.T[..., None]
         up, across = (offsets * self._pixel_m[:, None, None]) ** 2

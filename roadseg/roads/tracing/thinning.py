@@ -12,21 +12,30 @@ Words = NDArray[np.uint64]
 
 _BITS = 64
 _ONE, _LAST = np.uint64(1), np.uint64(_BITS - 1)
-_AT_ONCE = 8192  # words; with all that is known of them they fit a cache
-_HALF_TURN = 4  # of eight neighbours
-# Where scikit-image departs from the rule: numbers of neighbourhoods whose pixel stays, and goes.
+_AT_ONCE = 8192  # Words; with all that is known of so many they fit a cache.
+_HALF_TURN = 4  # A half turn goes past so many of the eight neighbours.
+# Numbers of neighbourhoods where scikit-image departs from the rules: those whose pixel stays in
+# either turn, and those whose pixel goes.
 _STAYS = (24, 48, 56, 96, 129, 192, 224), (3, 24, 48, 56, 96, 192, 224)
 _GOES = (10, 11, 40, 130, 134, 160, 161, 194, 198), (10, 11, 40, 130, 134, 160, 161, 198)
-_ORDER = 4, 1, 7, 0, 2, 3, 5, 6  # of neighbours; the last is asked first. 35 questions are enough
-_NO, _YES = 0, 1  # answers, besides further questions
+_ORDER = 4, 1, 7, 0, 2, 3, 5, 6  # The last neighbour is asked for first, so that 35 questions do.
+_NO, _YES = 0, 1  # Answers, besides the numbers of further questions.
 
 
 def thin(mask: NDArray[np.generic]) -> Bools:
     """Return the skeleton of a mask, pixel by pixel that of `skimage.morphology.skeletonize`.
 
     Pixels at the border of what is left go, in turn those towards the south-east and those towards
-    the north-west, until none may go. Only words of 64 pixels beside which something has changed
-    are looked at again, so that the time grows with the area of a mask and not with its width.
+    the north-west, until none may go. In the first of these turns a pixel goes if
+
+    1. it has two to six neighbours, so that it is neither an end of a line nor inside of an area,
+    2. these are all in one row around it, so that nothing is parted without it,
+    3. one of its neighbours to the east, to the south, or both to the north and the west is
+       background, so that the skeleton ends up in the middle,
+
+    but for some neighbourhoods that scikit-image decides otherwise. The second turn is the first
+    with the mask upside down. Only words of 64 pixels beside which something has changed are looked
+    at again, so that the time grows with the area of a mask and not with its width.
 
     Args:
         mask: shape (row, col).
@@ -35,7 +44,8 @@ def thin(mask: NDArray[np.generic]) -> Bools:
     patterns", CACM 27(3), 1984, with the corrections of scikit-image 0.26.
     """
     words, across = _packed(np.asarray(mask, dtype=bool))
-    waiting = np.tile(words != 0, (2, 1))  # in each turn
+    # Words whose pixels may have to go, for each of both turns.
+    waiting = np.tile(words != 0, (2, 1))
     turn = 0
     while waiting.any():
         places = np.flatnonzero(waiting[turn])
@@ -63,7 +73,7 @@ def _unpacked(words: Words, across: int, shape: tuple[int, ...]) -> Bools:
 
 
 def _remove(words: Words, places: Places, gone: Words, across: int) -> Bools:
-    """Take pixels away; tell of which words, all around, the pixels may have to go next."""
+    """Take pixels away; return the words around in which pixels may have to go next."""
     words[places] ^= gone
     beside = np.zeros(len(words), dtype=bool)
     beside[places[gone != 0]] = True
@@ -84,17 +94,18 @@ def _leaving(words: Words, places: Places, across: int, *, turn: int) -> Words:
     around = [nw, n, ne, e, se, s, sw, w]
     if turn:
         around = around[_HALF_TURN:] + around[:_HALF_TURN]
-    found: list[Words] = [np.zeros_like(w), ~np.zeros_like(w)]
+    # All 64 pixels of a word are asked at once: the answers are the bits of a word.
+    answers: list[Words] = [np.zeros_like(w), ~np.zeros_like(w)]
     for neighbour, no, yes in _questions(turn):
         has = around[neighbour]
         if no == _NO:
-            answer = has if yes == _YES else has & found[yes]
+            answer = has if yes == _YES else has & answers[yes]
         elif yes == _NO:
-            answer = ~has & found[no]
+            answer = ~has & answers[no]
         else:
-            answer = found[no] ^ (has & (found[no] ^ found[yes]))
-        found.append(answer)
-    return words[places] & found[-1]
+            answer = answers[no] ^ (has & (answers[no] ^ answers[yes]))
+        answers.append(answer)
+    return words[places] & answers[-1]
 
 
 def _row(words: Words, places: Places) -> tuple[Words, Words, Words]:
@@ -111,8 +122,8 @@ def _row(words: Words, places: Places) -> tuple[Words, Words, Words]:
 def _questions(turn: int) -> list[tuple[int, int, int]]:
     """Return the questions that tell whether a pixel goes, the last of which comes first.
 
-    Each is whether a pixel has a neighbour, and where the answer is found if not, and if so:
-    `_NO`, `_YES`, or 2 for the first of these questions, and so on.
+    A question is a neighbour that a pixel may have, and where the answer stands if it has not, and
+    if it has: `_NO`, `_YES`, or 2 for the first of these questions, and so on.
 
     The number of a neighbourhood has a bit for each neighbour, clockwise from the north-west.
     """
@@ -137,12 +148,13 @@ def _questions(turn: int) -> list[tuple[int, int, int]]:
 
 
 def _goes(number: int) -> bool:
-    """Tell whether the rule takes a pixel away.
-
-    It has two to six neighbours, all in one row around it, and to the east, to the south, or to
-    both the north and the west there is none.
-    """
+    """Return whether the rules of `thin` take a pixel away, by the number of its neighbourhood."""
     has = [bool(number >> bit & 1) for bit in range(8)]
     _, n, _, e, _, s, _, w = has
+    # Rule 1: it has two to six neighbours.
+    is_at_border = 2 <= sum(has) <= 6  # noqa: PLR2004
+    # Rule 2: they form a single row.
     rows = sum(not has[bit - 1] and has[bit] for bit in range(8))
-    return 2 <= sum(has) <= 6 and rows == 1 and not (e and s and (n or w))  # noqa: PLR2004
+    # Rule 3: there is background to the east, to the south, or to the north and the west.
+    is_towards_south_east = not (e and s and (n or w))
+    return is_at_border and rows == 1 and is_towards_south_east
