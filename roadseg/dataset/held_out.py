@@ -1,5 +1,6 @@
-"""Held out: the scenes that were predicted, and their chips that the network never saw."""
+"""Held out: which chips a fold holds out, of all chips and of the scenes that were predicted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import ChipList, ChipRecord
@@ -31,13 +32,39 @@ def read_predicted(workspace: Workspace) -> Predicted:
     return read_summary(require(workspace.record("predict"), made_by="predict"), Predicted)
 
 
+@dataclass(frozen=True)
+class FoldChips:
+    """The chips of a run, parted by a fold.
+
+    Attributes:
+        training: those that the network of the fold is trained on.
+        held_out: those of the fold itself.
+        last_fold: largest number of a fold.
+    """
+
+    training: list[ChipRecord]
+    held_out: list[ChipRecord]
+    last_fold: int
+
+
+def read_fold_chips(workspace: Workspace, chips: Sequence[ChipRecord], fold: int) -> FoldChips:
+    """Part all chips of a run by a fold, each part in their order.
+
+    Raises:
+        DataError: if the folds of the run are not of these chips.
+    """
+    folds = read_folds(workspace.folds, chips)
+    training = [chip for chip in chips if folds[chip.name] != fold]
+    held_out = [chip for chip in chips if folds[chip.name] == fold]
+    return FoldChips(training, held_out, max(folds.values(), default=0))
+
+
 def held_out_chips(
     workspace: Workspace, listed: ChipList, predicted: Predicted
 ) -> dict[str, list[ChipRecord]]:
     """Return the chips that were held out by the scene that was predicted, in the order of both."""
-    folds, scenes = read_folds(workspace.folds, listed.chips), set(predicted.scenes)
     chips: dict[str, list[ChipRecord]] = {}
-    for chip in listed.chips:
-        if folds[chip.name] == predicted.fold and chip.scene in scenes:
+    for chip in read_fold_chips(workspace, listed.chips, predicted.fold).held_out:
+        if chip.scene in predicted.scenes:
             chips.setdefault(chip.scene, []).append(chip)
     return chips

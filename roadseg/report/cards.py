@@ -9,8 +9,8 @@ import shapely
 
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, read_chips
-from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.footprints import Corners, corners_degrees
+from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoints import checkpoint_path, read_facts
 from roadseg.report.card_files import read_weights, write_card
@@ -38,8 +38,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
     if not path.is_file():
         return
     facts, listed = read_facts(folder, "best"), read_chips(workspace.chips)
-    folds = read_folds(workspace.folds, listed.chips)
-    training = [chip for chip in listed.chips if folds[chip.name] != fold]
+    training = read_fold_chips(workspace, listed.chips, fold).training
     records = _scene_records(workspace, listed.scenes)
     told = {
         TRAINING: {

@@ -10,7 +10,7 @@ from pyproj import CRS
 
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
-from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.held_out import read_fold_chips
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import read_alike, weights_of
 from roadseg.raster.grid import crs_setting
@@ -195,8 +195,8 @@ def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[Pred
 
 def _scenes_of(config: Config, workspace: Workspace, fold: int) -> dict[str, Path]:
     listed = read_chips(workspace.chips)
-    folds = read_folds(workspace.folds, listed.chips)
-    held_out = {chip.scene for chip in listed.chips if folds[chip.name] == fold}
+    chips = read_fold_chips(workspace, listed.chips, fold).held_out
+    held_out = {chip.scene for chip in chips}
     return {
         scene.name: scene.image
         for scene in listed.scenes

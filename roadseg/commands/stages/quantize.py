@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
-from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.held_out import FoldChips, read_fold_chips
 from roadseg.dataset.reference_graphs import (
     RouteScore,
     count_roads,
@@ -146,7 +146,8 @@ def run(
     if not force and _is_ready(folder, engine, sizes) and (done := record.summary()):
         return done
     chips = Chips(config, workspace, load_checkpoint(folder))
-    training, held_out = chips.sides(fold)
+    parted = chips.of_fold(fold)
+    training, held_out = parted.training, parted.held_out
     record.begin()
     found = quantise(
         chips.checkpoint,
@@ -179,7 +180,7 @@ def plan(
     """Say what `run` would do."""
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
     is_ready = _is_ready(folder, engine, _sizes(config, workspace))
-    held_out = Chips(config, workspace, load_checkpoint(folder)).sides(fold)[1]
+    held_out = Chips(config, workspace, load_checkpoint(folder)).of_fold(fold).held_out
     found = plan_stage(
         record,
         record.path,
@@ -301,12 +302,9 @@ class Chips:
         """All chips of the run."""
         return read_chips(self.workspace.chips)
 
-    def sides(self, fold: int) -> tuple[list[ChipRecord], list[ChipRecord]]:
+    def of_fold(self, fold: int) -> FoldChips:
         """Return the chips that a fold was trained on, and those that it held out."""
-        chips = self.listed.chips
-        folds = read_folds(self.workspace.folds, chips)
-        training = [chip for chip in chips if folds[chip.name] != fold]
-        return training, [chip for chip in chips if folds[chip.name] == fold]
+        return read_fold_chips(self.workspace, self.listed.chips, fold)
 
     def open(self, record: ChipRecord) -> Chip:
         """Return a chip of the files of its scene."""

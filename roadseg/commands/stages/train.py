@@ -2,7 +2,7 @@
 
 import logging
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any
 
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, read_chips
-from roadseg.dataset.fold_files import read_folds
+from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
@@ -184,16 +184,15 @@ def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[Trai
     )
 
 
-def _sides(
-    chips: tuple[ChipRecord, ...], folds: Mapping[str, int], fold: int
+def _read_sides(
+    workspace: Workspace, chips: Sequence[ChipRecord], fold: int
 ) -> tuple[list[ChipRecord], list[ChipRecord]]:
     """Return the chips to train on, and those to validate on."""
-    training = [chip for chip in chips if folds[chip.name] != fold]
-    validation = [chip for chip in chips if folds[chip.name] == fold]
+    require(workspace.folds, made_by="split")
+    parted = read_fold_chips(workspace, chips, fold)
+    training, validation = parted.training, parted.held_out
     if not validation:
-        raise ConfigError(
-            f"--fold {fold}: there are folds 0 to {max(folds.values())} (split.folds)"
-        )
+        raise ConfigError(f"--fold {fold}: there are folds 0 to {parted.last_fold} (split.folds)")
     if not training:
         raise ConfigError(f"--fold {fold}: it holds all {len(validation)} chips; see split.folds")
     if not any(chip.road_share for chip in training):
@@ -212,8 +211,7 @@ def _sides(
 def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
     """Return what decides about the weights: the chips of both sides, and how to learn."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
-    folds = read_folds(require(workspace.folds, made_by="split"), listed.chips)
-    sides = _sides(listed.chips, folds, fold)
+    sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
     scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
