@@ -25,8 +25,8 @@ from distributed import Client
 
 _PART = "import sys; from distributed.cli import {0}; {0}.main()"
 _OTHER = (
-    "from distributed import versions as v; told = v.get_package_info; "
-    "v.get_package_info = lambda names: told(names) | {}; "
+    "from distributed import versions as v; info = v.get_package_info; "
+    "v.get_package_info = lambda names: info(names) | {}; "
 )
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _JOINS_S = 5.0
@@ -47,24 +47,24 @@ def main() -> int:
     given = parser.parse_args()
     sets = [f"--set=compute.scheduler_timeout_s={given.timeout}"] if given.timeout else []
     fallen = 0
-    for name, told, held in _tried(given.names or list(_cases()), sets, given.patience):
-        print(f"{'held' if held else 'FELL'} {name}: {told}", flush=True)
+    for name, ending, held in _tried(given.names or list(_cases()), sets, given.patience):
+        print(f"{'held' if held else 'FELL'} {name}: {ending}", flush=True)
         fallen += not held
     return int(fallen > 0)
 
 
 def attack(count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Give so many of the cases, drawn at random, each with why it fell; empty if it held."""
+    """Yield so many of the cases, drawn at random, each with why it fell; empty if it held."""
     names = list(_cases())
     drawn = random.Random(seed).sample(names, min(count, len(names)))  # noqa: S311 - not a secret
-    for name, told, held in _tried(drawn, [], _PATIENCE_S):
-        yield name, "" if held else told
+    for name, ending, held in _tried(drawn, [], _PATIENCE_S):
+        yield name, "" if held else ending
 
 
 def _tried(
     names: Iterable[str], sets: list[str], patience_s: float
 ) -> Iterator[tuple[str, str, bool]]:
-    """Give what came of each case, and whether it held."""
+    """Yield the outcome of each case, and whether it held."""
     cases = _cases()
     with tempfile.TemporaryDirectory() as folder:
         masks = list(_masks(Path(folder)))
@@ -87,8 +87,8 @@ def _try(words: list[str], expected: int, patience_s: float) -> tuple[str, bool]
         code, lines = -1, ["did not end"]
     said = lines[-1] if lines else ""
     took_s = time.monotonic() - begun
-    told = f"{took_s:.1f} s, code {code}, {len(lines)} lines: {said}"
-    return told, code == expected and len(lines) <= 1
+    ending = f"{took_s:.1f} s, code {code}, {len(lines)} lines: {said}"
+    return ending, code == expected and len(lines) <= 1
 
 
 def _cases() -> dict[str, tuple[Case, int]]:
@@ -215,7 +215,7 @@ def _cluster(
 
 
 def _busy(address: str) -> bool:
-    """Say whether a worker of the scheduler is at work."""
+    """Return whether a worker of the scheduler is at work."""
     with suppress(OSError), Client(address, timeout=5, set_as_default=False) as client:
         return any(client.processing().values())
     return False

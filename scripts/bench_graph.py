@@ -79,15 +79,15 @@ def report(scene, size, options):
     ]
     cpu = {what: [one[what]["cpu_s"] for one in rounds] for what in rounds[0]}
     graph = rounds[0]["graph"]
-    line = f"{size} px: graph {told(cpu['graph'])} CPU s, {graph['peak_mb']} MB; {graph['found']}"
+    line = f"{size} px: graph {spread(cpu['graph'])} CPU s, {graph['peak_mb']} MB; {graph['roads']}"
     if thins:
         ratios = [one["graph"]["cpu_s"] / one["thin"]["cpu_s"] for one in rounds]
-        line += f"; thinning alone {told(cpu['thin'])} CPU s, ratio {told(ratios)}"
+        line += f"; thinning alone {spread(cpu['thin'])} CPU s, ratio {spread(ratios)}"
     print(line, flush=True)
 
 
-def told(values):
-    """Say the median, lowest and highest."""
+def spread(values):
+    """Return median, lowest and highest as a text."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
@@ -114,17 +114,17 @@ def graph(path):
     from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - only here
 
     start = time.process_time()
-    found = find_graph(open_probability(path), GraphOptions())
-    km = found.length_m.sum() / 1000
-    return measured(start, f"{len(found.nodes)} nodes, {len(found.lines)} edges, {km:.1f} km")
+    traced = find_graph(open_probability(path), GraphOptions())
+    km = traced.length_m.sum() / 1000
+    return measured(start, f"{len(traced.nodes)} nodes, {len(traced.lines)} edges, {km:.1f} km")
 
 
-def measured(start, found):
+def measured(start, roads):
     """Return what was used since `start`."""
     cpu_s = time.process_time() - start
     status = Path("/proc/self/status").read_text()  # getrusage would count the parent's as well
     peak_mb = int(status.split("VmHWM:")[1].split()[0]) // 1024
-    return {"cpu_s": cpu_s, "peak_mb": peak_mb, "found": found}
+    return {"cpu_s": cpu_s, "peak_mb": peak_mb, "roads": roads}
 
 
 MEASURED = {"thin": thin, "graph": graph}

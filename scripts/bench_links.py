@@ -76,8 +76,8 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What linking did on one scene: APLS without and with links against two references."""
+class Result:
+    """The effect of linking on one scene: APLS without and with links against two references."""
 
     whole: tuple[float, float]
     labelled: tuple[float, float]
@@ -199,7 +199,7 @@ def probability(mask: np.ndarray, gaps: np.ndarray, rng: np.random.Generator) ->
 
 
 def false_links(linked: RoadGraph, truth: RoadGraph, scene: Scene) -> tuple:
-    """Tell which links are false, and which go beside the centreline, both of shape (links,)."""
+    """Return which links are false, and which go beside the centreline, both of shape (links,)."""
     links = np.flatnonzero(linked.attributes["inferred"])
     lines, tree = linked.lines[links], shapely.STRtree(truth.lines)
     middles = shapely.line_interpolate_point(lines, 0.5, normalized=True)
@@ -219,7 +219,7 @@ def false_links(linked: RoadGraph, truth: RoadGraph, scene: Scene) -> tuple:
     return is_off | (has_start & has_goal & detour), is_beside
 
 
-def measure(scene: Scene, options: argparse.Namespace) -> Found | None:
+def measure(scene: Scene, options: argparse.Namespace) -> Result | None:
     """Damage a scene and mend it; None if it has no roads."""
     rng = np.random.default_rng(options.seed)
     certain = scene.mask * np.uint8(CERTAIN)
@@ -236,7 +236,7 @@ def measure(scene: Scene, options: argparse.Namespace) -> Found | None:
     if options.plot:
         draw(options.plot / f"{scene.name}.png", scene, mask, linked, is_false)
     scores = [tuple(apls(r, g).score for g in (broken, linked)) for r in (whole, scene.labels)]
-    return Found(*scores, len(is_false), int(is_false.sum()), int(is_beside.sum()), cpu_s)
+    return Result(*scores, len(is_false), int(is_false.sum()), int(is_beside.sum()), cpu_s)
 
 
 def draw(path: Path, scene: Scene, mask: np.ndarray, linked: RoadGraph, is_false: np.ndarray):
@@ -298,17 +298,22 @@ def report_time(options: argparse.Namespace) -> None:
 
 def report(folder: Path, options: argparse.Namespace) -> None:
     """Print the means over the scenes of a folder."""
-    found = [
-        f for scene in read_scenes(folder, apart=options.apart) if (f := measure(scene, options))
+    results = [
+        result
+        for scene in read_scenes(folder, apart=options.apart)
+        if (result := measure(scene, options))
     ]
-    links = sum(f.links for f in found)
-    false, beside = (100 * sum(getattr(f, n) for f in found) / max(links, 1) for n in COUNTS)
-    whole, labelled = (
-        np.mean([getattr(f, name) for f in found], axis=0) for name in ("whole", "labelled")
+    links = sum(result.links for result in results)
+    false, beside = (
+        100 * sum(getattr(result, n) for result in results) / max(links, 1) for n in COUNTS
     )
-    print(f"{folder.name:<12}{len(found):>7}", end="")
+    whole, labelled = (
+        np.mean([getattr(result, name) for result in results], axis=0)
+        for name in ("whole", "labelled")
+    )
+    print(f"{folder.name:<12}{len(results):>7}", end="")
     print("".join(f"{a:>9.3f}{b:>7.3f}" for a, b in (whole, labelled)), end="")
-    print(f"{links:>8}{false:>9.2f}{beside:>10.2f}{sum(f.cpu_s for f in found):>8.2f}")
+    print(f"{links:>8}{false:>9.2f}{beside:>10.2f}{sum(result.cpu_s for result in results):>8.2f}")
 
 
 def main() -> None:

@@ -236,14 +236,14 @@ def report_memory(folder, checkpoint, size, options):
     _, status, used = os.wait4(process.pid, 0)
     if status:
         sys.exit(f"it ended with {os.waitstatus_to_exitcode(status)}")
-    found = {
+    figures = {
         "size": size,
         "megapixels": size**2 / 1e6,
         "peak_mb": used.ru_maxrss * 1024 / 1e6,
         "seconds": time.perf_counter() - begun,
         "cpu_seconds": used.ru_utime + used.ru_stime,
     }
-    print(json.dumps({name: round(value, 1) for name, value in found.items()}), flush=True)
+    print(json.dumps({name: round(value, 1) for name, value in figures.items()}), flush=True)
     for made in (image, folder / "out" / image.name):
         made.unlink()
 

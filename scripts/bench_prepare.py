@@ -167,15 +167,15 @@ def bench_chips(options: argparse.Namespace) -> None:
             "masks, sampled": lambda: make_masks(pairs, out, sampled=True),
             "roadseg prepare": lambda: run_prepare(folder, pairs),
         }
-        found: dict[str, list[float]] = {name: [] for name in ways}
+        seconds_of: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(options.rounds + 1):
             for name, work in ways.items():
                 seconds = cpu_seconds(work) / len(pairs)
                 if number:  # the first round warms up
-                    found[name].append(seconds)
+                    seconds_of[name].append(seconds)
         print(f"{len(pairs)} scenes, {options.rounds} rounds, CPU seconds a scene")
-        for name, seconds in found.items():
-            ratios = [s / f for s, f in zip(seconds, found["floor"], strict=True)]
+        for name, seconds in seconds_of.items():
+            ratios = [s / f for s, f in zip(seconds, seconds_of["floor"], strict=True)]
             median = statistics.median(seconds)
             print(f"{name:<16} {median:.4f}  {statistics.median(ratios):.2f} times the floor")
         bench_workers("all of prepare", folder, pairs, options.rounds)

@@ -107,9 +107,9 @@ def measure(options: argparse.Namespace) -> None:
         before = time.process_time()
         score = apls(*graphs)
         seconds.append(time.process_time() - before)
-    told = {"edges": len(graphs[0].lines), "load_s": loaded, "cpu_s": statistics.median(seconds)}
+    figures = {"edges": len(graphs[0].lines), "load_s": loaded, "cpu_s": statistics.median(seconds)}
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({**told, "megabytes": megabytes, **asdict(score)}))
+    print(json.dumps({**figures, "megabytes": megabytes, **asdict(score)}))
 
 
 def measured(options: argparse.Namespace, tiles: int) -> dict:
@@ -120,24 +120,26 @@ def measured(options: argparse.Namespace, tiles: int) -> dict:
     return json.loads(out)
 
 
-def row(name: str, told: dict, recorded: tuple) -> str:
-    """Say what one case took, and what the references did."""
-    points = told["reference_points"] + told["predicted_points"]
-    sources = told["reference_sources"] + told["predicted_sources"]
-    score = f"{told['score']:.4f} +-{told['score_margin']:.4f}"
-    ours = f"{points:>9,} {sources:>8,} {told['cpu_s']:>9.4f} {told['megabytes']:>6.0f}  {score}"
+def row(name: str, figures: dict, recorded: tuple) -> str:
+    """Return a row of the table: what one case took, here and with the references."""
+    points = figures["reference_points"] + figures["predicted_points"]
+    sources = figures["reference_sources"] + figures["predicted_sources"]
+    score = f"{figures['score']:.4f} +-{figures['score_margin']:.4f}"
+    ours = (
+        f"{points:>9,} {sources:>8,} {figures['cpu_s']:>9.4f} {figures['megabytes']:>6.0f}  {score}"
+    )
     others = "".join(f"{'-' if value is None else value:>9}" for value in recorded)
-    return f"{name:<14}{told['edges']:>8,}{ours}{others}"
+    return f"{name:<14}{figures['edges']:>8,}{ours}{others}"
 
 
-def draw(path: Path, found: dict[int, dict]) -> None:
+def draw(path: Path, cases: dict[int, dict]) -> None:
     """Draw how CPU seconds grow with the control points."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    points = {n: told["reference_points"] + told["predicted_points"] for n, told in found.items()}
-    axes.loglog([points[n] for n in TILES], [found[n]["cpu_s"] for n in TILES], "o-", label="here")
-    city = found[0]["reference_sources"] + found[0]["predicted_sources"]
-    axes.loglog(points[0], found[0]["cpu_s"], "s", label=f"here, a city, {city:,} sources")
+    points = {n: case["reference_points"] + case["predicted_points"] for n, case in cases.items()}
+    axes.loglog([points[n] for n in TILES], [cases[n]["cpu_s"] for n in TILES], "o-", label="here")
+    city = cases[0]["reference_sources"] + cases[0]["predicted_sources"]
+    axes.loglog(points[0], cases[0]["cpu_s"], "s", label=f"here, a city, {city:,} sources")
     for column, label in ((0, "CosmiQ/apls (Python)"), (2, "SpaceNet 3 (Java)")):
         at = [n for n in TILES if RECORDED[n][column] is not None]
         axes.loglog([points[n] for n in at], [RECORDED[n][column] for n in at], "o--", label=label)
@@ -164,13 +166,13 @@ def main() -> None:
         return
     print(f"{'':<14}{'edges':>8}{'points':>9}{'sources':>9}{'CPU s':>10}{'MB':>7}", end="")
     print(f"  {'score, 95 %':<16}{'Python s':>9}{'MB':>9}{'Java s':>9}")
-    found = {}
+    cases = {}
     for tiles in (*TILES, 0):
-        found[tiles] = measured(options, tiles)
+        cases[tiles] = measured(options, tiles)
         name = f"chip, {tiles} x {tiles}" if tiles else "city"
-        print(row(name, found[tiles], RECORDED.get(tiles, (None,) * 3)), flush=True)
+        print(row(name, cases[tiles], RECORDED.get(tiles, (None,) * 3)), flush=True)
     if options.plot:
-        draw(options.plot, found)
+        draw(options.plot, cases)
 
 
 if __name__ == "__main__":

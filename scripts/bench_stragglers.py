@@ -41,7 +41,7 @@ SYNCHRONOUS, LOCAL, HIERARCHICAL = "synchronous", "local", "hierarchical"
 
 
 def hierarchies(processes: int, period: int) -> dict[str, dict[int, int]]:
-    """Give the periods and groups of each way; two processes have no groups to make."""
+    """Return the periods and groups of each way; two processes have no groups to make."""
     ways: dict[str, dict[int, int]] = {SYNCHRONOUS: {}, LOCAL: {period: processes}}
     if processes > 2:  # noqa: PLR2004 - a group of two
         ways[HIERARCHICAL] = {period: processes // 2, 4 * period: processes}
@@ -172,10 +172,10 @@ def summary(processes: int, options: argparse.Namespace) -> list[dict[str, objec
 
 def numbers(text: str) -> list[int]:
     """Read numbers of processes: even ones, so that they make groups."""
-    found = [int(part) for part in text.split(",")]
-    if any(number < 2 or number % 2 for number in found):  # noqa: PLR2004 - a pair
+    numbers = [int(part) for part in text.split(",")]
+    if any(number < 2 or number % 2 for number in numbers):  # noqa: PLR2004 - a pair
         raise argparse.ArgumentTypeError("expected even numbers such as 2,4,8")
-    return found
+    return numbers
 
 
 def show(rows: list[dict[str, object]], options: argparse.Namespace) -> None:

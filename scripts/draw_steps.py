@@ -42,18 +42,18 @@ def main():
     border = pixels.grid.footprint_m.exterior
     pruned = prune_spurs(traced, min_spur_m=how.min_spur_m, border=border, border_m=BORDER_M)
     pruned = merge_near_junctions(pruned, within_m=how.merge_nodes_m)
-    found = find_graph(pixels, how)
+    final = find_graph(pixels, how)
     figure, axes = mpl.pyplot.subplots(2, 3, figsize=(15, 10.4), layout="constrained")
     (shown, probability, skeleton), (first, second, third) = axes
     shown.imshow(np.moveaxis(image, 0, -1))
     probability.imshow(pixels.road, cmap="magma", vmin=0, vmax=255)
     skeleton.imshow(np.where(skeletonise(pixels.road >= how.level), 2, pixels.road >= how.level))
-    for axis, graph in ((first, traced), (second, pruned), (third, found)):
+    for axis, graph in ((first, traced), (second, pruned), (third, final)):
         axis.imshow(np.moveaxis(image, 0, -1), alpha=0.45)
         draw(axis, graph, pixels.grid)
     titles = ["image", "probability of road", "skeleton"]
-    titles += [f"traced: {told(traced)}", f"pruned and merged: {told(pruned)}"]
-    titles.append(f"linked, simplified, with speeds: {told(found)}")
+    titles += [f"traced: {describe(traced)}", f"pruned and merged: {describe(pruned)}"]
+    titles.append(f"linked, simplified, with speeds: {describe(final)}")
     for axis, title in zip(axes.flat, titles, strict=True):
         axis.set(title=title, xlim=(0, options.size), ylim=(options.size, 0))
         axis.set_axis_off()
@@ -76,8 +76,10 @@ def parse():
 
 def read(path, window):
     """Read a part of a scene as if it were one."""
-    found = open_probability(path)
-    return Probability(found.grid.crop(*window), *found.read_all(window), found.speed_bins)
+    probability = open_probability(path)
+    return Probability(
+        probability.grid.crop(*window), *probability.read_all(window), probability.speed_bins
+    )
 
 
 def whole(pixels):
@@ -99,8 +101,8 @@ def draw(axis, graph, grid):
     axis.plot(col, row, "o", color="black", markersize=4)
 
 
-def told(graph):
-    """Say how much there is."""
+def describe(graph):
+    """Return the number of edges, and their length."""
     plain = merge_chains(replace(graph, attributes={}))
     return f"{len(plain.lines)} edges, {graph.length_m.sum() / 1000:.2f} km"
 

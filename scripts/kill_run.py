@@ -83,18 +83,18 @@ def main():
         print(f"compared without times: {', '.join(sorted(project.without_times)) or 'none'}")
 
 
-def _fresh(words, told):
+def _fresh(words, output):
     """Start the command line in a new interpreter."""
-    options = {"start_new_session": True, "stdout": subprocess.DEVNULL, "stderr": told}
+    options = {"start_new_session": True, "stdout": subprocess.DEVNULL, "stderr": output}
     return subprocess.Popen([sys.executable, "-m", "roadseg", *words], **options)
 
 
 def load_all():
     """Import what the command line would import while it works."""
-    for found in pkgutil.walk_packages(roadseg.__path__, "roadseg."):
-        if not found.name.endswith("__main__"):
+    for module in pkgutil.walk_packages(roadseg.__path__, "roadseg."):
+        if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):  # an extra
-                importlib.import_module(found.name)
+                importlib.import_module(module.name)
     for name in ("geopandas", "matplotlib.backends.backend_agg", "networkx", "pyogrio"):
         importlib.import_module(name)
 
@@ -102,9 +102,9 @@ def load_all():
 class _Forked:
     """The command line in a copy of this process; to be used like a Popen."""
 
-    def __init__(self, words, told):
+    def __init__(self, words, output):
         self._process = multiprocessing.get_context("fork").Process(
-            target=self._work, args=(words, told), daemon=False
+            target=self._work, args=(words, output), daemon=False
         )
         self._process.start()
         self.pid = self._process.pid
@@ -118,10 +118,10 @@ class _Forked:
         return self._process.exitcode
 
     @staticmethod
-    def _work(words, told):
+    def _work(words, output):
         with Path(os.devnull).open("w") as nothing:
             os.dup2(nothing.fileno(), sys.stdout.fileno())
-        os.dup2(told.fileno(), sys.stderr.fileno())
+        os.dup2(output.fileno(), sys.stderr.fileno())
         cli.main(words)
 
 
@@ -164,25 +164,25 @@ class _Project:
         print(f"{which.name} after {moment:.1f} s, in {stage}; ended {ended}; equal", flush=True)
 
     def _start_and_kill(self, which, moment):
-        with tempfile.TemporaryFile("w+") as told:
-            process = self.start(self.command, told)
+        with tempfile.TemporaryFile("w+") as output:
+            process = self.start(self.command, output)
             time.sleep(moment)
             if process.poll() is not None:
                 return None
             os.killpg(process.pid, which)
             code = process.wait()
-            told.seek(0)
-            text = told.read()
+            output.seek(0)
+            text = output.read()
         if code == 0:  # it had ended, but for the exit of the interpreter
             return None
         _check(code in _ENDED[which], f"{which.name} after {moment:.1f} s: exit {code}\n{text}")
         return f"{code}{' with a traceback' if 'Traceback' in text else ''}"
 
     def _finish(self):
-        with tempfile.TemporaryFile("w+") as told:
-            code = self.start(self.command, told).wait()
-            told.seek(0)
-            _check(code == 0, f"the run ended {code}\n{told.read()}")
+        with tempfile.TemporaryFile("w+") as output:
+            code = self.start(self.command, output).wait()
+            output.seek(0)
+            _check(code == 0, f"the run ended {code}\n{output.read()}")
 
     def _stage(self):
         """Name the stage that was killed: the last that has begun."""
@@ -196,18 +196,18 @@ class _Project:
             str(path) for path in self.run.rglob("*") if path.name.startswith((".partial", ".s"))
         ]
         _check(not left, f"left behind: {left}")
-        found = contents(self.run)
-        apart = found.keys() ^ self.expected.keys()
+        files = contents(self.run)
+        apart = files.keys() ^ self.expected.keys()
         _check(not apart, f"in one of the runs only: {sorted(apart)}")
         for name, content in self.expected.items():
-            told = f"{found[name]!s:.2000}\nnot as in the run left alone\n{content!s:.2000}"
-            _check(found[name] == content, f"{name}: {told}")
+            difference = f"{files[name]!s:.2000}\nnot as in the run left alone\n{content!s:.2000}"
+            _check(files[name] == content, f"{name}: {difference}")
         now = _bytes(self.run)
         self.without_times |= {name for name in now if now[name] != self.bytes[name]}
 
 
 def _is_record(path):
-    return isinstance(found := json.loads(path.read_text()), dict) and "stage" in found
+    return isinstance(record := json.loads(path.read_text()), dict) and "stage" in record
 
 
 def _bytes(run):
@@ -232,15 +232,15 @@ def _content(path):
         ".safetensors": lambda: _tensors(path),
         ".tif": lambda: _raster(path),
         ".png": lambda: Image.open(path).tobytes(),
-        ".html": lambda: len(path.read_bytes()) > 0,  # it tells seconds and dates in many places
+        ".html": lambda: len(path.read_bytes()) > 0,  # It has seconds and dates in many places.
         ".md": lambda: _DATE.sub("", path.read_text(encoding="utf-8")),
     }
-    found = readers.get(path.suffix, path.read_bytes)()
-    if isinstance(found, dict) and "stage" in found:  # files that tell times have other digests
-        found |= {name: sorted(found[name]) for name in ("inputs", "outputs")}
-    if path.name == "report.json":  # its key is made of the digests of the files that it shows
-        del found["key"]
-    return found
+    content = readers.get(path.suffix, path.read_bytes)()
+    if isinstance(content, dict) and "stage" in content:  # Files with times have other digests.
+        content |= {name: sorted(content[name]) for name in ("inputs", "outputs")}
+    if path.name == "report.json":  # Its key is made of the digests of the files that it shows.
+        del content["key"]
+    return content
 
 
 def _untimed(value):
