@@ -13,12 +13,12 @@ from roadseg.arrays import Floats
 from roadseg.dataset.footprints import areas_apart
 from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
 
-Box = tuple[float, float, float, float]  # west, south, east, north
+Box = tuple[float, float, float, float]  # West, south, east and north.
 
-_GAP_KM = 20.0  # between areas that have a map each
-_DEGREE = 5  # of the polynomials: over 100 km they are a micrometre off
-_POINTS = 12  # each way, to which they are fitted
-_MARGIN_M = 2000.0  # around the scenes, where the cursor may be
+_GAP_KM = 20.0  # Kilometres; areas this far apart have a map each.
+_DEGREE = 5  # Polynomials of this degree are a micrometre off over 100 km.
+_POINTS = 12  # The polynomials are fitted to so many points in each direction.
+_MARGIN_M = 2000.0  # Metres around the scenes where the cursor may be.
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Area:
 
 
 def map_areas(grids: Sequence[Grid]) -> list[Area]:
-    """Put scenes that are less than 20 km apart on one map.
+    """Group scenes by map: those less than 20 km apart share one.
 
     Scenes without a place on earth have a map each.
 
@@ -80,12 +80,12 @@ def relative(bounds: Sequence[float] | Floats, origin: tuple[float, float]) -> B
 
 
 def describe_area(area: Area) -> dict[str, Any]:
-    """Return an area as the page knows it.
+    """Return an area as JSON values for the page.
 
     `to_degrees` and `from_degrees` convert x, y to longitude, latitude and back; both are None
     where there is no place on earth.
     """
-    told: dict[str, Any] = {
+    area_facts: dict[str, Any] = {
         "crs": area.crs.name,
         "box": area.box,
         "origin": area.origin,
@@ -95,8 +95,8 @@ def describe_area(area: Area) -> dict[str, Any]:
     if area.crs.is_projected:
         xy = _spread(area)
         degrees = np.column_stack(transformer(area.crs, DEGREES).transform(*(xy + area.origin).T))
-        told |= {"to_degrees": fit(xy, degrees), "from_degrees": fit(degrees, xy)}
-    return told
+        area_facts |= {"to_degrees": fit(xy, degrees), "from_degrees": fit(degrees, xy)}
+    return area_facts
 
 
 def fit(source: Floats, target: Floats) -> dict[str, Any]:
@@ -113,14 +113,15 @@ def fit(source: Floats, target: Floats) -> dict[str, Any]:
     centre, scale = source.mean(axis=0), np.ptp(source, axis=0) / 2
     u, v = ((source - centre) / scale).T
     matrix = np.column_stack([u**i * v**j for i, j in terms()])
+    # Differences from the middle are small, so the coefficients lose no digits to a large constant.
     middle = target.mean(axis=0)
-    found, *_ = np.linalg.lstsq(matrix, target - middle, rcond=None)
+    coefficients, *_ = np.linalg.lstsq(matrix, target - middle, rcond=None)
     return {
         "degree": _DEGREE,
         "centre": centre.tolist(),
         "scale": scale.tolist(),
         "middle": middle.tolist(),
-        "terms": found.T.tolist(),
+        "terms": coefficients.T.tolist(),
     }
 
 
@@ -146,6 +147,7 @@ def _corners(grid: Grid) -> Floats:
 def _spread(area: Area) -> Floats:
     """Return points over an area, closer to each other at its rim."""
     west, south, east, north = area.box
+    # Chebyshev nodes keep the error of a polynomial even over the whole area.
     nodes = np.cos(np.pi * (np.arange(_POINTS) + 0.5) / _POINTS)
     x = (west + east) / 2 + nodes * ((east - west) / 2 + _MARGIN_M)
     y = (south + north) / 2 + nodes * ((north - south) / 2 + _MARGIN_M)

@@ -1,4 +1,4 @@
-"""Model cards: what a checkpoint is, for machines (a STAC item) and for people; written as one."""
+"""Files of a model card: what a checkpoint is, for machines (a STAC item) and for people."""
 
 import json
 import math
@@ -15,8 +15,8 @@ from roadseg.system.files import whole
 from roadseg.system.fingerprints import file_sha256
 from roadseg.system.records import read_json
 
-_MODEL = "model."  # begins the names of the weights in a checkpoint
-_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # are counted, not trained
+_MODEL = "model."  # The names of the weights in a checkpoint begin with this.
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # Not trained, so not counted.
 
 
 def read_weights(path: Path) -> Weights:

@@ -5,9 +5,9 @@ from typing import Any
 
 TRAINING, VALIDATION = "roadseg:training", "roadseg:validation"
 IMAGES, LABELS = "roadseg:imagery", "roadseg:labels"
-EVALUATION = "roadseg:evaluation"  # only after `roadseg evaluate`
+EVALUATION = "roadseg:evaluation"  # Only after `roadseg evaluate`.
 
-_FEW_CHIPS = 20  # held out: fewer say little
+_FEW_CHIPS = 20  # Fewer chips held out measure little.
 _METRICS = {
     "iou": "IoU of pixels",
     "f1": "F1 of pixels",
@@ -22,23 +22,23 @@ Item = Mapping[str, Any]
 
 
 def card_text(item: Item) -> str:
-    """Say in Markdown what the STAC item of a network says (`stac_mlm.mlm_item`).
+    """Return in Markdown what the STAC item of a network says (`stac_mlm.mlm_item`).
 
     Args:
         item: with the properties named by the constants above; `EVALUATION` may be missing.
     """
-    said = item["properties"]
+    properties = item["properties"]
     sections: dict[str, Iterator[str]] = {
         "Use": _use(),
-        "Input": _input(said),
-        "Output": _output(said),
+        "Input": _input(properties),
+        "Output": _output(properties),
         "Training": _training(item),
-        "Images and labels": _sources(said),
-        "Metrics": _metrics(said),
+        "Images and labels": _sources(properties),
+        "Metrics": _metrics(properties),
         "Limits": _limits(item),
         "Made with": _made_with(item),
     }
-    parts = [f"# {said['title']}"]
+    parts = [f"# {properties['title']}"]
     for title, lines in sections.items():
         parts += [f"## {title}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
@@ -54,51 +54,53 @@ def _use() -> Iterator[str]:
     yield "```"
 
 
-def _input(said: Item) -> Iterator[str]:
-    data = said[IMAGES]
-    names = said["mlm:input"][0]["bands"]
+def _input(properties: Item) -> Iterator[str]:
+    data = properties[IMAGES]
+    names = properties["mlm:input"][0]["bands"]
     yield f"- Bands, in this order: {', '.join(names)}"
     yield f"- Pixels of {_span(data['gsd_range_m'])} m on the ground"
-    yield f"- Pixel types: {', '.join(said['roadseg:scaling'])}"
+    yield f"- Pixel types: {', '.join(properties['roadseg:scaling'])}"
     if data["nodata"] is not None:
         yield f"- No data where all bands are {data['nodata']:g}"
     yield "- Every band is mapped to 0..255, then the mean is subtracted and the rest divided by"
     yield "  the standard deviation:"
     yield ""
-    yield from _scaling_table(said, names)
+    yield from _scaling_table(properties, names)
 
 
-def _scaling_table(said: Item, names: Sequence[str]) -> Iterator[str]:
-    types = said["roadseg:scaling"]
+def _scaling_table(properties: Item, names: Sequence[str]) -> Iterator[str]:
+    types = properties["roadseg:scaling"]
     heads = [f"{name} to 0..255" for name in types]
     yield _row(["band", *heads, "mean", "standard deviation"])
     yield _row(["---"] * (len(heads) + 3))
     for number, (name, scale) in enumerate(
-        zip(names, said["mlm:input"][0]["value_scaling"], strict=True)
+        zip(names, properties["mlm:input"][0]["value_scaling"], strict=True)
     ):
         limits = [f"{bands[number][0]:g} to {bands[number][1]:g}" for bands in types.values()]
         yield _row([name, *limits, f"{scale['mean']:.2f}", f"{scale['stddev']:.2f}"])
 
 
-def _output(said: Item) -> Iterator[str]:
-    classes = [each["description"] for each in said["mlm:output"][0]["classification:classes"]]
+def _output(properties: Item) -> Iterator[str]:
+    classes = [
+        each["description"] for each in properties["mlm:output"][0]["classification:classes"]
+    ]
     yield f"One logit a pixel for each of {len(classes)} classes: {', '.join(classes)}."
     yield "The logistic function makes probabilities of them; a pixel may be of several classes."
 
 
 def _training(item: Item) -> Iterator[str]:
-    said = item["properties"]
-    data, held = said[TRAINING], said[VALIDATION]
-    parameters = said["mlm:total_parameters"] / 1e6
-    yield f"- Network: {said['mlm:architecture']}, {parameters:.1f} million parameters"
-    source = said["mlm:pretrained_source"]
+    properties = item["properties"]
+    data, held = properties[TRAINING], properties[VALIDATION]
+    parameters = properties["mlm:total_parameters"] / 1e6
+    yield f"- Network: {properties['mlm:architecture']}, {parameters:.1f} million parameters"
+    source = properties["mlm:pretrained_source"]
     yield f"- Started from {f'weights `{source}`' if source else 'random weights'}"
     yield f"- Best epoch: {data['best_epoch']} of {data['epochs']}"
     yield f"- Ground: {data['area_km2']:.2f} km2 in {data['chips']} chips{_where(item)}"
     if data["road_km"] is not None:
         yield f"- Roads in the labels there: {data['road_km']:.2f} km"
     yield f"- Held out: fold {data['fold']}, {held['chips']} chips"
-    settings = said["mlm:hyperparameters"].items()
+    settings = properties["mlm:hyperparameters"].items()
     yield "- Settings: " + ", ".join(f"{name} {_plain(value)}" for name, value in settings)
 
 
@@ -109,62 +111,66 @@ def _where(item: Item) -> str:
     return f", within longitude {west:.4f} to {east:.4f} and latitude {south:.4f} to {north:.4f}"
 
 
-def _sources(said: Item) -> Iterator[str]:
-    images, labels = said[IMAGES], said[LABELS]
+def _sources(properties: Item) -> Iterator[str]:
+    images, labels = properties[IMAGES], properties[LABELS]
     yield f"- Images: {_files(images['files'])}; licence: {images['licence'] or 'not given'}"
     yield f"- Labels: {_files(labels['files'])}; licence: {labels['licence'] or 'not given'}"
     yield f"- Scheme of the labels: {', '.join(labels['schemes']) or 'not known'}"
 
 
-def _metrics(said: Item) -> Iterator[str]:
-    held = said[VALIDATION]
+def _metrics(properties: Item) -> Iterator[str]:
+    held = properties[VALIDATION]
     yield f"On windows of the {held['chips']} chips held out, at the best epoch:"
     yield f"loss {held['loss']:.4f}, IoU {held['iou']:.3f}, F1 {held['f1']:.3f} of any road."
-    found = said.get(EVALUATION)
+    evaluation = properties.get(EVALUATION)
     yield ""
-    if found is None:
+    if evaluation is None:
         yield "The road graph has not been measured; `roadseg evaluate` adds that here."
         return
-    yield f"On {found['chips']} chips held out, {found['reference_km']:.2f} km of road:"
+    yield f"On {evaluation['chips']} chips held out, {evaluation['reference_km']:.2f} km of road:"
     yield ""
     yield _row(["metric", "value"])
     yield _row(["---"] * 2)
     for name, title in _METRICS.items():
-        if found.get(name) is not None:
-            yield _row([title, f"{found[name]:.3f}"])
+        if evaluation.get(name) is not None:
+            yield _row([title, f"{evaluation[name]:.3f}"])
 
 
 def _limits(item: Item) -> Iterator[str]:
-    said = item["properties"]
-    size, types = _span(said[IMAGES]["gsd_range_m"]), " and ".join(said["roadseg:scaling"])
+    properties = item["properties"]
+    size, types = (
+        _span(properties[IMAGES]["gsd_range_m"]),
+        " and ".join(properties["roadseg:scaling"]),
+    )
     yield f"- It has seen pixels of {size} m only, of {types}, and no other bands."
     if item["geometry"] is None:
         yield "- Its training chips have no place on earth; where they are from is not known."
     else:
         yield "- Other places, seasons and sensors than those of its training area are untested."
-    chips = said[VALIDATION]["chips"]
-    yield f"- Fold {said[TRAINING]['fold']} was held out, but it chose the best epoch: the metrics"
+    chips = properties[VALIDATION]["chips"]
+    fold = properties[TRAINING]["fold"]
+    yield f"- Fold {fold} was held out, but it chose the best epoch: the metrics"
     yield "  flatter a little, and say nothing of ground far from the training area."
     if chips < _FEW_CHIPS:
         yield f"- {chips} chips held out are few: another fold may well give other metrics."
-    if said[TRAINING]["area_km2"] < 1:
+    if properties[TRAINING]["area_km2"] < 1:
         yield "- It was trained on less than 1 km2."
     yield "- Errors of the labels, such as roads they lack, are learned."
 
 
 def _made_with(item: Item) -> Iterator[str]:
-    said, weights = item["properties"], item["assets"]["weights"]
-    yield f"- Command: `{said[TRAINING]['command']}`"
-    yield f"- Written: {said['datetime']}"
-    versions = said["roadseg:versions"].items()
+    properties, weights = item["properties"], item["assets"]["weights"]
+    yield f"- Command: `{properties[TRAINING]['command']}`"
+    yield f"- Written: {properties['datetime']}"
+    versions = properties["roadseg:versions"].items()
     yield "- Versions: " + ", ".join(f"{name} {version}" for name, version in versions)
     size_mb, digest = weights["file:size"] / 1e6, weights["file:checksum"][4:]
     yield f"- Weights: {weights['href']}, {size_mb:.1f} MB, SHA-256 {digest}"
 
 
-def _files(found: Mapping[str, Any]) -> str:
-    names = ", ".join(f"`{name}`" for name in found["names"])
-    more = found["count"] - len(found["names"])
+def _files(files: Mapping[str, Any]) -> str:
+    names = ", ".join(f"`{name}`" for name in files["names"])
+    more = files["count"] - len(files["names"])
     return f"{names} and {more} more" if more > 0 else names
 
 

@@ -1,4 +1,4 @@
-"""The model card of a checkpoint, gathered from a run."""
+"""Model cards: what a checkpoint is, from the records of its run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
 from roadseg.report.stac_mlm import mlm_item
 from roadseg.system.workspace import Workspace
 
-_NAMES = 5  # of files; the others are counted
+_NAMES = 5  # Names of files that a card lists; the others are counted.
 
 
 def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs: int) -> None:
@@ -40,7 +40,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
     facts, listed = read_facts(folder, "best"), read_chips(workspace.chips)
     training = read_fold_chips(workspace, listed.chips, fold).training
     records = _scene_records(workspace, listed.scenes)
-    told = {
+    properties = {
         TRAINING: {
             "fold": fold,
             "chips": len(training),
@@ -68,7 +68,11 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
     }
     settings = {name: facts[name] for name in type(config.train).model_fields if name in facts}
     item = mlm_item(
-        facts, read_weights(path), degrees=_degrees(training), settings=settings, told=told
+        facts,
+        read_weights(path),
+        degrees=_degrees(training),
+        settings=settings,
+        properties=properties,
     )
     write_card(folder, item)
 
@@ -94,6 +98,7 @@ def _degrees(chips: Sequence[ChipRecord]) -> Corners:
 
 def _area_km2(chips: Sequence[ChipRecord]) -> float:
     """Return the ground under chips; what several show counts once, where they have a place."""
+    # Without a place it is not known whether chips overlap, so each counts in full.
     zones = {chip.zone for chip in chips} - {NO_ZONE}
     areas = [shapely.Polygon(chip.corners_m).area for chip in chips if chip.zone == NO_ZONE]
     for zone in zones:

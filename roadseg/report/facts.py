@@ -1,4 +1,4 @@
-"""ReportFacts: what the records and tables of a run say, as a report tells it."""
+"""Facts of a report: the records, tables and curves of a run as JSON values."""
 
 import csv
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from typing import Any
 
 from roadseg.errors import DataError
 from roadseg.learn.network.checkpoint_facts import read_facts
-from roadseg.system.records import read_json
 from roadseg.system.stage_records import Record, read_record
 
-_CHECKPOINT = (  # what is told of a checkpoint, in this order
+# Facts of a checkpoint that the page shows, in this order.
+_CHECKPOINT = (
     *("architecture", "encoder", "encoder_weights", "fold", "epoch", "bands", "band_names"),
     *("gsd_m", "resample_m", "window_px", "batch_size", "optimizer", "learning_rate", "schedule"),
     *("loss", "augment", "bin_edges", "bin_unit", "precision", "backend", "score", "scaling"),
@@ -23,8 +23,8 @@ def read_records(paths: Iterable[Path]) -> dict[str, Record]:
     Raises:
         DataError: if a file is no record.
     """
-    found = {path.stem: read_record(path) for path in paths}
-    return {name: record for name, record in found.items() if record and record.is_done}
+    records = {path.stem: read_record(path) for path in paths}
+    return {name: record for name, record in records.items() if record and record.is_done}
 
 
 def read_scores(path: Path) -> dict[str, Any] | None:
@@ -54,27 +54,20 @@ def read_training(folder: Path) -> dict[str, Any] | None:
         return None
     with curves.open(encoding="utf-8", newline="") as file:
         rows = [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-    known = read_facts(weights)
+    facts = read_facts(weights)
     return {
         "name": folder.name,
         "epochs": rows,
-        "best_epoch": known.get("epoch"),
-        "facts": {name: known[name] for name in _CHECKPOINT if name in known},
+        "best_epoch": facts.get("epoch"),
+        "facts": {name: facts[name] for name in _CHECKPOINT if name in facts},
     }
 
 
-def quality_of(record: Record | None) -> dict[str, Any] | None:
-    """Return what prepare found in images and labels; None if it has not run."""
+def quality_facts(record: Record | None) -> dict[str, Any] | None:
+    """Return the facts of prepare about images and labels; None if it has not run."""
     if record is None or record.summary is None:
         return None
     return {name: value for name, value in record.summary.items() if name != "sheets"}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: expected a JSON object; delete it and run its stage again")
-    return found
 
 
 def _number(cell: str | None) -> float | None:

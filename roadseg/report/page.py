@@ -1,4 +1,4 @@
-"""ReportPage: one HTML file of a template, its style and scripts, and what it is to show."""
+"""The page of a report: one HTML file of a template, its style, its scripts and its data."""
 
 import base64
 import hashlib
@@ -10,7 +10,8 @@ from typing import Any
 
 from roadseg.system.files import whole
 
-_SCRIPTS = (  # in the order in which they need each other
+# Scripts in an order in which each stands after those that it needs.
+_SCRIPTS = (
     *("elements.js", "lines.js", "routing.js", "colours.js", "viewport.js", "drawing.js"),
     *("map.js", "tools.js", "panel.js", "scenes.js", "curves.js", "tables.js", "report.js"),
 )

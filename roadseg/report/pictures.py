@@ -1,4 +1,4 @@
-"""ReportPictures: images and probabilities of scenes, laid flat and small enough for a page."""
+"""Pictures of a report: images and probabilities, warped to a map, small enough for a page."""
 
 import base64
 import io
@@ -27,10 +27,10 @@ from roadseg.report.plots.colours import probability_colours
 from roadseg.roads.masks.probabilities import ProbabilityFile
 
 _RGB = 3
-_QUALITY = 74  # of WebP
-_LEAST_PX = 48  # shorter pictures show nothing
-_TRIES = 6
-_LEVELS = 16  # of probability
+_QUALITY = 74  # Quality of WebP, of 100.
+_LEAST_PX = 48  # Pixels; pictures with shorter sides show nothing.
+_TRIES = 6  # Sizes that are tried until a picture is small enough.
+_LEVELS = 16  # Levels of probability, which 4 bits hold.
 _MASK_COLOUR = (0, 209, 224)
 _PERCENTILES = (2.0, 98.0)
 
@@ -64,7 +64,7 @@ def read_photo(facts: RasterFacts, scaling: Scaling | None, crs: CRS, *, side_px
     pixels, valid = read_preview(facts, side=side_px)
     shown = _as_bytes(pixels, valid, scaling)
     shown = shown[:_RGB] if len(shown) >= _RGB else shown[[0, 0, 0]]
-    return _laid_flat(np.concatenate([shown, _opaque(valid)]), facts.grid, crs)
+    return _warp_to_map(np.concatenate([shown, _opaque(valid)]), facts.grid, crs)
 
 
 def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> Flat:
@@ -78,17 +78,17 @@ def read_road(file: ProbabilityFile, crs: CRS, *, side_px: int) -> Flat:
     Raises:
         DataError: if it cannot be read.
     """
-    shape = _thinned((file.grid.height, file.grid.width), side_px)
+    shape = _thin_shape((file.grid.height, file.grid.width), side_px)
     with open_raster(file.path) as source:
-        way = Resampling.nearest if file.is_mask else Resampling.average
-        band = source.read(source.count, out_shape=shape, resampling=way)
+        resampling = Resampling.nearest if file.is_mask else Resampling.average
+        band = source.read(source.count, out_shape=shape, resampling=resampling)
         valid = source.dataset_mask(out_shape=shape) > 0
     if file.is_mask:
         band = np.where(valid & (band > 0), CERTAIN, 0)
     elif band.dtype.kind == "f":
         band = np.clip(np.rint(np.nan_to_num(band) * CERTAIN), 0, CERTAIN)
     road = np.minimum(band, CERTAIN).astype(np.uint8)[np.newaxis]
-    return _laid_flat(np.concatenate([road, _opaque(valid)]), file.grid, crs)
+    return _warp_to_map(np.concatenate([road, _opaque(valid)]), file.grid, crs)
 
 
 def photo_uri(flat: Flat, *, most_bytes: int) -> str | None:
@@ -98,15 +98,15 @@ def photo_uri(flat: Flat, *, most_bytes: int) -> str | None:
     picture = Image.fromarray(np.ascontiguousarray(np.moveaxis(bands, 0, -1)))
 
     def encode(shown: Image.Image) -> bytes:
-        return _saved(shown, "WEBP", quality=_QUALITY, method=2)
+        return _save(shown, "WEBP", quality=_QUALITY, method=2)
 
-    return _fitted(picture, encode, "image/webp", most_bytes)
+    return _encode_small(picture, encode, "image/webp", most_bytes)
 
 
 def probability_uri(flat: Flat, *, most_bytes: int) -> str | None:
-    """Return probabilities as a `data:` address of PNG: colours that are clear where there is none.
+    """Return probabilities as a `data:` address of PNG; pixels without road are transparent.
 
-    They have sixteen levels. None if it would be too small to be seen.
+    They have sixteen levels. None if the picture would be too small to be seen.
     """
     road = _where_valid(flat)
     colours = probability_colours(_LEVELS).ravel().tobytes()
@@ -116,7 +116,7 @@ def probability_uri(flat: Flat, *, most_bytes: int) -> str | None:
         levels = np.asarray(shown, dtype=np.uint16) * (_LEVELS - 1)
         return _palette((levels + CERTAIN // 2) // CERTAIN, colours, alpha, bits=4)
 
-    return _fitted(Image.fromarray(road), encode, "image/png", most_bytes)
+    return _encode_small(Image.fromarray(road), encode, "image/png", most_bytes)
 
 
 def mask_uri(flat: Flat, *, threshold: float, most_bytes: int) -> str | None:
@@ -126,7 +126,7 @@ def mask_uri(flat: Flat, *, threshold: float, most_bytes: int) -> str | None:
     def encode(shown: Image.Image) -> bytes:
         return _palette(np.asarray(shown) >= threshold * CERTAIN, colours, alpha, bits=1)
 
-    return _fitted(Image.fromarray(_where_valid(flat)), encode, "image/png", most_bytes)
+    return _encode_small(Image.fromarray(_where_valid(flat)), encode, "image/png", most_bytes)
 
 
 def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
@@ -140,9 +140,9 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
     picture.thumbnail((side_px, side_px))
 
     def encode(shown: Image.Image) -> bytes:
-        return _saved(shown, "WEBP", quality=_QUALITY, method=4)
+        return _save(shown, "WEBP", quality=_QUALITY, method=4)
 
-    return _fitted(picture, encode, "image/webp", most_bytes)
+    return _encode_small(picture, encode, "image/webp", most_bytes)
 
 
 def _as_bytes(pixels: NDArray[Any], valid: NDArray[np.bool_], scaling: Scaling | None) -> Bytes:
@@ -165,26 +165,32 @@ def _where_valid(flat: Flat) -> Bytes:
     return np.where(valid > 0, road, np.uint8(0))
 
 
-def _thinned(shape: tuple[int, int], side_px: int) -> tuple[int, int]:
+def _thin_shape(shape: tuple[int, int], side_px: int) -> tuple[int, int]:
     by = max(1.0, max(shape) / side_px)
     return max(1, round(shape[0] / by)), max(1, round(shape[1] / by))
 
 
-def _laid_flat(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
-    """Warp thinned pixels of a scene to a map, unless they lie as they should."""
+def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
+    """Warp thinned pixels of a scene to a map, unless they lie in its axes already."""
     height, width = pixels.shape[1:]
     transform = _transform(grid, height, width)
     is_flat = transform.b == transform.d == 0 and transform.a > 0 > transform.e
     if is_flat and (grid.crs == crs or grid.is_local):
         return Flat(pixels, _bounds(height, width, transform))
-    wkt = (each.to_wkt() for each in (grid.crs, crs))
-    source_crs, target_crs = map(rasterio.crs.CRS.from_wkt, wkt)
     target, rows, columns = _target(grid, crs, pixels=height * width)
     flat = np.zeros((len(pixels), rows, columns), dtype=np.uint8)
-    places = {"src_transform": transform, "src_crs": source_crs}
-    places |= {"dst_transform": target, "dst_crs": target_crs}
-    reproject(pixels[:-1], flat[:-1], resampling=Resampling.bilinear, **places)
-    reproject(pixels[-1], flat[-1], resampling=Resampling.nearest, **places)
+    # The last band says where there is data; a mean of that would be neither.
+    colours, validity = slice(None, -1), slice(-1, None)
+    for bands, resampling in ((colours, Resampling.bilinear), (validity, Resampling.nearest)):
+        reproject(
+            pixels[bands],
+            flat[bands],
+            src_transform=transform,
+            src_crs=rasterio.crs.CRS.from_wkt(grid.crs.to_wkt()),
+            dst_transform=target,
+            dst_crs=rasterio.crs.CRS.from_wkt(crs.to_wkt()),
+            resampling=resampling,
+        )
     return Flat(flat, _bounds(rows, columns, target))
 
 
@@ -210,17 +216,19 @@ def _bounds(height: int, width: int, transform: Affine) -> tuple[float, float, f
     return west, north + e * height, west + a * width, north
 
 
-def _fitted(
+def _encode_small(
     picture: Image.Image, encode: Callable[[Image.Image], bytes], kind: str, most_bytes: int
 ) -> str | None:
     """Encode a picture, smaller and smaller until its address is short enough."""
-    most = max(most_bytes - 64, 0) * 3 // 4  # of bytes, which base64 makes four thirds of
+    # Base64 makes four characters of three bytes; the address begins with some more.
+    most = max(most_bytes - 64, 0) * 3 // 4
     shown = picture
     for _ in range(_TRIES):
-        found = encode(shown)
-        if len(found) <= most:
-            return f"data:{kind};base64,{base64.b64encode(found).decode()}"
-        by = min(0.8, 0.95 * math.sqrt(most / len(found)))
+        encoded = encode(shown)
+        if len(encoded) <= most:
+            return f"data:{kind};base64,{base64.b64encode(encoded).decode()}"
+        # Bytes grow about with the area; 0.95 leaves some room, so that few sizes are tried.
+        by = min(0.8, 0.95 * math.sqrt(most / len(encoded)))
         size = (round(shown.width * by), round(shown.height * by))
         if max(size) < _LEAST_PX:
             return None
@@ -232,10 +240,10 @@ def _palette(indices: NDArray[Any], colours: bytes, alpha: bytes, *, bits: int) 
     picture = Image.fromarray(indices.astype(np.uint8), mode=None).convert("L")
     paletted = Image.frombytes("P", picture.size, picture.tobytes())
     paletted.putpalette(colours)
-    return _saved(paletted, "PNG", bits=bits, transparency=alpha, compress_level=7)
+    return _save(paletted, "PNG", bits=bits, transparency=alpha, compress_level=7)
 
 
-def _saved(picture: Image.Image, kind: str, **options: Any) -> bytes:  # noqa: ANN401 - Pillow's
+def _save(picture: Image.Image, kind: str, **options: Any) -> bytes:  # noqa: ANN401 - Pillow's
     file = io.BytesIO()
     picture.save(file, kind, **options)
     return file.getvalue()

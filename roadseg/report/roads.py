@@ -1,5 +1,6 @@
-"""ReportRoads: road graphs as short columns of whole numbers, for a page that draws them."""
+"""Roads of a report: graphs as short columns of whole numbers, for a page that draws them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,32 @@ from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.metrics.differences import missing_roads
 
-_SHORTEST_M = 5.0  # of what is shown as missed or false
-_DECIMALS = {"length_m": 4, TRAVEL_TIME: 5}  # others have 3
+_SHORTEST_M = 5.0  # Metres; shorter roads are not shown as missed or false.
+_DECIMALS = {"length_m": 4, TRAVEL_TIME: 5}  # Other attributes have 3 decimals.
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How exactly lines are drawn.
+
+    Attributes:
+        step_m: size of a unit of the coordinates.
+        tolerance_m: how far a line may move when simplified; 0 keeps every vertex.
+    """
+
+    step_m: float
+    tolerance_m: float
 
 
 def encode_graph(
-    graph: RoadGraph, origin: tuple[float, float], *, step_m: float, tolerance_m: float
+    graph: RoadGraph, origin: tuple[float, float], precision: Precision
 ) -> dict[str, Any]:
     """Return a graph with all attributes of its edges; lengths and times are exact.
 
     Args:
         graph: roads in metres.
         origin: x and y from which coordinates count.
-        step_m: size of a unit of the coordinates.
-        tolerance_m: how far a line may move when simplified; 0 keeps every vertex.
+        precision: of the lines.
     """
     if TRAVEL_TIME not in graph.attributes and "speed_kph" in graph.attributes:
         graph = add_travel(graph, graph.attributes["speed_kph"])
@@ -32,24 +45,22 @@ def encode_graph(
     return {
         "nodes": len(graph.nodes),
         "ends": graph.ends.ravel().tolist(),
-        "lines": encode_lines(graph.lines, origin, step_m=step_m, tolerance_m=tolerance_m),
+        "lines": encode_lines(graph.lines, origin, precision),
         "columns": {name: _encode(name, column) for name, column in columns.items()},
     }
 
 
-def encode_lines(
-    lines: Lines, origin: tuple[float, float], *, step_m: float, tolerance_m: float
-) -> dict[str, Any]:
+def encode_lines(lines: Lines, origin: tuple[float, float], precision: Precision) -> dict[str, Any]:
     """Return lines as differences from vertex to vertex, across all of them, in whole steps.
 
     Arguments are those of `encode_graph`.
     """
-    if tolerance_m:
-        lines = shapely.simplify(lines, tolerance_m, preserve_topology=False)
+    if precision.tolerance_m:
+        lines = shapely.simplify(lines, precision.tolerance_m, preserve_topology=False)
     xy, line = shapely.get_coordinates(lines, return_index=True)
-    steps = np.rint((xy - origin) / step_m).astype(np.int64)
+    steps = np.rint((xy - origin) / precision.step_m).astype(np.int64)
     return {
-        "step": step_m,
+        "step": precision.step_m,
         "sizes": np.bincount(line, minlength=len(lines)).tolist(),
         "xy": np.diff(steps, axis=0, prepend=np.zeros((1, 2), dtype=np.int64)).ravel().tolist(),
     }
@@ -65,9 +76,11 @@ def missed_and_false(
         predicted: roads found, in the same CRS.
         tolerance_m: how far apart a road may lie in both.
     """
-    options = {"tolerance_m": tolerance_m, "min_length_m": _SHORTEST_M}
-    missed = missing_roads(reference, predicted, **options)
-    return missed, missing_roads(predicted, reference, **options)
+    missed, false = (
+        missing_roads(roads, others, tolerance_m=tolerance_m, min_length_m=_SHORTEST_M)
+        for roads, others in ((reference, predicted), (predicted, reference))
+    )
+    return missed, false
 
 
 def _encode(name: str, column: NDArray[Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from roadseg.report.pictures import (
     read_photo,
     read_road,
 )
-from roadseg.report.roads import encode_graph, encode_lines, missed_and_false
+from roadseg.report.roads import Precision, encode_graph, encode_lines, missed_and_false
 from roadseg.roads.formats.files import read_graph
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.joining import in_crs
@@ -39,17 +39,17 @@ from roadseg.system.progress import counted
 from roadseg.system.stage_records import read_summary
 from roadseg.system.workspace import NETWORK, Workspace
 
-_PIXELS = 24_000_000  # of all images together, and at most
-_SIDE_PX = (256, 4096)  # of one
-_PHOTO, _PROBABILITY = 0.7, 0.8  # share of the room, and of what is then left
-_NEAR_M = 10.0  # of a network: as far as roads of its scenes may be from those it has
-_SNAP_M = 500.0  # as far as `roadseg route` goes to the nearest road
+_PIXELS = 24_000_000  # Pixels of all images together, at most.
+_SIDE_PX = (256, 4096)  # Pixels; the least and the largest side of one image.
+_PHOTO, _PROBABILITY = 0.7, 0.8  # Shares: of the room of a scene, and of what the photo leaves.
+_NEAR_M = 10.0  # Metres; a scene whose roads are nearer to a network belongs to it.
+_SNAP_M = 500.0  # Metres to the nearest road, at most, as in `roadseg route`.
 _TOLERANCE_M = CompareOptions().tolerance_m
 
 
 @dataclass(frozen=True)
 class ShownScene:
-    """What there is of a scene.
+    """A scene as the report shows it.
 
     Attributes:
         name: of the scene.
@@ -70,7 +70,7 @@ class ShownScene:
 
 @dataclass(frozen=True)
 class Shown:
-    """What there is of all scenes.
+    """The scenes of a run as its report shows them.
 
     Attributes:
         scenes: in the order of their names.
@@ -93,8 +93,8 @@ class Shown:
     left_out: list[str] = field(default_factory=list)
 
 
-def find_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> Shown:
-    """Find out what a run has of scenes; what cannot be read is noted and left out."""
+def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> Shown:
+    """Read the scenes of a run; what cannot be read is listed and left out."""
     left_out: list[str] = []
     chips = _chips(workspace, left_out)
     listed = {scene.name: scene for scene in chips.scenes} if chips else {}
@@ -102,7 +102,7 @@ def find_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
     scenes = []
     for name in counted(names, "report: roads", total=len(names), unit="scenes"):
         try:
-            scene = _find_scene(config, workspace, name, images.get(name), left_out)
+            scene = _read_scene(config, workspace, name, images.get(name), left_out)
             scenes.append(_with_reference(config, workspace, scene, listed.get(name), left_out))
         except RoadsegError as error:
             left_out.append(str(error))
@@ -123,48 +123,50 @@ def find_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
     )
 
 
-def map_of(config: Config, found: Shown, *, step_m: float, tolerance_m: float) -> dict[str, Any]:
-    """Return areas, graphs and scenes as the page knows them, without pictures.
+def describe_map(config: Config, shown: Shown, precision: Precision) -> dict[str, Any]:
+    """Return areas, graphs and scenes as JSON values for the page, without pictures.
 
     Args:
         config: of the run.
-        found: the scenes.
-        step_m: size of a unit of coordinates.
-        tolerance_m: how far lines may move when simplified.
+        shown: the scenes.
+        precision: of all lines.
     """
-    place = {"step_m": step_m, "tolerance_m": tolerance_m}
-    graphs, scenes = _graphs(found, place), []
-    row_of = {scene: row for row, graph in enumerate(graphs) for scene in graph["scenes"]}
-    for number, area in enumerate(found.areas):
+    graphs = _encode_graphs(shown, precision)
+    graph_of = {scene: row for row, graph in enumerate(graphs) for scene in graph["scenes"]}
+    scenes: dict[int, dict[str, Any]] = {}
+    for number, area in enumerate(shown.areas):
         for row, outline in zip(area.scenes, area.outlines, strict=True):
-            scene = found.scenes[row]
-            told = {"name": scene.name, "area": number, "graph": row_of.get(scene.name)}
-            told["box"] = relative(shapely.bounds(outline), area.origin)
-            told |= _compared(scene, area, _TOLERANCE_M, place)
-            scenes.append((row, told))
+            scene = shown.scenes[row]
+            scenes[row] = {
+                "name": scene.name,
+                "area": number,
+                "graph": graph_of.get(scene.name),
+                "box": relative(shapely.bounds(outline), area.origin),
+                **_encode_errors(scene, area, precision),
+            }
     return {
-        "areas": [describe_area(area) for area in found.areas],
+        "areas": [describe_area(area) for area in shown.areas],
         "graphs": graphs,
-        "scenes": [told for _, told in sorted(scenes, key=lambda pair: pair[0])],
+        "scenes": [scenes[row] for row in sorted(scenes)],
         "threshold": config.graph.threshold,
         "tolerance_m": _TOLERANCE_M,
         "snap_m": _SNAP_M,
         "bins": {
-            "edges": found.bins.edges,
-            "unit": found.bins.unit,
-            "kph": KPH_PER_MPH if found.bins.unit == "mph" else 1,
-            "names": found.bins.names,
+            "edges": shown.bins.edges,
+            "unit": shown.bins.unit,
+            "kph": KPH_PER_MPH if shown.bins.unit == "mph" else 1,
+            "names": shown.bins.names,
         },
     }
 
 
-def pictures_of(
-    config: Config, found: Shown, row: int, *, most_bytes: int
+def encode_pictures(
+    config: Config, shown: Shown, row: int, *, most_bytes: int
 ) -> dict[str, dict[str, Any]]:
     """Return the pictures of a scene with their bounds, as large as there is room for."""
-    scene = found.scenes[row]
-    area = next(area for area in found.areas if row in area.scenes)
-    side = int(np.sqrt(_PIXELS / len(found.scenes)))
+    scene = shown.scenes[row]
+    area = next(area for area in shown.areas if row in area.scenes)
+    side = int(np.sqrt(_PIXELS / len(shown.scenes)))
     side = min(max(side, _SIDE_PX[0]), _SIDE_PX[1])
     layers: dict[str, dict[str, Any]] = {}
 
@@ -176,7 +178,7 @@ def pictures_of(
 
     try:
         if scene.image:
-            photo = read_photo(scene.image, found.scaling, area.crs, side_px=side)
+            photo = read_photo(scene.image, shown.scaling, area.crs, side_px=side)
             most = int(_PHOTO * most_bytes)
             most_bytes -= add("image", photo, photo_uri(photo, most_bytes=most))
         if scene.probability:
@@ -186,7 +188,7 @@ def pictures_of(
             mask = mask_uri(road, threshold=config.graph.threshold, most_bytes=most_bytes)
             add("mask", road, mask)
     except RoadsegError as error:
-        found.left_out.append(str(error))
+        shown.left_out.append(str(error))
     return layers
 
 
@@ -208,21 +210,25 @@ def _images(config: Config, left_out: list[str]) -> dict[str, Path]:
         return {}
 
 
-def _find_scene(
+def _read_scene(
     config: Config, workspace: Workspace, name: str, image: Path | None, left_out: list[str]
 ) -> ShownScene:
-    facts, file = None, None
+    facts, probability = None, None
     if image is not None:
         try:
             facts = _photo_facts(image, config.imagery)
         except RoadsegError as error:
             left_out.append(str(error))
-    if workspace.probability(name).exists():
-        place = {"crs": crs_setting(config.imagery.crs, "imagery.crs")}
-        file = open_probability(workspace.probability(name), **place, gsd_m=config.imagery.gsd_m)
+    if (path := workspace.probability(name)).exists():
+        crs = crs_setting(config.imagery.crs, "imagery.crs")
+        probability = open_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)
     graph = read_graph(workspace.graph(name)) if workspace.graph(name).exists() else None
-    grid = file.grid if file else facts.grid if facts else _ground_of(graph, name)
-    return ShownScene(name, grid, facts, file, graph, None)
+    # A predicted image may have been resampled, so the grid of its probability comes first.
+    if probability is not None:
+        grid = probability.grid
+    else:
+        grid = facts.grid if facts else _ground_of(graph, name)
+    return ShownScene(name, grid, facts, probability, graph, reference=None)
 
 
 def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
@@ -269,7 +275,7 @@ def _with_reference(
 
 @dataclass(frozen=True)
 class _Joined:
-    """What the report reads of the summary of graph."""
+    """The part of the summary of graph that the report reads."""
 
     joined: list[str] = field(default_factory=list)
 
@@ -282,7 +288,9 @@ def _networks(
     if not path.exists():
         return {}, frozenset()
     graph = read_graph(path)
-    names = read_summary(record, _Joined).joined if record.exists() else _along(graph, scenes)
+    names = (
+        read_summary(record, _Joined).joined if record.exists() else _scenes_along(graph, scenes)
+    )
     joined = frozenset(names)
     inside = {
         number: joined.intersection(scenes[row].name for row in area.scenes)
@@ -291,6 +299,7 @@ def _networks(
     inside = {number: names for number, names in inside.items() if names}
     if len(inside) == 1:
         return dict.fromkeys(inside, graph), joined
+    # The ground of the network is on several maps; the scene of an edge says on which.
     source = graph.attributes.get("source", np.full(len(graph.lines), ""))
     parts = {
         number: take_edges(graph, np.isin(source, list(names))) for number, names in inside.items()
@@ -298,52 +307,51 @@ def _networks(
     return parts, joined
 
 
-def _along(network: RoadGraph, scenes: Sequence[ShownScene]) -> list[str]:
+def _scenes_along(network: RoadGraph, scenes: Sequence[ShownScene]) -> list[str]:
     """Return the names of the scenes whose roads are those of a network."""
-    tree, found = shapely.STRtree(network.lines), []
+    tree, names = shapely.STRtree(network.lines), []
     for scene in scenes:
         if scene.graph is not None and not scene.grid.is_local:
             lines = in_crs(scene.graph, network.crs).lines
             middles = shapely.line_interpolate_point(lines, 0.5, normalized=True)
             if tree.query(middles, predicate="dwithin", distance=_NEAR_M).size:
-                found.append(scene.name)
-    return found
+                names.append(scene.name)
+    return names
 
 
-def _graphs(found: Shown, place: dict[str, float]) -> list[dict[str, Any]]:
+def _encode_graphs(shown: Shown, precision: Precision) -> list[dict[str, Any]]:
     """Return the network and the graphs of all other scenes."""
     graphs: list[dict[str, Any]] = []
-    for number, area in enumerate(found.areas):
-        scenes = [found.scenes[row] for row in area.scenes]
-        alone = [scene for scene in scenes if scene.graph and scene.name not in found.joined]
-        joined = [scene.name for scene in scenes if scene.name in found.joined]
-        shown = [(scene.name, [scene.name], scene.graph) for scene in alone]
+    for number, area in enumerate(shown.areas):
+        scenes = [shown.scenes[row] for row in area.scenes]
+        alone = [scene for scene in scenes if scene.graph and scene.name not in shown.joined]
+        joined = [scene.name for scene in scenes if scene.name in shown.joined]
+        networks = [(scene.name, [scene.name], scene.graph) for scene in alone]
         if joined:
-            shown.insert(0, (NETWORK, joined, found.networks[number]))
-        for name, of, graph in shown:
+            networks.insert(0, (NETWORK, joined, shown.networks[number]))
+        for name, names, graph in networks:
             if graph is not None:
-                told = encode_graph(_placed(graph, area), area.origin, **place)
-                graphs.append({"name": name, "area": number, "scenes": of, **told})
+                encoded = encode_graph(_in_crs_of(area, graph), area.origin, precision)
+                graphs.append({"name": name, "area": number, "scenes": names, **encoded})
     return graphs
 
 
-def _compared(
-    scene: ShownScene, area: Area, tolerance_m: float, place: dict[str, float]
-) -> dict[str, Any]:
+def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[str, Any]:
     """Return the roads of the labels, and what of them was missed and what is false."""
     if scene.reference is None:
         return {}
-    reference = _placed(scene.reference, area)
-    told = {"reference": encode_lines(reference.lines, area.origin, **place)}
+    reference = _in_crs_of(area, scene.reference)
+    roads = {"reference": reference}
     if scene.graph is not None:
-        predicted = _placed(scene.graph, area)
-        missed, false = missed_and_false(reference, predicted, tolerance_m=tolerance_m)
-        told["missed"] = encode_lines(missed.lines, area.origin, **place)
-        told["false"] = encode_lines(false.lines, area.origin, **place)
-    return told
+        predicted = _in_crs_of(area, scene.graph)
+        missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
+        roads |= {"missed": missed, "false": false}
+    return {
+        name: encode_lines(graph.lines, area.origin, precision) for name, graph in roads.items()
+    }
 
 
-def _placed(graph: RoadGraph, area: Area) -> RoadGraph:
+def _in_crs_of(area: Area, graph: RoadGraph) -> RoadGraph:
     """Return a graph in the CRS of a map, with its lengths as they were."""
     lengths = {"length_m": graph.length_m, **graph.attributes}
     return in_crs(replace(graph, attributes=lengths), area.crs)

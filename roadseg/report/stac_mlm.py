@@ -17,11 +17,18 @@ MLM = "https://stac-extensions.github.io/mlm/v1.6.0/schema.json"
 FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
 CARD_JSON, CARD_TEXT = "model_card.json", "model_card.md"
 
-_GAP_KM = 50.0  # ground without chips beyond which another outline begins
-_DECIMALS = 6  # of degrees
+_GAP_KM = 50.0  # Kilometres; beyond so much ground without chips another outline begins.
+_DECIMALS = 6  # Decimals of degrees, about 0.1 m.
 _SEMANTIC_VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}([-+][0-9A-Za-z.-]+)?")
 _NO_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_-]+")
-_TOLD_APART = {"architecture", "encoder", "encoder_weights", "init", "distributed", "tensorboard"}
+_NOT_HYPERPARAMETERS = {
+    "architecture",
+    "encoder",
+    "encoder_weights",
+    "init",
+    "distributed",
+    "tensorboard",
+}
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,9 @@ def mlm_item(
     *,
     degrees: Corners,
     settings: Mapping[str, Any],
-    told: Mapping[str, Any],
+    properties: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Describe a trained network.
+    """Describe a trained network as a STAC item.
 
     Args:
         facts: what a checkpoint says of itself.
@@ -59,7 +66,7 @@ def mlm_item(
         degrees: shape (n, 4, 2), longitude and latitude of the corners of the chips that it was
             trained on; n is 0 if they have no place on earth.
         settings: of the training.
-        told: properties to add, whose names begin with `roadseg:`.
+        properties: to add, whose names begin with `roadseg:`.
 
     Source: STAC 1.1.0; MLM extension 1.6.0 (github.com/stac-extensions/mlm); file extension 2.1.0.
     """
@@ -88,11 +95,11 @@ def mlm_item(
             "mlm:hyperparameters": {
                 key: value
                 for key, value in settings.items()
-                if value is not None and key not in _TOLD_APART
+                if value is not None and key not in _NOT_HYPERPARAMETERS
             },
             "roadseg:scaling": facts["scaling"]["ranges"],
             "roadseg:versions": facts["versions"],
-            **told,
+            **properties,
         },
         "links": [],
         "assets": _assets(weights, bands),
@@ -115,13 +122,13 @@ def _name(facts: Mapping[str, Any]) -> str:
 
 
 def _version(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Name the version of torch, if it is one of the kind that the extension takes."""
+    """Return the version of torch, if it is a semantic version, as the extension demands."""
     version = facts["versions"]["torch"]
     return {"mlm:framework_version": version} if _SEMANTIC_VERSION.fullmatch(version) else {}
 
 
 def _start(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Say which weights the training started from; of a path its last part."""
+    """Return the weights that the training started from; of a path its last part."""
     source = facts.get("init") or facts.get("encoder_weights")
     name = str(source).replace("\\", "/").rstrip("/").rpartition("/")[2] if source else None
     return {"mlm:pretrained": source is not None, "mlm:pretrained_source": name}
@@ -171,7 +178,7 @@ def _output(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _assets(weights: Weights, bands: list[dict[str, str]]) -> dict[str, Any]:
-    """Name the files; the bands stand here too, as STAC allows them in properties only then."""
+    """Return the files; STAC allows bands in properties only if an asset has them too."""
     return {
         "weights": {
             "href": f"./{weights.name}",
@@ -181,7 +188,7 @@ def _assets(weights: Weights, bands: list[dict[str, str]]) -> dict[str, Any]:
             "mlm:artifact_type": "safetensors.torch.save_file",
             "bands": bands,
             "file:size": weights.size,
-            "file:checksum": f"1220{weights.sha256}",  # multihash: SHA-256, 32 bytes
+            "file:checksum": f"1220{weights.sha256}",  # A multihash of SHA-256, 32 bytes.
         },
         "card": {
             "href": f"./{CARD_TEXT}",
@@ -196,6 +203,7 @@ def _place(degrees: Corners) -> dict[str, Any]:
     """Return the outline of chips on earth and the box around them."""
     if len(degrees) == 0:
         return {"geometry": None}
+    # Longitudes that run on beyond 180 keep chips on both sides of the date line together.
     whole = unbroken(degrees)
     whole[..., 0] -= 360 * np.floor((whole[..., 0].min() + 180) / 360)
     areas = areas_apart(whole, gap_km=_GAP_KM)
@@ -213,7 +221,7 @@ def _place(degrees: Corners) -> dict[str, Any]:
 
 
 def _on_map(area: shapely.Geometry) -> Iterator[shapely.Polygon]:
-    """Give the polygons of an area, cut where longitudes pass 180 and brought back from there."""
+    """Yield the polygons of an area, cut at longitude 180 and moved back from beyond it."""
     for turn in (0.0, -360.0):
         moved = affinity.translate(area, turn)
         inside = shapely.intersection(moved, shapely.box(-180, -90, 180, 90))

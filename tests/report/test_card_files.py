@@ -52,7 +52,11 @@ def save_weights(folder, value=0.0, *, at=1000):
 
 def write(folder, value=0.0, **more):
     weights = read_weights(save_weights(folder, value))
-    options = {"degrees": np.zeros((0, 4, 2)), "settings": {"epochs": 8}, "told": {**TOLD, **more}}
+    options = {
+        "degrees": np.zeros((0, 4, 2)),
+        "settings": {"epochs": 8},
+        "properties": {**TOLD, **more},
+    }
     write_card(folder, mlm_item(FACTS, weights, **options))
 
 

@@ -45,7 +45,7 @@ def text(*, evaluation=None, degrees=(), **told):
         sections[f"roadseg:{name}"] |= values
     if evaluation:
         sections[EVALUATION] = evaluation
-    item = mlm_item(FACTS, WEIGHTS, degrees=degrees, settings={"epochs": 8}, told=sections)
+    item = mlm_item(FACTS, WEIGHTS, degrees=degrees, settings={"epochs": 8}, properties=sections)
     return card_text(item)
 
 

@@ -34,7 +34,11 @@ def chip(west=8.0, south=49.0, size=0.01):
 
 def item(*chips, settings=None, **facts):
     degrees = np.array(chips, dtype=float).reshape(-1, 4, 2)
-    options = {"degrees": degrees, "settings": settings or {"epochs": 3}, "told": {"roadseg:a": 1}}
+    options = {
+        "degrees": degrees,
+        "settings": settings or {"epochs": 3},
+        "properties": {"roadseg:a": 1},
+    }
     return mlm_item({**FACTS, **facts}, WEIGHTS, **options)
 
 

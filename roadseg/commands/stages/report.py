@@ -8,10 +8,11 @@ from typing import Any
 
 from roadseg.config import Config
 from roadseg.errors import ConfigError, MissingInputError
-from roadseg.report.facts import quality_of, read_records, read_scores, read_training
+from roadseg.report.facts import quality_facts, read_records, read_scores, read_training
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
-from roadseg.report.scenes import Shown, find_scenes, map_of, pictures_of
+from roadseg.report.roads import Precision
+from roadseg.report.scenes import Shown, describe_map, encode_pictures, read_scenes
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.fingerprints import fingerprints
 from roadseg.system.progress import counted
@@ -21,8 +22,8 @@ from roadseg.system.text import Summary, count
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace
 
 _STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
-# Metres: step of coordinates and tolerance of simplified lines, from fine to coarse.
-_DRAWN = ((0.001, 0.0), (0.1, 0.5), (0.1, 2.0))
+# Precisions with which lines are drawn, from fine to coarse.
+_PRECISIONS = (Precision(0.001, 0.0), Precision(0.1, 0.5), Precision(0.1, 2.0))
 _ROADS_SHARE = 0.6  # Share of the page; lines that take more are drawn coarser.
 # Sheets of examples that are shown, their longest side, and the share of the room for each.
 _SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04
@@ -79,7 +80,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     if not force and (done := record.summary()):
         return done
     record.begin()
-    shown = find_scenes(config, workspace, names)
+    shown = read_scenes(config, workspace, names)
     page = _page(config, workspace, shown)
     size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
     summary = ReportSummary(
@@ -166,7 +167,7 @@ def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
     rows = counted(range(many), "report: pictures", total=many, unit="scenes")
     # Each scene may take an equal share of the room that is left; what one saves, later ones get.
     for row in rows:
-        scenes[row]["layers"] = pictures_of(config, shown, row, most_bytes=room // (many - row))
+        scenes[row]["layers"] = encode_pictures(config, shown, row, most_bytes=room // (many - row))
         room -= len(as_data(scenes[row]["layers"]))
     page["left_out"] = shown.left_out
     return page
@@ -175,8 +176,8 @@ def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
 def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
     """Return areas, graphs and scenes without pictures, drawn as finely as there is room."""
     size = 0
-    for step_m, tolerance_m in _DRAWN:
-        drawn = map_of(config, shown, step_m=step_m, tolerance_m=tolerance_m)
+    for precision in _PRECISIONS:
+        drawn = describe_map(config, shown, precision)
         size = len(as_data(drawn))
         if size <= _ROADS_SHARE * most:
             return drawn
@@ -210,7 +211,7 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
         "scores": read_scores(workspace.evaluation),
         "scene_of": shown.scene_of,
         "training": training,
-        "quality": {"facts": quality_of(records.get("prepare"))},
+        "quality": {"facts": quality_facts(records.get("prepare"))},
         "config": config.model_dump(mode="json"),
     }
 

@@ -1,4 +1,4 @@
-"""Pictures: labels, probabilities and the graph found, side by side over the scene."""
+"""Comparisons: labels, probabilities and the predicted graph, side by side over the scene."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.system.files import whole
 
-_SIDE_PX = 1000  # of a panel
+_SIDE_PX = 1000  # Pixels; side of a panel.
 _DPI = 100
 _RGB = 3
 
@@ -31,7 +31,7 @@ def draw_comparison(
     reference: RoadGraph,
     predicted: RoadGraph,
 ) -> None:
-    """Write a PNG of three panels: labels, probability of road, roads found.
+    """Write a PNG of three panels: labels, probability of road, predicted roads.
 
     Roads have one colour for each speed bin of the probability, or of the default bins where it
     knows none.
@@ -42,7 +42,7 @@ def draw_comparison(
             shown, or the first alone.
         probability: of the scene.
         reference: roads of the labels in the metric CRS of the scene, with `speed_kph`.
-        predicted: roads found, alike.
+        predicted: roads of the prediction, in the same way.
     """
     grid, bins = probability.grid, probability.speed_bins or DEFAULT_BINS
     figure = Figure(figsize=(3.17 * _SIDE_PX / _DPI, 1.06 * _SIDE_PX / _DPI), dpi=_DPI)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from roadseg.system.files import whole
 
-TALLEST = 1.25  # of a figure, in widths of the paper
+TALLEST = 1.25  # Height of a figure at most, in widths of the paper.
 TEXT_PT, SMALL_PT = 8, 7
 INK, PAPER = "#1A1A1A", "white"
 

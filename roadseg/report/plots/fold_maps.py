@@ -23,16 +23,17 @@ from roadseg.system.files import whole
 
 Rgb = tuple[int, int, int]
 
-_ROOM_PX = (1260, 1100)  # width and height for the panels
+_ROOM_PX = (1260, 1100)  # Pixels; width and height of the room for panels.
 _LEGEND_PX, _ROW_PX = 320, 36
-_TITLE_PX = 330  # a panel that is narrower has so much room for its title
-_TOP_PX, _LEFT_PX, _BOTTOM_PX, _EDGE_PX = 60, 85, 60, 25  # around the ground of a panel
-_FINER = 2  # drawn so many times larger, then reduced, for smooth edges
-_LEAST_PX = 8  # side of the smallest square
-_OUTLINED_PX, _NUMBERED_PX = 7, 26  # side from which a chip has an outline, the number of its fold
+_TITLE_PX = 330  # Pixels; a narrower panel has so much room for its title.
+_TOP_PX, _LEFT_PX, _BOTTOM_PX, _EDGE_PX = 60, 85, 60, 25  # Pixels around the ground of a panel.
+_FINER = 2  # Panels are drawn so many times larger, then reduced, for smooth edges.
+_LEAST_PX = 8  # Pixels; side of the smallest square.
+# Pixels; a chip with this side has an outline, and one with the second the number of its fold.
+_OUTLINED_PX, _NUMBERED_PX = 7, 26
 _TICKS = 6
-_GAP_KM = 50.0  # ground without chips beyond which another panel begins
-_PANELS = 9  # more areas than this are drawn as one
+_GAP_KM = 50.0  # Kilometres; beyond so much ground without chips another panel begins.
+_PANELS = 9  # More areas than this are drawn as one.
 _INK, _GROUND, _WHITE = (40, 40, 40), (232, 232, 232), (255, 255, 255)
 # Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.
 _COLOURS: tuple[Rgb, ...] = (
@@ -120,14 +121,14 @@ def _panels(chips: Sequence[ChipRecord]) -> Iterator[_Panel]:
 
 
 def _place(degrees: Corners) -> str:
-    """Say where the middle is: `36.12° N, 115.17° W`."""
+    """Return the place of the middle: `36.12° N, 115.17° W`."""
     lon, lat = degrees.reshape(-1, 2).mean(axis=0)
     lon = (lon + 180) % 360 - 180
     return f"{abs(lat):.2f}° {'S' if lat < 0 else 'N'}, {abs(lon):.2f}° {'W' if lon < 0 else 'E'}"
 
 
 def _in_rows(corners_m: Corners, scenes: list[str]) -> Corners:
-    """Lay scenes, each in metres of its own, side by side in about as many rows as columns."""
+    """Move scenes, each in metres of its own, side by side in about as many rows as columns."""
     names, of_chip = np.unique(scenes, return_inverse=True)
     low, high = np.full((len(names), 2), np.inf), np.full((len(names), 2), -np.inf)
     np.minimum.at(low, of_chip, corners_m.min(axis=1))
@@ -139,7 +140,7 @@ def _in_rows(corners_m: Corners, scenes: list[str]) -> Corners:
 
 
 def _frames(panels: Sequence[_Panel]) -> Iterator[_Frame]:
-    """Lay the panels out in rows and columns, each as large as its part of the room allows."""
+    """Yield the frames of panels in rows and columns, each as large as there is room for it."""
     columns = math.ceil(math.sqrt(len(panels)))
     width, height = _ROOM_PX[0] // columns, _ROOM_PX[1] // math.ceil(len(panels) / columns)
     room = np.array([width - _LEFT_PX - _EDGE_PX, height - _TOP_PX - _BOTTOM_PX])

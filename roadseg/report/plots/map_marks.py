@@ -11,10 +11,12 @@ from roadseg.arrays import Floats
 from roadseg.raster.grid import DEGREES, Grid, transformer
 from roadseg.report.plots.figures import INK, PAPER, SMALL_PT
 
-_BAR = 0.25  # of the width of a map, at most, for the scale bar
+_BAR = 0.25  # Longest scale bar, in widths of the map.
 _BAR_IN, _MARGIN_IN, _ARROW_IN = 0.045, 0.1, 0.26
-_ARROW = np.array([(0, 0.5), (-0.3, -0.5), (0, -0.26), (0.3, -0.5)])  # it points up, length 1
-_LETTER = 0.78  # how far before the middle of the arrow its N stands
+_ARROW = np.array(
+    [(0, 0.5), (-0.3, -0.5), (0, -0.26), (0.3, -0.5)]
+)  # It points up; its length is 1.
+_LETTER = 0.78  # The N stands so far before the middle of the arrow, in its lengths.
 
 
 def add_marks(panel: Axes, grid: Grid) -> None:
@@ -83,7 +85,7 @@ def _write(panel: Axes, place_in: tuple[float, float] | Floats, text: str) -> No
     )
 
 
-_STEP_DEG = 1e-4  # of latitude, to see where north is; about 11 m
+_STEP_DEG = 1e-4  # Degrees of latitude, about 11 m; a step that shows where north is.
 _ROUND = (1, 2, 5)
 
 
@@ -98,7 +100,7 @@ def scale_bar_m(most_m: float) -> float:
 
 
 def bar_text(length_m: float) -> str:
-    """Say how long a bar is: `200 m`, from 1000 m on `2 km`."""
+    """Return the length of a bar in words: `200 m`, from 1000 m on `2 km`."""
     return f"{length_m:g} m" if length_m < 1000 else f"{length_m / 1000:g} km"  # noqa: PLR2004
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import shapely
@@ -16,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MapPath
 from matplotlib.patheffects import withStroke
+from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Bytes, Floats
 from roadseg.raster.grid import Grid
@@ -36,26 +36,28 @@ from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
 Colour = str | tuple[float, float, float]
 
-_EDGE_IN, _GAP_IN, _TITLE_IN, _ROW_IN = 0.04, 0.08, 0.22, 0.17  # beside, between, above, key
-_ENTRY_IN = 1.35  # width of an entry of the key
-_ROAD_M, _ROAD_PT = 6.0, (0.8, 2.2)  # width of a road on the ground; on paper at least, at most
+# Inches: beside and between panels, of a title above, and of a row of the key.
+_EDGE_IN, _GAP_IN, _TITLE_IN, _ROW_IN = 0.04, 0.08, 0.22, 0.17
+_ENTRY_IN = 1.35  # Inches; width of an entry of the key.
+# Width of a road: metres on the ground, and points on paper at least and at most.
+_ROAD_M, _ROAD_PT = 6.0, (0.8, 2.2)
 _PT_PER_IN = 72
-_PALE = (0.45, 138.0)  # a greyed image: factor of its brightness, and what is added
+_PALE = (0.45, 138.0)  # Factor of the brightness of a greyed image, and the value added to it.
 _DASHES = (0, (1.6, 1.0))
-_VEIL = 0.6  # over what was trained on
+_VEIL = 0.6  # Opacity of the white over ground that was trained on.
 _RIM = withStroke(linewidth=2.6, foreground=INK)
 _ALL = slice(None)
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What lies under the roads of a map.
+    """The scene under the roads of a map.
 
     Attributes:
         name: of the scene.
         grid: of the scene, in its full resolution.
         image: of the scene, thinned or not, shape (row, col, 3); None if there is none.
-        held_out: what of it was held out from training, x and y in columns and rows of the grid;
+        held_out: the part held out from training, x and y in columns and rows of the grid;
             None if that is all, or not known.
     """
 
@@ -77,7 +79,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Errors:
-    """Roads of one place, told apart by whether both sides have them.
+    """Roads of one place, sorted by which side has them.
 
     Attributes:
         predicted: all that is predicted.
@@ -137,7 +139,8 @@ def draw_graph(
     is_inferred = _inferred(graph)
     key = _speed_key(graph, bins)
     if is_inferred.any():
-        key.append(_line(INK, f"inferred, {_km(graph, is_inferred)}", linestyle=_DASHES))
+        label = f"inferred, {_km(graph, is_inferred)}"
+        key.append(Line2D([], [], color=INK, label=label, linewidth=1.8, linestyle=_DASHES))
     with _sheet(path, ground, paper, panels=1, key=key + _training_key(ground)) as (panel,):
         _add_image(panel, ground, greyed=True)
         _pale_training(panel, ground)
@@ -158,11 +161,11 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
     Raises:
         OutputError: if the file cannot be written.
     """
-    found_km = (errors.predicted.length_m.sum() - errors.false.length_m.sum()) / 1000
+    right_km = (errors.predicted.length_m.sum() - errors.false.length_m.sum()) / 1000
     key = [
-        _line(BLUE, f"found, {found_km:.2f} km"),
-        _line(ORANGE, f"missed, {_km(errors.missed)}"),
-        _line(YELLOW, f"false, {_km(errors.false)}", path_effects=[_RIM]),
+        Line2D([], [], color=BLUE, label=f"found, {right_km:.2f} km", linewidth=1.8),
+        Line2D([], [], color=ORANGE, label=f"missed, {_km(errors.missed)}", linewidth=1.8),
+        _rimmed_line(YELLOW, f"false, {_km(errors.false)}"),
     ]
     with _sheet(path, ground, paper, panels=1, key=key + _training_key(ground)) as (panel,):
         _add_image(panel, ground, greyed=True)
@@ -175,8 +178,8 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
         ):
             lines = _on_grid(ground, graph)
             if colour == YELLOW:
-                _add_lines(panel, lines, linewidths=times * width + 0.8, colors=INK)
-            _add_lines(panel, lines, linewidths=times * width, colors=colour)
+                _add_lines(panel, lines, times * width + 0.8, INK)
+            _add_lines(panel, lines, times * width, colour)
         _add_title(
             panel, f"{ground.name}: labels and prediction, the same within {errors.tolerance_m:g} m"
         )
@@ -187,7 +190,7 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
 def _sheet(
     path: Path, ground: Ground, paper: Paper, *, panels: int, key: Sequence[Line2D]
 ) -> Iterator[list[Axes]]:
-    """Give panels of the shape of the ground above a key; write them when the block ends well."""
+    """Yield panels of the shape of the ground above a key; write them when the block ends well."""
     columns = max(1, int(paper.width_in / _ENTRY_IN))
     key_in = math.ceil(len(key) / columns) * _ROW_IN + 0.05
     aspect = ground.height_m / ground.width_m
@@ -242,20 +245,34 @@ def _add_speeds(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) 
     colours = np.array(speed_colours(bins.count)) / 255
     lines, shades = _on_grid(ground, graph), colours[_bins_of(graph, bins) - 1]
     known = np.flatnonzero(~is_inferred).tolist()
-    guessed = np.flatnonzero(is_inferred).tolist()
-    drawn = [lines[row] for row in known]
-    _add_lines(panel, drawn, linewidths=width + 0.9, colors=INK)
-    _add_lines(panel, drawn, linewidths=width, colors=shades[known])
-    dashed = [lines[row] for row in guessed]
-    _add_lines(panel, dashed, linewidths=width + 1.1, colors=INK)
-    _add_lines(panel, dashed, linewidths=width + 0.3, colors=PAPER)
-    _add_lines(panel, dashed, linewidths=width, colors=shades[guessed], linestyles=_DASHES)
+    inferred = np.flatnonzero(is_inferred).tolist()
+    solid = [lines[row] for row in known]
+    _add_lines(panel, solid, width + 0.9, INK)
+    _add_lines(panel, solid, width, shades[known])
+    dashed = [lines[row] for row in inferred]
+    _add_lines(panel, dashed, width + 1.1, INK)
+    _add_lines(panel, dashed, width + 0.3, PAPER)
+    _add_lines(panel, dashed, width, shades[inferred], is_dashed=True)
 
 
-def _add_lines(panel: Axes, lines: list[Floats], **style: Any) -> None:  # noqa: ANN401 - matplotlib's
+def _add_lines(
+    panel: Axes,
+    lines: list[Floats],
+    width_pt: float,
+    colours: Colour | NDArray[np.float64],
+    *,
+    is_dashed: bool = False,
+) -> None:
+    # A collection without lines would have no limits.
     if lines:
-        end = "butt" if "linestyles" in style else "round"
-        panel.add_collection(LineCollection(lines, capstyle=end, **style), autolim=False)
+        collection = LineCollection(
+            lines,
+            linewidths=width_pt,
+            colors=colours,
+            capstyle="butt" if is_dashed else "round",
+            linestyles=_DASHES if is_dashed else "solid",
+        )
+        panel.add_collection(collection, autolim=False)
 
 
 def _pale_training(panel: Axes, ground: Ground) -> None:
@@ -267,7 +284,7 @@ def _pale_training(panel: Axes, ground: Ground) -> None:
     rings = [shapely.get_coordinates(ring) for ring in shapely.get_rings(trained)]
     area = MapPath.make_compound_path(*map(MapPath, rings))
     panel.add_patch(PathPatch(area, facecolor=PAPER, alpha=_VEIL, linewidth=0))
-    _add_lines(panel, rings, linewidths=0.8, colors=INK)
+    _add_lines(panel, rings, 0.8, INK)
 
 
 def _add_title(panel: Axes, text: str) -> None:
@@ -284,7 +301,7 @@ def _speed_key(graph: RoadGraph, bins: SpeedBins) -> list[Line2D]:
     """Return a line of the key for each speed bin that there is."""
     colours = np.array(speed_colours(bins.count)) / 255
     return [
-        _line((*colours[number - 1].tolist(),), bins.names[number - 1], path_effects=[_RIM])
+        _rimmed_line((*colours[number - 1].tolist(),), bins.names[number - 1])
         for number in np.unique(_bins_of(graph, bins)).tolist()
     ]
 
@@ -292,12 +309,14 @@ def _speed_key(graph: RoadGraph, bins: SpeedBins) -> list[Line2D]:
 def _training_key(ground: Ground) -> list[Line2D]:
     if ground.held_out is None:
         return []
-    frame = {"marker": "s", "markersize": 7, "markerfacecolor": PAPER, "markeredgewidth": 0.8}
-    return [_line(INK, "trained on", linestyle="none", **frame)]
+    square = Line2D([], [], color=INK, label="trained on", linestyle="none", marker="s")
+    square.set(markersize=7, markerfacecolor=PAPER, markeredgewidth=0.8)
+    return [square]
 
 
-def _line(colour: Colour, label: str, **style: Any) -> Line2D:  # noqa: ANN401 - matplotlib's
-    return Line2D([], [], color=colour, label=label, **{"linewidth": 1.8, **style})
+def _rimmed_line(colour: Colour, label: str) -> Line2D:
+    """Return an entry of the key: a line with a dark rim."""
+    return Line2D([], [], color=colour, label=label, linewidth=1.8, path_effects=[_RIM])
 
 
 def _km(graph: RoadGraph, part: Bools | slice = _ALL) -> str:
@@ -305,7 +324,7 @@ def _km(graph: RoadGraph, part: Bools | slice = _ALL) -> str:
 
 
 def _inferred(graph: RoadGraph) -> Bools:
-    """Tell which edges were inferred; none where the graph does not say so."""
+    """Return which edges were inferred; none of a graph that does not say so."""
     return np.asarray(graph.attributes.get("inferred", np.zeros(len(graph.lines))), dtype=np.bool_)
 
 
@@ -317,8 +336,8 @@ def _on_grid(ground: Ground, graph: RoadGraph) -> list[Floats]:
     """Return lines in columns and rows of the grid."""
     xy, line = shapely.get_coordinates(graph.lines, return_index=True)
     starts = np.flatnonzero(np.diff(line)) + 1
-    found = np.split(ground.grid.from_metric(xy)[:, ::-1], starts)
-    return found if len(graph.lines) else []
+    lines = np.split(ground.grid.from_metric(xy)[:, ::-1], starts)
+    return lines if len(graph.lines) else []
 
 
 def _road_pt(panel: Axes, ground: Ground) -> float:

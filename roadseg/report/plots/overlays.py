@@ -14,10 +14,10 @@ from roadseg.report.plots.map_marks import bar_text, scale_bar_m
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
 _BANDS = 3
-_SOFT = 2  # drawn so many times larger, then reduced, for smooth lines
-_STRENGTH = 0.5  # of the colour of a road over the image
+_SOFT = 2  # Outlines are drawn so many times larger, then reduced, for smooth lines.
+_STRENGTH = 0.5  # Opacity of the colour of a road over the image.
 _HATCH_PX = 8
-_BAR = 0.3  # of the width of a picture, at most, for the scale bar
+_BAR = 0.3  # Longest scale bar, in widths of the picture.
 _WHITE, _BLACK, _DARK, _PALE = (255, 255, 255), (0, 0, 0), (70, 70, 70), (150, 150, 150)
 
 

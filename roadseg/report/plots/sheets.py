@@ -21,13 +21,13 @@ from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
 
 _COLUMNS, _ROWS = 3, 2
-_SCENE_PX, _CLOSE_PX, _GAP_PX = 420, 206, 8  # sides of the pictures of an example, and between
+_SCENE_PX, _CLOSE_PX, _GAP_PX = 420, 206, 8  # Pixels; sides of both pictures, and between them.
 _WIDE_PX = _SCENE_PX + _GAP_PX + _CLOSE_PX
 _NAME_PX, _TEXT_PX, _LINE_PX = 19, 16, 21
-_LINES = 4  # of the caption
+_LINES = 4  # Lines of a caption.
 _LEGEND_PX, _EDGE_PX = 58, 24
-_LEAST_PX = 880  # width of a sheet, as the legend needs it
-_CLOSE_M = 80.0  # side of the ground that is shown enlarged
+_LEAST_PX = 880  # Pixels; the legend needs this width of a sheet.
+_CLOSE_M = 80.0  # Metres; side of the ground that is shown enlarged.
 _INK, _WHITE, _GREY, _ALARM = (40, 40, 40), (255, 255, 255), (215, 215, 215), (190, 40, 0)
 _LABELS, _MOVED = (255, 225, 0), (0, 230, 255)
 
@@ -126,7 +126,7 @@ def _busiest(example: Example) -> Window:
 
 
 def _paste(sheet: Image.Image, picture: Image.Image, place: tuple[int, int], side: int) -> None:
-    """Put a picture into the middle of a grey square."""
+    """Paste a picture into the middle of a grey square."""
     left, top = place
     sheet.paste(_GREY, (left, top, left + side, top + side))
     sheet.paste(picture, (left + (side - picture.width) // 2, top + (side - picture.height) // 2))

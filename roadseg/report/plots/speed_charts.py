@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,9 @@ from roadseg.report.plots.figures import (
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
-_HEIGHT = 0.42  # of a chart, in its widths
-_EDGE = {"edgecolor": INK, "linewidth": 0.6}
-_STYLES: Any = ({"color": AMBER, "hatch": "////", **_EDGE}, {"color": BLUE, **_EDGE})
-_ROOM = 0.8  # of the place of a bin, for its bars
+_HEIGHT = 0.42  # Height of a chart, in its widths.
+_FILLINGS = ((AMBER, "////"), (BLUE, None))  # Colour and hatch of each network; the last is plain.
+_ROOM = 0.8  # Share of the place of a bin that its bars take.
 
 
 def draw_speeds(
@@ -46,8 +44,18 @@ def draw_speeds(
     for number, (name, graph) in enumerate(graphs.items()):
         km = road_km(graph, bins)
         places = np.arange(bins.count) + (number - (len(graphs) - 1) / 2) * width
-        style = _STYLES[number - len(graphs)]
-        bars = axis.bar(places, km, width, label=f"{name}, {km.sum():.2f} km", **style)
+        # A network alone has the plain filling.
+        colour, hatch = _FILLINGS[number - len(graphs)]
+        bars = axis.bar(
+            places,
+            km,
+            width,
+            label=f"{name}, {km.sum():.2f} km",
+            color=colour,
+            hatch=hatch,
+            edgecolor=INK,
+            linewidth=0.6,
+        )
         axis.bar_label(bars, [f"{one:.2f}" if one else "" for one in km], fontsize=6, padding=1)
     axis.set_xticks(range(bins.count), [_short(name) for name in bins.names])
     axis.set_xlabel(f"speed, {bins.unit}", fontsize=TEXT_PT)
