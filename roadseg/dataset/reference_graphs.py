@@ -27,7 +27,7 @@ from roadseg.system.fingerprints import stamp
 
 @dataclass(frozen=True)
 class RouteScore:
-    """How alike the routes of labels and prediction are, and whether there are roads at all."""
+    """Similarity of the routes of labels and prediction, and whether there are roads at all."""
 
     apls: float
     has_roads: bool

@@ -16,7 +16,8 @@ SchemeName = Literal["auto", "spacenet", "osm", "attribute", "constant"]
 WidthRule = Literal["constant", "attribute", "lanes"]
 
 
-NO_ROADS = (  # OpenStreetMap classes that are not for cars, no line of road, or not there
+# OpenStreetMap classes that are not for cars, no lines of roads, or not there.
+NO_ROADS = (
     "abandoned",
     "bridleway",
     "bus_stop",
@@ -248,7 +249,7 @@ class TuneOptions(Section):
 
 
 class AplsOptions(Section):
-    """Where the control points of APLS lie, and how they snap to the other graph."""
+    """Spacing of the control points of APLS, and how far they snap to the other graph."""
 
     spacing_m: float = setting(
         50.0, "metres", "APLS: distance between control points.", ge=0.1, le=100_000
@@ -271,7 +272,7 @@ class EvaluateOptions(AplsOptions):
 
 
 class CompareOptions(AplsOptions):
-    """How roads are compared with roads."""
+    """Protocol and distances by which roads are compared with roads."""
 
     protocol: Protocol = setting(
         "spacenet", "-", "Definition of APLS: SpaceNet's, or what the code of Sat2Graph computes."
@@ -286,7 +287,7 @@ class CompareOptions(AplsOptions):
 
 
 class DiffOptions(Section):
-    """Which roads two networks have in common."""
+    """Distance and length by which roads of two networks are the same."""
 
     tolerance_m: float = setting(
         8.0, "metres", "Distance up to which roads of both sides count as the same.", gt=0, le=1000
@@ -297,7 +298,7 @@ class DiffOptions(Section):
 
 
 class RouteOptions(Section):
-    """Which way between two places is the best, and how the places are joined to the roads."""
+    """Choice of the way between two places, and of how these are joined to the roads."""
 
     weight: Weight = setting("time", "-", "What the way minimises: time or length.")
     snap_m: float = setting(

@@ -53,7 +53,7 @@ class SideSummary(Summary):
 
 @dataclass(frozen=True)
 class DiffSummary(Summary):
-    """How two networks differ.
+    """Differences of two networks in figures.
 
     Attributes:
         predicted: of the prediction.

@@ -80,7 +80,7 @@ class DrawnRoads:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Where the pixels of a WKT CSV, or of a raster without georeference, lie.
+    """Place of the pixels of a WKT CSV, or of a raster without georeference.
 
     Attributes:
         images: the images of the CSV by name; empty if there are none.
@@ -155,6 +155,7 @@ def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
         DataError: one side has a place on earth and the other has none, or a coordinate is no
             place on earth.
     """
+    # A side without roads lies anywhere.
     sides = [side for side in (reference, predicted) if side and len(side.graph.lines)]
     local = [side.graph.crs.type_name == LOCAL_CRS.type_name for side in sides]
     if all(local):
@@ -255,7 +256,8 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
         return None
     from roadseg.roads.formats.files import read_graph  # noqa: PLC0415 - geopandas is slow to import
 
-    with suppress(DataError):  # any other with lines will do
+    # Any other GeoPackage with lines will do, too.
+    with suppress(DataError):
         graph = drawn_once(read_graph(source.path))
         if _fits(graph):
             return graph_drawn(source, graph)
@@ -276,7 +278,8 @@ def _trace(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
     raster = read_probability(source.path, gsd_m=pixels.gsd_m)
     with open_raster(source.path) as file:
         valid = np.ones(file.shape, dtype=bool)
-        if file.nodata != 0:  # as nodata 0 is background: there is nothing else in such a file
+        # In a file whose nodata is 0 that is background, and all pixels are valid.
+        if file.nodata != 0:
             valid = valid_pixels(file)
     graph = trace(raster)
     is_assumed = np.full(len(graph.lines), raster.speed_bins is None)
@@ -309,6 +312,7 @@ def _check_size(path: Path) -> None:
 
 
 def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
+    # Each line is an edge between two nodes of its own; lines are joined in a metric CRS.
     ends = shapely.get_point(np.repeat(roads.shapes, 2), np.tile([0, -1], len(roads.shapes)))
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     graph = RoadGraph(
@@ -393,6 +397,7 @@ def _with_times(graph: RoadGraph) -> RoadGraph:
     """Complete travel times by speeds, the usual one where none is stated, and speeds by times."""
     nothing = np.full(len(graph.lines), np.nan)
     speed_kph, seconds = (graph.attributes.get(key, nothing) for key in (OWN_SPEED, TRAVEL_TIME))
+    # A speed follows from the travel time where that is stated, and else is the usual one.
     is_timed = seconds > 0
     by_time = graph.length_m / np.where(is_timed, seconds, 1) * _KPH_PER_MPS
     assumed = np.where(is_timed, by_time, DEFAULT_SPEED_MPH * KPH_PER_MPH)

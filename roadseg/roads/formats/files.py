@@ -126,6 +126,7 @@ def read_graph(path: Path) -> RoadGraph:
     """
     nodes = _read(path, "nodes", ("osmid", "geometry"))
     edges = _read(path, "edges", EDGE_COLUMNS)
+    # Edges name their nodes by osmid, which other programs may have made texts or floats.
     osmid = pd.Index(_numbers(nodes["osmid"].to_numpy()))
     if not osmid.is_unique:
         raise DataError(f"{path}: layer nodes has two nodes of one osmid")

@@ -36,7 +36,7 @@ Network = Any  # One of the four classes of graphs in networkx.
 
 
 class _Names(NamedTuple):
-    """Where a file keeps its geometry: attributes of nodes and of edges."""
+    """Names of the attributes of nodes and edges that hold their geometry."""
 
     x: str
     y: str
@@ -144,6 +144,7 @@ def _lines(
     except (ShapelyError, TypeError) as error:
         reason = one_line(error)
         raise DataError(f"{path}: {name} of an edge is no WKT ({reason:.200})") from error
+    # Edges without geometry are straight between their nodes.
     is_drawn = ~shapely.is_missing(read)
     kinds = shapely.get_type_id(read[is_drawn])
     if np.any(kinds != _LINE) or np.any(shapely.is_empty(read)):
@@ -151,6 +152,7 @@ def _lines(
             f"{path}: {name} of an edge is no LineString, expected centrelines of roads"
         )
     lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))
+    # A line that is nearer to its first node by its end is drawn backwards.
     first = shapely.points(nodes[ends[:, 0]])
     far = shapely.distance(shapely.get_point(lines, 0), first)
     is_back = far > shapely.distance(shapely.get_point(lines, -1), first)
@@ -238,6 +240,7 @@ def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
 
 def _check_ends(path: str, graph: RoadGraph) -> None:
     """Refuse lines that do not lie at their nodes."""
+    # The first node and vertex, then the last ones.
     for side, vertex in ((0, 0), (1, -1)):
         node = shapely.points(graph.nodes[graph.ends[:, side]])
         away = shapely.distance(shapely.get_point(graph.lines, vertex), node)

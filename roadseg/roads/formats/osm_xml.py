@@ -71,6 +71,7 @@ def _vertices(graph: RoadGraph) -> tuple[Floats, Ints, Ints]:
     is_first = np.diff(line, prepend=-1) != 0
     is_last = np.diff(line, append=-1) != 0
     is_inner = ~(is_first | is_last)
+    # Inner vertices are numbered after the nodes; the ends of an edge are nodes.
     rows = len(nodes) - 1 + np.cumsum(is_inner)
     rows[is_first], rows[is_last] = graph.ends.T
     return np.vstack([nodes, xy[is_inner]]), rows, np.bincount(line, minlength=len(lines))
@@ -120,6 +121,7 @@ def _ways(refs: Ints, sizes: Ints, tags: list[str]) -> Iterator[str]:
     for size, tag in zip(sizes.tolist(), tags, strict=True):
         nodes = [f'<nd ref="{-1 - row}"/>' for row in refs[start : start + size].tolist()]
         start += size
+        # A long edge is several ways, which share the node where one ends and the next begins.
         for first in range(0, size - 1, _MOST_NODES - 1):
             way += 1
             yield f'<way id="{-way}">{"".join(nodes[first : first + _MOST_NODES])}{tag}</way>\n'

@@ -28,7 +28,7 @@ _PACKED = (".gz", ".zip", ".pbf")
 
 @dataclass(frozen=True)
 class RoadSource:
-    """Where the roads of one place are.
+    """A file, or an image in a table, with the roads of one place.
 
     Attributes:
         path: the file.
@@ -93,6 +93,7 @@ def match_sources(
     if len(reference) == len(predicted) == 1 and not _tables([*reference.values()], predicted):
         return {next(iter(reference)): next(iter(predicted))}, []
     matched = match(list(reference), list(predicted))
+    # A prediction that fits two places cannot belong to both.
     used = Counter(name for name in matched.values() if name is not None)
     twice = next((name for name, times in used.items() if times > 1), None)
     if twice is not None:

@@ -165,6 +165,7 @@ def _pixel_roads(geometries: Lines, seconds: Floats | None, rows: Ints) -> Pixel
     parts, owner = shapely.force_2d(parts[is_road]), owner[is_road]
     if seconds is None:
         return PixelRoads(parts, None)
+    # Seconds are those of a whole MultiLineString, and its parts have them by length.
     share = shapely.length(parts) / shapely.length(geometries[rows])[owner]
     return PixelRoads(parts, seconds[rows][owner] * share)
 
@@ -225,6 +226,7 @@ def _rows(name: str, graph: RoadGraph, grid: Grid) -> Iterator[tuple[str, float,
 
 def _pixels(xy: Floats, graph: RoadGraph, grid: Grid) -> Floats:
     """Convert x, y in metres to x, y in pixels."""
+    # Graphs of other origin may be in another metric CRS than that of the grid.
     if grid.is_local or graph.crs == grid.metric_crs:
         return grid.from_metric(xy)[:, ::-1]
     x, y = transformer(graph.crs, grid.crs).transform(*xy.T)

@@ -34,12 +34,14 @@ def merge_chains(graph: RoadGraph) -> RoadGraph:
     A ring keeps one node, as the start and end of a loop. Nodes without an edge are dropped.
     A merged edge runs in the direction of the one of its edges from which its chain starts.
     """
+    # Edge end 2 i + k is the end of edge i at its node k; a chain is a row of ends that it enters.
     halves, sizes = _chains(_mates(graph))
     first = np.cumsum(sizes) - sizes
     last = np.cumsum(sizes) - 1
     at_half = graph.ends.ravel()
     ends = np.column_stack([at_half[halves[first]], at_half[halves[last] ^ 1]])
-    lines = graph.lines[halves[first] // 2]  # lone edges are entered where they start
+    # Lone edges are entered where they start, so that their lines stay as they are.
+    lines = graph.lines[halves[first] // 2]
     for some in in_parts(np.flatnonzero(sizes > 1), _CHAINS_AT_ONCE):
         entered = halves[ranges(first[some], sizes[some])]
         lines[some] = _concatenated(graph.lines, entered, sizes[some])
@@ -47,6 +49,7 @@ def merge_chains(graph: RoadGraph) -> RoadGraph:
     if TRAVEL_TIME in attributes:
         seconds = graph.attributes[TRAVEL_TIME][halves // 2]
         attributes[TRAVEL_TIME] = np.add.reduceat(seconds, first) if len(first) else seconds
+    # Taking all edges drops the nodes in the middle of chains.
     merged = RoadGraph(graph.crs, graph.nodes, ends, lines, attributes)
     return take_edges(merged, np.arange(len(lines)))
 
@@ -142,6 +145,7 @@ def nearest_pairs(places: Floats, group: Ints, *, within: float) -> Ints:
     pairs = pairs[group[pairs[:, 0]] != group[pairs[:, 1]]]
     apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T)
     chosen, taken = [], set[int]()
+    # From the nearest pair on, each takes its places out.
     for pair in pairs[np.lexsort([*pairs.T, apart])].tolist():
         if taken.isdisjoint(pair):
             taken.update(pair)
@@ -182,10 +186,12 @@ def _mates(graph: RoadGraph) -> Ints:
 
     Edge end 2 i + k is the end of edge i at its node `ends[i, k]`.
     """
+    # Sorted by their nodes, both edge ends at a node of two follow each other.
     halves = np.argsort(graph.ends.ravel(), kind="stable")
     degree = graph.degree
     start = (np.cumsum(degree) - degree)[degree == _THROUGH]
     left, right = halves[start], halves[start + 1]
+    # Both ends of one edge are a loop, which has nothing to merge with.
     merges = left // 2 != right // 2
     for name, column in graph.attributes.items():
         if name != TRAVEL_TIME:
@@ -212,11 +218,13 @@ def _chains(mate: Ints) -> tuple[Ints, Ints]:
     entered: list[int] = []
     sizes: list[int] = []
     seen: set[int] = set()
+    # Open chains come first: what is left of the edges then lies on rings.
     for start in [*rest[mate[rest] < 0].tolist(), *rest[::2].tolist()]:
         half, before = start, len(entered)
         while half >= 0 and half // 2 not in seen:
             seen.add(half // 2)
             entered.append(half)
+            # The chain leaves this edge by its other end, and goes on at the mate of that.
             half = mates[half ^ 1]
         if len(entered) > before:
             sizes.append(len(entered) - before)
@@ -239,9 +247,11 @@ def _concatenated(lines: Lines, halves: Ints, members: Ints) -> Lines:
     counts = shapely.get_num_coordinates(lines[rows]).astype(np.int64)
     stop = np.cumsum(counts)
     sizes = counts[edge]
+    # Rows of the vertices of each member, forwards and backwards.
     forth = ranges(stop[edge] - sizes, sizes)
     back = np.repeat(2 * stop[edge] - sizes - 1, sizes) - forth
     vertex = np.where(np.repeat(backwards == 1, sizes), back, forth)
+    # The first vertex of a member that follows another is the last one of that.
     follows = np.diff(chain, prepend=-1) == 0
     is_joint = np.zeros(len(vertex), dtype=bool)
     is_joint[(np.cumsum(sizes) - sizes)[follows]] = True
@@ -260,11 +270,13 @@ def _shortest_spurs(
     side = hangs[spurs, 1].astype(np.int64)
     junction = graph.ends[spurs, 1 - side]
     if border is not None:
+        # A spur to the border is a road that goes on, unless thinning has split its end in two.
         free = shapely.points(graph.nodes[graph.ends[spurs, side]])
         goes_on = shapely.distance(free, border) <= border_m
         forks = np.bincount(junction[goes_on], minlength=len(graph.nodes)) > 1
         prunable = ~goes_on | forks[junction]
         spurs, junction = spurs[prunable], junction[prunable]
+    # The first of each junction in this order is its shortest.
     order = np.lexsort((length[spurs], junction))
     return spurs[order[np.unique(junction[order], return_index=True)[1]]]
 
@@ -280,6 +292,7 @@ def _draw_to(graph: RoadGraph, rows: Ints, places: Floats) -> Lines:
     last = np.cumsum(sizes) - 1
     first = last - sizes + 1
     stays = np.ones(len(xy), dtype=bool)
+    # Vertices between the old end and the new one would make the line turn back.
     for vertex, place in ((first, places[:, 0]), (last, places[:, 1])):
         moved = np.hypot(*(xy[vertex] - place).T)
         stays &= np.hypot(*(xy - place[line]).T) > moved[line]

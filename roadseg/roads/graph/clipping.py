@@ -26,6 +26,7 @@ def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon
     """
     if not polygon.is_valid:
         raise ValueError(f"cannot clip to a polygon that is not valid: {polygon}")
+    # Most edges lie inside or outside as a whole; only the others are cut.
     is_inside = shapely.covers(polygon, graph.lines)
     whole = np.flatnonzero(is_inside)
     cut = np.flatnonzero(shapely.intersects(polygon, graph.lines) & ~is_inside)
@@ -61,7 +62,8 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     xy, along = _distances_along(line)
     segments = shapely.linestrings(np.stack([xy[:-1], xy[1:]], axis=1))
     parts, segment = shapely.get_parts(shapely.intersection(segments, polygon), return_index=True)
-    has_length = shapely.length(parts) > 0  # neither a point nor an empty line
+    # Segments that only touch the polygon leave a point or an empty line.
+    has_length = shapely.length(parts) > 0
     parts, segment = parts[has_length], segment[has_length]
     corners = shapely.get_coordinates(shapely.get_point(parts[:, None], [0, -1])).reshape(-1, 2, 2)
     from_start = np.hypot(*(corners - xy[segment][:, None]).transpose(2, 0, 1))
@@ -85,6 +87,7 @@ def _cut_out(
 ) -> tuple[Floats, Ints, NDArray[np.object_]]:
     """Return nodes (the old ones first), ends and lines of parts of edges."""
     pieces = [_part(graph.lines[edge], span) for edge, span in zip(edges, spans, strict=True)]
+    # An end that is not that of the edge is cut, and gets a node of its own.
     is_cut = (spans > 0) & (spans < 1)
     at_ends = np.array([piece[[0, -1]] for piece in pieces]).reshape(-1, 2, 2)
     new_rows = len(graph.nodes) + np.cumsum(is_cut.ravel()).reshape(-1, 2) - 1

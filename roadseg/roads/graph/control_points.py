@@ -34,7 +34,7 @@ class ControlPoints:
 
 
 def place(graph: RoadGraph, *, spacing_m: float) -> tuple[ControlPoints, Floats]:
-    """Put control points on all nodes that have an edge and evenly along all edges.
+    """Place control points on all nodes that have an edge and evenly along all edges.
 
     An edge shorter than 0.75 `spacing_m` gets none, any other max(2, ceil(length / `spacing_m`))
     - 1: one in the middle up to and including twice the spacing.
@@ -78,6 +78,7 @@ def snap(xy: Floats, graph: RoadGraph, *, snap_m: float) -> tuple[ControlPoints,
     tree = shapely.STRtree(graph.lines)
     position, near = tree.query(positions, predicate="dwithin", distance=snap_m)
     away = shapely.distance(positions[position], graph.lines[near])
+    # The first edge of each position in this order is the nearest, by row among equals.
     order = np.lexsort([near, np.round(away, _DECIMALS), position])
     position, first = np.unique(position[order], return_index=True)
     edge, is_near = np.zeros(len(xy), dtype=np.int64), np.zeros(len(xy), dtype=np.bool_)

@@ -37,6 +37,7 @@ def likely_bridges(graph: RoadGraph) -> Bools:
     at_node = graph.ends.ravel()
     halves = np.flatnonzero(np.isin(at_node, nodes))
     heading = _headings(graph)[halves]
+    # Sorted by direction, the edge ends 0 and 2 of a node are opposite, and so are 1 and 3.
     order = np.lexsort([heading, at_node[halves]])
     rows = (-1, _ROADS_MEET)
     heading = heading[order].reshape(rows)

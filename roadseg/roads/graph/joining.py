@@ -73,7 +73,7 @@ def _own_ground(areas: Polygons, row: int) -> shapely.Polygon | shapely.MultiPol
 
 
 def _side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
-    """Put graphs into one without joining them; also return the row of the part of each node."""
+    """Make one graph of several, which stay apart; also return the row of the part of each node."""
     sizes = np.array([len(part.nodes) for part in parts])
     first = np.cumsum(sizes) - sizes
     names = list(dict.fromkeys(name for part in parts for name in part.attributes))
@@ -92,6 +92,7 @@ def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: fl
     """Pair the dead ends of different scenes that meet, each with the nearest, shape (k, 2)."""
     ends = np.flatnonzero(graph.degree == 1)
     points = shapely.points(graph.nodes[ends])
+    # Only roads that end at the border of their ground can go on in another scene.
     near = shapely.distance(points, shapely.boundary(grounds[scene[ends]])) <= within_m
     ends = ends[near]
     return ends[nearest_pairs(graph.nodes[ends], scene[ends], within=within_m)]
@@ -99,6 +100,7 @@ def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: fl
 
 def _unite(graph: RoadGraph, pairs: Ints) -> RoadGraph:
     """Make one node of each pair of nodes."""
+    # Edges between the nodes of each pair are put in, and contracted.
     links = lines_from(graph.nodes[pairs].reshape(-1, 2), np.full(len(pairs), 2))
     is_link: Bools = np.arange(len(graph.lines) + len(links)) >= len(graph.lines)
     rows = np.concatenate([np.arange(len(graph.lines)), np.zeros(len(links), dtype=np.int64)])

@@ -77,6 +77,7 @@ def _load_neatnet() -> ModuleType:
 
 def _run_neatnet(neatnet: ModuleType, lines: Lines) -> Lines:
     """Return the lines that neatnet makes of others, without the squares far away."""
+    # neatnet needs two different faces at least; squares far away are such.
     far = shapely.bounds(shapely.multilinestrings(list(lines)))[2] + _FAR_M
     streets = geopandas.GeoDataFrame(geometry=[*lines, *_squares(lines)], crs=_ANY_METRIC)
     with warnings.catch_warnings():
@@ -107,6 +108,7 @@ def _source_edges(graph: RoadGraph, neat: RoadGraph) -> Ints:
     """Return the row of the old edge that lies nearest along most of each new edge."""
     points, edge = sample_points(neat, spacing_m=_SPACING_M)
     nearest = shapely.STRtree(graph.lines).nearest(shapely.points(points))
+    # Each place votes for the old edge nearest to it; the most votes win.
     pairs, counts = np.unique(np.column_stack([edge, nearest]), axis=0, return_counts=True)
     order = np.lexsort((-counts, pairs[:, 0]))
     _, first = np.unique(pairs[order, 0], return_index=True)

@@ -73,12 +73,14 @@ def graph_from_lines(
     _check_lines(lines, columns)
     xy, source = _distinct_vertices(lines)
     _, vertex = unique_pairs(xy)
+    # Lines are cut at their nodes: each two that follow each other on a line bound a piece.
     breaks = np.flatnonzero(_is_node(vertex, source)[vertex])
     spans = np.column_stack([breaks[:-1], breaks[1:]])
     spans = spans[source[spans[:, 0]] == source[spans[:, 1]]]
 
     sizes = spans[:, 1] - spans[:, 0] + 1
     pieces = lines_from(xy[ranges(spans[:, 0], sizes)], sizes)
+    # Lines that share a part have this piece several times.
     once = _first_of_equal(pieces)
     pieces, spans = pieces[once], spans[once]
     owner = source[spans[:, 0]]
@@ -111,12 +113,14 @@ def node_lines(
         attributes: columns of shape (m,) for the edges.
         changes: shape (m,), which lines have changed, or share a vertex with one that has.
     """
+    # Only lines that have changed are noded; the others keep their edges and nodes.
     stay = np.flatnonzero(~changes)
     columns = attributes | {_ROW: np.arange(len(lines))}
     changed = {name: column[changes] for name, column in columns.items()}
     joined = graph_from_lines(lines[changes], graph.crs, changed)
     together = {name: np.append(columns[name][stay], joined.attributes[name]) for name in columns}
     order = np.argsort(together.pop(_ROW), kind="stable")
+    # Nodes of both that agree to 1 mm become one.
     places = np.concatenate([graph.nodes.round(DECIMALS), joined.nodes])
     first, node = unique_pairs(places)
     ends = node[np.concatenate([graph.ends[stay], joined.ends + len(graph.nodes)])]
@@ -138,6 +142,7 @@ def with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:
     steps[np.diff(line, prepend=-1) > 0] = 0
     travelled = np.cumsum(steps)
     along = travelled - travelled[np.searchsorted(line, line)]
+    # Sorted by their distance along the line, new vertices fall between the old ones.
     added = shapely.line_locate_point(lines[chosen], shapely.points(points))
     order = np.lexsort([np.append(along, added), np.append(line, np.searchsorted(rows, chosen))])
     sizes = np.bincount(line, minlength=len(rows)) + np.unique(chosen, return_counts=True)[1]
@@ -270,7 +275,8 @@ def _distinct_vertices(lines: Lines) -> tuple[Floats, Ints]:
     Of vertices that repeat the one before them, the first stays.
     """
     xy, line = shapely.get_coordinates(lines, return_index=True)
-    xy = np.round(xy, DECIMALS) + 0.0  # no -0.0, whose bytes differ
+    # Adding 0.0 makes 0.0 of -0.0, which is equal but has other bytes.
+    xy = np.round(xy, DECIMALS) + 0.0
     moved = np.ones(len(xy), dtype=bool)
     moved[1:] = (np.diff(xy, axis=0) != 0).any(axis=1) | (np.diff(line) != 0)
     xy, line = xy[moved], line[moved]
@@ -301,6 +307,7 @@ def _is_node(vertex: Ints, line: Ints) -> Bools:
     is_node: Bools = np.bincount(vertex) > 1
     is_node[vertex[np.diff(line, prepend=-1) != 0]] = True
     is_node[vertex[np.diff(line, append=-1) != 0]] = True
+    # A line that comes back to the vertex before the last has turned there.
     turns = (vertex[2:] == vertex[:-2]) & (line[2:] == line[:-2])
     is_node[vertex[1:-1][turns]] = True
     return is_node

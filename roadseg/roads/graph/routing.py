@@ -30,6 +30,7 @@ def add_node(graph: RoadGraph, xy: Floats) -> tuple[RoadGraph, int, float]:
     rows, away = tree.query_nearest(point, all_matches=False, return_distance=True)
     edge = int(rows[0])
     along, length = graph.lines[edge].project(point), graph.lines[edge].length
+    # A place at the end of its edge is the node there, so that no edge without length is made.
     if min(along, length - along) <= _AT_END_M:
         node = graph.ends[edge, 0 if along <= length / 2 else 1]
         return graph, int(node), float(away[0])
@@ -61,12 +62,14 @@ def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> Road
     _, (before,) = dijkstra(routes.adjacency, indices=[start], return_predecessors=True)
     if start != goal and before[goal] < 0:
         return None
+    # The way is read back from the goal, from each node to the one before it.
     passed = [goal]
     while passed[-1] != start:
         passed.append(int(before[passed[-1]]))
     nodes = np.array(passed[::-1], dtype=np.int64)
     edges = _cheapest(routes, nodes)
     lines, order = graph.lines[edges], np.arange(len(nodes))
+    # Edges that are driven backwards are turned round.
     is_back = graph.ends[edges, 0] != nodes[:-1]
     return RoadGraph(
         graph.crs,

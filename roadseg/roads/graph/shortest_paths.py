@@ -63,11 +63,13 @@ class Routes:
         def costs(starts: ControlPoints) -> Floats:
             leave = self._to_ends(starts)
             reached = self._reached(starts, leave)
+            # A route arrives at its goal by either end of the goal's edge.
             routes: Floats = np.take(reached, first, axis=1)
             routes += arrive[:, 0]
             other = np.take(reached, last, axis=1)
             other += arrive[:, 1]
             np.minimum(routes, other, out=routes)
+            # Start and goal on one edge are also joined by the way along it.
             start, goal = self._on_one_edge(starts, goals)
             along = np.abs(leave[start, 0] - arrive[goal, 0])
             routes[start, goal] = np.minimum(routes[start, goal], along)
@@ -233,6 +235,7 @@ class _Shortcuts:
             if len(level.nodes) < _LEAST_SHARE * left:
                 break
             levels.append(level)
+            # What is left are the ways between other nodes, and those through the nodes taken out.
             is_out = np.zeros(nodes, dtype=bool)
             is_out[level.nodes] = True
             rest = ways.chosen(~(is_out[ways.start] | is_out[ways.goal]))
@@ -247,6 +250,7 @@ class _Shortcuts:
             reached: shape (starts, n).
         """
         costs = np.ascontiguousarray(reached.T)
+        # From the last level taken out to the first, each learns from its neighbours above.
         for level in reversed(self.levels):
             best = costs.take(level.nodes, axis=0)
             for neighbour, cost in zip(level.neighbours.T, level.cost.T, strict=True):
@@ -260,6 +264,7 @@ def _level(ways: _Ways, order: Ints) -> _Level:
     nodes, first, degree = np.unique(ways.start, return_index=True, return_counts=True)
     rank = np.zeros(len(order), dtype=np.int64)
     rank[nodes] = degree * len(order) + order[nodes]
+    # A node that ranks before all its neighbours has none of them in its level.
     is_first = rank[nodes] < np.minimum.reduceat(rank[ways.goal], first)
     chosen = np.flatnonzero(is_first & (degree <= _MOST_NEIGHBOURS))
     neighbours = np.repeat(nodes[chosen, None], _MOST_NEIGHBOURS, axis=1)

@@ -226,5 +226,6 @@ def _join_directions(there: Similarity, back: Similarity) -> Apls:
         return Apls(score, score, score, 0.0, 0.0, 0.0, *counts)
     if a + b == 0:
         return Apls(0.0, a, b, 0.0, there.margin, back.margin, *counts)
+    # The first-order change of the harmonic mean if both directions are off by their margins.
     margin = 2 * (b * b * there.margin + a * a * back.margin) / (a + b) ** 2
     return Apls(2 * a * b / (a + b), a, b, margin, there.margin, back.margin, *counts)

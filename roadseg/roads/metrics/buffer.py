@@ -153,6 +153,7 @@ def _part_near(segments: Floats, others: Floats, reach: float) -> tuple[Floats, 
     """
     length = _lengths(segments)
     along = (segments[:, 1] - segments[:, 0]) / length[:, None]
+    # The discs around both ends of the other segment, and the rectangle beside it.
     parts = [_in_disc(segments[:, 0], along, others[:, end], reach) for end in (0, 1)]
     parts.append(_in_rectangle(segments[:, 0], along, others, reach))
     low = np.min([part[0] for part in parts], axis=0)
@@ -187,6 +188,7 @@ def _within(
     value: Floats, slope: Floats, least: float, most: Floats | float
 ) -> tuple[Floats, Floats]:
     """Return from where to where value + slope s lies between two limits."""
+    # A line along the limits lies between them as a whole or not at all.
     is_level = np.abs(slope) < _LEVEL
     safe = np.where(is_level, 1, slope)
     ends = (least - value) / safe, (most - value) / safe
@@ -204,5 +206,6 @@ def _union_length(low: Floats, high: Floats) -> float:
     """Return the length that intervals cover together; one that ends before its start has none."""
     order = np.argsort(low)
     low, high = low[order], np.maximum(high, low)[order]
+    # Of each interval counts what lies beyond all earlier ones.
     reached = np.maximum.accumulate(np.concatenate([[0.0], high]))[:-1]
     return float(np.maximum(high - np.maximum(low, reached), 0).sum())

@@ -42,6 +42,7 @@ def canonical_graph(graph: RoadGraph) -> RoadGraph:
 
 def _open_rings(graph: RoadGraph) -> RoadGraph:
     """Cut loops that nothing else touches at all their corners."""
+    # A loop whose node has no other edge end touches nothing else.
     is_loop = graph.ends[:, 0] == graph.ends[:, 1]
     rings = np.flatnonzero(is_loop & (graph.degree[graph.ends[:, 0]] == 2))  # noqa: PLR2004
     for ring in rings[::-1]:

@@ -36,7 +36,7 @@ class _Axis:
 
     @classmethod
     def along(cls, length_m: Floats) -> "_Axis":
-        """Lay out edges of the given lengths, shape (m,)."""
+        """Place edges of the given lengths, shape (m,), one behind the other."""
         end = np.cumsum(length_m + 1)
         return cls(end - length_m, end)
 
@@ -75,6 +75,7 @@ def missing_roads(
     if graph.crs != other.crs:
         raise ValueError(f"the CRSs differ: {graph.crs.name} and {other.crs.name}")
     axis = _Axis.along(graph.length_m)
+    # Spans of the edges that are near are joined, crossings dropped, and what is between is apart.
     near = _join_spans(*_near(graph.lines, axis, other.lines, tolerance_m + _ROUNDING_M))
     begin, end = _apart(axis, _without_crossings(axis, near, _CROSSING * tolerance_m))
     edge = axis.edges((begin + end) / 2)
@@ -123,6 +124,7 @@ def _without_crossings(axis: _Axis, near: Spans, longest_m: float) -> Spans:
     edge = axis.edges((low + high) / 2)
     before = low - np.maximum(axis.begin[edge], np.append(-np.inf, high)[:-1])
     after = np.minimum(axis.end[edge], np.append(low, np.inf)[1:]) - high
+    # A road that starts at another one is near it to one side only, for half as long.
     is_at_end = np.minimum(low - axis.begin[edge], axis.end[edge] - high) <= _ROUNDING_M
     longest = np.where(is_at_end, longest_m / 2, longest_m)
     crosses = (high - low <= np.minimum(longest, before + after) + _ROUNDING_M) & (

@@ -52,7 +52,7 @@ class Network:
         return cls(places, around, list(dict.fromkeys(met)))
 
     def walk(self, place: Place, radius: float) -> list[Marble]:
-        """Lay marbles from a place on: segment (from, to) and part of its length of each."""
+        """Return the marbles from a place on: of each its segment and the part of its length."""
         home = (place.start, place.goal)
         marbles = _along(home, self.around[home[0]][home[1]])
         laid: dict[tuple[int, int], float] = {}
@@ -70,6 +70,7 @@ class Network:
         A vertex that is reached again, but sooner, passes it on without marbles where its next
         vertex is within the radius.
         """
+        # The queue grows while it is walked; it starts at both ends of the segment of the place.
         queue = [(place.start, -1, place.from_start), (place.goal, -1, place.from_goal)]
         best: dict[int, float] = {}
         for vertex, before, distance in queue:
@@ -103,7 +104,7 @@ def apart(here: tuple[float, float], there: tuple[float, float]) -> float:
 
 
 def _along(home: tuple[int, int], length: float) -> list[Marble]:
-    """Lay marbles on the whole segment of a place, from its goal to its start."""
+    """Return the marbles on the whole segment of a place, from its goal to its start."""
     marbles, part = [], 0.0
     while part <= 1:
         marbles.append((home[1], home[0], part))
@@ -121,6 +122,7 @@ def _parts(
     """Yield where on a segment marbles lie, but for those laid before; note how far they go."""
     first = laid.get(segment, 0.0)
     last = length - laid.get(segment[::-1], 0.0)
+    # Marbles lie where the distance from the place is a multiple of the step.
     at = _STEP * math.ceil(distance / _STEP) - distance
     while at < length:
         part = at / length

@@ -67,6 +67,7 @@ def mean_similarity(
     # Both graphs have a route between points that share a part in the one and in the other.
     _, part_in_both = unique_pairs(np.column_stack([parts[is_snapped], target.parts(other)]))
     goals = _others(part_in_both)
+    # Points without such a route have a similarity of 0 with all others, and need no search.
     starts = _starts(goals, sampled_points, seed)
     sources = len(points) if sampled_points is None else len(starts)
     if pairs == 0 or len(starts) == 0:

@@ -54,7 +54,7 @@ class Counts:
         return 2 * self.iou / (1 + self.iou)
 
     def _ratio(self, whole: int) -> float:
-        """Share of the true positives in `whole`, by the rule for 0 / 0 above."""
+        """Return the share of the true positives in `whole`, by the rule for 0 / 0 above."""
         if whole:
             return self.true_positive / whole
         return float(self.false_positive == 0 and self.false_negative == 0)

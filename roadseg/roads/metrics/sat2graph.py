@@ -91,7 +91,7 @@ class VertexGraph:
 def vertex_graphs(
     reference: RoadGraph, predicted: RoadGraph, corner: XY | None = None
 ) -> tuple[VertexGraph, VertexGraph]:
-    """Put both graphs where the source expects them, rounded to 1 mm.
+    """Return both graphs where the source expects them, rounded to 1 mm.
 
     Args:
         reference: graph of the labels.
@@ -173,6 +173,7 @@ def score_tile(reference: VertexGraph, predicted: VertexGraph, *, tile: Tile) ->
 
 def _vertex_graph(graph: RoadGraph, corner: XY) -> VertexGraph:
     xy, line = shapely.get_coordinates(graph.lines, return_index=True)
+    # South and east of the corner, in metres.
     south_east = np.round(np.column_stack([corner[1] - xy[:, 1], xy[:, 0] - corner[0]]), _DECIMALS)
     moves = (np.diff(line) == 0) & (np.diff(south_east, axis=0) != 0).any(axis=1)
     ends = np.stack([south_east[:-1][moves], south_east[1:][moves]], axis=1).reshape(-1, 2) + 0.0
@@ -211,6 +212,7 @@ def _dense(graph: VertexGraph) -> _Dense:
     places = np.column_stack([graph.lat, graph.lon])
     start, goal = places[graph.pairs[:, 0]], places[graph.pairs[:, 1]]
     metres = _metres(start, goal)
+    # Long segments are divided into parts of about 2 m.
     parts = np.where(metres > _PLAIN_M, (metres / _HOP_M).astype(np.int64) + 1, 1)
     segment = np.repeat(np.arange(len(parts)), parts)
     nth = np.arange(len(segment)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -230,6 +232,7 @@ def _between(start: Floats, goal: Floats, parts: Ints, segment: Ints, nth: Ints)
 def _connected(places: Floats, ends: Ints) -> _Dense:
     both = np.unique(np.concatenate([ends, ends[:, ::-1]]), axis=0)
     both = both[both[:, 0] != both[:, 1]]
+    # The source counts whole centimetres.
     cost = np.trunc(_metres(places[both[:, 0]], places[both[:, 1]]) * 100)
     n = len(places)
     matrix = csr_array((cost, (both[:, 0], both[:, 1])), shape=(n, n))
@@ -359,6 +362,7 @@ def _match(places: Floats, target: _Dense, blocked_hops: int) -> Ints:
 
 def _nearest(places: Floats, points: Floats) -> Ints:
     """Return the ten points nearest to each place, in degrees; of equally near ones the first."""
+    # Twice as many by distance to the points hold the nearest by distance to their boxes.
     more = min(2 * _NEAREST, len(points))
     near = cKDTree(points).query(places, k=np.arange(1, more + 1))[1]
     apart = np.maximum(np.abs(points[near] - places[:, None]) - _HALF_BOX, 0)

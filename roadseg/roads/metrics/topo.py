@@ -187,6 +187,7 @@ def _spread(network: Network, chain: list[int]) -> Iterator[Place]:
     upto = [0.0]
     for length in lengths:
         upto.append(upto[-1] + length)
+    # Starts divide the chain evenly, without its ends.
     count = 0 if upto[-1] < _START_SPACING / 2 else max(int(upto[-1] / _START_SPACING), 1)
     for nth in range(count):
         at = (nth + 1) / (count + 1) * upto[-1]
@@ -209,6 +210,7 @@ def _pairs(network: Network, starts: list[Place], other: Network) -> tuple[list[
     theirs = np.array(other.places)[ends]
     ours = np.array(network.places)[[(place.start, place.goal) for place in starts]]
     at = np.array([(place.lat, place.lon) for place in starts])
+    # Boxes of twice the distance hold all segments that may be near enough.
     boxes = shapely.box(*(at - 2 * _SNAP).T, *(at + 2 * _SNAP).T)
     row, segment = shapely.STRtree(shapely.linestrings(theirs)).query(boxes)
     wide = np.array([math.cos(math.radians(lat)) for lat in theirs[:, 0, 0].tolist()])
@@ -228,6 +230,7 @@ def _nearest(row: Ints, segment: Ints, distance: Floats, unlike: Floats, turned:
     """Choose the nearest segment for each start; of those it lies on the one most like its own."""
     is_on = distance < _ON
     keys = segment, np.where(is_on, unlike, 0), np.where(is_on, 0, distance), row
+    # The first segment of each start in this order is the best one.
     order = np.lexsort(keys)
     order = order[(distance < _SNAP)[order] & (turned < _START_ANGLE)[order]]
     return np.asarray(order[np.unique(row[order], return_index=True)[1]])
@@ -238,7 +241,7 @@ def _angles(theirs: Floats, ours: Floats) -> Floats:
 
 
 def _on(network: Network, start: int, goal: int, place: Place) -> Place:
-    """Put a place on a segment of another network, as far from its ends as it is."""
+    """Return a place as one on a segment of another network, as far from its ends as it is."""
     at = (place.lat, place.lon)
     near, far = (apart(network.places[vertex], at) for vertex in (start, goal))
     return Place(start, goal, near, far, *at)
@@ -278,7 +281,7 @@ def _match_around(
     places: list[Place],
     radius: float,
 ) -> list[_Result]:
-    """Lay marbles and holes from all starts, and match them."""
+    """Match marbles and holes around all starts."""
     # Rule 3: marbles lie along the prediction, holes along the reference.
     holes = _Points.laid(network, [network.walk(place, radius) for place in starts])
     marbles = _Points.laid(other, [other.walk(place, radius) for place in places])
@@ -325,6 +328,7 @@ class _Points:
 
     def fitting(self, others: "_Points", starts: int) -> Ints:
         """Count the points of each start that can have one of the others each, all at once."""
+        # In three dimensions the points of different starts are out of reach of each other.
         near, far = (cKDTree(_spread_out(points)) for points in (self, others))
         pairs = near.sparse_distance_matrix(far, 1.5 * _SNAP, output_type="ndarray")
         own, other = pairs["i"], pairs["j"]

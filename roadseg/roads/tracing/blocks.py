@@ -216,7 +216,8 @@ def _seam_pairs(nodes: Floats, is_seam: Bools, block: Ints) -> Ints:
     if len(seam) == 0:
         return np.empty((0, 2), dtype=np.int64)
     pixel = np.floor(nodes[seam]).astype(np.int64)
-    down = int(pixel[:, 1].max()) + 3  # so that no step leads from one row into the next
+    # Places are numbered row by row, with room so that no step leads from one row into the next.
+    down = int(pixel[:, 1].max()) + 3
     place = pixel[:, 0] * down + pixel[:, 1]
     order = np.argsort(place)
     seam, place = seam[order], place[order]

@@ -101,7 +101,7 @@ class SamplePointGroups(Sequence[SamplePoints]):
 
 @dataclass(frozen=True)
 class EdgeStatistics:
-    """What the raster shows at sample points, added up for each edge.
+    """Sums of what the raster shows at the sample points of each edge.
 
     Attributes:
         edge: shape (e,), rising, rows of the edges that have a sample point here.
@@ -174,6 +174,7 @@ def sample_edges(
     pixels = np.floor(samples.places - origin).astype(np.int64)
     rows, cols = np.clip(pixels, 0, np.array(road.shape) - 1).T
     values = road[rows, cols]
+    # Sample points of an edge follow each other, so that sums run from the first of one edge on.
     first = np.flatnonzero(np.diff(samples.edge, prepend=-1))
     bin_sums = (
         []

@@ -220,7 +220,7 @@ def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
 
 
 def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadGraph:
-    """Put ends that bend into a corner onto the line of the road before, by rule 6."""
+    """Move ends that bend into a corner onto the line of the road before, by rule 6."""
     lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
     at_start = graph.ends[ends.edge, 0] == ends.node
     half_m = _tip_lengths(lines, at_start, pixels) / _BRANCH_RADII

@@ -524,6 +524,7 @@ def _ways(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -
     ]
     if not is_informed:
         return straight
+    # One search from the start serves all its goals.
     search = MCP_Geometric(1 + _STEP_COST - road / CERTAIN, sampling=pixel_m)
     costs, _ = search.find_costs([tuple(start)], goals)
     least = costs[tuple(goals.T)].tolist()
@@ -579,7 +580,8 @@ def places_along(
     near = np.unique(tree.query(shapely.points(places), predicate="dwithin", distance=reach_m)[1])
     xy, line = shapely.get_coordinates(graph.lines[near], return_index=True)
     steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
-    travelled = np.cumsum(np.where(np.diff(line, prepend=-1) > 0, 1.0, steps))  # 1 m between lines
+    # All lines are laid on one axis, 1 m apart, so that one interpolation serves them all.
+    travelled = np.cumsum(np.where(np.diff(line, prepend=-1) > 0, 1.0, steps))
     first = travelled[np.searchsorted(line, np.arange(len(near)))]
     length = graph.length_m[near]
     parts = np.maximum(np.ceil(length / _SPACING_M), 1).astype(np.int64)
@@ -622,7 +624,8 @@ def _search(graph: RoadGraph, starts: Ints, limit_m: float) -> tuple[Ints, Ints,
     a row of all nodes for each start, be they near or not.
     """
     first, others, steps = _neighbours(graph, limit_m)
-    rows, nodes, reached = array("q"), array("q"), array("d")  # of numbers, not of objects
+    # Arrays of numbers take a fraction of the memory of lists of objects.
+    rows, nodes, reached = array("q"), array("q"), array("d")
     for row, start in enumerate(starts.tolist()):
         done: set[int] = set()
         heap = [(0.0, start)]

@@ -42,18 +42,22 @@ def clean_mask(
     roads = np.array(mask, dtype=bool, order="C")
     if not roads.any():
         return roads
+    # Outlines of blobs and of their holes, each with the one that it lies in as its parent.
     pixels = roads.view(np.uint8)
     outlines, tree = cv2.findContours(pixels, cv2.RETR_TREE, cv2.CHAIN_APPROX_NONE)
     parent = tree[0, :, 3].astype(np.int64)
     is_hole = _is_hole(parent)
     inside = _pixels_inside(outlines, is_hole)
+    # A blob has the pixels inside of its outline less those of its holes.
     goes = ~is_hole & (inside - _of_children(inside, parent, is_hole) < min_blob_px)
     for row in np.flatnonzero(goes).tolist() if any(goes_on) else ():
         goes[row] = not _touches(outlines[row], roads.shape, goes_on)
+    # Holes of a blob that is gone are background, and blobs in them lie in the hole around it.
     opened, stays = is_hole & _parent_is(goes, parent), ~is_hole & ~goes
     parent = _without(parent, opened)
     left = inside - _of_children(inside, parent, stays)
     filled = is_hole & ~opened & (left < min_hole_px)
+    # An even number of outlines around a pixel leaves it as it is.
     _paint(pixels, outlines, goes | opened, 0)
     _paint(pixels, outlines, filled | (stays & _parent_is(filled, parent)), 1)
     return roads
@@ -72,7 +76,8 @@ def close_cracks(mask: NDArray[np.generic], *, reach_px: tuple[int, int]) -> Boo
     rows, cols = reach_px
     if max(rows, cols) == 0 or roads.size == 0:
         return roads
-    shape = cv2.MORPH_ELLIPSE if min(reach_px) else cv2.MORPH_RECT  # a flat ellipse is a dot
+    # A flat ellipse would be a dot.
+    shape = cv2.MORPH_ELLIPSE if min(reach_px) else cv2.MORPH_RECT
     kernel = cv2.getStructuringElement(shape, (2 * cols + 1, 2 * rows + 1))
     grown = cv2.dilate(roads.view(np.uint8), kernel)
     closed = cv2.erode(grown, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=0)
@@ -80,7 +85,7 @@ def close_cracks(mask: NDArray[np.generic], *, reach_px: tuple[int, int]) -> Boo
 
 
 def _is_hole(parent: Ints) -> Bools:
-    """Tell holes from blobs: what lies directly in a blob is a hole, and the other way round."""
+    """Return which outlines are holes: those directly in a blob, which lie in holes in turn."""
     is_hole = np.zeros(len(parent), dtype=bool)
     row = np.flatnonzero(parent >= 0)
     ancestor = parent[row]
@@ -109,7 +114,7 @@ def _parent_is(chosen: Bools, parent: Ints) -> Bools:
 
 
 def _without(parent: Ints, opened: Bools) -> Ints:
-    """Let what lies in an opened hole lie in the hole around the blob that is gone."""
+    """Return the parents once blobs are gone: what lay in their holes lies in the hole around."""
     while (lost := _parent_is(opened, parent)).any():
         parent = np.where(lost, parent[parent[parent]], parent)
     return parent

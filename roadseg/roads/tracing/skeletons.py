@@ -11,8 +11,8 @@ from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.tracing.mask_cleaning import NO_SIDES, Sides
 from roadseg.roads.tracing.thinning import thin
 
-_PAD_PX = 32  # roads up to twice as wide keep reaching the border
-_THROUGH = 2  # neighbours of a pixel inside a chain
+_PAD_PX = 32  # Pixels of padding; roads up to twice as wide keep reaching the border.
+_THROUGH = 2  # Neighbours of a pixel inside a chain.
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,11 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     is_seam = _on_sides(positions, np.shape(skeleton), goes_on)
     is_junction = ((degree > _THROUGH) | in_block) & ~is_seam
     is_chain = (degree == _THROUGH) & ~in_block & ~is_seam
+    # Pixels with two neighbours form chains. A closed ring has one of its pixels as its node.
     chain = _components(pairs[is_chain[pairs].all(axis=1)], n)
     is_chain[_ring_starts(chain, is_chain, pairs)] = False
 
+    # Touching pixels of a junction are one node, in their middle.
     cluster = _components(pairs[is_junction[pairs].all(axis=1)], n)
     node_pixels = np.flatnonzero(~is_chain)
     _, node_of = np.unique(cluster[node_pixels], return_inverse=True)
@@ -88,7 +90,8 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     nodes = _means(positions[node_pixels] + 0.5, node_of)
 
     ends, pixels, offsets = _join_paths(pairs, chain, is_chain, node)
-    places = np.concatenate([positions + 0.5, nodes[::-1]])  # node i is found at ~i, from the end
+    # Nodes follow the pixels in reverse, so that ~i, counted from the end, is node i.
+    places = np.concatenate([positions + 0.5, nodes[::-1]])
     return SkeletonPaths(nodes, ends, places[pixels], offsets, positions[node_pixels])
 
 
@@ -113,10 +116,11 @@ def smooth_paths(paths: SkeletonPaths, *, reach_px: int) -> SkeletonPaths:
 
 
 def _crosses_border(roads: Bools) -> Bools:
-    """Tell which pixels of the first row belong to roads that leave the scene across it."""
+    """Return which pixels of the first row belong to roads that leave the scene across it."""
     steps = np.flatnonzero(np.diff(roads[0], prepend=False, append=False))
     first, stop = steps[::2], steps[1::2]
     width = stop - first
+    # A road that leaves the scene goes on inwards from one of its quarters, for half its width.
     quarter_points = np.stack([first + width // 4, stop - 1 - width // 4])
     inwards = roads[: _PAD_PX + 1, quarter_points]
     depth = np.logical_and.accumulate(inwards, axis=0).sum(axis=0).max(axis=0)
@@ -135,6 +139,7 @@ def _pixel_graph(skeleton: Bools) -> tuple[Ints, Ints, Bools]:
     right, below = on[place + 1], on[place + down]
     corner = on[place + down + 1]
     beside_left = on[place - 1] | below
+    # Diagonal pixels are neighbours only if no pixel touches both by a side.
     links = {
         1: right,
         down: below,
@@ -189,7 +194,7 @@ def _means(positions: NDArray[np.floating], group: Ints) -> Floats:
 
 
 def _join_paths(pairs: Ints, chain: Ints, is_chain: Bools, node: Ints) -> tuple[Ints, Ints, Ints]:
-    """Put paths together: their end nodes, and their pixels with node i written as ~i.
+    """Join chains and nodes to paths: their end nodes, and their pixels, node i being ~i.
 
     A loop also passes the pixels of its node that it touches, or it could be a line that goes
     out and comes back upon itself.
@@ -201,6 +206,7 @@ def _join_paths(pairs: Ints, chain: Ints, is_chain: Bools, node: Ints) -> tuple[
     path_of_chain[chain[first_px[:, 0]]] = np.arange(n_chains)
 
     both_nodes = pairs[(node[pairs] >= 0).all(axis=1)]
+    # Nodes that touch each other are joined by a path without pixels.
     direct = node[both_nodes]
     direct = direct[direct[:, 0] != direct[:, 1]]
     chained = np.column_stack([node[first_px[:, 1]], node[last_px[:, 1]]])

@@ -10,8 +10,8 @@ from scipy.stats import qmc
 
 Settings = dict[str, float]
 
-_TWO_SIDED = 1.96  # standard errors of a normal distribution that hold 95 %
-_FEWEST = 2  # values that have a spread
+_TWO_SIDED = 1.96  # Standard errors to either side of a mean hold 95 % of a normal distribution.
+_FEWEST = 2  # Fewer values have no spread.
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ PARAMETERS = (
     Parameter("min_component_m", 0, 200, 5),
 )
 _THRESHOLD, *_OTHERS = PARAMETERS
-_THRESHOLDS = 9  # of the first sweep, 0.1 apart
-_STEP = 0.25  # of a range, that the first moves around the best are long
-_FINER = 0.25  # of that for the threshold, which has been swept by then
-_LEAST_STEP = 0.01  # of a range, below which moves change nothing
+_THRESHOLDS = 9  # Thresholds of the first sweep, 0.1 apart.
+_STEP = 0.25  # Share of a range; the length of the first moves around the best settings.
+_FINER = 0.25  # Share of such a move for the threshold, which has been swept by then.
+_LEAST_STEP = 0.01  # Share of a range; shorter moves change nothing.
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,13 @@ def search(score: Score, start: Settings, *, trials: int, seed: int) -> list[Tri
         if new := new[: trials - len(tried)]:
             tried.extend(Trial(s, scores) for s, scores in zip(new, score(new), strict=True))
 
+    # The threshold matters most: it is swept, and then halfway to the neighbours of the best.
     count = min(_THRESHOLDS, (trials - 1) // 3)
     attempt([start, *({**start, "threshold": value} for value in _sweep(count))])
     attempt(_halfway(best_of(tried).settings, count))
+    # Half of what is left is spread over all other settings.
     attempt(_spread(best_of(tried).settings, (trials - len(tried)) // 2, seed=seed))
+    # The rest moves single settings around the best, in steps that halve.
     step = _STEP
     while len(tried) < trials and step > _LEAST_STEP:
         attempt(_moves(best_of(tried).settings, step))
