@@ -114,7 +114,8 @@ def new_checkpoint(folder, options):
         "nodata": None,
         "fold": 0,
         "epoch": 0,
-        "versions": {"roadseg": "0"},
+        "score": {},
+        "versions": {"roadseg": "0", "torch": torch.__version__},
     }
     model = build_model(**built, encoder_weights=None)
     save_checkpoint(folder, "best", named("model.", model.state_dict()), {**built, **known})
@@ -184,7 +185,7 @@ def task_of(engine, image, checkpoint, options):
     predict = PredictOptions(engine=engine, batch_size=batch_size, **sides)
     compute = ComputeOptions(device=options.device, precision=options.precision)
     windows = count_windows(*size, **sides)
-    trained = Trained((checkpoint,), (), predict, compute, batch_size, windows, 1)
+    trained = Trained((checkpoint,), (), predict, compute, batch_size, windows)
     bins = replace(DEFAULT_BINS, edges=tuple(known["bin_edges"]), unit=known["bin_unit"])
     scene = SceneToPredict("scene", facts, image.with_name("out.tif"), "key", bins, ())
     return Task(scene, (range(size[0]),), is_all=True, trained=trained)

@@ -38,7 +38,7 @@ def main():
     )
     with open_raster(options.image, open_probability(options.probability).grid) as source:
         image = source.read([1, 2, 3], window=area(window))
-    traced = merge_chains(join_blocks([find_paths(pixels, how, whole(pixels))], pixels.grid))
+    traced = merge_chains(join_blocks([find_paths(pixels, how, whole(pixels))], pixels.grid)[0])
     border = pixels.grid.footprint_m.exterior
     pruned = prune_spurs(traced, min_spur_m=how.min_spur_m, border=border, border_m=BORDER_M)
     pruned = merge_near_junctions(pruned, within_m=how.merge_nodes_m)
