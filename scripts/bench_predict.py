@@ -39,8 +39,7 @@ from roadseg.learn.inference.tasks import (
     opened,
     predict_task,
 )
-from roadseg.learn.network.checkpoints import named, save_checkpoint
-from roadseg.learn.network.checkpoints import read_facts as read_checkpoint
+from roadseg.learn.network.checkpoints import named, read_checkpoint_facts, save_checkpoint
 from roadseg.learn.network.models import build_model
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import area, read_facts
@@ -177,7 +176,7 @@ def timed(way):
 def task_of(engine, image, checkpoint, options):
     """Return the work of predicting a whole scene."""
     facts = read_facts(image)
-    known = read_checkpoint(checkpoint, "best")
+    known = read_checkpoint_facts(checkpoint, "best")
     size = (facts.grid.height, facts.grid.width)
     sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
     made = read_engine_facts(checkpoint, engine)

@@ -12,7 +12,7 @@ from roadseg.dataset.chips import NO_ZONE, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.footprints import Corners, corners_degrees
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.dataset.scenes import SceneSummary, read_scene_summary
-from roadseg.learn.network.checkpoints import checkpoint_path, read_facts
+from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
 from roadseg.report.stac_mlm import mlm_item
@@ -37,7 +37,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
     path = checkpoint_path(folder, "best")
     if not path.is_file():
         return
-    facts, listed = read_facts(folder, "best"), read_chips(workspace.chips)
+    facts, listed = read_checkpoint_facts(folder, "best"), read_chips(workspace.chips)
     training = read_fold_chips(workspace, listed.chips, fold).training
     records = _scene_records(workspace, listed.scenes)
     properties = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.errors import DataError
-from roadseg.learn.network.checkpoint_facts import read_facts
+from roadseg.learn.network.checkpoint_facts import read_weights_facts
 from roadseg.system.stage_records import Record, read_record
 
 # Facts of a checkpoint that the page shows, in this order.
@@ -54,7 +54,7 @@ def read_training(folder: Path) -> dict[str, Any] | None:
         return None
     with curves.open(encoding="utf-8", newline="") as file:
         rows = [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-    facts = read_facts(weights)
+    facts = read_weights_facts(weights)
     return {
         "name": folder.name,
         "epochs": rows,

@@ -407,7 +407,7 @@ def test_facts_of_a_training_to_go_on_with(run, trained, judge, dice):
     write_metadata(folder / "last.safetensors", source, edited)
 
     def reader():
-        return checkpoints.read_facts(folder, "last") == facts
+        return checkpoints.read_checkpoint_facts(folder, "last") == facts
 
     is_another = functools.partial(is_of_one_kind, relied_on(facts), relied_on(edited))
     judge("last", reader, unedited=True, is_another=is_another)

@@ -20,7 +20,7 @@ from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
     load_checkpoint,
-    read_facts,
+    read_checkpoint_facts,
 )
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.images import RasterFacts
@@ -281,7 +281,7 @@ def read_alike(folders: Sequence[Path]) -> list[Facts]:
     Raises:
         CheckpointError: if one cannot be read, or they cannot predict together.
     """
-    facts = [read_facts(folder, "best") for folder in folders]
+    facts = [read_checkpoint_facts(folder, "best") for folder in folders]
     for folder, other in zip(folders, facts, strict=True):
         for name in ("bands", "resample_m", "nodata", "bin_edges", "bin_unit"):
             if other[name] != facts[0][name]:

@@ -140,7 +140,7 @@ class _Last(_Known):
         return self
 
 
-def read_facts(path: Path) -> Facts:
+def read_weights_facts(path: Path) -> Facts:
     """Read the facts of a checkpoint without its tensors.
 
     Keys that nobody relies on are kept as they are, whatever they are: a newer version may have

@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.network.checkpoint_facts import FORMAT, METADATA, Facts
-from roadseg.learn.network.checkpoint_facts import read_facts as read_facts_of
+from roadseg.learn.network.checkpoint_facts import FORMAT, METADATA, Facts, read_weights_facts
 from roadseg.learn.network.models import build_model, knows_encoder
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
@@ -89,7 +88,7 @@ def write_facts_beside(folder: Path, which: str) -> None:
     """
     path = folder / f"{which}.json"
     if not path.exists():
-        write_json(path, read_facts(folder, which))
+        write_json(path, read_checkpoint_facts(folder, which))
 
 
 def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -104,19 +103,19 @@ def load_checkpoint(folder: Path, which: str = "best") -> Checkpoint:
         CheckpointError: if it is missing, damaged, not written by roadseg, or its facts and its
             weights do not fit together.
     """
-    facts = read_facts(folder, which)
+    facts = read_checkpoint_facts(folder, which)
     model = _build(checkpoint_path(folder, which), facts)
     load_weights(folder, which, model)
     return Checkpoint(model.eval(), facts)
 
 
-def read_facts(folder: Path, which: str) -> Facts:
+def read_checkpoint_facts(folder: Path, which: str) -> Facts:
     """Read the facts of a checkpoint without its tensors.
 
     Raises:
-        CheckpointError: see `roadseg.learn.network.checkpoint_facts.read_facts`.
+        CheckpointError: see `checkpoint_facts.read_weights_facts`.
     """
-    return read_facts_of(checkpoint_path(folder, which))
+    return read_weights_facts(checkpoint_path(folder, which))
 
 
 def load_weights(folder: Path, which: str, model: nn.Module) -> None:

@@ -20,7 +20,7 @@ from roadseg.learn.network.checkpoints import (
     MODEL,
     is_sound,
     misfit,
-    read_facts,
+    read_checkpoint_facts,
     read_tensors,
 )
 from roadseg.learn.network.models import build_model, last_layer
@@ -177,7 +177,7 @@ def init_from(
         CheckpointError: if there is no checkpoint of roadseg, or it is damaged.
     """
     folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
-    facts = read_facts(folder, which)
+    facts = read_checkpoint_facts(folder, which)
     _check_agrees(facts, path, architecture=architecture, encoder=encoder, in_channels=in_channels)
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)

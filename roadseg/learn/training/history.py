@@ -9,7 +9,7 @@ from typing import Any
 
 from roadseg.errors import ConfigError
 from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.network.checkpoints import checkpoint_path, read_facts
+from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import BestBy, TrainOptions
 from roadseg.system.files import whole
 from roadseg.system.fingerprints import GONE
@@ -31,7 +31,7 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     path = checkpoint_path(folder, "last")
     if not path.exists():
         return None
-    facts = read_facts(folder, "last")
+    facts = read_checkpoint_facts(folder, "last")
     wanted = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
     changed = [
         f"{key} {facts.get(key)} (now {value})"

@@ -19,7 +19,7 @@ from roadseg.learn.inference.engines import Engine, open_engine
 from roadseg.learn.inference.quantisation import Quantised, calibration_windows
 from roadseg.learn.network.checkpoints import (
     load_checkpoint,
-    read_facts,
+    read_checkpoint_facts,
     save_checkpoint,
 )
 from roadseg.learn.network.models import build_model
@@ -143,7 +143,7 @@ def test_other_weights_make_it_anew(trained, quantised_as):
     folder = trained[1].checkpoint(0)
     tensors = load_file(folder / "best.safetensors")
     tensors[min(tensors)] *= 0.5
-    save_checkpoint(folder, "best", tensors, read_facts(folder, "best"))
+    save_checkpoint(folder, "best", tensors, read_checkpoint_facts(folder, "best"))
     run(trained)
     assert len(calls) == 2
 

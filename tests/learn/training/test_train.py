@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.checkpoints import load_checkpoint, read_facts
+from roadseg.learn.network.checkpoints import load_checkpoint, read_checkpoint_facts
 from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training import train as training
@@ -231,7 +231,7 @@ def test_a_training_asked_to_stop_keeps_its_last_step(run, tmp_path, number, pla
         at_call(patch, Learner, place, 2, lambda: os.kill(os.getpid(), number))
         with pytest.raises(ENDINGS[number]):
             run(tmp_path / "stopped", **changes)
-    assert read_facts(tmp_path / "stopped", "last")["step"] > 0
+    assert read_checkpoint_facts(tmp_path / "stopped", "last")["step"] > 0
     run(tmp_path / "stopped", **changes)
     assert same_checkpoints(tmp_path / "straight", tmp_path / "stopped")
 
@@ -439,6 +439,6 @@ def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):
     plain, other = (weights(tmp_path / name) for name in ("plain", "profiled"))
     assert plain.keys() == other.keys()
     assert all(torch.equal(plain[name], other[name]) for name in plain)
-    facts = [read_facts(tmp_path / name, "best") for name in ("plain", "profiled")]
+    facts = [read_checkpoint_facts(tmp_path / name, "best") for name in ("plain", "profiled")]
     assert facts[0] == facts[1]
     assert (tmp_path / "profiled" / "profile" / "rank-0.json.gz").is_file()
