@@ -136,15 +136,15 @@ def read_chips(path: Path) -> ChipList:
         DataError: if the file is not what `write_chips` writes, or its names do not agree.
     """
     advice = "run `roadseg prepare --force`"
-    found = read_strict(path, ChipList, advice=advice)
-    scenes, chips = (Counter(each.name for each in some) for some in (found.scenes, found.chips))
+    listed = read_strict(path, ChipList, advice=advice)
+    scenes, chips = (Counter(each.name for each in some) for some in (listed.scenes, listed.chips))
     doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
-    astray = {chip.scene for chip in found.chips} - set(scenes)
+    astray = {chip.scene for chip in listed.chips} - set(scenes)
     if doubled or astray:
-        told = f"{doubled[0]!r:.60} twice" if doubled else f"no scene {min(astray)!r:.60}"
-        raise DataError(f"{path}: found {told}, expected each name once; {advice}")
-    moved = partial(moved_with, path.absolute().parent, found.folder)
-    return replace(found, folder="", scenes=tuple(_moved(s, moved) for s in found.scenes))
+        fault = f"{doubled[0]!r:.60} twice" if doubled else f"no scene {min(astray)!r:.60}"
+        raise DataError(f"{path}: found {fault}, expected each name once; {advice}")
+    moved = partial(moved_with, path.absolute().parent, listed.folder)
+    return replace(listed, folder="", scenes=tuple(_moved(s, moved) for s in listed.scenes))
 
 
 def _moved(scene: SceneRecord, moved: Callable[[str], str]) -> SceneRecord:

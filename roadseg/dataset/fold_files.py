@@ -49,8 +49,8 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
     named = {chip.name for chip in chips}
     if named != folds.keys():
         odd = min(named ^ folds.keys())
-        told = f"no fold of {odd!r:.60}" if odd in named else f"a fold of {odd!r:.60}, no chip"
-        raise DataError(f"{path}: found {told}, expected one for each chip; {advice}")
+        fault = f"no fold of {odd!r:.60}" if odd in named else f"a fold of {odd!r:.60}, no chip"
+        raise DataError(f"{path}: found {fault}, expected one for each chip; {advice}")
     return folds
 
 

@@ -43,13 +43,13 @@ def name_groups(names: Sequence[str], pattern: str) -> list[str]:
     """
     compiled = re.compile(pattern)
     which = min(compiled.groups, 1)
-    found = {name: match and match[which] for name in names for match in [compiled.search(name)]}
-    missed = [name for name, part in found.items() if part is None]
+    parts = {name: match and match[which] for name in names for match in [compiled.search(name)]}
+    missed = [name for name, part in parts.items() if part is None]
     if missed:
         raise ValueError(
-            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(found)} such)"
+            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(parts)} such)"
         )
-    return [str(found[name]) for name in names]
+    return [str(parts[name]) for name in names]
 
 
 def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:

@@ -38,16 +38,18 @@ def overlapping_pairs(
         Shape (m, 2), the smaller index first, sorted.
     """
     corners, number = np.asarray(corners_m).reshape(-1, 4, 2), np.asarray(zones, dtype=np.int64)
-    found = [np.empty((0, 2), dtype=np.int64)]
+    overlapping = [np.empty((0, 2), dtype=np.int64)]
     for zone in np.unique(number):
         here = np.flatnonzero(number == zone)
-        found.append(here[_overlapping(corners[here], _candidates(corners[here], share), share)])
-    if len(found) > 2:  # noqa: PLR2004 - the empty one and one zone
+        overlapping.append(
+            here[_overlapping(corners[here], _candidates(corners[here], share), share)]
+        )
+    if len(overlapping) > 2:  # noqa: PLR2004 - the empty one and one zone
         degrees = unbroken(corners_degrees(corners, number))
         pairs = _candidates(degrees, share)
         across = number[pairs[:, 0]] != number[pairs[:, 1]]
-        found.append(_overlapping(degrees, pairs[across], share))
-    return _distinct(np.concatenate(found), nodes=len(corners))
+        overlapping.append(_overlapping(degrees, pairs[across], share))
+    return _distinct(np.concatenate(overlapping), nodes=len(corners))
 
 
 def corners_degrees(corners_m: Corners, zones: Sequence[int] | NDArray[np.int64]) -> Corners:

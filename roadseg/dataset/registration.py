@@ -137,16 +137,16 @@ def correlate(view: View, *, blocks: int) -> Iterator[tuple[Lags, Lags]]:
                 yield _lags(there, part, shape, view.reach_px)
 
 
-def score(told: Lags, edges: Lags) -> Lags:
+def score(features: Lags, edges: Lags) -> Lags:
     """Turn sums of what `correlate` yields into scores, shape (..., width, rows, cols).
 
     Both kinds of evidence have mean 0 and deviation 1 over all widths and displacements.
 
     Args:
-        told: shape (..., width, feature, rows, cols).
+        features: shape (..., width, feature, rows, cols).
         edges: shape (..., width, rows, cols).
     """
-    return _standard(np.einsum("...krc,...krc->...rc", told, told)) + _standard(edges)
+    return _standard(np.einsum("...krc,...krc->...rc", features, features)) + _standard(edges)
 
 
 def best_displacement(
@@ -253,9 +253,9 @@ def _lags(
 ) -> tuple[Lags, Lags]:
     there, here = scipy.fft.rfft2(shown, shape), np.conj(scipy.fft.rfft2(asked, shape))
     sides, x, y = np.split(here, 3)
-    told = sides[:, np.newaxis] * there[:-2]
+    features = sides[:, np.newaxis] * there[:-2]
     edges = x * there[-2] + y * there[-1]
-    return _inverse(told, shape, reach_px), _inverse(edges, shape, reach_px)
+    return _inverse(features, shape, reach_px), _inverse(edges, shape, reach_px)
 
 
 def _inverse(

@@ -100,16 +100,16 @@ def estimate_shift(
     blocks = list(correlate(view, blocks=_BLOCKS)) if view.asked.any() else []
     if len(blocks) < _BLOCKS:
         return NOT_SEEN
-    told, edges = (np.stack(kind) for kind in zip(*blocks, strict=True))
+    features, edges = (np.stack(kind) for kind in zip(*blocks, strict=True))
     across = _only_across(view)
     times = _draws(len(blocks))
-    scores = score(*(np.einsum("db,b...->d...", times, kind) for kind in (told, edges)))
-    found, *drawn = [best_displacement(each, view, across) for each in scores]
-    if scores[0].max() < _LEAST or math.hypot(*found) > reach_m - _RIM_M:
+    scores = score(*(np.einsum("db,b...->d...", times, kind) for kind in (features, edges)))
+    displacement, *drawn = [best_displacement(each, view, across) for each in scores]
+    if scores[0].max() < _LEAST or math.hypot(*displacement) > reach_m - _RIM_M:
         return NOT_SEEN
-    agreed = np.mean([math.dist(found, other) <= _AGREE_M for other in drawn])
+    agreed = np.mean([math.dist(displacement, other) <= _AGREE_M for other in drawn])
     along = None if across is None else math.degrees(math.atan2(across[0], -across[1])) % 180
-    return Shift(*found, confidence=float(agreed), along_deg=along)
+    return Shift(*displacement, confidence=float(agreed), along_deg=along)
 
 
 def directions(x_m: float, y_m: float) -> str:

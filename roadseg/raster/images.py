@@ -391,8 +391,8 @@ def _bands(
 ) -> tuple[int, ...]:
     if wanted is not None:
         return tuple(_band(path, source, band) for band in wanted)
-    found = zip(source.indexes, source.colorinterp, strict=True)
-    bands = tuple(number for number, color in found if color != ColorInterp.alpha)
+    colours = zip(source.indexes, source.colorinterp, strict=True)
+    bands = tuple(number for number, color in colours if color != ColorInterp.alpha)
     if not bands:
         raise DataError(f"{path}: has an alpha band only, expected one of an image")
     return bands
@@ -406,29 +406,29 @@ def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
             )
         return wanted
     names = [(name or "").strip() for name in source.descriptions]
-    found = [i for i, name in enumerate(names, 1) if name.lower() == wanted.strip().lower()]
-    if len(found) == 1:
-        return found[0]
+    numbers = [i for i, name in enumerate(names, 1) if name.lower() == wanted.strip().lower()]
+    if len(numbers) == 1:
+        return numbers[0]
     known = ", ".join(name for name in names if name) or "no descriptions"
     raise DataError(
-        f"{path}: has {len(found) or 'no'} bands with the description {wanted!r}, expected one; "
+        f"{path}: has {len(numbers) or 'no'} bands with the description {wanted!r}, expected one; "
         f"its {source.count} bands have {known}; a band can be chosen by its number, from 1"
     )
 
 
 def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -> str:
-    found = sorted({str(source.dtypes[i - 1]) for i in bands})
-    if len(found) > 1:
+    dtypes = sorted({str(source.dtypes[i - 1]) for i in bands})
+    if len(dtypes) > 1:
         raise DataError(
-            f"{path}: bands of {' and '.join(found)} found, expected one type of pixels; "
+            f"{path}: bands of {' and '.join(dtypes)} found, expected one type of pixels; "
             "choose those of one type with imagery.bands"
         )
-    if found[0].startswith("complex"):
+    if dtypes[0].startswith("complex"):
         raise DataError(
-            f"{path}: pixels are complex numbers ({found[0]}), expected real ones; convert them, "
+            f"{path}: pixels are complex numbers ({dtypes[0]}), expected real ones; convert them, "
             "for example to their amplitude"
         )
-    return found[0]
+    return dtypes[0]
 
 
 def _on_grid(

@@ -123,10 +123,10 @@ def _require_alike(tile: _Tile, first: _Tile) -> None:
             f"{tile.path}: found {tile.grid.crs.name}, expected {first.grid.crs.name} as in "
             f"{first.path}; {_warp(first)}"
         )
-    for found, expected in zip(_kinds(tile), _kinds(first), strict=True):
-        if found != expected:
+    for kind, first_kind in zip(_kinds(tile), _kinds(first), strict=True):
+        if kind != first_kind:
             raise DataError(
-                f"{tile.path}: found {found}, expected {expected} as in {first.path}; convert it "
+                f"{tile.path}: found {kind}, expected {first_kind} as in {first.path}; convert it "
                 "with gdal_translate (-b, -ot, -a_nodata) or leave it out"
             )
     if unknown := set(tile.dtypes) - _TYPES.keys():
@@ -156,9 +156,9 @@ def _place(tile: _Tile, first: _Tile) -> Window:
     if place is not None:
         return place
     corners = tile.grid.corners
-    found = first.grid.to_pixel(tile.grid.to_map(corners))
-    first_corner_off = np.abs(found[0] - found[0].round()).max()
-    if np.abs(found - found[0] - corners).max() > _OFF_PX:
+    corners_px = first.grid.to_pixel(tile.grid.to_map(corners))
+    first_corner_off = np.abs(corners_px[0] - corners_px[0].round()).max()
+    if np.abs(corners_px - corners_px[0] - corners).max() > _OFF_PX:
         differ = f"pixels of {_pixel_size(tile)}, expected {_pixel_size(first)}"
     else:
         differ = f"corners {first_corner_off:.2f} pixels off, expected common pixels"

@@ -39,10 +39,10 @@ def grouping_pattern(groups: Mapping[str, str]) -> str | None:
         of them fits.
     """
     for pattern in _PATTERNS:
-        found = {name: re.search(pattern, name) for name in groups}
-        parts = {(group, match[1]) for name, group in groups.items() if (match := found[name])}
+        matches = {name: re.search(pattern, name) for name in groups}
+        parts = {(group, match[1]) for name, group in groups.items() if (match := matches[name])}
         one_to_one = len(parts) == len(dict(parts)) == len({part for _, part in parts})
-        if one_to_one and all(found.values()):
+        if one_to_one and all(matches.values()):
             return pattern
     return None
 

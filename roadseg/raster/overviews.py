@@ -52,7 +52,7 @@ def write_overviews(
     with ExitStack() as opened, ThreadPoolExecutor(_THREADS, "overviews") as pool:
         targets = [opened.enter_context(closing(OpenRawFile(file))) for file in files]
         try:
-            for _ in pool.map(lambda found: _shrink(found[0], found[1], targets), blocks):
+            for _ in pool.map(lambda job: _shrink(job[0], job[1], targets), blocks):
                 pass
         finally:
             pool.shutdown(cancel_futures=True)

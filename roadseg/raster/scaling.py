@@ -49,16 +49,16 @@ class Scaling:
         counts = {len(self.std), *map(len, self.ranges.values())}
         if bands < 1 or counts - {bands}:
             parts = {"mean": self.mean, "std": self.std, **self.ranges}
-            told = ", ".join(f"{len(values)} in {name:.20}" for name, values in parts.items())
-            raise ValueError(f"expected as many bands everywhere, got {told}")
+            lengths = ", ".join(f"{len(values)} in {name:.20}" for name, values in parts.items())
+            raise ValueError(f"expected as many bands everywhere, got {lengths}")
         if not all(0 <= value <= _BYTE for value in self.mean):
             raise ValueError(f"mean: expected numbers from 0 to 255, got {self.mean!r:.60}")
         if not all(LEAST_STD <= value <= _BYTE for value in self.std):
             raise ValueError(
                 f"std: expected numbers from {LEAST_STD:g} to 255, got {self.std!r:.60}"
             )
-        for name, found in self.ranges.items():
-            _check_ranges(name, found)
+        for name, limits in self.ranges.items():
+            _check_ranges(name, limits)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
@@ -80,7 +80,7 @@ class Scaling:
         """
         limits = self.ranges.get(bands.dtype.name)
         if limits is None or len(limits) != len(bands):
-            known = ", ".join(f"{len(found)} of {name}" for name, found in self.ranges.items())
+            known = ", ".join(f"{len(ranges)} of {name}" for name, ranges in self.ranges.items())
             raise ValueError(f"got {len(bands)} bands of {bands.dtype.name}, expected {known}")
         return _scale(bands, limits)
 
@@ -103,7 +103,9 @@ def fit_scaling(
     by_type: dict[str, list[NDArray[Any]]] = {}
     for pixels in samples:
         by_type.setdefault(pixels.dtype.name, []).append(pixels)
-    pooled = {name: np.concatenate(found, axis=1) for name, found in by_type.items()}
+    pooled = {
+        name: np.concatenate(samples_of_type, axis=1) for name, samples_of_type in by_type.items()
+    }
     ranges = {
         name: tuple(_range(band, percentiles) for band in pixels) for name, pixels in pooled.items()
     }

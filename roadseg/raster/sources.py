@@ -81,8 +81,8 @@ def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str
     Raises:
         DataError: if a pattern finds nothing, or a scene has no label file or two alike.
     """
-    what = {"what": "label files", "setting": "labels.roads"}
-    paths = _find(patterns, _LABELS, without=set(images.values()), **what)
+    without = set(images.values())
+    paths = _find(patterns, _LABELS, what="label files", setting="labels.roads", without=without)
     if len(paths) == 1:
         return dict.fromkeys(images, paths[0])
     by_name: dict[str, Path] = {}
@@ -152,8 +152,8 @@ def source_path(text: str) -> Path:
 def _survive(text: str) -> str:
     """Rewrite a GDAL path so that no two slashes follow each other."""
     handler = next((start for start in _ARCHIVES if text.startswith(start)), None)
-    if handler and (found := _archive(text.removeprefix(handler))):
-        archive, inner = found
+    if handler and (parts := _archive(text.removeprefix(handler))):
+        archive, inner = parts
         return f"{handler}{{{source_path(archive).absolute()}}}{inner}"
     if text.startswith(("/vsicurl/", "/vsicurl_streaming/")):
         return f"/vsicurl?url={_encoded(text.split('/', 2)[2])}"
@@ -167,8 +167,8 @@ def _archive(text: str) -> tuple[str, str] | None:
     if text.startswith("{"):
         archive, _, inner = text[1:].rpartition("}")
         return (archive, inner) if archive else None
-    found = _ARCHIVE.fullmatch(text)
-    return (found[1], found[2] or "") if found else None
+    match = _ARCHIVE.fullmatch(text)
+    return (match[1], match[2] or "") if match else None
 
 
 def _encoded(address: str) -> str:
@@ -205,10 +205,10 @@ def _find(
     setting: str,
     without: Collection[Path] = (),
 ) -> list[Path]:
-    found: dict[Path, None] = {}
+    chosen: dict[Path, None] = {}
     for pattern in patterns:
-        here = _expand(pattern, lambda paths: _first_kind(paths, ranks, without))
-        if not here and without and _expand(pattern, lambda paths: _first_kind(paths, ranks, ())):
+        here = _expand(pattern, lambda files: _first_kind(files, ranks, without))
+        if not here and without and _expand(pattern, lambda files: _first_kind(files, ranks, ())):
             raise DataError(
                 f"{pattern}: all {what} found there are images already; name images and {what} "
                 "apart, as with 'folder/*_image.png' and 'folder/*_mask.png'"
@@ -219,12 +219,12 @@ def _find(
                 f"{pattern}: no {what} found there ({known}; subfolders are searched by a glob "
                 f"only, such as 'folder/**/*{ranks[0][0]}'); see {setting}"
             )
-        found |= dict.fromkeys(here)
-    if not found:
+        chosen |= dict.fromkeys(here)
+    if not chosen:
         raise ConfigError(
             f"{setting} is empty, expected at least one path; `roadseg init` fills it in"
         )
-    return list(found)
+    return list(chosen)
 
 
 def _expand(pattern: str, choose: Callable[[list[Path]], list[Path]]) -> list[Path]:
@@ -237,9 +237,9 @@ def _expand(pattern: str, choose: Callable[[list[Path]], list[Path]]) -> list[Pa
     base = Path(*path.parts[:wild])
     if wild is None or not base.is_dir():
         return []
-    found = [p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and _shown(p)]
-    others = [p for p in found if not p.name.lower().endswith(_SIDECARS)]
-    return choose(found) or sorted(others)
+    files = [p for p in base.glob("/".join(path.parts[wild:])) if p.is_file() and _shown(p)]
+    others = [p for p in files if not p.name.lower().endswith(_SIDECARS)]
+    return choose(files) or sorted(others)
 
 
 def _first_kind(
@@ -247,8 +247,8 @@ def _first_kind(
 ) -> list[Path]:
     left = sorted(path for path in paths if path not in without)
     for suffixes in ranks:
-        if found := [path for path in left if path.name.lower().endswith(suffixes)]:
-            return found
+        if of_kind := [path for path in left if path.name.lower().endswith(suffixes)]:
+            return of_kind
     return []
 
 

@@ -190,7 +190,7 @@ def _layout(header: bytes) -> _Layout | None:
 
 def _named(file: BinaryIO, layout: _Layout, entries: NDArray[Any]) -> Iterator[_Piece]:
     """Give the values that lie outside of a directory, and its strips or tiles."""
-    found = {}
+    values = {}
     for entry in entries:
         tag, kind, count = int(entry["tag"]), int(entry["kind"]), int(entry["count"])
         size = _VALUE_BYTES.get(kind, 0) * count
@@ -199,14 +199,14 @@ def _named(file: BinaryIO, layout: _Layout, entries: NDArray[Any]) -> Iterator[_
             yield _Piece(np.array([int(entry["value"])]), np.array([size]), is_block=False)
         if tag in _OFFSETS + _SIZES and kind in _UNSIGNED:
             dtype = np.dtype(layout.order + _UNSIGNED[kind])
-            found[tag] = (
+            values[tag] = (
                 np.frombuffer(entry["value"].tobytes(), dtype, count)
                 if is_inside
                 else _read(file, int(entry["value"]), dtype, count)
             )
     for offsets, sizes in zip(_OFFSETS, _SIZES, strict=True):
-        if offsets in found and sizes in found and len(found[offsets]) == len(found[sizes]):
-            starts, lengths = found[offsets].astype(np.int64), found[sizes].astype(np.int64)
+        if offsets in values and sizes in values and len(values[offsets]) == len(values[sizes]):
+            starts, lengths = values[offsets].astype(np.int64), values[sizes].astype(np.int64)
             yield _Piece(starts, np.where(starts > 0, lengths, 0), is_block=True)
 
 

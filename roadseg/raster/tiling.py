@@ -20,9 +20,9 @@ def place_tile(tile: Grid, grid: Grid, *, off_px: float) -> Window | None:
     Returns:
         None if a corner lies further off: the pixels have another size, direction or place.
     """
-    found = grid.to_pixel(tile.to_map(tile.corners))
-    start = found[0].round()
-    if not np.abs(found - (start + tile.corners)).max() <= off_px:  # nor where that is NaN
+    corners_px = grid.to_pixel(tile.to_map(tile.corners))
+    start = corners_px[0].round()
+    if not np.abs(corners_px - (start + tile.corners)).max() <= off_px:  # nor where that is NaN
         return None
     return Window(int(start[0]), int(start[1]), tile.height, tile.width)
 

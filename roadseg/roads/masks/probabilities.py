@@ -234,9 +234,9 @@ def read_probability(
 
     Args and errors are those of `open_probability`.
     """
-    found = open_probability(path, crs=crs, gsd_m=gsd_m)
-    whole_scene = Window(0, 0, found.grid.height, found.grid.width)
-    return Probability(found.grid, *found.read_all(whole_scene), found.speed_bins)
+    opened = open_probability(path, crs=crs, gsd_m=gsd_m)
+    whole_scene = Window(0, 0, opened.grid.height, opened.grid.width)
+    return Probability(opened.grid, *opened.read_all(whole_scene), opened.speed_bins)
 
 
 def open_probability(
@@ -288,8 +288,8 @@ def _in_bytes(rows: Rows) -> Rows:
 
 
 def _model(tags: Mapping[str, str]) -> str:
-    told = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
-    return " ".join(f"{name} {value}" for name, value in told if value)
+    values = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
+    return " ".join(f"{name} {value}" for name, value in values if value)
 
 
 def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
@@ -299,10 +299,10 @@ def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
         raise DataError(f"{path}: {error}; expected a file that roadseg wrote") from error
 
 
-def _bins_of_bands(path: Path, bands: int, found: SpeedBins | None) -> SpeedBins:
-    bins = found or DEFAULT_BINS
+def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBins:
+    bins = stated or DEFAULT_BINS
     if bands != bins.count + 1:
-        said = f", as its tags name {bins.count} speed bins" if found else ""
+        said = f", as its tags name {bins.count} speed bins" if stated else ""
         raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
     return bins
 

@@ -66,10 +66,10 @@ def classify(
         Shape (row, col): 0 background, else the number of the most probable speed bin, the
         slowest of those alike; 255 no data.
     """
-    found: NDArray[np.uint8] = values[:-1].argmax(axis=0).astype(np.uint8) + np.uint8(1)
-    found[values[-1] < threshold * CERTAIN] = BACKGROUND
-    found[~valid] = IGNORE
-    return found
+    mask: NDArray[np.uint8] = values[:-1].argmax(axis=0).astype(np.uint8) + np.uint8(1)
+    mask[values[-1] < threshold * CERTAIN] = BACKGROUND
+    mask[~valid] = IGNORE
+    return mask
 
 
 def _blocks(
