@@ -23,11 +23,11 @@ from roadseg.system.schemas import (
     read_strict,
 )
 
-NO_ZONE = 0  # of a scene without georeference
+NO_ZONE = 0  # The zone of a scene without georeference.
 
-_ZONES = {NO_ZONE, *range(32601, 32662), *range(32701, 32762)}  # of UTM, and UPS last
-_MOST_PX = 2**31  # of a side
-_FARTHEST_M = 1e9
+_ZONES = {NO_ZONE, *range(32601, 32662), *range(32701, 32762)}  # Those of UTM, and UPS last.
+_MOST_PX = 2**31  # Pixels of a side.
+_FARTHEST_M = 1e9  # Metres from the origin of a CRS.
 
 
 def _is_somewhere(window: Window) -> Window:

@@ -26,7 +26,7 @@ from roadseg.system.records import write_json
 from roadseg.system.schemas import Count, read_strict
 
 _COLUMNS = {"name", "fold"}
-_Entry = tuple[str, Any, Any]  # where in the file, name, fold
+_Entry = tuple[str, Any, Any]  # Its place in the file, a name, and a fold.
 
 
 def write_folds(path: Path, folds: Mapping[str, int]) -> None:
@@ -112,7 +112,7 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: NDArray[np.
         try:
             pyogrio.write_dataframe(table, partial, driver="GPKG", layer="chips")
         except (DataSourceError, DataLayerError, FeatureError) as error:
-            raise write_error(path, str(error)) from error  # `whole` adds the name
+            raise write_error(path, str(error)) from error  # The name is added by `whole`.
 
 
 def road_by_fold(chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -53,7 +53,7 @@ def name_groups(names: Sequence[str], pattern: str) -> list[str]:
 
 
 def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
-    """Make one group of those that have chips in common pairs.
+    """Join the groups that have chips in common pairs.
 
     Args:
         groups: the group of each chip.
@@ -69,7 +69,7 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
 
 
 def deal_folds(groups: Sequence[Hashable], *, folds: int, seed: int) -> NDArray[np.int64]:
-    """Give every chip a fold, keeping chips of one group together.
+    """Deal the chips into folds, those of one group into one fold.
 
     Groups are taken from large to small, equal ones in an order that the seed decides, and each
     goes to the fold that has the fewest chips so far.
@@ -105,7 +105,7 @@ def deal_folds(groups: Sequence[Hashable], *, folds: int, seed: int) -> NDArray[
 def folds_by_name(
     chips: Sequence[str], scenes: Sequence[str], given: Mapping[str, int], *, folds: int
 ) -> NDArray[np.int64]:
-    """Give every chip the fold that is given for its name, or else for its scene's.
+    """Return the fold of each chip that is given for its name, or else for its scene's.
 
     Args:
         chips: name of each chip.

@@ -75,7 +75,7 @@ def corners_degrees(corners_m: Corners, zones: Sequence[int] | NDArray[np.int64]
 
 
 def unbroken(degrees: Corners) -> Corners:
-    """Turn longitudes by whole circles so that no neighbours lie on two sides of a seam.
+    """Shift longitudes by whole circles so that no neighbours lie on two sides of a seam.
 
     The seam is put where the longest stretch without a footprint is.
 
@@ -94,7 +94,7 @@ def unbroken(degrees: Corners) -> Corners:
 
 
 def local_km(degrees: Corners) -> Corners:
-    """Lay footprints on a plane around their middle, for a picture: km to the east and north.
+    """Project footprints to a plane around their middle, for a picture: km east and north.
 
     Args:
         degrees: shape (n, 4, 2), longitude and latitude, not broken by a seam (`unbroken`).

@@ -11,7 +11,7 @@ from roadseg.system.workspace import Workspace, require
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the stages after predict read of its summary.
+    """The part of the summary of predict that later stages read.
 
     Attributes:
         scenes: names of the scenes that were predicted.

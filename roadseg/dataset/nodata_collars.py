@@ -1,4 +1,4 @@
-"""Wedges: the black around a turned or cut image, where no value is declared to mean no data."""
+"""Nodata collars: the black around a turned or cut image whose file declares no nodata value."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from scipy import ndimage
 
 from roadseg.arrays import Bools
 
-_AROUND = 0.5  # share of a black area that lies around the image, if it is a wedge
-_BRIGHT = 0.25  # pixels beside a wedge are at least this share as bright as the image
-_BESIDE_PX = 2
+_AROUND = 0.5  # Share of a black area that lies outside the image, if it is a collar.
+_BRIGHT = 0.25  # Pixels beside a collar are at least this share as bright as the image.
+_BESIDE_PX = 2  # Pixels beside a collar that are looked at.
 
 
-def wedge_share(bands: NDArray[Any], valid: Bools) -> float:
-    """Return how much of a scene is wedges: areas of 0 in every band around the image.
+def collar_share(bands: NDArray[Any], valid: Bools) -> float:
+    """Return the share of a scene that is a nodata collar: areas of 0 in every band around it.
 
-    A wedge lies mostly outside the convex hull of all that is not 0, and ends where the image
+    A collar lies mostly outside the convex hull of all that is not 0, and ends where the image
     begins, at pixels as bright as others. So shadows, dark water and dark images have none.
 
     Args:
@@ -32,9 +32,9 @@ def wedge_share(bands: NDArray[Any], valid: Bools) -> float:
         return float(empty.any())
     outside = _outside_hull(empty)
     areas, _ = ndimage.label(empty)
-    wedges = empty & np.isin(areas, np.unique(areas[outside]))
-    is_around = outside.any() and outside.sum() >= _AROUND * wedges.sum()
-    return float(wedges.mean()) if is_around and _ends_bright(bands, wedges, valid) else 0.0
+    collar = empty & np.isin(areas, np.unique(areas[outside]))
+    is_around = outside.any() and outside.sum() >= _AROUND * collar.sum()
+    return float(collar.mean()) if is_around and _ends_bright(bands, collar, valid) else 0.0
 
 
 def _outside_hull(empty: Bools) -> Bools:
@@ -50,8 +50,8 @@ def _outside_hull(empty: Bools) -> Bools:
     return outside
 
 
-def _ends_bright(bands: NDArray[Any], wedges: Bools, valid: Bools) -> bool:
-    beside = ndimage.binary_dilation(wedges, iterations=_BESIDE_PX) & ~wedges & valid
-    shown = valid & ~wedges
+def _ends_bright(bands: NDArray[Any], collar: Bools, valid: Bools) -> bool:
+    beside = ndimage.binary_dilation(collar, iterations=_BESIDE_PX) & ~collar & valid
+    shown = valid & ~collar
     brightest = bands.max(axis=0)
     return bool(np.median(brightest[beside]) >= _BRIGHT * np.median(brightest[shown]))

@@ -11,7 +11,7 @@ from roadseg.options import LARGEST_SEED, Section, Text, setting
 
 
 class SplitOptions(Section):
-    """How chips are dealt into folds."""
+    """Options of how chips are dealt into folds."""
 
     folds: int = setting(
         5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
@@ -51,7 +51,7 @@ class SplitOptions(Section):
     def _group_compiles(self) -> "SplitOptions":
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that a later Python may read it otherwise
+                warnings.simplefilter("ignore")  # A later Python may read the pattern otherwise.
                 re.compile(self.group or "")
         except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"group: expected a regular expression ({error})") from error

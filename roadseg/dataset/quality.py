@@ -23,8 +23,8 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.text import count, counted
 
-EXAMPLES = 12  # scenes shown on the sheets, and measured for a shift
-_EXAMPLE_PX = 1300  # at most shown of a scene, each way
+EXAMPLES = 12  # Scenes that are shown on the sheets, and measured for a shift.
+_EXAMPLE_PX = 1300  # Pixels of a scene that are shown at most, each way.
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Quality:
-    """What a look at some examples tells.
+    """The findings on some examples.
 
     Attributes:
         shift: how far the labels of all examples are off.
@@ -65,7 +65,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class PrepareSummary:
-    """What prepare found and made.
+    """The summary of prepare: what it read, and what it made.
 
     Attributes:
         scenes: scenes prepared.
@@ -113,7 +113,7 @@ class PrepareSummary:
     sheets: list[str]
 
     def __str__(self) -> str:
-        """Say it as a table."""
+        """Return it as a table."""
         rows = {
             "scenes": f"{self.scenes} of {self.bands} bands of {' and '.join(self.dtypes)}, "
             f"{self.gsd_m:.2f} m, in {self.chips} chips; {self.nodata_share:.1%} no data",
@@ -148,7 +148,7 @@ class PrepareSummary:
         }
 
     def _road_text(self, km: float, share: float) -> str:
-        """Say how long and how wide; only lines have a length."""
+        """Return the length of the roads, which only lines have, and their share of the pixels."""
         return (f"{km:.2f} km on " if self.road_km else "") + f"{share:.2%} of the pixels"
 
 
@@ -225,7 +225,8 @@ def summarise(
         failed: why each of the other scenes was skipped.
         quality: of their labels.
     """
-    files = {labels[scene.name]: scene for scene in scenes}  # each label file once
+    # What several scenes say of one label file counts once.
+    files = {labels[scene.name]: scene for scene in scenes}
     pixels = _sum(scene.pixels for scene in scenes)
     valid = pixels.total() - pixels[str(IGNORE)]
     share = {b: pixels[str(b)] / max(valid, 1) for b in range(1, bins.count + 1)}

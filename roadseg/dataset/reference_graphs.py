@@ -1,4 +1,4 @@
-"""Scoring: what is held against predictions, and how far they agree with it; in any stage."""
+"""Reference graphs: the labelled roads of a scene, and how far predictions agree with them."""
 
 import math
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from roadseg.system.fingerprints import stamp
 
 @dataclass(frozen=True)
 class RouteScore:
-    """Similarity of the routes of labels and prediction, and whether there are roads at all."""
+    """The APLS of labels and prediction, and whether there are roads on either side."""
 
     apls: float
     has_roads: bool

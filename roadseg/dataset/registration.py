@@ -1,4 +1,4 @@
-"""Matching: score every small displacement of a mask of roads by what the image shows there."""
+"""Registration: score every small displacement of a mask of roads by what the image shows there."""
 
 import math
 from collections.abc import Iterator
@@ -13,22 +13,24 @@ from roadseg.arrays import Bools, Floats32
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
-Lags = NDArray[np.floating]  # the last two axes are displacements by rows and by columns
+Lags = NDArray[np.floating]  # The last two axes are displacements by rows and by columns.
 
-_WORK_M = 1.1  # ground size of the pixels that are compared, about
-_WORK_PX = 512  # side of the part of a scene that is looked at, in such pixels
-_CELLS = 16  # into which the side of that part is divided to find it
+_WORK_M = 1.1  # Metres; about the ground size of the pixels that are compared.
+_WORK_PX = 512  # Side of the part of a scene that is compared, in such pixels.
+_CELLS = 16  # The side of that part is divided into so many cells to find it.
 _BANDS = 3
-_WIDER_M = (0.0, 1.5, 3.0, 5.0, 8.0, 12.0)  # by which roads may be wider than the mask, each side
-_RING_M = 5.0  # width of the roadside
-_TEXTURE_M = (3.0, 7.0)  # sides of the squares whose variance is a feature
-_NOISE = 10.0  # variance of bytes that is no texture
-_FLAT = 0.01  # a deviation of bytes, and of all made of them, that is as good as none
-_EDGE_M = 0.8  # blur of image edges, and of the outlines that they are compared with
-_NORMAL_M = 1.5  # blur of the distance to the mask, whose slope points across the road
-_CALM_M = 8.0  # side of the squares in which all edges are made equally strong
-_EDGE_POWER = 0.5  # below 1, so that a roof counts little more than a kerb
-_PULL = 0.5  # taken off the score at the limit of the reach
+# Metres by which roads may be wider than the mask, on each side.
+_WIDER_M = (0.0, 1.5, 3.0, 5.0, 8.0, 12.0)
+_RING_M = 5.0  # Metres; the width of the roadside.
+_TEXTURE_M = (3.0, 7.0)  # Metres; sides of the squares whose variance is a feature.
+_NOISE = 10.0  # The variance of bytes that is no texture.
+_FLAT = 0.01  # A deviation of bytes, and of all made of them, that is as good as none.
+_EDGE_M = 0.8  # Metres; the blur of image edges, and of the outlines of roads.
+# Metres; the blur of the distance to the mask, whose slope points across the road.
+_NORMAL_M = 1.5
+_CALM_M = 8.0  # Metres; side of the squares in which all edges are made equally strong.
+_EDGE_POWER = 0.5  # It is below 1, so that a roof counts little more than a kerb.
+_PULL = 0.5  # It is taken off the score at the limit of the reach, less of it nearer by.
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def view_of(
         pixel_m: ground size of a pixel as (along a row, along a column).
         reach_m: largest displacement that will be asked for.
     """
+    # Of a large scene, the part with most road is compared, in pixels of about a metre.
     thin = max(1, round(_WORK_M / pixel_m[1])), max(1, round(_WORK_M / pixel_m[0]))
     row, col, rows, cols = densest_window(mask, (_WORK_PX * thin[0], _WORK_PX * thin[1]))
     mask = mask[row : row + rows, col : col + cols]
@@ -91,6 +94,7 @@ def view_of(
     road = _thin((mask != BACKGROUND) & (mask != IGNORE), thin) > 0.5  # noqa: PLR2004 - half
     view = View(bands, _away(road, size_m), known, known.copy(), size_m, reach_m)
     margin_row, margin_col = view.reach_px
+    # What could leave the image when it is displaced is not asked for.
     view.asked[:margin_row] = view.asked[-margin_row:] = False
     view.asked[:, :margin_col] = view.asked[:, -margin_col:] = False
     return view
@@ -162,12 +166,14 @@ def best_displacement(
     rows, cols = view.reach_px
     x = np.arange(-cols, cols + 1) * view.pixel_m[0]
     y = np.arange(-rows, rows + 1)[:, np.newaxis] * view.pixel_m[1]
+    # A slight pull towards no displacement decides between near equals.
     far = (x**2 + y**2) / view.reach_m**2
     pulled = scores - _PULL * far
     if across is not None:
         pulled = pulled - ((across[0] * y - across[1] * x) / max(view.pixel_m)) ** 2
     _, row, col = np.unravel_index(np.argmax(np.where(far <= 1, pulled, -np.inf)), pulled.shape)
     width = int(np.argmax(pulled[:, row, col]))
+    # Between the pixels, the highest place is that of a parabola through its neighbours.
     step_x, step_y = _summit(pulled[width, row - 1 : row + 2, col - 1 : col + 2])
     right = float(x[col]) + step_x * view.pixel_m[0]
     down = float(y[row, 0]) + step_y * view.pixel_m[1]
@@ -194,7 +200,7 @@ def _away(road: Bools, pixel_m: tuple[float, float]) -> Floats32:
     spacing = pixel_m[::-1]
     outside = ndimage.distance_transform_edt(~road, sampling=spacing)
     inside = ndimage.distance_transform_edt(road, sampling=spacing)
-    half = max(pixel_m) / 2  # distances are to the middle of the next pixel
+    half = max(pixel_m) / 2  # Distances are to the middle of the next pixel.
     return np.where(road, half - inside, outside - half).astype(np.float32)
 
 
@@ -211,6 +217,7 @@ def _shown(view: View) -> Floats32:
     features -= features[:, view.known].mean(axis=1)[:, np.newaxis, np.newaxis]
     features *= view.known
     features /= features.std(axis=(1, 2), keepdims=True) + _FLAT
+    # The features are made uncorrelated, so that each says something of its own.
     covariance = np.einsum("krc,lrc->kl", features, features) / features[0].size
     apart = np.linalg.inv(np.linalg.cholesky(covariance + 1e-3 * np.eye(len(features))))
     features = np.einsum("kl,lrc->krc", apart.astype(np.float32), features)
@@ -223,6 +230,7 @@ def _edges(view: View) -> NDArray[np.complex64]:
     smooth = _blur(view.bands, view.pixel_m, _EDGE_M)
     x, y = (np.gradient(smooth, view.pixel_m[i], axis=2 - i) for i in (0, 1))
     doubled = ((x + 1j * y) ** 2).sum(axis=0)
+    # Strong edges count little more than weak ones, and all parts of the image alike.
     strength = np.abs(doubled)
     doubled *= np.where(strength > 0, strength, 1) ** (_EDGE_POWER / 2 - 1)
     around = np.sqrt(_box(np.abs(doubled) ** 2, view.pixel_m, _CALM_M).clip(0))

@@ -40,7 +40,7 @@ _Length = Annotated[float, Field(ge=0, le=1e9)]
 
 @dataclass(frozen=True)
 class SceneTask:
-    """What one scene is made from, and where the results go.
+    """The work on one scene: what it is made from, and where the results go.
 
     Attributes:
         name: what its outputs are called.
@@ -71,7 +71,7 @@ class SceneTask:
 
 @dataclass(frozen=True)
 class SceneSummary:
-    """What was found in a scene and made of it; kept as JSON beside the mask.
+    """The summary of a scene: what was read of it and made of it; kept as JSON beside its mask.
 
     Attributes:
         name: of the scene.
@@ -245,7 +245,7 @@ def _write_mask(task: SceneTask, image: OpenScene, tally: "_Tally", key: str, dr
 
 
 def _draw_blocks(name: str, image: OpenScene, draw: Draw) -> Blocks:
-    """Give the mask block by block; what holds no data in the image is ignored."""
+    """Yield the mask block by block; what holds no data in the image is ignored."""
     facts = image.facts
     blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX)
     for window in counted(blocks, name, total=len(blocks), unit="blocks"):
@@ -271,6 +271,7 @@ def _lay_labels(
         missed = apart_text(facts, task.labels, file.roads)
     if missed and not task.shared:
         raise DataError(missed)
+    # Only lines have a length, and only what lies inside the scene counts.
     lines, bins = roads.lines_only(), task.label_options.bins
     km = shapely.length(shapely.intersection(lines.shapes, facts.grid.footprint_m)) / 1000
     km_by_bin = np.bincount(bins.bin_of(lines.speed_mph), km, minlength=bins.count + 1)
@@ -319,7 +320,7 @@ class _Tally:
         return {str(value): total for value, total in zip(self._values, totals, strict=True)}
 
     def chips(self, scene: str) -> Iterator[ChipRecord]:
-        """Give the chips that hold data."""
+        """Yield the chips that hold data."""
         shares = self._counts / self._counts.sum(axis=1, keepdims=True)
         for window, share in zip(self._windows, shares, strict=True):
             if share[-1] < 1:

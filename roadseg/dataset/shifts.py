@@ -15,23 +15,25 @@ from roadseg.dataset.registration import (
     view_of,
 )
 
-SURE = 0.7  # confidence from which a shift means something
-WORTH_M = 2.0  # a shift longer than this is worth a warning
+SURE = 0.7  # The confidence from which a shift means something.
+WORTH_M = 2.0  # Metres; a longer shift is worth a warning.
 
-_BLOCKS = 3  # rows and columns of the blocks that scenes are drawn from
-_DRAWS = 40
-_AGREE_M = 1.5
-_LEAST = 2.0  # score of a match; that of the best one on rough ground without roads is above 3
-_RIM_M = 1.0  # a match so close to the limit may be the slope of one beyond it
-_COARSE_M = 2.5  # pixels larger than this do not show the sides of roads
-_ONE_WAY = 0.05  # share of the outlines that lie across the rest, below which roads run one way
+_BLOCKS = 3  # Rows and columns of the blocks that scenes are drawn from.
+_DRAWS = 40  # Scenes that are drawn from the blocks.
+_AGREE_M = 1.5  # Metres; displacements that are no further apart agree.
+# The least score of a match; that of the best one on rough ground without roads is above 3.
+_LEAST = 2.0
+_RIM_M = 1.0  # Metres; a match so close to the limit may be the slope of one beyond it.
+_COARSE_M = 2.5  # Metres; larger pixels do not show the sides of roads.
+# Roads run one way if a smaller share of their outlines lies across the rest.
+_ONE_WAY = 0.05
 
 Axis = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Shift:
-    """How far labels have to be moved to lie on the roads of the image.
+    """The way that labels have to be moved to lie on the roads of the image.
 
     Attributes:
         x_m: metres along the rows of the image, positive to the right (east, if north is up).
@@ -102,6 +104,7 @@ def estimate_shift(
         return NOT_SEEN
     features, edges = (np.stack(kind) for kind in zip(*blocks, strict=True))
     across = _only_across(view)
+    # A bootstrap: how many scenes drawn from the blocks agree on the displacement?
     times = _draws(len(blocks))
     scores = score(*(np.einsum("db,b...->d...", times, kind) for kind in (features, edges)))
     displacement, *drawn = [best_displacement(each, view, across) for each in scores]
@@ -113,7 +116,7 @@ def estimate_shift(
 
 
 def directions(x_m: float, y_m: float) -> str:
-    """Say which way a shift goes: `1.0 m left and 2.5 m down`."""
+    """Return a shift in words: `1.0 m left and 2.5 m down`."""
     across = f"{abs(x_m):.1f} m {'right' if x_m > 0 else 'left'}"
     return f"{across} and {abs(y_m):.1f} m {'down' if y_m > 0 else 'up'}"
 
@@ -138,6 +141,7 @@ def combine_shifts(shifts: Sequence[Shift]) -> Shift | None:
     seen = np.stack([_seen(shift) for shift in sure])
     confidence = np.array([shift.confidence for shift in sure])
     weight, total, middle = confidence, seen.sum(axis=0), np.zeros(2)
+    # Weiszfeld: each step weighs the shifts by how near they lie to the middle so far.
     for _ in range(100):
         total = np.einsum("n,nij->ij", weight, seen)
         middle = np.linalg.pinv(total, rcond=_ONE_WAY) @ np.einsum("n,nij,nj->i", weight, seen, at)

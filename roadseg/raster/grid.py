@@ -176,7 +176,7 @@ class Grid:
 
 def transformer(source: CRS, target: CRS) -> Transformer:
     """Return the conversion between two CRSs, always x before y; kept, as it is slow to make."""
-    return _transformer(source.srs, target.srs)  # texts are compared faster than CRSs
+    return _transformer(source.srs, target.srs)  # Texts are compared faster than CRSs.
 
 
 @lru_cache(maxsize=256)
@@ -360,7 +360,8 @@ def _comes_back(grid: Grid) -> bool:
     """Return whether pixels have a size, and corners a place in metres to which they come back."""
     with np.errstate(all="ignore"):
         sizes_m, places_m = grid.pixel_size_m, grid.to_metric(grid.corners)
-        again_m = grid.to_metric(grid.from_metric(places_m))  # the other side of the date line too
+        # Back to pixels and there again, as corners may lie on the other side of the date line.
+        again_m = grid.to_metric(grid.from_metric(places_m))
         apart_m = float(np.abs(again_m - places_m).max())
     has_size = min(sizes_m) > 0 and math.isfinite(max(sizes_m))
     return has_size and apart_m < max(sizes_m)

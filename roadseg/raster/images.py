@@ -40,7 +40,7 @@ Read = tuple[NDArray[Any], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class RasterFacts:
-    """What a raster says about itself, and how it is to be read.
+    """The facts of a raster: what it says about itself, and how it is to be read.
 
     Attributes:
         path: where it is.

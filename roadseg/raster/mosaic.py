@@ -18,8 +18,8 @@ from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual, whole
 from roadseg.system.progress import counted
 
-_OFF_PX = 0.01  # that the corners of a tile may lie off the pixels of the first
-_TYPES = {  # as GDAL calls them
+_OFF_PX = 0.01  # Pixels; corners of a tile may lie so far off those of the first.
+_TYPES = {  # Each type of pixels by its name in GDAL.
     "uint8": "Byte",
     "int8": "Int8",
     "uint16": "UInt16",
@@ -137,7 +137,7 @@ def _require_alike(tile: _Tile, first: _Tile) -> None:
 
 
 def _kinds(tile: _Tile) -> tuple[str, ...]:
-    """Say what the bands of a tile are."""
+    """Return what the bands of a tile are, in words that are compared and shown."""
     return (
         f"{len(tile.dtypes)} bands",
         f"pixels of {' and '.join(dict.fromkeys(tile.dtypes))}",
@@ -212,7 +212,7 @@ def _add_band(root: Element, first: _Tile, number: int) -> Element:
 
 
 def _add_source(band: Element, tile: _Tile, name: str, window: Window, number: int | None) -> None:
-    """Have a band show a band of a tile, or the mask of a tile where `number` is None."""
+    """Add a band of a tile to a band, or the mask of a tile where `number` is None."""
     nodata = tile.nodata[number - 1] if number else None
     is_holey = tile.is_masked or tile.has_alpha
     source = SubElement(band, "ComplexSource" if nodata or is_holey else "SimpleSource")
@@ -229,7 +229,7 @@ def _add_source(band: Element, tile: _Tile, name: str, window: Window, number: i
 
 
 def _add_properties(source: Element, tile: _Tile, number: int | None) -> None:
-    """Say what GDAL would otherwise open every tile for."""
+    """Add the properties for which GDAL would otherwise open every tile."""
     rows, cols = tile.block
     SubElement(
         source,

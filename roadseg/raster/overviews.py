@@ -13,8 +13,9 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.raster.raw_strips import OpenRawFile, Piece, RawFile
 from roadseg.raster.windows import Window, cut_blocks
 
-_ROWS, _COLS = 64, 2048  # of blocks: lines are long, as each is a call, and what is made is small
-_THREADS = 4  # each of which holds a block
+# Sides of blocks: their lines are long, as each is a call, and what is made of one is small.
+_ROWS, _COLS = 64, 2048
+_THREADS = 4  # Each of them holds a block.
 
 
 def write_overviews(
@@ -71,7 +72,7 @@ def _shrink(piece: Piece, block: Window, targets: Iterable[OpenRawFile]) -> None
 
 
 LARGEST_FACTOR = 2**9
-_SMALL_PX = 512  # rasters of this side need no overview
+_SMALL_PX = 512  # Pixels; rasters of no larger side need no overview.
 
 
 def overview_factors(height: int, width: int) -> list[int]:
@@ -111,7 +112,7 @@ def _pairs_added(values: NDArray[np.uint8 | np.bool_]) -> NDArray[np.uint16]:
 
 
 def _even(values: NDArray[Any], side: Literal["edge", "constant"]) -> NDArray[Any]:
-    """Give an array with odd sides one more row or column."""
+    """Repeat the last row or column of an array where a side is odd."""
     height, width = values.shape[:2]
     if height % 2 == width % 2 == 0:
         return values

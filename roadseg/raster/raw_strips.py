@@ -116,7 +116,7 @@ class OpenRawFile:
             data = data[self._opened.write(data) :]
 
 
-HAS_DATA = 255  # in a file that tells which pixels hold data; 0 for those that do not
+HAS_DATA = 255  # The value of pixels that hold data, in the file of the gaps; others have 0.
 _SOURCE = """<{kind}>{values}
 <SourceFilename relativeToVRT="1">{name}</SourceFilename><SourceBand>{band}</SourceBand>
 <SourceProperties RasterXSize="{width}" RasterYSize="{rows}" DataType="Byte" \

@@ -10,9 +10,9 @@ from roadseg.raster.windows import Window
 
 Item = TypeVar("Item")
 
-PLACES = 5  # fewer do not show what differs over a scene; each costs time
-_LARGER = 4  # than its share is a block of which only some rows are taken
-_GOLDEN = (math.sqrt(5) - 1) / 2  # multiples of it spread most evenly over columns of blocks
+PLACES = 5  # Fewer do not show what differs over a scene, and each costs time.
+_LARGER = 4  # Of a block so many times larger than its share, only some rows are taken.
+_GOLDEN = (math.sqrt(5) - 1) / 2  # Its multiples spread most evenly over columns of blocks.
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:

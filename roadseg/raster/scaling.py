@@ -13,10 +13,11 @@ from roadseg.system.schemas import read_strict
 
 Range = tuple[float, float]
 
-LEAST_STD = 1e-3  # of bytes; that of a fitted scaling is 1 at least
+LEAST_STD = 1e-3  # In bytes; that of a fitted scaling is 1 at least.
 _BYTE = 255
 _WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
-_LIMITS = {  # of the values of each type; float32 still holds the difference of any two
+# The values of each type; float32 still holds the difference of any two.
+_LIMITS = {
     **{name: (float(np.iinfo(name).min), float(np.iinfo(name).max)) for name in _WHOLE},
     **dict.fromkeys(("float16", "float32", "float64"), (-1e38, 1e38)),
 }
@@ -143,7 +144,8 @@ def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
         raise ValueError(f"ranges: expected types of pixels such as uint16, got {name!r:.60}")
     least, most = _LIMITS[name]
     for low, high in ranges:
-        inside = least <= low <= most and least <= high <= most + 1  # of one value alone
+        # The upper limit of pixels of one value alone is that value and one.
+        inside = least <= low <= most and least <= high <= most + 1
         if not (inside and np.float32(high) - np.float32(low) > 0):
             raise ValueError(
                 f"ranges.{name}: expected two numbers that rise, from {least:g} to {most:g}, got "
@@ -166,7 +168,8 @@ def _scale(bands: NDArray[Any], limits: Sequence[Range]) -> NDArray[np.uint8]:
         return bands
     scaled = np.empty(bands.shape, dtype=np.uint8)
     for band, target, (low, high) in zip(bands, scaled, limits, strict=True):
-        values = band.astype(np.float32)  # one band in one place: it stays in the cache
+        # One band after the other, changed in place, stays in the cache of the CPU.
+        values = band.astype(np.float32)
         values -= np.float32(low)
         values *= np.float32(255) / (np.float32(high) - np.float32(low))
         if band.dtype.kind == "f":

@@ -18,7 +18,8 @@ IMAGE_SUFFIXES = (
 )
 _SIDECARS = (".xml", ".ovr", ".msk", ".aux", ".prj", ".rrd", ".hdr", ".tfw", ".jgw", ".pgw", ".wld")
 _IMAGES = (IMAGE_SUFFIXES,)
-_LABELS = (  # of what a folder holds the first kind counts; other data is often kept as .json
+# Of what a folder holds, the first kind counts; other data is often kept as .json.
+_LABELS = (
     tuple(suffix for suffix in ROAD_SUFFIXES if suffix != ".json"),
     (".json",),
     MASK_SUFFIXES,

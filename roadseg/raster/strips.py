@@ -19,13 +19,13 @@ from roadseg.raster.raw_strips import HAS_DATA, OpenRawFile, Piece, RawFile, vrt
 from roadseg.raster.windows import Rows
 from roadseg.system.files import partial_path, put, remove_partial_once
 
-_WAITING = 8  # parts that wait to be written
-STRIP_PX = 2048  # rows; whole tiles of the raster that the strips become
+_WAITING = 8  # Parts that wait to be written, at most.
+STRIP_PX = 2048  # Rows of a strip; whole tiles of the raster that the strips become.
 
 _HIDDEN = ".strips-"
 _SUFFIX = ".bip"
-_GAPS = ".gaps"  # of the file that tells which pixels of a strip hold data, if not all
-_JOINED_PX = 2048  # columns of parts that are written together, as every line is a call
+_GAPS = ".gaps"  # Suffix of the file that tells which pixels of a strip hold data, if not all.
+_JOINED_PX = 2048  # Columns of parts that are written together, as every line is a call.
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Strips:
                     each.result()
         finally:
             with suppress(OSError):
-                self.folder.rmdir()  # which only an empty one allows
+                self.folder.rmdir()  # Only an empty folder allows that.
 
     @contextmanager
     def described(
@@ -225,7 +225,7 @@ class _OpenStrip:
 
 
 def _is_right_of(part: Rows, other: Rows) -> bool:
-    """Say whether the second part goes on where the first one ends, in the same rows."""
+    """Return whether the second part goes on where the first one ends, in the same rows."""
     height, width = part.known.shape
     return (other.start, other.col, len(other.known)) == (part.start, part.col + width, height)
 

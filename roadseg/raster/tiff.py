@@ -23,15 +23,17 @@ IN_MEMORY_BYTES = 2**24  # Bytes of pixels; a raster of no more is made in memor
 
 _COG = {"driver": "COG", "compress": "deflate", "bigtiff": "if_safer"}
 _TILED = {"driver": "GTiff", "tiled": True, "blockxsize": 512, "blockysize": 512}
-_OFFSETS, _SIZES = (273, 324), (279, 325)  # tags: where strips and tiles begin, and their bytes
+# Tags of strips and of tiles: where they begin, and how many bytes they have.
+_OFFSETS, _SIZES = (273, 324), (279, 325)
+# Bytes of a value, by the number of its type.
 _VALUE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
-_VALUE_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}  # by the number of a type
+_VALUE_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}
 _UNSIGNED = {3: "u2", 4: "u4", 16: "u8"}
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a TIFF writes numbers: `<` or `>`, and the types of a count, an offset and an entry."""
+    """The order of bytes of a TIFF, `<` or `>`, and the types of a count and of an offset."""
 
     order: str
     count: str
@@ -148,7 +150,8 @@ def require_written(path: Path) -> None:
     blocks = [np.stack([piece.start, piece.size]) for piece in pieces if piece.is_block]
     starts, sizes = np.concatenate(blocks, axis=1) if blocks else np.zeros((2, 1), dtype=np.int64)
     order = np.argsort(starts)
-    overlaps = starts[order][1:] < (starts + sizes)[order][:-1]  # written after one that failed
+    # A block that lies over another one was written after one that failed.
+    overlaps = starts[order][1:] < (starts + sizes)[order][:-1]
     end = max((_end(piece) for piece in pieces), default=0)
     if not sizes.all() or overlaps.any() or end > path.stat().st_size:
         raise write_error(path, "only a part of it could be written")
@@ -159,7 +162,7 @@ def _end(piece: _Piece) -> int:
 
 
 def _pieces(path: Path) -> Iterator[_Piece]:
-    """Go through all that the directories of a TIFF name; nothing for another format.
+    """Yield all that the directories of a TIFF name; nothing for another format.
 
     Raises:
         EOFError: with the byte where a directory should end, if the file ends before.
@@ -175,7 +178,7 @@ def _pieces(path: Path) -> Iterator[_Piece]:
             (count,) = _read(file, start, layout.order + layout.count, 1)
             entries = _read(file, file.tell(), layout.entry, int(count))
             place = _read(file, file.tell(), layout.order + layout.offset, 1)
-            yield from _named(file, layout, entries)
+            yield from _pieces_of(file, layout, entries)
 
 
 def _layout(header: bytes) -> _Layout | None:
@@ -188,8 +191,8 @@ def _layout(header: bytes) -> _Layout | None:
     return _Layout("<" if order == b"II" else ">", *kinds[version])
 
 
-def _named(file: BinaryIO, layout: _Layout, entries: NDArray[Any]) -> Iterator[_Piece]:
-    """Give the values that lie outside of a directory, and its strips or tiles."""
+def _pieces_of(file: BinaryIO, layout: _Layout, entries: NDArray[Any]) -> Iterator[_Piece]:
+    """Yield the values that lie outside of a directory, and its strips or tiles."""
     values = {}
     for entry in entries:
         tag, kind, count = int(entry["tag"]), int(entry["kind"]), int(entry["count"])

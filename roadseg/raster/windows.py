@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Bytes, Floats32
 
-CERTAIN = 255  # a probability of 1, kept as a byte
+CERTAIN = 255  # The byte of a probability of 1.
 
 
 class Window(NamedTuple):

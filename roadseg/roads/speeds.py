@@ -15,8 +15,8 @@ BinUnit = Literal["mph", "km/h"]
 KPH_PER_MPH = 1.609344
 MPH_PER: dict[SpeedUnit, float] = {"mph": 1.0, "km/h": 1 / KPH_PER_MPH, "m/s": 3.6 / KPH_PER_MPH}
 
-_MAX_BINS = 31  # pixels are bytes; more bins than this have nothing to learn from
-_DECIMALS = 6  # 50 km/h is no more than 50 km/h after it was mph in between
+_MAX_BINS = 31  # Pixels are bytes, and more bins than this have nothing to learn from.
+_DECIMALS = 6  # 50 km/h is no more than 50 km/h after it was mph in between.
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ DEFAULT_BINS = SpeedBins((10.0, 20.0, 30.0, 40.0, 50.0, 60.0))
 def number(value: object) -> float | None:
     """Read a number that may be a string, as SpaceNet writes them; None if it is none."""
     try:
-        found = float(str(value).strip())
+        read = float(str(value).strip())
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return read if math.isfinite(read) else None

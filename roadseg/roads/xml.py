@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LARGEST_BYTES = 2**32
-_DEEPEST = 100  # elements in each other; road files have fewer than ten
+_DEEPEST = 100  # Elements in each other; road files have fewer than ten.
 _CHUNK_BYTES = 2**16
 _QUOTES = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
@@ -59,7 +59,7 @@ class _Bounds:
     def read(self, chunk: bytes) -> None:
         try:
             self.parser.Parse(chunk)
-        except LookupError as error:  # of an encoding that Python does not have
+        except LookupError as error:  # Its encoding is one that Python does not have.
             raise ValueError(str(error)) from error
 
     def _down(self, _name: str, _attributes: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from roadseg.dataset.nodata_collars import wedge_share
+from roadseg.dataset.nodata_collars import collar_share
 
 SIDE = 200
 ROWS, COLS = np.mgrid[:SIDE, :SIDE]
@@ -27,46 +27,46 @@ def turned(degrees):
     ids=["turned", "turned a little", "columns", "rows", "corner", "square"],
 )
 def test_black_around_an_image_is_found(black):
-    assert wedge_share(image(black), ALL) == pytest.approx(black.mean())
+    assert collar_share(image(black), ALL) == pytest.approx(black.mean())
 
 
 def test_shadows_do_not_hide_wedges():
     shadows = np.random.default_rng(1).random((SIDE, SIDE)) < 0.1
-    assert wedge_share(image(turned(20) | shadows), ALL) == pytest.approx(
+    assert collar_share(image(turned(20) | shadows), ALL) == pytest.approx(
         turned(20).mean(), abs=0.005
     )
 
 
 def test_an_image_without_0_has_no_wedges():
-    assert wedge_share(image(ALL & False), ALL) == 0
+    assert collar_share(image(ALL & False), ALL) == 0
 
 
 def test_an_image_of_0_alone_is_a_wedge():
-    assert wedge_share(image(ALL), ALL) == 1
+    assert collar_share(image(ALL), ALL) == 1
 
 
 def test_black_inside_an_image_is_no_wedge():
-    assert wedge_share(image(np.hypot(ROWS - 100, COLS - 100) < 60), ALL) == 0
+    assert collar_share(image(np.hypot(ROWS - 100, COLS - 100) < 60), ALL) == 0
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.9, 0.99])
 def test_a_dark_image_has_no_wedges(share):
     dark = np.random.default_rng(2).random((SIDE, SIDE)) < share
-    assert wedge_share(image(dark, low=1, high=6), ALL) == 0
+    assert collar_share(image(dark, low=1, high=6), ALL) == 0
 
 
 def test_dark_water_in_a_corner_is_no_wedge():
     """Its shore is darker than the rest of the image."""
     to_shore = np.hypot(ROWS, COLS) - 80
     bands = image(to_shore < 0) * np.clip(to_shore / 40, 0, 1)
-    assert wedge_share(bands.astype(np.uint8), ALL) == 0
+    assert collar_share(bands.astype(np.uint8), ALL) == 0
 
 
 def test_pixels_of_0_in_one_band_alone_are_no_wedge():
     bands = image(ROWS < 0)
     bands[0, :40] = 0
-    assert wedge_share(bands, ALL) == 0
+    assert collar_share(bands, ALL) == 0
 
 
 def test_what_is_known_to_hold_no_data_is_no_wedge():
-    assert wedge_share(image(turned(20)), ~turned(20)) == 0
+    assert collar_share(image(turned(20)), ~turned(20)) == 0

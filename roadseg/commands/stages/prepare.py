@@ -45,7 +45,7 @@ _DULL = 1 / 8  # Share of the scaling's range that 8 bits fill among 11.
 
 @dataclass(frozen=True)
 class Sources:
-    """What the scenes are made from.
+    """The files that the scenes are made from.
 
     Attributes:
         images: the image of each scene by name.

@@ -36,9 +36,9 @@ from roadseg.system.workspace import Workspace, require
 
 Folds = NDArray[np.int64]
 
-_LONGEST_S = 10  # of CPU time, for the pattern of groups in all names
-_CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # by which a chip's name goes beyond its scene's
-_LISTED = 10  # folds, or groups, that are told one by one
+_LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
+_CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
+_LISTED = 10  # Folds or groups that are named one by one, at most.
 _TOLD = {
     "blocks": "on {} blocks of ground",
     "random": "dealt one by one",
@@ -59,7 +59,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True)
 class SplitSummary(Summary):
-    """What split did.
+    """The summary of split.
 
     Attributes:
         chips: how many there are.
@@ -79,7 +79,7 @@ class SplitSummary(Summary):
     groups_by_fold: list[list[str]] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return it in a sentence."""
         how = _TOLD[self.method].format(self.groups)
         sizes, shares = self.chips_by_fold, self.road_by_fold
         if len(sizes) > _LISTED:
@@ -99,7 +99,7 @@ class SplitSummary(Summary):
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What split reads of the summary of prepare."""
+    """The part of the summary of prepare that split reads."""
 
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Say what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if need be after an earlier stage."""
     return plan_stage(
         after or _record(config, workspace),
         workspace.record("split"),

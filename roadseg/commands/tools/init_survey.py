@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.dataset.nodata_collars import wedge_share
+from roadseg.dataset.nodata_collars import collar_share
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import RasterFacts, read_window, scene_facts
@@ -102,7 +102,7 @@ def survey_images(
     }
     _require_alike(scenes.values())
     looked_at = spread(list(scenes), _PIXELS_OF)
-    collars = {name: wedge_share(*_corners(scenes[name])) for name in looked_at}
+    collars = {name: collar_share(*_corners(scenes[name])) for name in looked_at}
     return ImageSurvey(
         scenes=scenes,
         masks=masks,

@@ -47,7 +47,8 @@ _CLASS_BY_TYPE = {
 }
 _UNKNOWN_CLASS = "road"  # OpenStreetMap's word for a road whose class is not known.
 _DECIMALS = 6  # Of mph, as many as speed bins look at.
-_UNPAVED = {  # Source: OpenStreetMap wiki, Key:surface, the unpaved group
+# Source: OpenStreetMap wiki, Key:surface, the unpaved group.
+_UNPAVED = {
     "unpaved",
     "clay",
     "compacted",
@@ -71,12 +72,12 @@ _MANY_MPH = np.array([np.nan, *(many for _, many in _MPH_BY_TYPE.values())])
 _CLASSES = np.array(list(_CLASS_BY_TYPE.values()))
 _CLASS_MPH = _FEW_MPH[list(_CLASS_BY_TYPE)]
 _LIMITS_MPH = (_CLASS_MPH[:-1] + _CLASS_MPH[1:]) / 2
-_GRADE = re.compile(r"_link$|_grade\d$")  # Geofabrik's shapefiles have track_grade1 to 5
+_GRADE = re.compile(r"_link$|_grade\d$")  # Geofabrik's files have track_grade1 to 5.
 
 
 @dataclass(frozen=True)
 class RoadClasses:
-    """What the `highway` of each feature says; all arrays of shape (features,).
+    """The classes of features by their `highway`; all arrays of shape (features,).
 
     Attributes:
         road_type: SpaceNet's type, 1 to 7; NaN for a class without one.

@@ -115,7 +115,7 @@ class CleanShapes:
 
 @dataclass(frozen=True)
 class LabelFile:
-    """What a label file holds.
+    """The roads of a label file, and what was left out.
 
     Attributes:
         roads: its lines and polygons, in its own CRS.
@@ -253,7 +253,7 @@ def _require_roads(path: Path, file: "VectorFile", roads: Roads, dropped: Counte
 
 
 def clean_shapes(geometries: Shapes) -> CleanShapes:
-    """Take lines and polygons out of label geometries.
+    """Extract lines and polygons from label geometries.
 
     Collections and multi-part geometries are taken apart, heights and measures are dropped. Of
     an invalid polygon the valid polygons inside of its rings are kept, by the even-odd rule.
@@ -287,6 +287,7 @@ def drop_duplicates(roads: Roads) -> tuple[Roads, int]:
     Returns:
         The roads that are left, in their order, and how many were dropped.
     """
+    # Only roads of equal boxes can be equal, and few are.
     boxes = shapely.bounds(roads.shapes).sum(axis=1)  # Equal for equal shapes.
     _, box, shapes = np.unique(boxes, return_inverse=True, return_counts=True)
     alike = np.flatnonzero(shapes[box] > 1)
@@ -340,7 +341,7 @@ def apart_text(facts: RasterFacts, labels: Path, roads: Roads) -> str:
     outline = np.array([facts.grid.footprint], dtype=object)
     hint = (
         "its x and y look swapped: write longitude before latitude"
-        if _looks_swapped(facts.grid, roads)
+        if looks_swapped(facts.grid, roads)
         else "check the CRS of both, or the file names"
     )
     return (
@@ -350,7 +351,7 @@ def apart_text(facts: RasterFacts, labels: Path, roads: Roads) -> str:
     )
 
 
-def _looks_swapped(grid: Grid, roads: Roads) -> bool:
+def looks_swapped(grid: Grid, roads: Roads) -> bool:
     """Return whether the roads would touch a scene if their x and y were swapped."""
     near = _near(grid, roads, _outline_m(grid), is_swapped=True)
     shapes = shapely.transform(roads.shapes[near], lambda xy: xy[:, ::-1])
@@ -373,7 +374,7 @@ def extent_degrees(geometries: Shapes, crs: CRS) -> str:
 
 
 def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
-    """Take apart what has parts; return the parts, their owners, and how many had no part."""
+    """Return the single parts of geometries, their owners, and how many had no part."""
     parts, owner, empty = geometries, np.arange(len(geometries)), 0
     while np.any(shapely.get_type_id(parts) >= _FIRST_MULTI):
         empty += int(np.sum(shapely.get_num_geometries(parts) == 0))

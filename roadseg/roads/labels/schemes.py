@@ -47,7 +47,7 @@ _NO_TUNNEL = ("", "no", "0", "false", "f", "none", "culvert")  # A culvert passe
 
 @dataclass(frozen=True)
 class Attributes:
-    """What the attributes of features say; all arrays of shape (features,).
+    """Speeds, times and widths by the attributes; all arrays of shape (features,).
 
     Attributes:
         scheme: by which they were read; never "auto".

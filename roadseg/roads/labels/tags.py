@@ -66,7 +66,7 @@ class Tags:
 
 
 def read_tags(columns: Mapping[str, NDArray[Any]], features: int, keys: Iterable[str]) -> Tags:
-    """Take the given keys out of the columns of a file, and out of its `other_tags`.
+    """Read the given keys from the columns of a file, and from its `other_tags`.
 
     Args:
         columns: the attributes of all features, each of shape (features,), of any dtype.

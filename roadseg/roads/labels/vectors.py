@@ -217,7 +217,7 @@ def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose
 
 def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     """Refuse a file of which OGR reads less than there is without a word."""
-    expected = info["features"]  # -1 where that is not known beforehand
+    expected = info["features"]  # It is -1 where that is not known beforehand.
     if _is_plain(path) and info["driver"] == "GeoJSONSeq":
         expected = _sequence_length(path)
     if _is_plain(path) and info["driver"] == "GPX":
@@ -255,7 +255,7 @@ def _geometries(wkb: NDArray[np.object_]) -> tuple[NDArray[np.object_], int]:
 
 @contextmanager
 def _any_osm_ids(path: Path) -> Iterator[None]:
-    """Have GDAL read OSM XML with negative ids, as editors and roadseg number new objects.
+    """Configure GDAL to read OSM XML with negative ids, as editors and roadseg number new objects.
 
     Its index of nodes takes none; without that index large files take longer.
     """
@@ -276,7 +276,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except IndexError as error:  # what pyogrio makes of no layers
+    except IndexError as error:  # That is what pyogrio makes of no layers.
         raise DataError(f"{path}: has no layer, expected one with road lines") from error
     except UnicodeDecodeError as error:
         raise DataError(
@@ -435,7 +435,7 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
         schema = pq.read_schema(path)
         geometry, others = _geometry_columns(path, schema.metadata or {})
         keys = tuple(key for key in schema.names if key not in others)
-        with np.errstate(invalid="ignore"):  # coordinates that are NaN are counted later
+        with np.errstate(invalid="ignore"):  # Coordinates that are NaN are counted later.
             frame = gpd.read_parquet(path, columns=[*choose(keys), geometry])
     except DataError:
         raise

@@ -17,7 +17,7 @@ from roadseg.roads.speeds import SpeedBins
 
 BACKGROUND = 0
 IGNORE = 255
-_QUADRANT_SEGMENTS = 16  # of a round end; geopandas' default
+_QUADRANT_SEGMENTS = 16  # Edges of a quarter of a round end, as in geopandas.
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class RoadAreas:
 
 
 def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
-    """Give lines their width, and bring all to the CRS of a scene.
+    """Widen lines to areas, and bring all to the CRS of a scene, ready to be burnt.
 
     Args:
         roads: in `grid.metric_crs`; lines become `width_m` wide, polygons stay as they are.
@@ -47,6 +47,7 @@ def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
         bins: speed bins.
     """
     numbers = bins.bin_of(roads.speed_mph)
+    # What is burnt last is seen, so that overlaps go to the faster road.
     order = np.argsort(numbers, kind="stable")
     half_m = roads.half_width_m[order]
     areas = shapely.buffer(roads.shapes[order], half_m, quad_segs=_QUADRANT_SEGMENTS)
@@ -81,9 +82,10 @@ def burn_roads(areas: RoadAreas, grid: Grid) -> NDArray[np.uint8]:
 
 
 def _mappings(polygons: NDArray[np.object_]) -> Iterator[dict[str, Any]]:
-    """Give polygons as rasterio takes them; shapely's own way to do it takes twice as long."""
+    """Yield polygons as rasterio takes them; shapely's own way to do it takes twice as long."""
     kind, points, (rings, *groups) = shapely.to_ragged_array(polygons)
-    if kind != shapely.GeometryType.POLYGON:  # a buffer of nothing, or in several parts
+    # The buffer of a line may be nothing, or have several parts.
+    if kind != shapely.GeometryType.POLYGON:
         yield from (shapely.geometry.mapping(polygon) for polygon in polygons)
         return
     edges = points.tolist()

@@ -20,8 +20,8 @@ from roadseg.system.files import whole
 from roadseg.system.records import parse_json
 
 CONTENT_TAG = "ROADSEG_CONTENT"
-SPEED_BINS = "speed bins"  # its value for masks made by write_mask
-KEY_TAG = "ROADSEG_KEY"  # digest of all that a raster was made from
+SPEED_BINS = "speed bins"  # The value of that tag for masks made by write_mask.
+KEY_TAG = "ROADSEG_KEY"  # The tag for a digest of all that a raster was made from.
 _BINS_TAG = "ROADSEG_SPEED_BINS"
 
 Colour = tuple[int, int, int]
@@ -38,7 +38,8 @@ _RAMP = np.array(
         (215, 48, 39),
     ]
 )
-_FIT_PX = 2048  # a mask of up to this side is written in one piece, so its tiles can be any size
+# A mask of up to this side is written in one piece, so that its tiles can be of any size.
+_FIT_PX = 2048
 _TILE_PX = 512
 
 
@@ -65,7 +66,7 @@ def write_mask(
         OutputError: if the file cannot be written in whole.
     """
     profile = new_profile(grid, count=1, dtype="uint8", nodata=IGNORE) | {
-        "compress": "packbits",  # as quick as none at all; every reader of TIFF knows it
+        "compress": "packbits",  # It is as quick as none, and every reader of TIFF knows it.
         "photometric": "palette",
         "blockxsize": _tile_px(grid.width),
         "blockysize": _tile_px(grid.height),

@@ -30,20 +30,20 @@ from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.files import whole
 
 _COG = {
-    "level": "1",  # a higher one takes up to twice as long for 5 % less room
+    "level": "1",  # A higher one takes up to twice as long for 5 % less room.
     "overview_resampling": "average",
     "num_threads": "all_cpus",
 }
-_TILE_PX, _SPARE_PX = 512, 64  # rows of a tile, and as many more as GDAL holds beside them
+_TILE_PX, _SPARE_PX = 512, 64  # Rows of a tile, and those that GDAL holds beside them.
 _MOST_CACHE_BYTES = 2**28
-_BLOCK_PX = 4096  # of a raster that is looked through
-_SHOWN_PX = 512  # larger side of a picture in a notebook
-_MASK_VALUES = 7  # integer rasters of others with no larger value are masks
+_BLOCK_PX = 4096  # Side of the blocks of a raster that is looked through.
+_SHOWN_PX = 512  # Pixels; the larger side of a picture in a notebook.
+_MASK_VALUES = 7  # Integer rasters of others with no larger value are masks.
 
 
 @dataclass(frozen=True, repr=False)
 class Probability:
-    """What is known of the roads of a scene, in memory.
+    """Probabilities of the roads of a scene, in memory.
 
     Attributes:
         grid: where its pixels lie.
@@ -58,7 +58,7 @@ class Probability:
     speed_bins: SpeedBins | None = None
 
     def opened(self) -> AbstractContextManager["Probability"]:
-        """Give the same, as of a file."""
+        """Yield the same, as a raster in a file does."""
         return nullcontext(self)
 
     def read_road(self, window: Window) -> Bytes:
@@ -125,7 +125,7 @@ class ProbabilityFile:
     source: Any = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what other processes cannot use."""
+        """Return what other processes can use: all but what is open."""
         return {**vars(self), "source": None}
 
     @contextmanager
@@ -154,7 +154,8 @@ class ProbabilityFile:
             DataError: if it cannot be read.
         """
         with self._reading() as source:
-            if source.count > 1:  # all at once: as a rule they lie together in the file
+            # All bands are read at once, as they mostly lie together in the file.
+            if source.count > 1:
                 bands = _as_bytes(source.read(window=area(window)))
                 return bands[-1], bands[:-1]
             if self.speed_bins is None:
@@ -242,7 +243,7 @@ def read_probability(
 def open_probability(
     path: Path, *, crs: CRS | None = None, gsd_m: float | None = None
 ) -> ProbabilityFile:
-    """Say what the bands of a probability raster, or of a mask, are.
+    """Return what the bands of a probability raster, or of a mask, are.
 
     Rasters of several bands are what `write_probability` writes: its tags say which speeds the
     bands stand for; without tags, eight bands are the default bins and any road. Of a single
@@ -321,7 +322,7 @@ def _known(source: Any, band: int, window: Window) -> NDArray[Any]:  # noqa: ANN
 
 
 def _is_mask(source: Any) -> bool:  # noqa: ANN401
-    """Say whether a raster of one band is a mask by its values."""
+    """Return whether a raster of one band is a mask, by its values."""
     if np.dtype(source.dtypes[0]).kind == "f":
         return False
     blocks = cut_blocks(source.height, source.width, block_px=_BLOCK_PX)

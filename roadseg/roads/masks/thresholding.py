@@ -17,8 +17,8 @@ from roadseg.roads.masks.mask_files import bins_of, write_mask
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.files import whole
 
-_BLOCK_PX = 2048  # side of the squares that are read at once; whole tiles of the mask
-_ROOM = 1.2  # bytes of a pixel at most, nearly: of the draft or of the mask
+_BLOCK_PX = 2048  # Side of the squares that are read at once; whole tiles of the mask.
+_ROOM = 1.2  # Bytes of a pixel of the draft or of the mask, nearly at most.
 
 
 def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str) -> None:

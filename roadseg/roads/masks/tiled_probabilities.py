@@ -19,8 +19,8 @@ from roadseg.raster.windows import Window
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
 
-_MOST_OPEN = 64  # tiles at once
-OFF_PX = 0.1  # that the corners of a tile may lie off the pixels of the first
+_MOST_OPEN = 64  # Tiles that are open at once, at most.
+OFF_PX = 0.1  # Pixels; corners of a tile may lie so far off those of the first.
 
 _Read = Callable[[ProbabilityFile, Window], Bytes]
 
@@ -50,12 +50,12 @@ class TiledProbability:
     sources: "_OpenTiles | None" = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what other processes cannot use."""
+        """Return what other processes can use: all but what is open."""
         return {**vars(self), "sources": None}
 
     @contextmanager
     def opened(self) -> Iterator["TiledProbability"]:
-        """Give the same for many windows: tiles stay open, and some of what is decoded."""
+        """Yield the same for many windows: tiles stay open, and some of what is decoded."""
         with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), closing(_OpenTiles()) as sources:
             yield replace(self, sources=sources)
 

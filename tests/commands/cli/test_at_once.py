@@ -81,7 +81,7 @@ def images(tmp_path_factory):
         place = Affine(1, 0, 660000 + 96 * number, 0, -1, 4000000)
         grid = Grid(CRS.from_epsg(32611), place, height, 96)
         profile = new_profile(grid, count=3, dtype="uint8")
-        with open_new(folder / f"{number}.tif", **profile) as target:
+        with open_new(folder / f"{number}.tif", profile) as target:
             target.write(noise)
     return sorted(folder.iterdir())
 

@@ -322,7 +322,7 @@ def draw_narrow(tmp_path, monkeypatch):
         noise = np.random.default_rng(0).integers(60, 220, (3, height, 64), dtype=np.uint8)
         grid = Grid(CRS.from_epsg(32611), Affine(1, 0, 660000, 0, -1, 4000000), height, 64)
         path = tmp_path / "narrow.tif"
-        with open_new(path, **new_profile(grid, count=3, dtype="uint8")) as target:
+        with open_new(path, new_profile(grid, count=3, dtype="uint8")) as target:
             target.write(noise)
         return path
 
