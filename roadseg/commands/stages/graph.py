@@ -108,9 +108,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
         return done
     names = read_predicted(workspace).scenes
     paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
+    folder = workspace.graphs
     record.begin()
-    summary = _trace_all(paths, workspace.graphs, config)
-    record.finish(summary, _outputs(config, workspace, summary))
+    summary = _trace_all(paths, folder, config)
+    written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
+    graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
+    submission = folder / f"{SUBMISSION}.csv"
+    record.finish(summary, [path for path in (*graphs, submission) if path.is_file()])
     return summary
 
 
@@ -150,15 +154,6 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
         settings=config.graph.model_dump(mode="json"),
         inputs={"what predict made": read_stage_key(predicted)},
     )
-
-
-def _outputs(config: Config, workspace: Workspace, summary: GraphSummary) -> list[Path]:
-    """Return the files of every scene, and those of all together."""
-    names = [*summary.scenes, *([NETWORK] if summary.joined else [])]
-    formats = config.graph.formats
-    graphs = [workspace.graphs / f"{name}.{suffix}" for name in names for suffix in formats]
-    submission = workspace.graphs / f"{SUBMISSION}.csv"
-    return [path for path in (*graphs, submission) if path.is_file()]
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:

@@ -28,8 +28,7 @@ from roadseg.roads.masks.probabilities import Probability, open_probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.coarse_mask import CoarseMask
-from roadseg.roads.tracing.postprocessing import postprocess
-from roadseg.roads.tracing.trace import find_paths
+from roadseg.roads.tracing.trace import find_paths, postprocess
 from roadseg.roads.tracing.tuning import (
     PARAMETERS,
     Settings,

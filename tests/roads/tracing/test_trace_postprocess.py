@@ -7,7 +7,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Window
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks, trace_block
-from roadseg.roads.tracing.postprocessing import postprocess
+from roadseg.roads.tracing.trace import postprocess
 
 OPTIONS = TraceOptions(min_spur_m=0, min_component_m=0)
 
