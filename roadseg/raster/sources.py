@@ -92,17 +92,18 @@ def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str
             raise DataError(
                 f"{by_name[stem(path)]} and {path} have the same name; rename or name only one"
             )
+    stems = {name: stem(path) for name, path in images.items()}
     try:
-        matched = match_names([stem(path) for path in images.values()], by_name)
+        matched = match_names(list(stems.values()), by_name)
     except ValueError as error:
         raise DataError(f"labels.roads: image {error}") from error
-    missing = [path for path in images.values() if matched[stem(path)] is None]
+    missing = [path for name, path in images.items() if matched[stems[name]] is None]
     if missing:
         raise DataError(
             f"{missing[0]}: none of the {len(paths)} label files has a name that fits "
             f"({len(missing)} such images); a label file names its scene by the same number parts"
         )
-    return {name: by_name[str(matched[stem(path)])] for name, path in images.items()}
+    return {name: by_name[str(matched[stems[name]])] for name in images}
 
 
 def file_name(path: Path) -> str:

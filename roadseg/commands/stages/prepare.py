@@ -66,7 +66,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         _name_again(workspace, sources, done, record)
         return done
     record.begin()
-    prepared, failed = _prepare_all(_tasks(config, workspace, sources, force=force), config.compute)
+    tasks = _tasks(config, workspace, sources, force=force)
+    prepared, failed = _prepare_all(tasks, config.compute)
     scenes = [scene.summary for scene in prepared]
     _require_equal_bands(scenes, sources)
     _require_roads(scenes, sources)

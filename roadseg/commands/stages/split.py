@@ -39,7 +39,7 @@ Folds = NDArray[np.int64]
 _LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
 _LISTED = 10  # Folds or groups that are named one by one, at most.
-_TOLD = {
+_HOW = {
     "blocks": "on {} blocks of ground",
     "random": "dealt one by one",
     "groups": "in {} groups of scenes",
@@ -80,7 +80,7 @@ class SplitSummary(Summary):
 
     def __str__(self) -> str:
         """Return it in a sentence."""
-        how = _TOLD[self.method].format(self.groups)
+        how = _HOW[self.method].format(self.groups)
         sizes, shares = self.chips_by_fold, self.road_by_fold
         if len(sizes) > _LISTED:
             return (
@@ -89,10 +89,10 @@ class SplitSummary(Summary):
             )
         return (
             f"{self.chips} chips {how}; chips in folds: {', '.join(map(str, sizes))}; "
-            f"road in folds: {', '.join(f'{share:.1%}' for share in shares)}{self._told_groups()}"
+            f"road in folds: {', '.join(f'{share:.1%}' for share in shares)}{self._groups_text()}"
         )
 
-    def _told_groups(self) -> str:
+    def _groups_text(self) -> str:
         folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
         return f"; folds: {', '.join(folds)}" if self.groups_by_fold else ""
 
@@ -191,7 +191,7 @@ def _folds_of_groups(
     except ValueError as error:
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:
-            joined = f"{_told(chips, overlaps)}, which joins their blocks"
+            joined = f"{_overlap_text(chips, overlaps)}, which joins their blocks"
             advice = f"{joined}: leave out images of the same ground, or {advice}"
         raise DataError(f"{source}: {error}; {advice}") from error
 
@@ -256,10 +256,12 @@ def _refuse_overlaps(
     apart = overlaps[folds[overlaps[:, 0]] != folds[overlaps[:, 1]]]
     if len(apart):
         instead = _INSTEAD[options.method].format(file=options.file)
-        raise DataError(f"{source}: {_told(chips, apart)}, but are in different folds; {instead}")
+        raise DataError(
+            f"{source}: {_overlap_text(chips, apart)}, but are in different folds; {instead}"
+        )
 
 
-def _told(chips: Sequence[ChipRecord], pairs: Pairs) -> str:
+def _overlap_text(chips: Sequence[ChipRecord], pairs: Pairs) -> str:
     first, second = (chips[index].name for index in pairs[0])
     if len(pairs) == 1:
         return f"{first} and {second} overlap on the ground"
