@@ -17,7 +17,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN, Window
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.burning import road_pixels
 from roadseg.roads.masks.mask_files import colour_table, read_mask, write_mask
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import LabelOptions
@@ -48,7 +48,7 @@ class Mask:
     @property
     def road(self) -> Bools:
         """Which pixels are road, shape (row, col)."""
-        return np.isin(self.pixels, (BACKGROUND, IGNORE), invert=True)
+        return road_pixels(self.pixels)
 
     def as_probability(self) -> Probability:
         """Return the same as probabilities that are certain, which `trace` takes."""

@@ -14,7 +14,7 @@ from roadseg.raster.windows import CERTAIN
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.roads import Roads, roads_on
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_labels import is_mask_file
 from roadseg.roads.masks.probabilities import read_probability
 from roadseg.roads.metrics.apls import apls
@@ -70,8 +70,7 @@ def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: 
         road: probability of any road, same shape, 255 for certain.
         threshold: a pixel is road where its probability, 0 to 1, is at least this.
     """
-    labelled = (mask != BACKGROUND) & (mask != IGNORE)
-    return count_pixels(labelled, road >= threshold * CERTAIN, mask != IGNORE)
+    return count_pixels(road_pixels(mask), road >= threshold * CERTAIN, mask != IGNORE)
 
 
 def score_routes(

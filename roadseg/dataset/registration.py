@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from roadseg.arrays import Bools, Floats32
 from roadseg.raster.windows import Window
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.burning import IGNORE, road_pixels
 
 Lags = NDArray[np.floating]  # The last two axes are displacements by rows and by columns.
 
@@ -91,7 +91,7 @@ def view_of(
     for band in bands:
         band[~known] = band[known].mean() if known.any() else 0
     size_m = pixel_m[0] * thin[1], pixel_m[1] * thin[0]
-    road = _thin((mask != BACKGROUND) & (mask != IGNORE), thin) > 0.5  # noqa: PLR2004 - half
+    road = _thin(road_pixels(mask), thin) > 0.5  # noqa: PLR2004 - half
     view = View(bands, _away(road, size_m), known, known.copy(), size_m, reach_m)
     margin_row, margin_col = view.reach_px
     # What could leave the image when it is displaced is not asked for.
@@ -111,7 +111,7 @@ def densest_window(mask: NDArray[np.uint8], side_px: tuple[int, int]) -> Window:
     if (height, width) == mask.shape:
         return Window(0, 0, height, width)
     step = max(1, height // _CELLS), max(1, width // _CELLS)
-    cells = _thin((mask != BACKGROUND) & (mask != IGNORE), step)
+    cells = _thin(road_pixels(mask), step)
     size = height // step[0], width // step[1]
     held = ndimage.uniform_filter(cells, size, mode="constant", origin=[-(n // 2) for n in size])
     row, col = np.unravel_index(np.argmax(held), held.shape)

@@ -19,7 +19,7 @@ from roadseg.learn.training.augment import Augmenter
 from roadseg.raster.images import RasterFacts, read_window
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, cover
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.tracing.skeletons import skeletonise
 
@@ -267,17 +267,12 @@ def _fill(array: Bytes, window_px: int, value: int) -> Bytes:
 def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...]:
     planes = [image, mask]
     if skeletons:
-        planes.append(skeletonise(_is_road(mask)).astype(np.uint8))
+        planes.append(skeletonise(road_pixels(mask)).astype(np.uint8))
     return tuple(torch.from_numpy(plane) for plane in planes)
 
 
 def _road_cells(mask: Bytes) -> NDArray[np.int64]:
     """Return row and col of the cells of a mask that hold a road, counted in cells."""
     rows, cols = (np.arange(0, length, _CELL_PX) for length in mask.shape)
-    by_rows = np.logical_or.reduceat(_is_road(mask), rows, axis=0)
+    by_rows = np.logical_or.reduceat(road_pixels(mask), rows, axis=0)
     return np.argwhere(np.logical_or.reduceat(by_rows, cols, axis=1))
-
-
-def _is_road(mask: Bytes) -> NDArray[np.bool_]:
-    is_road: NDArray[np.bool_] = (mask != BACKGROUND) & (mask != IGNORE)
-    return is_road

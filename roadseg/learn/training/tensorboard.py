@@ -10,7 +10,7 @@ from torch import Tensor
 
 from roadseg.arrays import Bytes
 from roadseg.errors import ConfigError
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.burning import IGNORE, road_pixels
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -126,7 +126,7 @@ def _rows(images: Bytes, references: Bytes, probability: NDArray[np.float32]) ->
 def _row(image: Bytes, reference: Bytes, probability: NDArray[np.float32]) -> Bytes:
     shown = np.moveaxis(image[:_RGB] if len(image) >= _RGB else image[[0, 0, 0]], 0, -1)
     labels = shown.copy()
-    labels[(reference != BACKGROUND) & (reference != IGNORE)] = _ROAD
+    labels[road_pixels(reference)] = _ROAD
     labels[reference == IGNORE] = _UNKNOWN
     grey = np.repeat(np.rint(probability * 255).astype(np.uint8)[..., np.newaxis], _RGB, axis=-1)
     return np.hstack(

@@ -11,7 +11,7 @@ from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.losses import loss_of
 from roadseg.learn.options import LossOptions
 from roadseg.learn.training.learner import Batch, Learner
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE, road_pixels
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines
 
 _ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a network is blind
@@ -107,7 +107,7 @@ def count_lines(logits: Tensor, masks: Tensor) -> Tensor:
     """
     labels, found = masks.cpu().numpy(), (logits[:, -1] > 0).cpu().numpy()
     windows = [
-        astuple(count_centrelines((mask != BACKGROUND) & (mask != IGNORE), road, mask != IGNORE))
+        astuple(count_centrelines(road_pixels(mask), road, mask != IGNORE))
         for mask, road in zip(labels, found, strict=True)
     ]
     return torch.tensor(windows).sum(dim=0)

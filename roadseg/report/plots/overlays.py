@@ -11,7 +11,7 @@ from roadseg.arrays import Bytes
 from roadseg.raster.windows import Window
 from roadseg.report.plots.colours import Rgb
 from roadseg.report.plots.map_marks import bar_text, scale_bar_m
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE
+from roadseg.roads.masks.burning import IGNORE, road_pixels
 
 _BANDS = 3
 _SOFT = 2  # Outlines are drawn so many times larger, then reduced, for smooth lines.
@@ -43,7 +43,7 @@ def draw_labels(
     shown = _rgb(image)
     palette = np.zeros((IGNORE + 1, 3), dtype=np.float32)
     palette[1 : len(colours) + 1] = colours
-    road = (mask != BACKGROUND) & (mask != IGNORE)
+    road = road_pixels(mask)
     shown[road] = shown[road] * (1 - _STRENGTH) + palette[mask[road]] * _STRENGTH
     size = _size(mask.shape, pixel_m, side_px)
     picture = Image.fromarray(shown).resize(size, Image.Resampling.BOX)
@@ -80,7 +80,7 @@ def draw_outlines(
     part = _rgb(image[:, row : row + height, col : col + width])
     size = _size((height, width), pixel_m, side_px * _SOFT)
     picture = Image.fromarray(part).resize(size, Image.Resampling.BICUBIC)
-    road = ((mask != BACKGROUND) & (mask != IGNORE)).astype(np.uint8) * np.uint8(255)
+    road = road_pixels(mask).astype(np.uint8) * np.uint8(255)
     for colour, (right_m, down_m) in moves_m:
         by = (down_m / pixel_m[1], right_m / pixel_m[0])
         moved = ndimage.shift(road, by, order=1) if any(by) else road

@@ -11,6 +11,7 @@ import shapely
 from numpy.typing import NDArray
 from rasterio.features import rasterize
 
+from roadseg.arrays import Bools, Bytes
 from roadseg.raster.grid import Grid, reproject
 from roadseg.roads.labels.roads import Roads
 from roadseg.roads.speeds import SpeedBins
@@ -79,6 +80,11 @@ def burn_roads(areas: RoadAreas, grid: Grid) -> NDArray[np.uint8]:
         dtype="uint8",
     )
     return mask
+
+
+def road_pixels(mask: Bytes) -> Bools:
+    """Return which pixels of a mask are road, of any speed; same shape."""
+    return np.asarray((mask != BACKGROUND) & (mask != IGNORE))
 
 
 def _mappings(polygons: NDArray[np.object_]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from rasterio.features import rasterize
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import cut_blocks
 from roadseg.roads.labels.roads import Roads
-from roadseg.roads.masks.burning import burn_roads, road_areas
+from roadseg.roads.masks.burning import burn_roads, road_areas, road_pixels
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 UTM = CRS.from_epsg(32611)
@@ -147,3 +147,8 @@ def test_blocks_of_a_mask_are_the_mask(block_px):
         block = burn_roads(areas, DEGREES.crop(row, col, height, width))
         mask[row : row + height, col : col + width] = block
     assert np.array_equal(mask, burn(*lines, mph=mph, grid=DEGREES))
+
+
+def test_road_is_neither_background_nor_ignored():
+    mask = np.array([[0, 1, 7], [255, 0, 3]], dtype=np.uint8)
+    assert road_pixels(mask).tolist() == [[False, True, True], [False, False, True]]
