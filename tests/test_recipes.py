@@ -92,7 +92,7 @@ def run(config, workspace, *, force=False):
             (
                 "@stage_command()\ndef count(config, workspace, *, do, force):\n"
                 '    """Count scenes."""\n'
-                '    return call("count", do, config, workspace, force=force)\n\n\n'
+                '    return stage_function("count", do)(config, workspace, force=force)\n\n\n'
                 "@stage_command(needs_config=False)\ndef report("
             ),
         ),

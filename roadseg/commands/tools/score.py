@@ -7,13 +7,11 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roadseg.errors import DataError
-from roadseg.raster.windows import CERTAIN
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
     DrawnRoads,
@@ -33,13 +31,10 @@ from roadseg.roads.metrics.pixels import (
     count_centrelines,
     count_pixels,
 )
-from roadseg.roads.options import CompareOptions
+from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, first
-
-if TYPE_CHECKING:
-    from roadseg.roads.masks.probabilities import Probability
 
 logger = logging.getLogger(__name__)
 
@@ -183,20 +178,15 @@ def _compare_pixels(
     """Compare masks, if each side that is there is one and both have the same pixels."""
     if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
         return ()
-    road = _is_road(ours.raster)
+    level = TraceOptions().level
+    road = ours.raster.road >= level
     other = np.zeros_like(road)
     if theirs is not None and theirs.raster is not None:
         if theirs.raster.grid != ours.raster.grid:
             logger.warning("%s: masks of other places or sizes, pixels are not compared", name)
             return ()
-        other = _is_road(theirs.raster)
+        other = theirs.raster.road >= level
     return count_pixels(road, other, ours.valid), count_centrelines(road, other, ours.valid)
-
-
-def _is_road(raster: "Probability") -> NDArray[np.bool_]:
-    from roadseg.roads.options import GraphOptions  # noqa: PLC0415 - as in `_trace`
-
-    return np.asarray(raster.road >= GraphOptions().threshold * CERTAIN)
 
 
 def _pool(pairs: Sequence[_Pair]) -> _Pair:
