@@ -68,6 +68,7 @@ def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path)
     item = _read(folder)
     if item is None:
         return
+    # Only the name counts, so that no card leads out of the folder.
     weights = folder / Path(item["assets"]["weights"]["href"]).name
     if weights.is_file() and weights.stat().st_mtime <= predicted.stat().st_mtime:
         properties = {**item["properties"], EVALUATION: dict(metrics)}
@@ -85,6 +86,7 @@ def _write(folder: Path, item: Mapping[str, Any]) -> None:
         (CARD_TEXT, card_text(item)),
     ):
         path = folder / name
+        # A card that has not changed keeps its time.
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             with whole(path) as partial:
                 partial.write_text(text, encoding="utf-8")

@@ -98,7 +98,7 @@ def photo_uri(flat: Flat, *, most_bytes: int) -> str | None:
     picture = Image.fromarray(np.ascontiguousarray(np.moveaxis(bands, 0, -1)))
 
     def encode(shown: Image.Image) -> bytes:
-        return _save(shown, "WEBP", quality=_QUALITY, method=2)
+        return _as_webp(shown, method=2)
 
     return _encode_small(picture, encode, "image/webp", most_bytes)
 
@@ -110,11 +110,12 @@ def probability_uri(flat: Flat, *, most_bytes: int) -> str | None:
     """
     road = _where_valid(flat)
     colours = probability_colours(_LEVELS).ravel().tobytes()
+    # The root makes also faint probabilities visible, and the image shows through the strongest.
     alpha = bytes(round(235 * math.sqrt(level / (_LEVELS - 1))) for level in range(_LEVELS))
 
     def encode(shown: Image.Image) -> bytes:
         levels = np.asarray(shown, dtype=np.uint16) * (_LEVELS - 1)
-        return _palette((levels + CERTAIN // 2) // CERTAIN, colours, alpha, bits=4)
+        return _as_png((levels + CERTAIN // 2) // CERTAIN, colours, alpha, bits=4)
 
     return _encode_small(Image.fromarray(road), encode, "image/png", most_bytes)
 
@@ -124,7 +125,7 @@ def mask_uri(flat: Flat, *, threshold: float, most_bytes: int) -> str | None:
     colours, alpha = bytes((0, 0, 0, *_MASK_COLOUR)), bytes((0, 170))
 
     def encode(shown: Image.Image) -> bytes:
-        return _palette(np.asarray(shown) >= threshold * CERTAIN, colours, alpha, bits=1)
+        return _as_png(np.asarray(shown) >= threshold * CERTAIN, colours, alpha, bits=1)
 
     return _encode_small(Image.fromarray(_where_valid(flat)), encode, "image/png", most_bytes)
 
@@ -140,7 +141,7 @@ def sheet_uri(path: Path, *, side_px: int, most_bytes: int) -> str | None:
     picture.thumbnail((side_px, side_px))
 
     def encode(shown: Image.Image) -> bytes:
-        return _save(shown, "WEBP", quality=_QUALITY, method=4)
+        return _as_webp(shown, method=4)
 
     return _encode_small(picture, encode, "image/webp", most_bytes)
 
@@ -175,6 +176,7 @@ def _warp_to_map(pixels: Bytes, grid: Grid, crs: CRS) -> Flat:
     height, width = pixels.shape[1:]
     transform = _transform(grid, height, width)
     is_flat = transform.b == transform.d == 0 and transform.a > 0 > transform.e
+    # Rows that run from west to east need no warping, which would blur them.
     if is_flat and (grid.crs == crs or grid.is_local):
         return Flat(pixels, _bounds(height, width, transform))
     target, rows, columns = _target(grid, crs, pixels=height * width)
@@ -236,14 +238,17 @@ def _encode_small(
     return None
 
 
-def _palette(indices: NDArray[Any], colours: bytes, alpha: bytes, *, bits: int) -> bytes:
+def _as_png(indices: NDArray[Any], colours: bytes, alpha: bytes, *, bits: int) -> bytes:
     picture = Image.fromarray(indices.astype(np.uint8), mode=None).convert("L")
     paletted = Image.frombytes("P", picture.size, picture.tobytes())
     paletted.putpalette(colours)
-    return _save(paletted, "PNG", bits=bits, transparency=alpha, compress_level=7)
-
-
-def _save(picture: Image.Image, kind: str, **options: Any) -> bytes:  # noqa: ANN401 - Pillow's
     file = io.BytesIO()
-    picture.save(file, kind, **options)
+    paletted.save(file, "PNG", bits=bits, transparency=alpha, compress_level=7)
+    return file.getvalue()
+
+
+def _as_webp(picture: Image.Image, *, method: int) -> bytes:
+    """Encode a picture; a higher method takes longer and saves bytes."""
+    file = io.BytesIO()
+    picture.save(file, "WEBP", quality=_QUALITY, method=method)
     return file.getvalue()

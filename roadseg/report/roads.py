@@ -58,6 +58,7 @@ def encode_lines(lines: Lines, origin: tuple[float, float], precision: Precision
     if precision.tolerance_m:
         lines = shapely.simplify(lines, precision.tolerance_m, preserve_topology=False)
     xy, line = shapely.get_coordinates(lines, return_index=True)
+    # Differences are small numbers with few digits, and whole steps do not add up errors.
     steps = np.rint((xy - origin) / precision.step_m).astype(np.int64)
     return {
         "step": precision.step_m,
@@ -87,10 +88,10 @@ def _encode(name: str, column: NDArray[Any]) -> dict[str, Any]:
     """Return numbers rounded, None where there is none; texts as numbers of a list of texts."""
     if column.dtype.kind in "fiub":
         values = np.round(column.astype(np.float64), _DECIMALS.get(name, 3)).tolist()
-        return {"values": [None if v != v else _short(v) for v in values]}  # noqa: PLR0124 - NaN
+        return {"values": [None if v != v else _whole_if_exact(v) for v in values]}  # noqa: PLR0124 - NaN
     texts, codes = np.unique(["" if v is None else str(v) for v in column], return_inverse=True)
     return {"texts": texts.tolist(), "codes": codes.tolist()}
 
 
-def _short(value: float) -> float | int:
+def _whole_if_exact(value: float) -> float | int:
     return int(value) if value == int(value) else value

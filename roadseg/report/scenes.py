@@ -233,6 +233,7 @@ def _read_scene(
 
 def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
     """Read what an image is with its own pixels, unless they have a size from the config only."""
+    # The size in the config is for images without a place; others are shown with their own pixels.
     facts = scene_facts(image, options)
     if options.gsd_m is None or facts.grid.is_local:
         return facts

@@ -19,6 +19,7 @@ def alarm(seconds: float) -> Iterator[None]:
     ):
         yield
         return
+    # The virtual timer counts CPU time, so a slow disk or a busy machine does not ring.
     before = signal.signal(signal.SIGVTALRM, _ring)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:

@@ -122,6 +122,7 @@ def put(partial: Path, path: Path) -> None:
     """
     _sync(partial)
     partial.replace(path)
+    # The new name is on the disk only once the folder is.
     _sync(path.parent)
 
 
@@ -202,6 +203,7 @@ def _is_stale(partial: Path) -> bool:
 @cache
 def _machine() -> str:
     """Return a digest of the machine, or of the container, within which process numbers count."""
+    # Containers on one machine count their processes apart; the namespace tells them apart.
     names = [socket.gethostname()]
     with suppress(OSError):
         names.append(str(Path("/proc/self/ns/pid").readlink()))

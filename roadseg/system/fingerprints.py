@@ -61,6 +61,7 @@ def _fingerprint(path: Path) -> str:
     if is_virtual(path):
         inside = _IN_ARCHIVE.fullmatch(str(path))
         return f"{_fingerprint(Path(inside[1]))}{inside[2]}" if inside else str(path)
+    # A file without parts has the digest of its bytes; else a digest of all digests counts.
     digests = [f"{name} {_known_digest(part)}" for name, part in _parts(path)]
     if len(digests) == 1 and not path.is_dir():
         return digests[0].lstrip()

@@ -59,6 +59,7 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
         elif alone:
             for path in sorted(folder.glob(_PARTS)):
                 _hold(folder, path.name, held)
+        # A part needs the lock of the whole folder only while it takes its own.
         briefly.close()
         yield
 
@@ -74,7 +75,9 @@ def hold(folder: Path, names: Iterable[str]) -> Iterator[None]:
     Raises:
         OutputError: if another process holds one of them, or the folder cannot be made.
     """
-    places = {int.from_bytes(_digest(name)): name for name in names}
+    # The place of a name in the hidden file is a digest of 48 bits, which hardly two names share.
+    digests = ((hashlib.sha256(os.fsencode(name)).digest()[:6], name) for name in names)
+    places = {int.from_bytes(digest): name for digest, name in digests}
     with _made(folder), ExitStack() as held:
         if sys.platform != "win32":
             _take(folder, dict(sorted(places.items())), held)
@@ -103,7 +106,8 @@ def _hold(folder: Path, name: str, stack: ExitStack) -> None:
         own = FileLock(folder / name, timeout=0)
         _acquire(own, noted)
         stack.callback(_release, own, noted)
-        _note_holder(noted)
+        with whole(noted) as partial:
+            partial.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     except Timeout as error:
         raise OutputError(
             f"{folder}: {_holder(noted)} works in this run folder; wait for it to end, or name "
@@ -116,6 +120,7 @@ def _hold(folder: Path, name: str, stack: ExitStack) -> None:
     except OSError as error:
         if error.errno in _NO_LOCKS:
             raise OutputError(_without_locks(folder)) from error
+        # Where nobody can write, nobody disturbs another one, so no lock is needed.
         if error.errno in _READ_ONLY and not os.access(folder, os.W_OK):
             return
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
@@ -143,11 +148,6 @@ def _release(own: FileLock, noted: Path) -> None:
         noted.unlink(missing_ok=True)
         Path(own.lock_file).unlink(missing_ok=True)
     own.release()
-
-
-def _note_holder(path: Path) -> None:
-    with whole(path) as partial:
-        partial.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
 
 
 def _holder(path: Path) -> str:
@@ -183,6 +183,7 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
             except FileNotFoundError:
                 pass
             except OSError:
+                # The file system has no locks, or this process may not write there.
                 return
             if time.monotonic() > end:
                 if taken is None:
@@ -227,7 +228,3 @@ def _maker(file: FileIO, place: int) -> str:
         if process > 0 and not is_gone(process):
             return f"process {process}"
     return "another process"
-
-
-def _digest(name: str) -> bytes:
-    return hashlib.sha256(os.fsencode(name)).digest()[:6]

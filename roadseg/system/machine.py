@@ -139,6 +139,7 @@ def _cores(root: Path, cpus: Iterable[int]) -> tuple[int, ...]:
     first: dict[object, int] = {}
     for cpu in cpus:
         folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        # Logical CPUs of one core share package, die and number of the core.
         place = tuple(_text(folder / name) for name in _TOPOLOGY)
         first.setdefault(place if place[-1] else cpu, cpu)
     return tuple(first.values())
@@ -156,6 +157,7 @@ def _quotas(root: Path) -> Iterator[float]:
     """Yield the limits of CPU time, in cores, of the control groups that this process is in."""
     for folder in _groups(root, "cpu"):
         quota, _, period = _text(folder / "cpu.max").partition(" ")
+        # Version 2 of control groups has both numbers in one file, version 1 in two.
         if not quota:
             quota = _text(folder / "cpu.cfs_quota_us")
             period = _text(folder / "cpu.cfs_period_us")
@@ -179,6 +181,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
     base = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", maxsplit=2)
+        # A line without controllers is the group of version 2.
         if not controllers:
             mounts = [base / "unified" if (base / "unified").is_dir() else base]
         elif controller in controllers.split(","):
@@ -208,6 +211,7 @@ def peak_memory_mb() -> float | None:
     if sys.platform != "linux":
         return None
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    # Linux counts `ru_maxrss` in units of 1024 bytes.
     return round(max(usage.ru_maxrss for usage in usages) * 1024 / 1e6)
 
 

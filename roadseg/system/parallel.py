@@ -132,7 +132,7 @@ def _in_processes(
     work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
     check_workers(workers)
-    left, broken = dict(enumerate(items)), 0
+    left, broken = dict(enumerate(items)), 0  # Items by number, and pools broken in a row.
     while left and broken < _BROKEN_POOLS:
         broken += 1
         # A process that dies breaks its whole pool, so what is left goes to a new one.
@@ -145,6 +145,7 @@ def _in_processes(
         )
         try:
             futures = [pool.submit(_outcome, work, index, item) for index, item in left.items()]
+            # What has ended is not done again if a later item breaks the pool.
             for future in as_completed(futures):
                 outcome = future.result()
                 del left[outcome.index]

@@ -123,6 +123,7 @@ class _Line:
         )
 
     def push(self, work: Progress) -> None:
+        # Short work should not fill a log, so its first line is due late.
         if not self._works:
             is_quick = self.write is not None or sys.stderr.isatty()
             self._due = time.monotonic() + (0.0 if is_quick else PLAIN_S)
@@ -135,6 +136,7 @@ class _Line:
 
     def show(self) -> None:
         now = time.monotonic()
+        # Workers are silent, as several of them would write over each other.
         if now < self._due or multiprocessing.parent_process() is not None:
             return
         if self.write is not None:

@@ -58,6 +58,7 @@ def parse_json(source: Path | str, *, largest: int = _LARGEST_BYTES) -> Any:  # 
         raise ValueError("a folder, a pipe or a device, expected a file")
     if status.st_size > largest:
         raise ValueError(f"{status.st_size} bytes, expected at most {largest}")
+    # Some editors of Windows put a byte order mark before the text.
     return from_json(source.read_bytes().removeprefix(BOM_UTF8))
 
 
@@ -68,6 +69,7 @@ def key_of(settings: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
         settings: JSON values by name.
         inputs: what tells the contents of each input, by a name that stays when files move.
     """
+    # Sorted keys make the digest independent of the order in which settings are declared.
     text = json.dumps([settings, inputs], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

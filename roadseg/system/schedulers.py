@@ -39,6 +39,7 @@ def cluster_of(address: str, *, timeout_s: float) -> Iterator["Cluster"]:
         raise RoadsegError(
             f"--scheduler {address}: Dask is not installed; pip install 'roadseg[dask]'"
         ) from error
+    # Errors are raised as well, so each would stand twice in the log.
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     runner = dask.utils.LoopRunner()
@@ -117,6 +118,7 @@ class Cluster:
             except Empty:
                 self._check()
                 continue
+            # A result shows that the cluster works, which gives it its full time again.
             yield (number := numbers.pop(future)), self._result(future, number)
             self._able_at = time.monotonic()
 
@@ -180,6 +182,7 @@ class Cluster:
 
         It is asked in a connection of its own, so that one that was lost unnoticed does not matter.
         """
+        # Even with no time left one question is asked, as the cluster may have recovered.
         wait_s = max(self._left_s, self._timeout_s / _CHECKS)
         workers: dict[str, Any] = self._dask.utils.sync(
             self._loop, self._answer, callback_timeout=wait_s

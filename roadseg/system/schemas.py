@@ -82,6 +82,7 @@ def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file 
         ValueError: that names the first keys, what was expected and what was found, in one line.
     """
     try:
+        # Strict JSON takes a list for a tuple and a text for a path; strict Python would not.
         adapter = _adapter(schema)  # type: ignore[arg-type] # mypy takes no type for hashable
         checked: T = adapter.validate_json(json.dumps(values), strict=True)
     except ValidationError as error:

@@ -34,8 +34,8 @@ def shortage(error: BaseException) -> RoadsegError | None:
     """
     if isinstance(error, OSError) and error.errno in _REFUSED:
         return OutputError(_refusal(error))
-    message = str(error)
-    if _is_called(error, "OutOfMemoryError") or _ON_DEVICE.search(message):
+    message, kinds = str(error), {kind.__name__ for kind in type(error).__mro__}
+    if "OutOfMemoryError" in kinds or _ON_DEVICE.search(message):
         return RoadsegError(_DEVICE_MEMORY)
     is_full = isinstance(error, OSError) and error.errno == errno.ENOMEM
     if is_full or isinstance(error, MemoryError) or _ON_CPU.search(message):
@@ -48,7 +48,3 @@ def _refusal(error: OSError) -> str:
     which = error.filename2 or error.filename
     message = f"{error.strerror}; see that there is room and that the files may be read and written"
     return message if which is None else f"{which!s:.500}: {message}"
-
-
-def _is_called(error: BaseException, name: str) -> bool:
-    return any(kind.__name__ == name for kind in type(error).__mro__)

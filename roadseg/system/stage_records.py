@@ -172,8 +172,9 @@ class StageRecord(Generic[Summary]):
         folder = self.path.parent
         inside = [path.absolute() for path in outputs if path.absolute().is_relative_to(folder)]
         digests = fingerprints(inside)
+        # Names that count from the folder hold when the run folder moves as a whole.
         names = {path.relative_to(folder).as_posix(): digests[path] for path in inside}
-        self._write("done", summary=asdict(summary), outputs=names)
+        self._write("done", summary=_as_json(asdict(summary)), outputs=names)
 
     def _lost_of(self, earlier: Record) -> dict[str, str]:
         """Return the lost outputs of the earlier run, for which its files are read only once."""
@@ -182,13 +183,20 @@ class StageRecord(Generic[Summary]):
         return self._lost
 
     def _change(self, earlier: Record) -> str:
+        # Settings say more than the fingerprints of inputs, so these are named only without others.
         changed = list(_changes(earlier.settings, _as_json(self.settings)))
         if not changed:
             names = dict.fromkeys([*earlier.inputs, *self.inputs])
             changed = [n for n in names if earlier.inputs.get(n) != self.inputs.get(n)]
         return f"changed: {first(changed, _SHOWN)}"
 
-    def _write(self, state: Literal["started", "done"], **results: Any) -> None:  # noqa: ANN401
+    def _write(
+        self,
+        state: Literal["started", "done"],
+        *,
+        summary: dict[str, Any] | None = None,
+        outputs: Mapping[str, str] | None = None,
+    ) -> None:
         self._lost = None
         record = Record(
             stage=self.path.stem,
@@ -200,7 +208,8 @@ class StageRecord(Generic[Summary]):
             versions=versions(),
             seconds=round(time.monotonic() - self._begun, 3),
             peak_mb=peak_memory_mb(),
-            **_as_json(results),
+            outputs=dict(outputs or {}),
+            summary=summary,
         )
         write_json(self.path, record.model_dump(mode="json"))
 
@@ -228,6 +237,7 @@ def read_stage_key(path: Path) -> str:
         DataError: if the file is no record.
     """
     record = _read_finished(path)
+    # Without failed scenes the key is that of the record, so older runs keep theirs.
     failed = (record.summary or {}).get("failed")
     return key_of({"without": sorted(failed)}, {"all": record.key}) if failed else record.key
 

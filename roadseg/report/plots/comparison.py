@@ -54,6 +54,7 @@ def draw_comparison(
         axis.imshow(shown, extent=extent)
         _add_roads(axis, grid, graph, bins)
         axis.set_title(f"{name}: {graph.length_m.sum() / 1000:.2f} km", fontsize=18)
+    # A panel shows no more pixels than it has.
     thin = max(1, max(probability.road.shape) // _SIDE_PX)
     middle.imshow(probability.road[::thin, ::thin], cmap="magma", vmin=0, vmax=255, extent=extent)
     middle.set_title("probability of road", fontsize=18)

@@ -3,11 +3,10 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from roadseg.arrays import Ints
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
@@ -19,6 +18,7 @@ from roadseg.dataset.footprints import (
     local_km,
     unbroken,
 )
+from roadseg.report.plots.typeface import font
 from roadseg.system.files import whole
 
 Rgb = tuple[int, int, int]
@@ -110,6 +110,7 @@ def _panels(chips: Sequence[ChipRecord]) -> Iterator[_Panel]:
     if len(placed):
         degrees = corners_degrees(corners[placed], zones[placed])
         areas = areas_apart(degrees, gap_km=_GAP_KM)
+        # Many areas would have panels too small to be read.
         if areas.max() >= _PANELS:
             areas[:] = 0
         for area in range(areas.max() + 1):
@@ -166,7 +167,7 @@ def _draw_panel(canvas: Image.Image, panel: _Panel, frame: _Frame, folds: Ints) 
     canvas.paste(ground.reduce(_FINER), (frame.left, frame.top))
     pen = ImageDraw.Draw(canvas)
     title = f"{panel.title}: {len(folds)} chip{'s' * (len(folds) > 1)}"
-    pen.text((frame.left, frame.top - 10), title, _INK, _font(22), anchor="ls")
+    pen.text((frame.left, frame.top - 10), title, _INK, font(22), anchor="ls")
     _draw_axes(pen, frame)
 
 
@@ -186,12 +187,13 @@ def _draw_chips(pen: ImageDraw.ImageDraw, corners: Corners, folds: Ints) -> None
         pen.polygon(inner[chip].ravel().tolist(), colours[chip])
     for chip in np.flatnonzero(sides >= _NUMBERED_PX * _FINER).tolist():
         x, y = middles[chip].tolist()
-        font = _font(min(40 * _FINER, int(sides[chip] * 0.5)))
-        pen.text((x, y), str(folds[chip]), _ink_on(colours[chip]), font, anchor="mm")
+        size_px = min(40 * _FINER, int(sides[chip] * 0.5))
+        ink = _ink_on(colours[chip])
+        pen.text((x, y), str(folds[chip]), ink, font(size_px), anchor="mm")
 
 
 def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
-    font = _font(18)
+    small = font(18)
     bottom, right = frame.top + frame.height, frame.left + frame.width
     pen.rectangle((frame.left, frame.top, right, bottom), outline=_INK)
     step = _tick_step(max(frame.width, frame.height) / frame.px_per_km)
@@ -200,12 +202,12 @@ def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
         if offset <= frame.width:
             x = frame.left + offset
             pen.line((x, bottom, x, bottom + 6), _INK)
-            pen.text((x, bottom + 10), name, _INK, font, anchor="mt")
+            pen.text((x, bottom + 10), name, _INK, small, anchor="mt")
         if offset <= frame.height:
             y = bottom - offset
             pen.line((frame.left - 6, y, frame.left, y), _INK)
-            pen.text((frame.left - 10, y), name, _INK, font, anchor="rm")
-    pen.text((right, bottom + 30), "km", _INK, font, anchor="rt")
+            pen.text((frame.left - 10, y), name, _INK, small, anchor="rm")
+    pen.text((right, bottom + 30), "km", _INK, small, anchor="rt")
 
 
 def _tick_step(length: float) -> float:
@@ -227,24 +229,19 @@ def _legend(chips: Sequence[ChipRecord], folds: Ints) -> Image.Image:
         _draw_row(pen, y, (str(fold), str(sizes[fold]), f"{shares[fold]:.1%}"))
     if shown < len(sizes):
         y = _TOP_PX + shown * _ROW_PX + _ROW_PX // 2
-        pen.text((40, y), f"and {len(sizes) - shown} more", _INK, _font(22), anchor="lm")
+        pen.text((40, y), f"and {len(sizes) - shown} more", _INK, font(22), anchor="lm")
     _draw_north(pen, _LEGEND_PX - 25, 20)
     return legend
 
 
 def _draw_row(pen: ImageDraw.ImageDraw, y: int, cells: tuple[str, str, str]) -> None:
     for text, x, anchor in zip(cells, (40, 160, 250), ("lm", "rm", "rm"), strict=True):
-        pen.text((x, y), text, _INK, _font(22), anchor=anchor)
+        pen.text((x, y), text, _INK, font(22), anchor=anchor)
 
 
 def _draw_north(pen: ImageDraw.ImageDraw, x: int, y: int) -> None:
     pen.polygon([(x, y), (x - 9, y + 24), (x, y + 18), (x + 9, y + 24)], _INK)
-    pen.text((x, y + 28), "N", _INK, _font(18), anchor="mt")
-
-
-@lru_cache(maxsize=64)
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
+    pen.text((x, y + 28), "N", _INK, font(18), anchor="mt")
 
 
 def _colour(fold: int) -> Rgb:

@@ -13,9 +13,8 @@ from roadseg.report.plots.figures import INK, PAPER, SMALL_PT
 
 _BAR = 0.25  # Longest scale bar, in widths of the map.
 _BAR_IN, _MARGIN_IN, _ARROW_IN = 0.045, 0.1, 0.26
-_ARROW = np.array(
-    [(0, 0.5), (-0.3, -0.5), (0, -0.26), (0.3, -0.5)]
-)  # It points up; its length is 1.
+# Corners of an arrow that points up; its length is 1.
+_ARROW = np.array([(0, 0.5), (-0.3, -0.5), (0, -0.26), (0.3, -0.5)])
 _LETTER = 0.78  # The N stands so far before the middle of the arrow, in its lengths.
 
 
@@ -115,6 +114,7 @@ def north_of(grid: Grid) -> tuple[float, float]:
         ValueError: if the raster has no place on earth.
     """
     lon, lat = grid.centre_degrees
+    # Next to the pole the step goes south, and its direction is turned around below.
     step = -_STEP_DEG if lat + _STEP_DEG > 90 else _STEP_DEG  # noqa: PLR2004 - the pole
     x, y = transformer(DEGREES, grid.crs).transform([lon, lon], [lat, lat + step])
     rows, cols = grid.to_pixel(np.column_stack([x, y])).T

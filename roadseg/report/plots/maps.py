@@ -194,6 +194,7 @@ def _sheet(
     columns = max(1, int(paper.width_in / _ENTRY_IN))
     key_in = math.ceil(len(key) / columns) * _ROW_IN + 0.05
     aspect = ground.height_m / ground.width_m
+    # Panels fill the width of the paper, unless they would then be taller than a page.
     gaps_in = (panels - 1) * _GAP_IN
     room_in = (paper.width_in - 2 * _EDGE_IN - gaps_in) / panels
     width_in = min(room_in, paper.width_in * TALLEST / aspect)
@@ -280,6 +281,7 @@ def _pale_training(panel: Axes, ground: Ground) -> None:
     if ground.held_out is None:
         return
     scene = shapely.box(0, 0, ground.grid.width, ground.grid.height)
+    # In a path, holes run the other way around than outlines; only then they stay open.
     trained = shapely.orient_polygons(shapely.difference(scene, ground.held_out))
     rings = [shapely.get_coordinates(ring) for ring in shapely.get_rings(trained)]
     area = MapPath.make_compound_path(*map(MapPath, rings))

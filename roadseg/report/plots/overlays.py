@@ -1,16 +1,16 @@
 """Overlays: small pictures of a scene with its labels drawn over it."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 from scipy import ndimage
 
 from roadseg.arrays import Bytes
 from roadseg.raster.windows import Window
 from roadseg.report.plots.colours import Rgb
 from roadseg.report.plots.map_marks import bar_text, scale_bar_m
+from roadseg.report.plots.typeface import font
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 
 _BANDS = 3
@@ -82,6 +82,7 @@ def draw_outlines(
     picture = Image.fromarray(part).resize(size, Image.Resampling.BICUBIC)
     road = road_pixels(mask).astype(np.uint8) * np.uint8(255)
     for colour, (right_m, down_m) in moves_m:
+        # The whole mask moves, so that roads from outside of the window come in.
         by = (down_m / pixel_m[1], right_m / pixel_m[0])
         moved = ndimage.shift(road, by, order=1) if any(by) else road
         there = Image.fromarray(moved[row : row + height, col : col + width])
@@ -91,12 +92,6 @@ def draw_outlines(
     small = picture.resize(_size((height, width), pixel_m, side_px), Image.Resampling.BOX)
     _draw_scale_bar(small, width * pixel_m[0])
     return small
-
-
-@lru_cache(maxsize=64)
-def font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Return the typeface of pictures."""
-    return ImageFont.load_default(size_px)
 
 
 def hatch(size: tuple[int, int]) -> Image.Image:

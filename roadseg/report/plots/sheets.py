@@ -11,12 +11,8 @@ from roadseg.dataset.shifts import WORTH_M, Shift, directions
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
 from roadseg.report.plots.colours import Rgb, speed_colours
-from roadseg.report.plots.overlays import (
-    draw_labels,
-    draw_outlines,
-    font,
-    hatch,
-)
+from roadseg.report.plots.overlays import draw_labels, draw_outlines, hatch
+from roadseg.report.plots.typeface import font
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
 

@@ -57,7 +57,8 @@ def draw_speeds(
             linewidth=0.6,
         )
         axis.bar_label(bars, [f"{one:.2f}" if one else "" for one in km], fontsize=6, padding=1)
-    axis.set_xticks(range(bins.count), [_short(name) for name in bins.names])
+    # The axis names the unit, so the bins do not: `10 to 20`, `above 60`.
+    axis.set_xticks(range(bins.count), [name.rpartition(" ")[0] for name in bins.names])
     axis.set_xlabel(f"speed, {bins.unit}", fontsize=TEXT_PT)
     axis.set_ylabel("roads, km", fontsize=TEXT_PT)
     axis.tick_params(labelsize=SMALL_PT, length=2)
@@ -72,8 +73,3 @@ def road_km(graph: RoadGraph, bins: SpeedBins) -> NDArray[np.float64]:
     numbers = bins.bin_of(graph.attributes["speed_kph"] / KPH_PER_MPH)
     km = np.bincount(numbers, graph.length_m / 1000, minlength=bins.count + 1)
     return np.asarray(km[1:], dtype=np.float64)
-
-
-def _short(name: str) -> str:
-    """Leave out the unit of a bin: `10 to 20`, `above 60`."""
-    return name.rpartition(" ")[0]
