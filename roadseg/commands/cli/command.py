@@ -53,6 +53,7 @@ def stage_command(
             as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
         ) -> None:
+            # If the command is to start anew, this call starts it and does not return.
             assignments += take_settings(values, start=not dry_run)
             required = needs_config and not values.get("images")
             config = load(config_path, assignments, required=required)

@@ -47,6 +47,7 @@ def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
     """Return an error that a user can act on; for a fault of the program it names its report."""
     if isinstance(error, RoadsegError):
         return error
+    # Python keeps bytes of a file name that are not UTF-8 as surrogates, which nobody can print.
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
         return RoadsegError(f"{error.object!a:.300}: {_NOT_UTF_8}")
     shortages = importlib.import_module("roadseg.system.shortages")
@@ -54,6 +55,7 @@ def _as_ours(error: BaseException, ctx: click.Context) -> RoadsegError:
 
 
 def _fault(error: BaseException, ctx: click.Context) -> FaultError:
+    """Write the report of a fault into the run folder, else here; return an error that names it."""
     run: Path | None = ctx.meta.get(_RUN)
     report = importlib.import_module("roadseg.commands.cli.crash_reports").write_report(
         error,

@@ -25,6 +25,7 @@ class Group(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
+        # An interrupt is not an error: it gets a line that says how to go on.
         except KeyboardInterrupt:
             write_line(last_line(INTERRUPTED))
             ctx.exit(INTERRUPTED)

@@ -47,6 +47,8 @@ class FieldOption(click.Option):
             key: of the config, which counts where the option is not given; "" for none.
             metavar: what its value is called in the help; None leaves that to its type.
         """
+        # Click asks for type and help while it builds an option. The field is not read then, so
+        # that no library is loaded before it is known which command runs.
         self._field, self._key, self._is_made = field, key, False
         super().__init__(words, default=None, metavar=metavar)
         self._is_made = True
@@ -90,6 +92,7 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
     """Return the type of click that takes what a field takes."""
     if get_origin(field.annotation) is Literal:
         return click.Choice(get_args(field.annotation))
+    # Texts are checked with the config that they become a part of.
     if field.annotation not in (int, float):
         return click.STRING
     limits = {
@@ -207,6 +210,7 @@ PREDICTING = (
 
 
 def _launcher(*others: str) -> Option:
+    """Return the option of launchers, with those that only some commands have."""
     return click.option(
         "--launcher",
         type=click.Choice(["none", "pin", "run_cpu", "ipexrun", *others]),
@@ -241,6 +245,7 @@ def together(*options: Option) -> Option:
     """Return a decorator that gives a command several options."""
 
     def decorate(function: Command) -> Command:
+        # Decorators act from the last to the first; the help lists options in the order given.
         for option in reversed(options):
             function = option(function)
         return function
@@ -273,6 +278,7 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
             processes=launch["processes"],
         )
         launchers.launch(wish, sys.argv[1:], start=start)
+    # A flag becomes true or false, as JSON has them; all else is text that the config checks.
     settings = {key: values.pop(key, None) for key in _SETTINGS}
     return tuple(
         f"{_SETTINGS[key]}.{key}={json.dumps(value) if isinstance(value, bool) else value}"
@@ -284,6 +290,7 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
 def _shard(
     _ctx: click.Context, _param: click.Parameter, value: str | None
 ) -> tuple[int, int] | None:
+    """Read a shard such as "1/8": its number, and how many there are."""
     if value is None:
         return None
     number, _, count = value.partition("/")
@@ -302,6 +309,7 @@ SHARD = click.option(
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
+    """Read numbers with commas between, such as "0,1"."""
     parts = text.split(",") if text else []
     if not all(part.strip().isdecimal() for part in parts):
         msg = f"{option}: expected numbers with commas between, such as 0,1, got {text!r}"

@@ -58,6 +58,7 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a frame, or one that called it, imports a module."""
     while frame:
         if frame.f_code.co_filename == _IMPORTING:
             return True

@@ -125,6 +125,7 @@ def diff(
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:
+    """Read a place such as "8.69,49.41"."""
     try:
         x, y = (float(part) for part in value.split(","))
     except ValueError:
@@ -136,6 +137,7 @@ def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[fl
 
 
 def _end(option: str, name: str, meaning: str) -> Option:
+    """Return the option of an end of the way."""
     return click.option(
         option, name, metavar="LON,LAT", required=True, callback=_place, help=meaning
     )
@@ -183,6 +185,7 @@ _KINDS = ("scene", "graph", "errors", "speeds")
 
 
 def _file(name: str, meaning: str) -> Option:
+    """Return the option of a file that is drawn."""
     path = click.Path(path_type=Path)
     return click.option(f"--{name}", name, type=path, metavar="FILE", help=meaning)
 

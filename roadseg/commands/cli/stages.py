@@ -208,4 +208,5 @@ def run(config: "Config", workspace: "Workspace", *, do: str, force: bool, fold:
 
 
 def _all_or_none(*values: object) -> bool:
+    """Return whether all of some options are given, or none of them."""
     return len({bool(value) for value in values}) == 1

@@ -88,6 +88,7 @@ def run_stages(folder: Path, *, say: pipeline.Say) -> pipeline.RunSummary:
 
 
 def _write_image(path: Path, streets: list[Street], x: float, y: float, number: int) -> None:
+    """Write the image of a scene whose south-west corner is (x, y), metres from the city's."""
     image = draw_scene(streets, x_m=x, y_m=y, size_px=_SIZE_PX, gsd_m=_GSD_M, seed=number)
     pixels = to_uint16(image, seed=number) if number == _SCENE_16_BIT else image
     north = _ORIGIN_M[1] + y + _SIZE_PX * _GSD_M
@@ -99,6 +100,7 @@ def _write_image(path: Path, streets: list[Street], x: float, y: float, number: 
 
 
 def _write_roads(path: Path, streets: list[Street], x: float, y: float, number: int) -> None:
+    """Write the road labels of a scene as GeoJSON, in degrees."""
     size = _SIZE_PX * _GSD_M
     labels = scene_labels(
         streets,

@@ -179,6 +179,7 @@ def give_advice(
 
 def _find_broken() -> Iterator[str]:
     """Yield what no run survives: copies of PROJ that cannot look up a coordinate system."""
+    # rasterio and pyproj bring a copy of PROJ each, so that one may work and the other not.
     try:
         CRS.from_epsg(_EPSG).to_wkt()
     except CRSError as error:
@@ -199,6 +200,7 @@ def _problem_of_compiling() -> str:
 
 
 def _proj_data() -> str:
+    """Return the folder of the data of pyproj's copy of PROJ."""
     try:
         return str(pyproj.datadir.get_data_dir())
     except pyproj.exceptions.DataDirError:
@@ -206,6 +208,7 @@ def _proj_data() -> str:
 
 
 def _lines(packages: Mapping[str, str]) -> Iterator[str]:
+    """Yield packages with their versions, a few in a line."""
     named = [f"{name} {number}" for name, number in packages.items()]
     for start in range(0, len(named), _PACKAGES_IN_LINE):
         yield ", ".join(named[start : start + _PACKAGES_IN_LINE])
@@ -224,6 +227,7 @@ def _features(features: Mapping[str, bool]) -> str:
 
 
 def _memory(machine: Machine) -> str:
+    """Return the memory of the machine, and how much of it the control group allows."""
     total, limit = machine.memory_bytes, machine.memory_limit_bytes
     text = "unknown" if total is None else f"{total / _GIB:.1f} GiB"
     return (
