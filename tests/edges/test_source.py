@@ -14,10 +14,14 @@ WRITING = {  # methods that write to a path, whoever has them
 }
 WHOLE = {"whole", "whole_folder"}
 ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
-    ("raster/gdal.py", "copy_as_cog"): "writes to the path that its caller has from `whole`",
-    ("raster/gdal.py", "open_new"): "the same",
-    ("roads/formats/files.py", "_write"): "the same",
-    ("report/pictures.py", "_saved"): "into memory",
+    ("raster/tiff.py", "copy_as_cog"): "writes to the path that its caller has from `whole`",
+    ("raster/tiff.py", "open_new"): "the same",
+    ("roads/formats/files.py", "_write_layer"): "the same",
+    ("api/files.py", "_write_table"): "a temporary file that a command reads",
+    ("api/rasters.py", "_write"): "the same",
+    ("api/masks.py", "_repr_png_"): "into memory",
+    ("report/pictures.py", "_as_png"): "the same",
+    ("report/pictures.py", "_as_webp"): "the same",
     ("roads/masks/probabilities.py", "_repr_png_"): "the same",
     ("raster/strips.py", "described"): "in a hidden folder that no one else reads",
     ("raster/raw_strips.py", "describe"): "the same",

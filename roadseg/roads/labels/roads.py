@@ -16,11 +16,11 @@ from pyproj.exceptions import ProjError
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
-from roadseg.raster.images import RasterFacts
 from roadseg.roads.labels.schemes import read_attributes, wanted_keys
 from roadseg.roads.options import LabelOptions, SchemeName
 
 if TYPE_CHECKING:
+    from roadseg.raster.images import RasterFacts
     from roadseg.roads.labels.vectors import VectorFile
 
 Shapes = NDArray[np.object_]
@@ -322,7 +322,7 @@ def roads_on(grid: Grid, roads: Roads) -> tuple[Roads, Indices]:
     return metric.take(finite), near[finite]
 
 
-def lay_over(facts: RasterFacts, labels: Path, roads: Roads) -> tuple[Roads, NDArray[np.intp]]:
+def lay_over(facts: "RasterFacts", labels: Path, roads: Roads) -> tuple[Roads, NDArray[np.intp]]:
     """Return the roads that touch a scene, in its metric CRS, and their indices.
 
     Raises:
@@ -336,7 +336,7 @@ def lay_over(facts: RasterFacts, labels: Path, roads: Roads) -> tuple[Roads, NDA
     return roads_on(facts.grid, roads)
 
 
-def apart_text(facts: RasterFacts, labels: Path, roads: Roads) -> str:
+def apart_text(facts: "RasterFacts", labels: Path, roads: Roads) -> str:
     """Return where roads and scene lie, if they do not touch."""
     outline = np.array([facts.grid.footprint], dtype=object)
     hint = (
