@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Measure training from files to weights against a bare loop in memory and the plain recipe.
+"""Measure training from files to weights against a bare loop in memory and a plain recipe.
 
     scripts/bench_train.py [--steps 4] [--rounds 9] [--batch-size 4] [--window-px 256]
 
@@ -31,12 +31,11 @@ from roadseg.dataset.chips import read_chips
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.inference.bench import bare_step, noise_learner
+from roadseg.learn.inference.bench import bare_step, noise_trainer
 from roadseg.learn.network.models import Normalise, build_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
-from roadseg.learn.training.loaders import TrainingBatches
-from roadseg.learn.training.samples import Chip, TrainingWindows
+from roadseg.learn.training.samples import Chip, TrainingBatches, TrainingWindows
 from roadseg.raster.images import scene_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json
@@ -115,8 +114,8 @@ def serve(way, config, options, pipe):
         pipe.send(time.perf_counter() - begun)
 
 
-def recipe_of(options):
-    """Return the recipe of the measured training."""
+def train_options(options):
+    """Return the options of the measured training."""
     return TrainOptions(
         encoder=options.encoder,
         window_px=options.window_px,
@@ -145,11 +144,11 @@ def city(config):
 def roadseg(config, options, device):
     """Return the step of this package, with all that brings its windows."""
     keep_freed_memory()
-    recipe, (chips, bins) = recipe_of(options), city(config)
-    learner = noise_learner(recipe, bands=BANDS, bins=bins, device=device)
+    training, (chips, bins) = train_options(options), city(config)
+    trainer = noise_trainer(training, bands=BANDS, bins=bins, device=device)
     batches = TrainingBatches(
         chips,
-        recipe,
+        training,
         parallel=Parallel(),
         workers=options.workers,
         pin_memory=device.pin_memory,
@@ -160,37 +159,37 @@ def roadseg(config, options, device):
     def step():
         number, taken = next(steps)
         seed_step(0, number, 0)
-        total.add_(learner.step(taken, number=number, rate=recipe.learning_rate))
+        total.add_(trainer.step(taken, number=number, rate=training.learning_rate))
 
     return step
 
 
 def bare(config, options, device):
     """Return a step on one batch in memory."""
-    recipe, (chips, bins) = recipe_of(options), city(config)
-    windows = windows_of(chips, recipe)
-    first = [windows[len(windows) + number] for number in range(recipe.batch_size)]
+    training, (chips, bins) = train_options(options), city(config)
+    windows = windows_of(chips, training)
+    first = [windows[len(windows) + number] for number in range(training.batch_size)]
     images, masks = (torch.stack(each) for each in zip(*first, strict=True))
-    return bare_step(recipe, images, [masks], bins=bins, device=device)
+    return bare_step(training, images, [masks], bins=bins, device=device)
 
 
 def plain(config, options, device):
     """Return the step of a tutorial."""
-    recipe, (chips, bins) = recipe_of(options), city(config)
+    training, (chips, bins) = train_options(options), city(config)
     model = build_model(
-        architecture=recipe.architecture,
-        encoder=recipe.encoder,
+        architecture=training.architecture,
+        encoder=training.encoder,
         encoder_weights=None,
         in_channels=BANDS,
         classes=bins + 1,
     )
     normalise = Normalise(Scaling({}, (127.0,) * BANDS, (64.0,) * BANDS))
     network = nn.Sequential(normalise, model).to(device.type).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, foreach=False)
+    optimizer = torch.optim.Adam(model.parameters(), lr=training.learning_rate, foreach=False)
     focal, dice = smp.losses.FocalLoss("binary"), smp.losses.DiceLoss("multilabel")
-    windows = windows_of(chips, recipe)
+    windows = windows_of(chips, training)
     order = range(len(windows), 2 * len(windows))
-    batches = iter(DataLoader(windows, recipe.batch_size, sampler=order, num_workers=1))
+    batches = iter(DataLoader(windows, training.batch_size, sampler=order, num_workers=1))
 
     def step():
         images, masks = (each.to(device.type) for each in next(batches))
@@ -206,13 +205,13 @@ def plain(config, options, device):
     return step
 
 
-def windows_of(chips, recipe):
+def windows_of(chips, training):
     """Return the training windows."""
     return TrainingWindows(
         chips,
-        window_px=recipe.window_px,
-        windows_per_chip=recipe.windows_per_chip,
-        road_share=recipe.road_share,
+        window_px=training.window_px,
+        windows_per_chip=training.windows_per_chip,
+        road_share=training.road_share,
         seed=0,
     )
 

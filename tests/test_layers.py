@@ -102,7 +102,7 @@ def test_a_module_imports_only_from_below(path):
         ("roads.tracing.trace", "from pathlib import Path"),
         ("dataset.chips", "import torch"),
         ("learn.training.epochs", "from roadseg.config import Config"),
-        ("learn.network.losses", "from roadseg.learn.training import learner"),
+        ("learn.network.losses", "from roadseg.learn.training import trainer"),
         ("report.scenes", "from matplotlib import figure"),
         ("commands.stages.graph", "from roadseg.commands.stages import predict"),
         ("commands.stages.graph", "import click"),

@@ -35,9 +35,9 @@ from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import build_model
 from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
 from roadseg.learn.training import epochs
-from roadseg.learn.training.learner import Learner
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
-from roadseg.learn.training.train import train
+from roadseg.learn.training.train import TrainingJob, train
+from roadseg.learn.training.trainer import Trainer
 from roadseg.roads.speeds import DEFAULT_BINS
 
 STEPS, BATCH, PX = 10, 2, 32
@@ -308,25 +308,20 @@ def stopped(device):
     return error_of(partial(time.sleep, 10), device, patience=timedelta(seconds=3))
 
 
-def whole_training(device, chips, folder, *, interruption=None, **changes):
+def whole_training(device, chips, folder, *, interruption=None, save_minutes=5.0, **changes):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "window_px": 32, "batch_size": 2, "epochs": 2}
-    options = {"save_minutes": 5.0, "sharing": DistributedOptions(), "ema": None} | changes
-    recipe = TrainOptions(**small, windows_per_chip=6, ema=options.pop("ema"))
+    job = TrainingJob(
+        *(chips[:2], chips[2:3]),
+        TrainOptions(**small, windows_per_chip=6, **changes),
+        facts={"bands": [1, 2, 3], "gsd_m": 0.5, "resample_m": None, "nodata": None},
+        bins=DEFAULT_BINS,
+        device=device,
+    )
     with parallel(device) as together:
         if interruption:
             interrupt(together, *interruption)
-        train(
-            *(chips[:2], chips[2:3], folder),
-            **options,
-            recipe=recipe,
-            facts={"bands": [1, 2, 3], "gsd_m": 0.5, "resample_m": None, "nodata": None},
-            bins=DEFAULT_BINS,
-            device=device,
-            parallel=together,
-            workers=0,
-            tensorboard=False,
-        )
+        train(job, folder, parallel=together, workers=0, save_minutes=save_minutes)
 
 
 def interrupt(together, owner, name, call, how):
@@ -345,11 +340,11 @@ def interrupt(together, owner, name, call, how):
 
 
 STOPS = {
-    "stopped within an epoch": (Learner, "step", 2, "stopped"),
-    "stopped by the last step of an epoch": (Learner, "step", 3, "stopped"),
-    "stopped while validating": (Learner, "judge", 1, "stopped"),
+    "stopped within an epoch": (Trainer, "step", 2, "stopped"),
+    "stopped by the last step of an epoch": (Trainer, "step", 3, "stopped"),
+    "stopped while validating": (Trainer, "evaluate", 1, "stopped"),
     "killed after the last step of an epoch": (epochs, "validate", 1, "killed"),
-    "killed after an epoch": (Learner, "step", 4, "killed"),
+    "killed after an epoch": (Trainer, "step", 4, "killed"),
 }
 
 
@@ -416,7 +411,10 @@ def everything(name, folder):
     if name == "quartet":
         return run(quartet, 4)
     if name == "resumed":
-        averaging = {"sharing": DistributedOptions(hierarchy={2: 2}, warmup_steps=1), "ema": 0.9}
+        averaging = {
+            "distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1),
+            "ema": 0.9,
+        }
         found = resumed(folder, "gradients", STOPS)
         return [0], found | resumed(folder, "weights", [*STOPS][1:2], **averaging)
     ends, found = run(partial(pair, model=new_model()), 2)

@@ -17,10 +17,10 @@ from torch import nn
 from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.hardware.devices import missing, pick_device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.options import DistributedOptions, LossOptions
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training import optimizers
-from roadseg.learn.training.learner import Learner
 from roadseg.learn.training.optimizers import build_optimizer
+from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
 
 GAUDI = "habana_frameworks"
@@ -53,25 +53,16 @@ def train(device, events, *, kind="adamw", steps=3, place="cpu"):
     torch.manual_seed(0)
     device = replace(device, type=place)  # what is done hangs on the name, not on the type
     model = device.to(Recorder(events))
-    options = {"learning_rate": 0.01, "weight_decay": 0.02, "momentum": 0.9}
-    optimizer = build_optimizer(model.parameters(), device=device, kind=kind, **options)
-    learner = Learner(
-        model,
-        optimizer,
-        state=None,
-        scaling=Scaling({}, (127.0,) * 3, (64.0,) * 3),
-        weights=LossOptions(),
-        clip_norm=1.0,
-        ema=None,
-        device=device,
-        parallel=Parallel(),
-        sharing=DistributedOptions(),
+    options = TrainOptions(
+        optimizer=kind, learning_rate=0.01, weight_decay=0.02, momentum=0.9, clip_norm=1.0
     )
+    scaling = Scaling({}, (127.0,) * 3, (64.0,) * 3)
+    trainer = Trainer(model, options, scaling=scaling, device=device, parallel=Parallel())
     images = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).reshape(2, 3, 8, 8)
     masks = (images[:, 0] > 60).to(torch.uint8)
     numbers = range(1, steps + 1)
-    losses = [float(learner.step([(images, masks)], number=n, rate=0.01)) for n in numbers]
-    return optimizer, losses
+    losses = [float(trainer.step([(images, masks)], number=n, rate=0.01)) for n in numbers]
+    return trainer._optimizer, losses  # noqa: SLF001
 
 
 def gaudi_packages(events, devices):
@@ -214,10 +205,10 @@ def test_the_optimizers_of_gaudi_are_told_all_that_torch_would_assume(gaudi, eve
 def test_adam_with_decay_is_torchs_on_an_hpu_and_without_it_the_fused(gaudi, events, cpu):
     gaudi(lazy=False)
     device = replace(pick_device("hpu"), type="cpu")
-    options = {"device": device, "kind": "adam", "learning_rate": 0.1, "momentum": 0.0}
     weights = list(cpu.to(Recorder(events)).parameters())
-    assert type(build_optimizer(weights, weight_decay=0.1, **options)) is torch.optim.Adam
-    assert type(build_optimizer(weights, weight_decay=0.0, **options)).__name__ == "Fused"
+    plain, decaying = (TrainOptions(optimizer="adam", weight_decay=decay) for decay in (0.0, 0.1))
+    assert type(build_optimizer(weights, decaying, device=device)) is torch.optim.Adam
+    assert type(build_optimizer(weights, plain, device=device)).__name__ == "Fused"
 
 
 def test_an_hpu_takes_steps_of_the_same_size_as_a_cpu(gaudi, events):

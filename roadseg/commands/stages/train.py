@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, read_chips
@@ -17,11 +16,11 @@ from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import parallel
 from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.network.pretrained import first_weights
 from roadseg.learn.options import BestBy
 from roadseg.learn.training.history import Row, best_row, read_last
-from roadseg.learn.training.recipe import first_weights
 from roadseg.learn.training.samples import Chip
-from roadseg.learn.training.train import settings_of, train
+from roadseg.learn.training.train import TrainingJob, train
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.scaling import Scaling, read_scaling
 from roadseg.report.cards import write_model_card
@@ -80,26 +79,23 @@ def run(
         return done
     if not force:
         _refuse_changed_weights(record.path)
-    lesson = _lesson(config, workspace, fold)
+    job = _job(config, workspace, fold)
     keep_freed_memory()
-    folder, device = workspace.checkpoint(fold), lesson["device"]
+    folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
-    with parallel(device, patience=patience) as processes:
+    with parallel(job.device, patience=patience) as processes:
         history = train(
-            folder=folder,
-            **lesson,
+            job,
+            folder,
             parallel=processes,
             workers=config.compute.workers,
             save_minutes=config.compute.save_minutes,
-            tensorboard=config.train.tensorboard,
             profile=profile,
             anew=force,
             started=record.begin,
             after_epoch=partial(_draw_curves, folder, config.train.best_by),
         )
-        best = best_row(history, config.train.best_by)
-        sides = lesson["training"], lesson["validation"]
-        summary = _summary(fold, sides, history, best, folder)
+        summary = _summary(job, fold, history, folder)
         if processes.first:
             write_model_card(config, workspace, fold=fold, epochs=len(history))
             record.finish(summary, _weights(folder))
@@ -116,7 +112,7 @@ def plan(
 ) -> Plan:
     """Say what `run` would do, if need be after an earlier stage."""
     record = after or _record(config, workspace, fold)
-    found = plan_stage(
+    planned = plan_stage(
         record,
         workspace.train_record(fold),
         TrainSummary,
@@ -126,12 +122,13 @@ def plan(
         amount=Amount(config.train.epochs, lambda done: done.epochs, "epochs"),
     )
     if after and not force and checkpoint_path(workspace.checkpoint(fold), "last").exists():
-        return replace(found, why=f"{found.why}; refused without --force if that changes the chips")
-    if after or not found.runs:
-        return found
-    lesson = _lesson(config, workspace, fold)
-    last = None if force else read_last(workspace.checkpoint(fold), settings_of(**lesson))
-    return found if last is None else _going_on(found, last["history"], config.train.epochs)
+        why = f"{planned.why}; refused without --force if that changes the chips"
+        return replace(planned, why=why)
+    if after or not planned.runs:
+        return planned
+    job = _job(config, workspace, fold)
+    last = None if force else read_last(workspace.checkpoint(fold), job.settings)
+    return planned if last is None else _going_on(planned, last["history"], config.train.epochs)
 
 
 def _going_on(plan: Plan, history: list[Row], epochs: int) -> Plan:
@@ -173,8 +170,9 @@ def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[Trai
     dealt = require(workspace.record("split"), made_by="split")
     earlier = read_record(workspace.train_record(fold))
     first = {
-        name: earlier.inputs.get(name, told) if earlier and told == GONE else told
-        for name, told in first_weights(config.train).items()
+        # Weights that a training began with may go: what they were is then taken from its record.
+        name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
+        for name, weights in first_weights(config.train).items()
     }
     return StageRecord(
         workspace.train_record(fold),
@@ -208,7 +206,7 @@ def _read_sides(
     return training, validation
 
 
-def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
+def _job(config: Config, workspace: Workspace, fold: int) -> TrainingJob:
     """Return what decides about the weights: the chips of both sides, and how to learn."""
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     sides = _read_sides(workspace, listed.chips, fold)
@@ -218,11 +216,11 @@ def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
     training, validation = (
         [_chip(chip, scenes, workspace, scaling) for chip in side] for side in sides
     )
-    return {
-        "training": training,
-        "validation": validation,
-        "recipe": config.train,
-        "facts": {
+    return TrainingJob(
+        training,
+        validation,
+        config.train,
+        facts={
             "bands": config.imagery.bands or next(iter(scenes.values())).bands,
             "gsd_m": statistics.median(sizes_m),
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
@@ -232,23 +230,17 @@ def _lesson(config: Config, workspace: Workspace, fold: int) -> dict[str, Any]:
             "fold": fold,
             "prepared_data": read_stage_key(workspace.record("split")),
         },
-        "bins": listed.bins,
-        "device": chosen_device(config.compute),
-        "sharing": config.train.distributed,
-    }
+        bins=listed.bins,
+        device=chosen_device(config.compute),
+    )
 
 
-def _summary(
-    fold: int,
-    sides: tuple[Sequence[Chip], Sequence[Chip]],
-    history: list[Row],
-    best: Row,
-    folder: Path,
-) -> TrainSummary:
+def _summary(job: TrainingJob, fold: int, history: list[Row], folder: Path) -> TrainSummary:
+    best = best_row(history, job.options.best_by)
     return TrainSummary(
         fold=fold,
-        training_chips=len(sides[0]),
-        validation_chips=len(sides[1]),
+        training_chips=len(job.training),
+        validation_chips=len(job.validation),
         epochs=len(history),
         best_epoch=int(best["epoch"]),
         val_loss=best["val_loss"],

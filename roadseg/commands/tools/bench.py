@@ -40,19 +40,19 @@ class BenchSummary(Summary):
 
 def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
     """Measure training steps and inference with the settings of a config, on noise in memory."""
-    device, recipe = chosen_device(config.compute), config.train
+    device, options = chosen_device(config.compute), config.train
     keep_freed_memory()
     predict, bins = config.predict, config.labels.bins.count
     bands = len(config.imagery.bands or range(_RGB))
     shared: dict[str, Any] = {"bands": bands, "bins": bins, "device": device, "rounds": rounds}
     return BenchSummary(
         device=device.reason,
-        network=f"{recipe.architecture} with {recipe.encoder}, {bands} bands; batches of "
-        f"{recipe.batch_size} x {recipe.window_px} px in training, "
+        network=f"{options.architecture} with {options.encoder}, {bands} bands; batches of "
+        f"{options.batch_size} x {options.window_px} px in training, "
         f"{predict.batch_size} x {predict.window_px} px in inference",
-        training=training_rate(recipe, steps=steps, **shared),
+        training=training_rate(options, steps=steps, **shared),
         inference=inference_rate(
-            recipe,
+            options,
             window_px=predict.window_px,
             overlap_px=predict.overlap_px,
             batch_size=predict.batch_size,

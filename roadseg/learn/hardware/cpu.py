@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-_CLOCK_S = 1e-6  # what the clock of CPU time tells apart
-# our name, which is torch's, and the flag in /proc/cpuinfo
+_CLOCK_S = 1e-6  # Seconds: the resolution of the clock of CPU time.
+# Features as torch names them, and their flags in /proc/cpuinfo.
 _FLAGS = {
     "avx2": "avx2",
     "avx512_f": "avx512f",
@@ -23,7 +23,7 @@ _FLAGS = {
 
 
 def features() -> dict[str, bool]:
-    """Say which instructions that matter to networks this CPU has.
+    """Return which instructions that matter to networks this CPU has.
 
     Torch is asked where it can tell (2.8 cannot), else Linux. A CPU of which neither knows
     anything counts as one that has none of them.
@@ -33,8 +33,8 @@ def features() -> dict[str, bool]:
         "amx_bf16" and "amx_fp16", each with whether the CPU has it.
     """
     if hasattr(torch.cpu, "get_capabilities"):
-        told = torch.cpu.get_capabilities()
-        return {name: bool(told.get(name)) for name in _FLAGS}
+        capabilities = torch.cpu.get_capabilities()
+        return {name: bool(capabilities.get(name)) for name in _FLAGS}
     return read_flags(Path("/proc/cpuinfo"))
 
 
@@ -54,18 +54,18 @@ def read_flags(cpuinfo: Path) -> dict[str, bool]:
 
 
 def is_fast_at_bf16() -> bool:
-    """Whether bfloat16 is faster than float32: with AMX or AVX512_BF16.
+    """Return whether bfloat16 is faster than float32: with AMX or AVX512_BF16.
 
     oneDNN's own test is not asked, because it says yes to slow emulation too.
     """
-    found = features()
-    return found["amx_bf16"] or found["avx512_bf16"]
+    has = features()
+    return has["amx_bf16"] or has["avx512_bf16"]
 
 
 def is_fast_at_fp16() -> bool:
-    """Whether float16 is faster than float32: with AMX_FP16 or AVX512_FP16."""
-    found = features()
-    return found["amx_fp16"] or found["avx512_fp16"]
+    """Return whether float16 is faster than float32: with AMX_FP16 or AVX512_FP16."""
+    has = features()
+    return has["amx_fp16"] or has["avx512_fp16"]
 
 
 def slowness(dtype: torch.dtype) -> float:
@@ -91,16 +91,16 @@ def _convolution_s(dtype: torch.dtype) -> float:
 
 
 def trains_slower_channels_last() -> bool:
-    """Whether training is slower with channels_last: with AVX2 and no AVX512.
+    """Return whether training is slower with channels_last: with AVX2 and no AVX512.
 
     oneDNN's gradients of weights are the reason: on an EPYC a ResNet34-UNet step took 1.1 (256 px)
     to 1.2 times (512 px) as long. Inference was 1.15 times as fast. With AVX512 both are faster.
     """
-    found = features()
-    return found["avx2"] and not found["avx512_f"]
+    has = features()
+    return has["avx2"] and not has["avx512_f"]
 
 
-# parameters of mallopt, from glibc's malloc.h
+# Parameters of mallopt, from glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
 _NEVER = 2**31 - 1
 _GROWTH_BYTES = 256 * 2**20

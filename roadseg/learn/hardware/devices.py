@@ -14,13 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from roadseg.errors import ConfigError, DeviceError
-from roadseg.learn.hardware import cpu, gpus, ipex
-from roadseg.learn.hardware.gpus import set_math
+from roadseg.learn.hardware import cpu, ipex
 from roadseg.learn.options import ComputeOptions
 
 _log = logging.getLogger(__name__)
 _IMAGE_BATCH_DIMENSIONS = 4  # window, band, row, col: what channels_last means
 _Movable = TypeVar("_Movable", Tensor, nn.Module)
+# AMD's GPUs that are fast in channels_last and BF16: MI200, MI300 and MI350. Source:
+# pytorch/pytorch#170947, "Only enable NHWC by default for MI series GPUs", as channels_last made
+# Radeon slow (#170764).
+_INSTINCT = ("gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
 _TYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -170,13 +173,13 @@ def pick_device(
     if backend == "ipex":
         _check_ipex(name, precision, compiled=compiled)
         name = "cpu"
-    found, why = _find(name)
-    device = _DEVICES[found]
-    if found == "hpu":
+    name, why = _find(name)
+    device = _DEVICES[name]
+    if name == "hpu":
         device = replace(device, lazy=_hpu_is_lazy(), pin_memory=torch.accelerator.is_available())
-    if _trains_slower_channels_last(found):
+    if _trains_slower_channels_last(name):
         device = replace(device, channels_last=False)
-    dtype, chosen = _choose_precision(found, precision)
+    dtype, chosen = _choose_precision(name, precision)
     compiler = _compiler(device, compile_mode) if compiled else None
     mode = f" ({compile_mode})" if compile_mode != "default" else ""
     extras = [f"backend {backend}"] * (backend != "native")
@@ -184,7 +187,7 @@ def pick_device(
     return replace(
         device,
         amp_dtype=dtype,
-        reason=", ".join([f"{found} ({why})", chosen, *extras]),
+        reason=", ".join([f"{name} ({why})", chosen, *extras]),
         backend=backend,
         compiler=compiler,
         compile_mode=compile_mode,
@@ -296,8 +299,19 @@ def _hpu_is_lazy() -> bool:
 
 def _trains_slower_channels_last(name: str) -> bool:
     if name == "rocm":
-        return not gpus.is_instinct(gpus.amd_architecture())
+        return not _is_instinct(_amd_architecture())
     return name == "cpu" and cpu.trains_slower_channels_last()
+
+
+def _amd_architecture() -> str:
+    """Return the architecture of the AMD GPU in use, such as "gfx942"."""
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return str(properties.gcnArchName).partition(":")[0]
+
+
+def _is_instinct(architecture: str) -> bool:
+    """Return whether an architecture is one of those that are fast in channels_last and BF16."""
+    return architecture in _INSTINCT
 
 
 def _choose_precision(name: str, precision: str) -> tuple[torch.dtype | None, str]:
@@ -317,8 +331,8 @@ def _fast_precision(name: str) -> tuple[str, str]:
         return "fp32", "this CPU has neither AMX nor AVX512_BF16"
     if name == "mps":
         return "fp32", "mixed precision was never measured there"
-    if name == "rocm" and not gpus.is_instinct(found := gpus.amd_architecture()):
-        return "fp16", f"{found} is no MI200 or later"
+    if name == "rocm" and not _is_instinct(architecture := _amd_architecture()):
+        return "fp16", f"{architecture} is no MI200 or later"
     if _has_bf16(name):
         return "bf16", "native there"
     return "fp16", "no native bf16 there"
@@ -412,3 +426,17 @@ def chosen_device(compute: ComputeOptions) -> Device:
         set_math(tf32=compute.tf32, benchmark=compute.cudnn_benchmark)
     _log.info(device.reason)
     return device
+
+
+def set_math(*, tf32: bool, benchmark: bool) -> None:
+    """Set how the GPUs of this process compute; never run on hardware.
+
+    Args:
+        tf32: whether products of float32 may be rounded to TF32 (10 bits of mantissa), in
+            convolutions and matrix products alike.
+        benchmark: whether cuDNN or MIOpen tries its algorithms first for every new shape. What
+            it takes may differ from run to run, and with it the last bits of the weights.
+    """
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = benchmark

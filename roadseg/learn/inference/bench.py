@@ -17,8 +17,9 @@ from roadseg.learn.inference.sliding_window import predict_parts
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import build_model
-from roadseg.learn.options import DistributedOptions, TrainOptions
-from roadseg.learn.training.learner import Learner, new_learner, recipe_optimizer
+from roadseg.learn.options import TrainOptions
+from roadseg.learn.training.optimizers import build_optimizer
+from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.system.progress import counted
@@ -43,34 +44,34 @@ class Rate:
 
 
 def training_rate(
-    recipe: TrainOptions, *, bands: int, bins: int, device: Device, steps: int, rounds: int
+    options: TrainOptions, *, bands: int, bins: int, device: Device, steps: int, rounds: int
 ) -> Rate:
     """Compare the training step with a bare loop of the same model, batch, loss and precision.
 
     Args:
-        recipe: model, batch, loss and optimizer.
+        options: model, batch, loss and optimizer.
         bands: of the windows, which are noise in memory.
         bins: speed bins.
         device: where the network runs.
         steps: of a round.
         rounds: of each, in turns, after a step of each that is not counted.
     """
-    images, masks = _noise(recipe.batch_size, bands, bins, recipe.window_px)
-    labels = [masks] + ([masks.clamp(max=1)] if recipe.loss.needs_skeletons else [])
-    learner = noise_learner(recipe, bands=bands, bins=bins, device=device)
+    images, masks = _noise(options.batch_size, bands, bins, options.window_px)
+    labels = [masks] + ([masks.clamp(max=1)] if options.loss.needs_skeletons else [])
+    trainer = noise_trainer(options, bands=bands, bins=bins, device=device)
     numbers = iter(range(1, 10**9))
 
     def step() -> None:
         number = next(numbers)
-        learner.step([(images, *labels)], number=number, rate=recipe.learning_rate)
+        trainer.step([(images, *labels)], number=number, rate=options.learning_rate)
 
-    bare = bare_step(recipe, images, labels, bins=bins, device=device)
+    bare = bare_step(options, images, labels, bins=bins, device=device)
     repeated = {"roadseg": _times(step, steps), "bare": _times(bare, steps)}
-    return rates(repeated, windows=steps * recipe.batch_size, rounds=rounds, device=device)
+    return rates(repeated, windows=steps * options.batch_size, rounds=rounds, device=device)
 
 
 def inference_rate(
-    recipe: TrainOptions,
+    options: TrainOptions,
     *,
     bands: int,
     bins: int,
@@ -84,7 +85,7 @@ def inference_rate(
     """Compare tiled inference with the same engine over as many windows in memory.
 
     Args:
-        recipe: the model.
+        options: the model.
         bands: of the scene, which is noise in memory.
         bins: speed bins.
         window_px: side of the windows.
@@ -94,7 +95,7 @@ def inference_rate(
         batches: of a round.
         rounds: of each, in turns, after one of each that is not counted.
     """
-    model = _model(recipe, bands, bins, device).eval()
+    model = _model(options, bands, bins, device).eval()
     engine = open_engine(
         Checkpoint(model, {"scaling": asdict(_scaling(bands))}),
         Path(),
@@ -129,11 +130,13 @@ def inference_rate(
 
 
 def bare_step(
-    recipe: TrainOptions, images: Tensor, labels: Sequence[Tensor], *, bins: int, device: Device
+    options: TrainOptions, images: Tensor, labels: Sequence[Tensor], *, bins: int, device: Device
 ) -> Callable[[], None]:
     """Return a step of training as short as torch allows, on tensors that are on the device."""
-    model = _model(recipe, images.shape[1], bins, device)
-    model, optimizer = device.for_training(model, recipe_optimizer(model, recipe, device=device))
+    model = _model(options, images.shape[1], bins, device)
+    model, optimizer = device.for_training(
+        model, build_optimizer(model.parameters(), options, device=device)
+    )
     network = device.compile(model).train()
     scaler = device.scaler()
     ready = device.to(images.float().sub(127).div(64))
@@ -142,8 +145,8 @@ def bare_step(
     def step() -> None:
         with device.autocast():
             logits = network(ready)
-        sums = loss_sums(logits.float(), *wanted, weights=recipe.loss)
-        scaler.scale(loss_of(sums, weights=recipe.loss)).backward()  # type: ignore[no-untyped-call]
+        sums = loss_sums(logits.float(), *wanted, weights=options.loss)
+        scaler.scale(loss_of(sums, weights=options.loss)).backward()  # type: ignore[no-untyped-call]
         device.mark()
         scaler.step(optimizer)
         scaler.update()
@@ -195,23 +198,22 @@ def _noise(windows: int, bands: int, bins: int, side_px: int) -> tuple[Tensor, T
     return torch.from_numpy(images), torch.from_numpy(masks)
 
 
-def noise_learner(recipe: TrainOptions, *, bands: int, bins: int, device: Device) -> Learner:
-    """Return a learner as training starts with, whose images have mean 127 and deviation 64."""
-    return new_learner(
-        _model(recipe, bands, bins, device),
-        recipe,
+def noise_trainer(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Trainer:
+    """Return a trainer as training starts with, whose images have mean 127 and deviation 64."""
+    return Trainer(
+        _model(options, bands, bins, device),
+        options,
         scaling=_scaling(bands),
         device=device,
         parallel=Parallel(),
-        sharing=DistributedOptions(),
     )
 
 
-def _model(recipe: TrainOptions, bands: int, bins: int, device: Device) -> nn.Module:
+def _model(options: TrainOptions, bands: int, bins: int, device: Device) -> nn.Module:
     return device.to(
         build_model(
-            architecture=recipe.architecture,
-            encoder=recipe.encoder,
+            architecture=options.architecture,
+            encoder=options.encoder,
             encoder_weights=None,
             in_channels=bands,
             classes=bins + 1,

@@ -6,22 +6,53 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.network.checkpoint_facts import FORMAT, METADATA, Facts, read_weights_facts
-from roadseg.learn.network.models import build_model, knows_encoder
+from roadseg.learn.network.models import build_model, knows_encoder, last_layer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
 from roadseg.system.records import write_json
 from roadseg.system.text import first, one_line
 
-MODEL = "model."  # begins the names of the weights
+# What the names of tensors in a file begin with, by what they belong to.
+MODEL, OPTIMIZER, AVERAGE = "model.", "optimizer.", "average."
+
+State = tuple[dict[str, Tensor], dict[str, Any]]  # tensors by name, and JSON values
+Tensors = Mapping[str, Tensor]
 
 _LARGEST = 1e18  # of a weight: float32 holds its square, and sums of some of these
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a network took over from another run.
+
+    Attributes:
+        tensors: weights and buffers.
+        logits: how many of the logits of its last layer.
+        classes: of how many; the others are new.
+    """
+
+    tensors: int
+    logits: int
+    classes: int
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        all_of_it = f"took over {self.tensors} tensors"
+        if self.logits == self.classes:
+            return all_of_it
+        return (
+            f"{all_of_it}, of the last layer only the logit of any road: the speed bins are "
+            f"others, and their {self.classes - self.logits} logits begin anew"
+        )
 
 
 @dataclass(frozen=True)
@@ -53,9 +84,7 @@ def checkpoint_path(folder: Path, which: str) -> Path:
     return folder / f"{which}.safetensors"
 
 
-def save_checkpoint(
-    folder: Path, which: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]
-) -> None:
+def save_checkpoint(folder: Path, which: str, tensors: Tensors, facts: Mapping[str, Any]) -> None:
     """Write a checkpoint so that a reader finds the old one or the new one, never a half.
 
     The facts also go to `<which>.json`, for people; nothing reads them from there.
@@ -91,7 +120,7 @@ def write_facts_beside(folder: Path, which: str) -> None:
         write_json(path, read_checkpoint_facts(folder, which))
 
 
-def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def named(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
     """Put a prefix before the names of tensors."""
     return {prefix + name: tensor for name, tensor in tensors.items()}
 
@@ -137,7 +166,48 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
     model.load_state_dict({name.removeprefix(MODEL): value for name, value in found.items()})
 
 
-def misfit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> str:
+def init_from(
+    model: nn.Module,
+    path: Path,
+    *,
+    architecture: str,
+    encoder: str,
+    in_channels: int,
+    bins: SpeedBins,
+) -> Taken:
+    """Begin with the weights of another run.
+
+    Where its speed bins are others, only the last logit, any road, is taken; those of the bins
+    stay new.
+
+    Args:
+        model: a new network; changed in place.
+        path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
+        architecture: of the model.
+        encoder: of the model.
+        in_channels: of the model.
+        bins: that the model will learn.
+
+    Raises:
+        ConfigError: if the other run has another architecture, encoder or number of bands.
+        CheckpointError: if there is no checkpoint of roadseg, or it is damaged.
+    """
+    folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
+    facts = read_checkpoint_facts(folder, which)
+    _check_agrees(facts, path, architecture=architecture, encoder=encoder, in_channels=in_channels)
+    saved = read_tensors(folder, which, MODEL)
+    same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
+    classes = bins.count + 1
+    problem = misfit(saved, _saved_as(model, facts["classes"]))
+    if problem:
+        raise CheckpointError(
+            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
+        )
+    model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
+    return Taken(len(saved), classes if same_bins else 1, classes)
+
+
+def misfit(found: Tensors, wanted: Tensors) -> str:
     """Say why tensors cannot take the place of others, the first reason; empty if they can.
 
     Args:
@@ -179,6 +249,31 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
         ) from error
 
 
+def load_state(
+    state: State,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: AveragedModel | None,
+    scaler: torch.amp.GradScaler,
+) -> None:
+    """Load the state of a trainer into its model, optimizer, moving average and scaler.
+
+    Raises:
+        CheckpointError: if it is not one of such a trainer.
+    """
+    tensors, values = state
+    _load_weights(_named_under(MODEL, tensors), model)
+    _load_optimizer(
+        _named_under(OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
+    )
+    if average is not None:
+        _load_weights(_named_under(AVERAGE, tensors), average)
+    try:
+        scaler.load_state_dict(values["scaler_state"])
+    except (RuntimeError, LookupError) as error:
+        raise _unfit(f"scaler_state: {one_line(error):.200}") from error
+
+
 def _build(path: Path, facts: Facts) -> nn.Module:
     """Build the network that facts speak of, new."""
     if not knows_encoder(facts["encoder"]):
@@ -207,3 +302,94 @@ def _fault(found: Tensor, wanted: Tensor) -> str:
     if found.dtype != wanted.dtype:
         return f"{found.dtype} instead of {wanted.dtype}".replace("torch.", "")
     return "" if is_sound(found) else "values that are no numbers, or beyond all limits"
+
+
+def _load_weights(tensors: Tensors, module: nn.Module) -> None:
+    if problem := misfit(tensors, module.state_dict()):
+        raise _unfit(problem)
+    module.load_state_dict(tensors)
+
+
+def _unfit(problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"last.safetensors: its state does not fit this training ({problem}); restore it, or train "
+        "anew with --force"
+    )
+
+
+def _load_optimizer(
+    tensors: Tensors, values: Mapping[str, Any], optimizer: torch.optim.Optimizer
+) -> None:
+    """Load the state of an optimizer, in the memory layout of the weights it belongs to.
+
+    Its settings are those of the options, whatever the file says of them. A fused optimizer walks
+    through memory without a look at strides, so a moment in another layout than its weight would
+    go to the wrong places.
+    """
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in {**tensors, **values}.items():
+        index, _, name = key.partition(".")
+        if not (index.isdecimal() and int(index) < len(weights)):
+            raise _unfit(f"optimizer: expected entries of {len(weights)} weights, got {key!r:.60}")
+        weight, placed = weights[int(index)], value
+        if isinstance(value, Tensor):
+            _require_moment(key, value, weight)
+            like_weight = value.shape == weight.shape
+            placed = torch.empty_like(weight).copy_(value) if like_weight else value
+        state.setdefault(int(index), {})[name] = placed
+    if len({frozenset(entries) for entries in state.values()}) > 1:
+        raise _unfit("optimizer: expected entries of one kind for all weights")
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _require_moment(key: str, found: Tensor, weight: Tensor) -> None:
+    """Refuse what is neither like a weight nor one number, or not made of numbers."""
+    fits = found.shape == weight.shape or found.numel() == 1
+    if not (fits and found.is_floating_point() and is_sound(found)):
+        raise _unfit(
+            f"{OPTIMIZER}{key:.60}: expected numbers in shape {tuple(weight.shape)}, got "
+            f"{found.dtype} in {tuple(found.shape)}"
+        )
+
+
+def _named_under(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _saved_as(model: nn.Module, classes: int) -> Tensors:
+    """Return tensors such as those of a model, but for the number of its logits."""
+    own = {id(value) for value in last_layer(model).parameters()}
+    return {
+        name: value.new_empty((classes, *value.shape[1:])) if id(value) in own else value
+        for name, value in model.state_dict(keep_vars=True).items()
+    }
+
+
+def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
+    """Return the last layer of a model with the saved weights of its last logit."""
+    own = {id(value) for value in last_layer(model).parameters()}
+    mixed = {
+        name: value.detach().clone() for name, value in model.named_parameters() if id(value) in own
+    }
+    for name, value in mixed.items():
+        value[-1] = saved[name][-1]
+    return mixed
+
+
+def _check_agrees(facts: Facts, path: Path, **wanted: str | int) -> None:
+    for key, value in wanted.items():
+        if facts[key] != value:
+            hint = (
+                "choose as many with imagery.bands, or name it in train.encoder_weights, which "
+                "spreads the weights of three bands over others"
+                if key == "in_channels"
+                else f"set train.{key} to that, or name another run"
+            )
+            found = f"{key} {facts[key]}, expected {value}"
+            raise ConfigError(f"train.init: {path} has {found}; {hint}")

@@ -1,11 +1,10 @@
-"""Pretrained weights: what a new network takes over from a file or from another run."""
+"""Pretrained weights: the encoder weights that a new network takes over from a file."""
 
 import itertools
 import pickle
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,18 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.network.checkpoint_facts import Facts
-from roadseg.learn.network.checkpoints import (
-    MODEL,
-    is_sound,
-    misfit,
-    read_checkpoint_facts,
-    read_tensors,
-)
-from roadseg.learn.network.models import build_model, last_layer
-from roadseg.roads.speeds import SpeedBins
+from roadseg.errors import CheckpointError
+from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, is_sound
+from roadseg.learn.network.models import build_model
+from roadseg.learn.options import TrainOptions
 from roadseg.system.files import with_home
+from roadseg.system.fingerprints import fingerprint
 from roadseg.system.text import first, one_line
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
@@ -35,33 +28,6 @@ _RGB = 3
 _COUNTER = "num_batches_tracked"  # of batch norm: old files have none, and nothing reads it
 _HEADS = ("fc", "head", "classifier")  # of networks that classify images
 _SHOWN = 3  # names in an error
-
-Tensors = Mapping[str, Tensor]
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a network took over from another run.
-
-    Attributes:
-        tensors: weights and buffers.
-        logits: how many of the logits of its last layer.
-        classes: of how many; the others are new.
-    """
-
-    tensors: int
-    logits: int
-    classes: int
-
-    def __str__(self) -> str:
-        """Say it in a sentence."""
-        all_of_it = f"took over {self.tensors} tensors"
-        if self.logits == self.classes:
-            return all_of_it
-        return (
-            f"{all_of_it}, of the last layer only the logit of any road: the speed bins are "
-            f"others, and their {self.classes - self.logits} logits begin anew"
-        )
 
 
 def names_file(encoder_weights: str) -> bool:
@@ -103,6 +69,19 @@ def build_pretrained(
         path = with_home(cast("str", encoder_weights))
         load_encoder(cast("nn.Module", model.encoder), path, name=encoder)
     return model
+
+
+def first_weights(options: TrainOptions) -> dict[str, str]:
+    """Return the weights that training starts from, by the options that name them.
+
+    Files count by what they hold, wherever they lie; see `fingerprint`.
+    """
+    weights = options.encoder_weights
+    is_file = weights is not None and names_file(weights)
+    return {
+        "init": fingerprint(checkpoint_path(options.init, "best")) if options.init else "none",
+        "encoder_weights": fingerprint(Path(weights)) if weights and is_file else str(weights),
+    }
 
 
 def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
@@ -148,80 +127,6 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
     with torch.no_grad():
         for key, value in fitting.items():
             wanted[key].copy_(value)
-
-
-def init_from(
-    model: nn.Module,
-    path: Path,
-    *,
-    architecture: str,
-    encoder: str,
-    in_channels: int,
-    bins: SpeedBins,
-) -> Taken:
-    """Begin with the weights of another run.
-
-    Where its speed bins are others, only the last logit, any road, is taken; those of the bins
-    stay new.
-
-    Args:
-        model: a new network; changed in place.
-        path: folder of a checkpoint (its best is taken), or a .safetensors file in one.
-        architecture: of the model.
-        encoder: of the model.
-        in_channels: of the model.
-        bins: that the model will learn.
-
-    Raises:
-        ConfigError: if the other run has another architecture, encoder or number of bands.
-        CheckpointError: if there is no checkpoint of roadseg, or it is damaged.
-    """
-    folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
-    facts = read_checkpoint_facts(folder, which)
-    _check_agrees(facts, path, architecture=architecture, encoder=encoder, in_channels=in_channels)
-    saved = read_tensors(folder, which, MODEL)
-    same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
-    classes = bins.count + 1
-    problem = misfit(saved, _saved_as(model, facts["classes"]))
-    if problem:
-        raise CheckpointError(
-            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
-        )
-    model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
-    return Taken(len(saved), classes if same_bins else 1, classes)
-
-
-def _saved_as(model: nn.Module, classes: int) -> Tensors:
-    """Return tensors such as those of a model, but for the number of its logits."""
-    own = {id(value) for value in last_layer(model).parameters()}
-    return {
-        name: value.new_empty((classes, *value.shape[1:])) if id(value) in own else value
-        for name, value in model.state_dict(keep_vars=True).items()
-    }
-
-
-def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
-    """Return the last layer of a model with the saved weights of its last logit."""
-    own = {id(value) for value in last_layer(model).parameters()}
-    mixed = {
-        name: value.detach().clone() for name, value in model.named_parameters() if id(value) in own
-    }
-    for name, value in mixed.items():
-        value[-1] = saved[name][-1]
-    return mixed
-
-
-def _check_agrees(facts: Facts, path: Path, **wanted: str | int) -> None:
-    for key, value in wanted.items():
-        if facts[key] != value:
-            hint = (
-                "choose as many with imagery.bands, or name it in train.encoder_weights, which "
-                "spreads the weights of three bands over others"
-                if key == "in_channels"
-                else f"set train.{key} to that, or name another run"
-            )
-            found = f"{key} {facts[key]}, expected {value}"
-            raise ConfigError(f"train.init: {path} has {found}; {hint}")
 
 
 def _file_in(path: Path) -> Path:

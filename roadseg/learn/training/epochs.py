@@ -22,11 +22,11 @@ from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import MODEL, named, save_checkpoint
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
-from roadseg.learn.training.learner import Batch, Learner
-from roadseg.learn.training.loaders import TrainingBatches
 from roadseg.learn.training.optimizers import learning_rate
 from roadseg.learn.training.profiles import Stepped
+from roadseg.learn.training.samples import TrainingBatches
 from roadseg.learn.training.tensorboard import Board
+from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.learn.training.validation import Scores, validate
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
@@ -64,11 +64,11 @@ class Epochs:
     """A training under way.
 
     Attributes:
-        learner: what learns.
+        trainer: the network in training.
         batches: what it learns from.
         covers: batches to validate on.
         folder: where the first process keeps what comes of it.
-        recipe: what decides about the weights.
+        options: of the training.
         settings: facts to keep in checkpoints.
         progress: how far it has come.
         parallel: the processes that train together.
@@ -79,11 +79,11 @@ class Epochs:
         after_epoch: is called by the first process with the rows of all epochs, after each.
     """
 
-    learner: Learner
+    trainer: Trainer
     batches: TrainingBatches
     covers: DataLoader[Any]
     folder: Path
-    recipe: TrainOptions
+    options: TrainOptions
     settings: Facts
     progress: Progress
     parallel: Parallel
@@ -99,8 +99,10 @@ class Epochs:
         """Train until the last epoch, or until asked to stop; then keep `last` and leave."""
         history = self.progress.history
         begun = len(history)
-        left = takewhile(lambda _: not has_ended(history, self.recipe), itertools.count(begun + 1))
-        total = self.recipe.epochs
+        left = takewhile(lambda _: not has_ended(history, self.options), itertools.count(begun + 1))
+        total = self.options.epochs
+        # A state written before the next step has to hold the rate of the step before.
+        self.trainer.set_rate(self._rate(max(begun * self.batches.steps + self.progress.step, 1)))
         try:
             for number in counted(left, "train", total=total, unit="epochs", done=begun):
                 self._epoch(number)
@@ -143,15 +145,15 @@ class Epochs:
         total, name = self.batches.steps, f"epoch {epoch}"
         for batches in counted(steps, name, total=total, unit="steps", done=progress.step):
             number = (epoch - 1) * self.batches.steps + progress.step + 1
-            seed_step(self.recipe.seed, number, self.parallel.rank)
-            progress.loss += self.learner.step(batches, number=number, rate=self._rate(number))
+            seed_step(self.options.seed, number, self.parallel.rank)
+            progress.loss += self.trainer.step(batches, number=number, rate=self._rate(number))
             progress.step += 1
             self.stepped()
             if progress.step % _LOOK_EVERY == 0:
                 self._look(number)
             if ended := progress.step == total:
-                self.learner.average_replicas()  # before it is kept: one process speaks for all
-            if ended or self.learner.replicas_agree(number):
+                self.trainer.average_replicas()  # before it is kept: one process speaks for all
+            if ended or self.trainer.replicas_agree(number):
                 self._heed_signals()
                 self._save_if_due()
 
@@ -168,10 +170,10 @@ class Epochs:
                 shown = True
 
         scores = validate(
-            self.learner,
+            self.trainer,
             counted(self.covers, "validate", total=len(self.covers), unit="batches"),
-            weights=self.recipe.loss,
-            centrelines=self.recipe.best_by == "cldice",
+            weights=self.options.loss,
+            centrelines=self.options.best_by == "cldice",
             parallel=self.parallel,
             seen=seen,
         )
@@ -183,17 +185,17 @@ class Epochs:
         if not self.parallel.first:
             return
         history, folder = self.progress.history, self.folder
-        best = best_row(history, self.recipe.best_by)
+        best = best_row(history, self.options.best_by)
         write_metrics(folder / "metrics.csv", history)
         self.after_epoch(history)
         if best is row:
-            weights = named(MODEL, self.learner.kept.state_dict())
+            weights = named(MODEL, self.trainer.model.state_dict())
             save_checkpoint(folder, "best", weights, self._facts() | {"score": scores.columns()})
         self._save_last()
         self.board.scalars(len(history) * self.batches.steps, row)
         _log.info(
             "epoch %d of %d: training loss %.4f, validation loss %.4f, IoU %.3f, %.1f windows/s",
-            *(len(history), self.recipe.epochs, row["train_loss"], row["val_loss"]),
+            *(len(history), self.options.epochs, row["train_loss"], row["val_loss"]),
             *(row["val_iou"], row["windows_per_s"]),
         )
         if len(history) == 1 and scores.is_almost_blind:
@@ -209,7 +211,7 @@ class Epochs:
         if not self.parallel.first:
             return
         progress = self.progress
-        tensors, values = self.learner.state()
+        tensors, values = self.trainer.state()
         facts = self._facts() | {
             "history": progress.history,
             "step": progress.step,
@@ -232,17 +234,7 @@ class Epochs:
 
     def _rate(self, number: int) -> float:
         """Learning rate of a step, counted from 1 over the whole training."""
-        recipe = self.recipe
-        return learning_rate(
-            number - 1,
-            steps_per_epoch=self.batches.steps,
-            epochs=recipe.epochs,
-            peak=recipe.learning_rate,
-            schedule=recipe.schedule,
-            warmup_steps=recipe.warmup_steps,
-            milestones=recipe.lr_milestones,
-            gamma=recipe.lr_gamma,
-        )
+        return learning_rate(number - 1, self.options, steps_per_epoch=self.batches.steps)
 
     def _facts(self) -> Facts:
         return {**self.settings, "epoch": len(self.progress.history), "versions": versions()}

@@ -15,7 +15,7 @@ from roadseg.system.files import whole
 from roadseg.system.fingerprints import GONE
 
 _log = logging.getLogger(__name__)
-_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see recipe.first_weights
+_PLACES = {"init", "encoder_weights"}  # settings that may name a file; see pretrained.first_weights
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
 
@@ -61,12 +61,12 @@ def best_row(history: list[Row], best_by: BestBy) -> Row:
     return max(history, key=lambda row: row["val_cldice"])
 
 
-def has_ended(history: list[Row], recipe: TrainOptions) -> bool:
-    """Say whether all epochs are done, or `patience` of them have passed since the best."""
+def has_ended(history: list[Row], options: TrainOptions) -> bool:
+    """Return whether all epochs are done, or `patience` of them have passed since the best."""
     if not history:
         return False
-    passed = len(history) - best_row(history, recipe.best_by)["epoch"]
-    return len(history) >= recipe.epochs or passed >= recipe.patience
+    passed = len(history) - best_row(history, options.best_by)["epoch"]
+    return len(history) >= options.epochs or passed >= options.patience
 
 
 def write_metrics(path: Path, history: list[Row]) -> None:

@@ -1,66 +1,69 @@
 """Optimizers: how weights follow their gradients, in the fused form that a device offers."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from roadseg.errors import ConfigError
 from roadseg.learn.hardware.devices import Device
+from roadseg.learn.options import TrainOptions
 
-_KINDS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
 _BETAS, _EPS = (0.9, 0.999), 1e-8  # torch's defaults; Gaudi's optimizers have others
 
 
 def build_optimizer(
-    parameters: Iterable[nn.Parameter],
-    *,
-    device: Device,
-    kind: str,
-    learning_rate: float,
-    weight_decay: float,
-    momentum: float,
+    parameters: Iterable[nn.Parameter], options: TrainOptions, *, device: Device
 ) -> torch.optim.Optimizer:
     """Build an optimizer that updates all weights in few, fused operations.
 
     Build it after the model is on the device, and load its state before `Device.for_training`.
-    Gaudi's optimizers keep their state in another form than torch's: it can be loaded on an HPU
-    only. Gaudi has no fused Adam whose decay is part of the gradient; that one is torch's, unfused.
+    "adam" has weight decay as part of the gradient, "adamw" apart from it. Gaudi's optimizers
+    keep their state in another form than torch's: it can be loaded on an HPU only. Gaudi has no
+    fused Adam whose decay is part of the gradient; that one is torch's, unfused.
 
     Args:
         parameters: weights to update, on the device.
-        device: where they are.
-        kind: "adam" (weight decay is part of the gradient), "adamw" (decay apart from it) or "sgd".
-        learning_rate: first learning rate of all groups.
-        weight_decay: 0 for none.
-        momentum: of SGD; Adam's are 0.9 and 0.999.
-
-    Raises:
-        ConfigError: if there is no such kind.
+        options: `optimizer`, the first `learning_rate`, `weight_decay`, and `momentum` of SGD.
+        device: where the weights are.
     """
-    if kind not in _KINDS:
-        raise ConfigError(f"optimizer: expected one of {', '.join(_KINDS)}, got {kind!r}")
-    options: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay}
-    options |= {"momentum": momentum} if kind == "sgd" else {"betas": _BETAS, "eps": _EPS}
-    if device.name != "hpu":
-        return _KINDS[kind](parameters, **options, fused=True)
-    if kind == "adam" and weight_decay:
-        return torch.optim.Adam(parameters, **options)
+    kind, rate, decay = options.optimizer, options.learning_rate, options.weight_decay
+    if device.name == "hpu":
+        return _gaudi_optimizer(parameters, options)
+    if kind == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=rate, weight_decay=decay, momentum=options.momentum, fused=True
+        )
+    adam = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
+    return adam(parameters, lr=rate, weight_decay=decay, betas=_BETAS, eps=_EPS, fused=True)
+
+
+def _gaudi_optimizer(
+    parameters: Iterable[nn.Parameter], options: TrainOptions
+) -> torch.optim.Optimizer:
+    kind, rate, decay = options.optimizer, options.learning_rate, options.weight_decay
+    if kind == "adam" and decay:
+        return torch.optim.Adam(parameters, lr=rate, weight_decay=decay, betas=_BETAS, eps=_EPS)
     fused = import_module("habana_frameworks.torch.hpex.optimizers")
     optimizer: torch.optim.Optimizer
     if kind == "sgd":
-        optimizer = fused.FusedSGD(parameters, **options, dampening=0.0, nesterov=False)
+        optimizer = fused.FusedSGD(
+            parameters,
+            lr=rate,
+            weight_decay=decay,
+            momentum=options.momentum,
+            dampening=0.0,
+            nesterov=False,
+        )
     else:
-        optimizer = fused.FusedAdamW(parameters, **options)  # Adam without decay is the same
+        # Adam without decay is the same as AdamW without it.
+        optimizer = fused.FusedAdamW(
+            parameters, lr=rate, weight_decay=decay, betas=_BETAS, eps=_EPS
+        )
     return optimizer
 
 
@@ -86,47 +89,33 @@ def _hpu_clipper(max_norm: float) -> Any:  # noqa: ANN401 - no type of ours
     return import_module("habana_frameworks.torch.hpex.normalization").FusedClipNorm([], max_norm)
 
 
-Schedule = Literal["step", "cosine"]
-
-
-def learning_rate(
-    step: int,
-    *,
-    steps_per_epoch: int,
-    epochs: int,
-    peak: float,
-    schedule: Schedule,
-    warmup_steps: int,
-    milestones: Sequence[int],
-    gamma: float,
-) -> float:
+def learning_rate(step: int, options: TrainOptions, *, steps_per_epoch: int) -> float:
     """Return the learning rate of a step.
 
     It rises in equal parts to the schedule's rate, which step `warmup_steps - 1` is the first to
-    have in full. "step" multiplies the peak by `gamma` after each milestone. "cosine" falls from
-    the peak after the warm-up along half a cosine, and would be zero one step after the last: no
-    step is wasted at zero. It depends on `epochs`, so a training that is prolonged has another
-    rate at every step.
+    have in full. "step" multiplies the peak by `lr_gamma` after each milestone. "cosine" falls
+    from the peak after the warm-up along half a cosine, and would be zero one step after the
+    last: no step is wasted at zero. It depends on `epochs`, so a training that is prolonged has
+    another rate at every step.
 
     Source: the cosine is that of Loshchilov and Hutter, SGDR, 2017, without restarts, the warm-up
     that of Goyal et al., Accurate, Large Minibatch SGD, 2017.
 
     Args:
         step: steps taken before it in the whole training, so 0 is the first.
+        options: `schedule`, `learning_rate` (the peak), `warmup_steps` (0 begins at the peak),
+            `lr_milestones` (epochs from 1, after which "step" lowers the rate), `lr_gamma` (by
+            which factor) and `epochs`.
         steps_per_epoch: at least 1.
-        epochs: passes of the whole training.
-        peak: the highest rate.
-        schedule: "step" or "cosine".
-        warmup_steps: steps of the rise; 0 begins at the peak.
-        milestones: epochs, counted from 1, after which "step" lowers the rate.
-        gamma: by which factor.
     """
-    rising = min(1.0, (step + 1) / warmup_steps) if warmup_steps else 1.0
-    if schedule == "step":
+    warmup, peak = options.warmup_steps, options.learning_rate
+    rising = min(1.0, (step + 1) / warmup) if warmup else 1.0
+    if options.schedule == "step":
         epoch = step // steps_per_epoch + 1
-        return peak * rising * gamma ** sum(epoch > milestone for milestone in milestones)
-    falling_steps = max(1, steps_per_epoch * epochs - warmup_steps)
-    done = min(max(0, step - warmup_steps) / falling_steps, 1.0)
+        passed = sum(epoch > milestone for milestone in options.lr_milestones)
+        return peak * rising * options.lr_gamma**passed
+    falling_steps = max(1, steps_per_epoch * options.epochs - warmup)
+    done = min(max(0, step - warmup) / falling_steps, 1.0)
     return peak * rising * (1 + math.cos(math.pi * done)) / 2
 
 

@@ -1,29 +1,33 @@
-"""Chips as training data: random augmented windows to learn from, a fixed cover to validate on."""
+"""Samples: windows of chips, random and augmented or a fixed cover, read ahead in batches."""
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from roadseg.arrays import Bytes
-from roadseg.errors import DataError
-from roadseg.learn.options import KINDS, Kind
-from roadseg.learn.training.augment import Augmenter
+from roadseg.errors import ConfigError, DataError
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.hardware.interrupts import ignore
+from roadseg.learn.options import KINDS, Kind, TrainOptions
+from roadseg.learn.training.augment import Augmenter, use_one_thread
 from roadseg.raster.images import RasterFacts, read_window
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, cover
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.tracing.skeletons import skeletonise
+from roadseg.system.machine import check_workers
 
-_CELL_PX = 32  # side of the squares of a chip that may or may not hold a road
+_CELL_PX = 32  # Side of the squares of a chip that may or may not hold a road.
+_AHEAD = 4  # Batches that each process has ready.
 
 
 @dataclass(frozen=True)
@@ -245,6 +249,73 @@ class _Deal(NamedTuple):
         return indices[start : start + self.batch_size]
 
 
+class TrainingBatches:
+    """The batches of one epoch after another, for one of the processes that train together."""
+
+    def __init__(
+        self,
+        chips: Sequence[Chip],
+        options: TrainOptions,
+        *,
+        parallel: Parallel,
+        workers: int,
+        pin_memory: bool,
+    ) -> None:
+        """Get ready to draw windows of the chips.
+
+        Raises:
+            ConfigError: if an epoch has too few windows for a step.
+        """
+        windows = TrainingWindows(
+            chips,
+            window_px=options.window_px,
+            windows_per_chip=options.windows_per_chip,
+            road_share=options.road_share,
+            seed=options.seed,
+            augment=options.augment,
+            skeletons=options.loss.needs_skeletons,
+        )
+        self._accumulate = options.accumulate
+        self._order = EpochBatches(
+            len(windows),
+            seed=options.seed,
+            batch_size=options.batch_size,
+            rank=parallel.rank,
+            ranks=parallel.size,
+        )
+        self.windows_per_step = options.batch_size * options.accumulate * parallel.size
+        self.steps = len(windows) // self.windows_per_step
+        if self.steps == 0:
+            raise ConfigError(
+                f"train.batch_size: expected at most {len(windows)} windows a step, all of an "
+                f"epoch, got {self.windows_per_step} (batch_size x accumulate x processes)"
+            )
+        self._loader = _loader(windows, self._order, workers, pin_memory=pin_memory)
+
+    def epoch(self, number: int, *, after: int) -> Iterable[tuple[Sequence[Tensor], ...]]:
+        """Give the batches of each step of an epoch, counted from 1, after its first steps."""
+        self._order.epoch, self._order.start_batch = number, after * self._accumulate
+        return zip(*[iter(self._loader)] * self._accumulate, strict=False)
+
+
+def validation_batches(
+    chips: Sequence[Chip],
+    options: TrainOptions,
+    *,
+    parallel: Parallel,
+    workers: int,
+    pin_memory: bool,
+) -> DataLoader[Any]:
+    """Return the windows that cover the chips, in batches of one size."""
+    windows = ValidationWindows(
+        chips, window_px=options.window_px, skeletons=options.loss.needs_skeletons
+    )
+    order = ValidationBatches(
+        len(windows), batch_size=options.batch_size, rank=parallel.rank, ranks=parallel.size
+    )
+    return _loader(windows, order, workers, pin_memory=pin_memory)
+
+
 def _read(chip: Chip, area: Window, window_px: int) -> tuple[Bytes, Bytes]:
     """Read and scale a window, filled up to its size; where it holds no data the mask ignores."""
     values, valid = read_window(chip.scene, area)
@@ -276,3 +347,23 @@ def _road_cells(mask: Bytes) -> NDArray[np.int64]:
     rows, cols = (np.arange(0, length, _CELL_PX) for length in mask.shape)
     by_rows = np.logical_or.reduceat(road_pixels(mask), rows, axis=0)
     return np.argwhere(np.logical_or.reduceat(by_rows, cols, axis=1))
+
+
+def _loader(
+    windows: Dataset[Any], order: Sampler[list[int]], workers: int, *, pin_memory: bool
+) -> DataLoader[Any]:
+    check_workers(workers)
+    return DataLoader(
+        windows,
+        batch_sampler=order,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        pin_memory=pin_memory,
+        prefetch_factor=_AHEAD if workers else None,
+        worker_init_fn=_settle,
+    )
+
+
+def _settle(worker: int) -> None:
+    use_one_thread(worker)
+    ignore()

@@ -4,11 +4,13 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from roadseg.errors import CheckpointError, DataError
 from roadseg.learn.hardware.devices import Device
@@ -16,42 +18,89 @@ from roadseg.learn.hardware.distributed import Parallel, freeze_unused
 from roadseg.learn.hardware.interrupts import postponed
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
+    init_from,
     is_sound,
     read_tensors,
     write_facts_beside,
 )
 from roadseg.learn.network.models import check_batch, check_window
-from roadseg.learn.network.pretrained import build_pretrained, init_from
-from roadseg.learn.options import DistributedOptions, TrainOptions
+from roadseg.learn.network.pretrained import build_pretrained, first_weights
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
-from roadseg.learn.training.learner import Learner, new_learner
-from roadseg.learn.training.loaders import TrainingBatches, validation_batches
 from roadseg.learn.training.profiles import profiled
-from roadseg.learn.training.recipe import first_weights, fixed
-from roadseg.learn.training.samples import Chip
+from roadseg.learn.training.samples import Chip, TrainingBatches, validation_batches
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
+from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import remove_partial
 
 _log = logging.getLogger(__name__)
 
+_MAY_CHANGE = ("epochs", "patience")  # Options that may change while a training goes on.
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """What decides which weights a training ends with.
+
+    Attributes:
+        training: chips to learn from.
+        validation: chips to measure on.
+        options: of network, windows, loss and optimizer.
+        facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...).
+        bins: speed bins of the masks.
+        device: where the network runs.
+    """
+
+    training: Sequence[Chip]
+    validation: Sequence[Chip]
+    options: TrainOptions
+    facts: Mapping[str, Any]
+    bins: SpeedBins
+    device: Device
+
+    @cached_property
+    def settings(self) -> Facts:
+        """What has to stay as it is for the training to go on, but for the processes; see `train`.
+
+        Raises:
+            ConfigError: if the settings do not go together.
+            DataError: if the chips are not scaled alike.
+        """
+        options = self.options
+        check_window(options.window_px)
+        return {
+            **self.facts,
+            **fixed_options(options),
+            **self._network_facts(),
+            **{f"first_{name}": weights for name, weights in first_weights(options).items()},
+            "sharing": options.distributed.model_dump(),
+            "training_chips": _digest(self.training),
+            "validation_chips": _digest(self.validation),
+            "precision": self.device.precision,
+            "backend": self.device.backend,
+        }
+
+    def _network_facts(self) -> Facts:
+        scaling = _shared_scaling([*self.training, *self.validation])
+        return {
+            "in_channels": len(scaling.mean),
+            "classes": self.bins.count + 1,
+            "bin_edges": self.bins.edges,
+            "bin_unit": self.bins.unit,
+            "scaling": asdict(scaling),
+        }
+
 
 def train(
-    training: Sequence[Chip],
-    validation: Sequence[Chip],
+    job: TrainingJob,
     folder: Path,
     *,
-    recipe: TrainOptions,
-    facts: Mapping[str, Any],
-    bins: SpeedBins,
-    device: Device,
     parallel: Parallel,
-    sharing: DistributedOptions,
     workers: int,
     save_minutes: float,
-    tensorboard: bool,
     profile: int = 0,
     anew: bool = False,
     started: Callable[[], None] = lambda: None,
@@ -61,26 +110,18 @@ def train(
 
     `last.safetensors` holds all that the next step needs; it is written after every epoch,
     every few minutes, and when the process is asked to stop (SIGINT, SIGTERM). Every finished
-    epoch also leaves `best.safetensors` (the epoch that is best by `recipe.best_by`),
-    and `metrics.csv`. Called again with the same recipe it goes on after the last
+    epoch also leaves `best.safetensors` (the epoch that is best by `options.best_by`),
+    and `metrics.csv`. Called again with the same job it goes on after the last
     step that was kept, and on a CPU ends with the same weights, bit for bit, as if it had never
     stopped. Nothing random has a state that could get lost: every window with its augmentation,
     and every step, has a generator of its own, seeded by the seed and its number.
 
     Args:
-        training: chips to learn from.
-        validation: chips to measure on.
+        job: what to learn from, and how; a training goes on only with the same one.
         folder: where checkpoints and metrics are written, by the first process.
-        recipe: what decides about the weights.
-        facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...);
-            a training goes on only with the same ones.
-        bins: speed bins of the masks.
-        device: where the network runs.
         parallel: the processes that train together.
-        sharing: how they do.
         workers: processes that read and augment windows; 0 does it here.
         save_minutes: minutes between two writings of `last` inside an epoch.
-        tensorboard: whether to write scalars and pictures for TensorBoard.
         profile: steps of which each process writes a trace into `profile/`.
         anew: whether to begin again, whatever the folder holds; that is removed only once all
             is ready to begin.
@@ -96,16 +137,10 @@ def train(
         DataError: if a chip cannot be read, or no validation pixel has data.
         RoadsegError: if the loss is no longer a number.
     """
-    if tensorboard:
+    options, device = job.options, job.device
+    if options.tensorboard:
         require_tensorboard()
-    same: dict[str, Any] = {
-        "recipe": recipe,
-        "facts": facts,
-        "bins": bins,
-        "device": device,
-        "sharing": sharing,
-    }
-    settings = settings_of(training, validation, **same) | {"processes": parallel.size}
+    settings = job.settings | {"processes": parallel.size}
     last = None if anew else read_last(folder, settings)
     parallel.wait()  # until all have read it
 
@@ -117,39 +152,36 @@ def train(
             remove_partial(folder)
         parallel.wait()
 
-    if last and has_ended(last["history"], recipe):
+    if last and has_ended(last["history"], options):
         begin()
         if parallel.first:
             write_facts_beside(folder, "best")
         return list(last["history"])
-    loading: dict[str, Any] = {
-        "parallel": parallel,
-        "workers": workers,
-        "pin_memory": device.pin_memory,
-    }
-    batches = TrainingBatches(training, recipe, **loading)
-    covers = validation_batches(validation, recipe, **loading)
+    batches = TrainingBatches(
+        job.training, options, parallel=parallel, workers=workers, pin_memory=device.pin_memory
+    )
+    covers = validation_batches(
+        job.validation, options, parallel=parallel, workers=workers, pin_memory=device.pin_memory
+    )
     progress = _progress(folder, last, device)
     next_step = len(progress.history) * batches.steps + progress.step + 1
     with torch.random.fork_rng(_accelerators(device)):
-        learner = _learner(
-            folder, last, recipe, settings, device=device, parallel=parallel, sharing=sharing
-        )
+        trainer = _trainer(job, folder, last, parallel=parallel)
         begin()
-        shown = tensorboard and parallel.first
+        board_folder = folder / "tensorboard" if options.tensorboard and parallel.first else None
         with (
-            open_board(folder / "tensorboard" if shown else None, first_step=next_step) as board,
+            open_board(board_folder, first_step=next_step) as board,
             profiled(
                 folder / "profile", steps=profile, device=device, rank=parallel.rank
             ) as stepped,
             postponed() as stop,
         ):
             return Epochs(
-                learner=learner,
+                trainer=trainer,
                 batches=batches,
                 covers=covers,
                 folder=folder,
-                recipe=recipe,
+                options=options,
                 settings=settings,
                 progress=progress,
                 parallel=parallel,
@@ -161,95 +193,70 @@ def train(
             ).run()
 
 
-def settings_of(
-    training: Sequence[Chip],
-    validation: Sequence[Chip],
-    *,
-    recipe: TrainOptions,
-    facts: Mapping[str, Any],
-    bins: SpeedBins,
-    device: Device,
-    sharing: DistributedOptions,
-) -> Facts:
-    """Return what has to stay as it is for a training to go on, but for the processes; see `train`.
+def fixed_options(options: TrainOptions) -> dict[str, Any]:
+    """Return as JSON values the options that have to stay as they are while a training goes on.
 
-    Raises:
-        ConfigError: if the settings do not go together.
-        DataError: if the chips are not scaled alike.
+    More epochs may be asked for later, unless the learning rate is planned to the end. Options
+    that do not decide which weights come out (`distributed`, `tensorboard`) are not among them.
     """
-    check_window(recipe.window_px)
-    return {
-        **facts,
-        **_settings(recipe, _shared_scaling([*training, *validation]), bins),
-        **{f"first_{name}": told for name, told in first_weights(recipe).items()},
-        "sharing": sharing.model_dump(),
-        "training_chips": _digest(training),
-        "validation_chips": _digest(validation),
-        "precision": device.precision,
-        "backend": device.backend,
-    }
+    fields = options.model_dump(exclude={"distributed", "tensorboard"})
+    fields["init"] = options.init and str(options.init)
+    free = _MAY_CHANGE if options.schedule == "step" else ("patience",)
+    return {key: value for key, value in fields.items() if key not in free}
 
 
-def _settings(recipe: TrainOptions, scaling: Scaling, bins: SpeedBins) -> Facts:
-    """Return what a checkpoint says of its network, and what has to stay as it is."""
-    return {
-        **fixed(recipe),
-        "in_channels": len(scaling.mean),
-        "classes": bins.count + 1,
-        "bin_edges": bins.edges,
-        "bin_unit": bins.unit,
-        "scaling": asdict(scaling),
-    }
-
-
-def _learner(
-    folder: Path,
-    last: Facts | None,
-    recipe: TrainOptions,
-    settings: Facts,
-    *,
-    device: Device,
-    parallel: Parallel,
-    sharing: DistributedOptions,
-) -> Learner:
-    """Build the network and its optimizer, as new or as the folder has them."""
-    seed_step(recipe.seed, 0, 0)
-    new = last is None
-    model = build_pretrained(
-        architecture=recipe.architecture,
-        encoder=recipe.encoder,
-        encoder_weights=recipe.encoder_weights if new and recipe.init is None else None,
-        in_channels=settings["in_channels"],
-        classes=settings["classes"],
-    )
-    if new and recipe.init is not None:
-        taken = init_from(
-            model,
-            recipe.init,
-            architecture=recipe.architecture,
-            encoder=recipe.encoder,
-            in_channels=settings["in_channels"],
-            bins=SpeedBins(settings["bin_edges"], settings["bin_unit"]),
-        )
-        _log.info("%s: starting from %s", recipe.init, taken)
+def _trainer(job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel) -> Trainer:
+    """Return the network with its optimizer, as new or as the folder has them."""
+    options, device = job.options, job.device
+    scaling = _shared_scaling(job.training)
+    bands = len(scaling.mean)
+    seed_step(options.seed, 0, 0)
+    model = _new_network(job, bands) if last is None else _network(job, bands, weights=None)
     check_batch(
         model.train(),
-        in_channels=settings["in_channels"],
-        window_px=recipe.window_px,
-        batch_size=recipe.batch_size,
+        in_channels=bands,
+        window_px=options.window_px,
+        batch_size=options.batch_size,
     )
     model = device.to(model)
     if parallel.size > 1:
-        side = recipe.window_px
-        freeze_unused(model, torch.zeros(1, settings["in_channels"], side, side).to(device.type))
-    return new_learner(
+        side = options.window_px
+        freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
+    return Trainer(
         model,
-        recipe,
-        state=None if last is None else (read_tensors(folder, "last"), last),
-        scaling=Scaling.from_json(settings["scaling"]),
+        options,
+        scaling=scaling,
         device=device,
         parallel=parallel,
-        sharing=sharing,
+        state=None if last is None else (read_tensors(folder, "last"), last),
+    )
+
+
+def _new_network(job: TrainingJob, bands: int) -> nn.Module:
+    """Return a network with the weights that a training begins with."""
+    options = job.options
+    if options.init is None:
+        return _network(job, bands, weights=options.encoder_weights)
+    model = _network(job, bands, weights=None)
+    taken = init_from(
+        model,
+        options.init,
+        architecture=options.architecture,
+        encoder=options.encoder,
+        in_channels=bands,
+        bins=job.bins,
+    )
+    _log.info("%s: starting from %s", options.init, taken)
+    return model
+
+
+def _network(job: TrainingJob, bands: int, *, weights: str | None) -> nn.Module:
+    return build_pretrained(
+        architecture=job.options.architecture,
+        encoder=job.options.encoder,
+        encoder_weights=weights,
+        in_channels=bands,
+        classes=job.bins.count + 1,
     )
 
 

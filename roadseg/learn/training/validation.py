@@ -10,7 +10,7 @@ from roadseg.errors import DataError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.losses import loss_of
 from roadseg.learn.options import LossOptions
-from roadseg.learn.training.learner import Batch, Learner
+from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, road_pixels
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines
 
@@ -19,7 +19,7 @@ _ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a 
 
 @dataclass(frozen=True)
 class Scores:
-    """What validation found.
+    """Scores of a network on the windows held out.
 
     Attributes:
         loss: over all valid pixels together.
@@ -33,19 +33,19 @@ class Scores:
 
     def columns(self) -> dict[str, float]:
         """Return what goes into the table of epochs."""
-        found = {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
-        return found | ({"val_cldice": self.centrelines.cldice} if self.centrelines else {})
+        columns = {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
+        return columns | ({"val_cldice": self.centrelines.cldice} if self.centrelines else {})
 
     @property
     def is_almost_blind(self) -> bool:
         """Whether there are roads, but hardly any was predicted."""
-        found = self.roads.true_positive
-        predicted, reference = found + self.roads.false_positive, found + self.roads.false_negative
+        right = self.roads.true_positive
+        predicted, reference = right + self.roads.false_positive, right + self.roads.false_negative
         return predicted < _ALMOST_NONE * reference
 
 
 def validate(
-    learner: Learner,
+    trainer: Trainer,
     batches: Iterable[Batch],
     *,
     weights: LossOptions,
@@ -53,10 +53,10 @@ def validate(
     parallel: Parallel,
     seen: Callable[[Batch, Tensor], None],
 ) -> Scores:
-    """Measure the model that a learner keeps over all valid pixels, of all processes together.
+    """Measure the model that a trainer keeps over all valid pixels, of all processes together.
 
     Args:
-        learner: whose model is measured.
+        trainer: whose model is measured.
         batches: all of one size; pixels of empty windows are ignored in the masks.
         weights: of the terms of the loss.
         centrelines: whether to thin the roads of every window, on the CPU, and count that too.
@@ -69,9 +69,9 @@ def validate(
     sums, counts = torch.zeros(()), torch.zeros((), dtype=torch.int64)
     lines = torch.zeros(4, dtype=torch.int64)
     for batch in batches:
-        logits, found = learner.judge(batch)
-        sums = sums.to(found.device) + found
-        counts = counts.to(found.device) + count(logits, batch[1].to(found.device))
+        logits, batch_sums = trainer.evaluate(batch)
+        sums = sums.to(logits.device) + batch_sums
+        counts = counts.to(logits.device) + count(logits, batch[1].to(logits.device))
         if centrelines:
             lines += count_lines(logits, batch[1])
         seen(batch, logits)
@@ -92,8 +92,8 @@ def count(logits: Tensor, masks: Tensor) -> Tensor:
     valid = masks != IGNORE
     reference = valid & (masks != BACKGROUND)
     predicted = valid & (logits[:, -1] > 0)
-    found = reference & predicted
-    return torch.stack([m.sum() for m in (valid, found, predicted & ~found, reference & ~found)])
+    right = reference & predicted
+    return torch.stack([m.sum() for m in (valid, right, predicted & ~right, reference & ~right)])
 
 
 def count_lines(logits: Tensor, masks: Tensor) -> Tensor:
@@ -105,9 +105,9 @@ def count_lines(logits: Tensor, masks: Tensor) -> Tensor:
     Returns:
         Shape (4,), the fields of `CentrelineCounts`.
     """
-    labels, found = masks.cpu().numpy(), (logits[:, -1] > 0).cpu().numpy()
+    labels, roads = masks.cpu().numpy(), (logits[:, -1] > 0).cpu().numpy()
     windows = [
         astuple(count_centrelines(road_pixels(mask), road, mask != IGNORE))
-        for mask, road in zip(labels, found, strict=True)
+        for mask, road in zip(labels, roads, strict=True)
     ]
     return torch.tensor(windows).sum(dim=0)

@@ -10,16 +10,17 @@ import torchvision
 from safetensors.torch import load_file, save_file
 
 from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.network.checkpoints import MODEL, save_checkpoint
+from roadseg.learn.network.checkpoints import MODEL, Taken, init_from, save_checkpoint
 from roadseg.learn.network.models import build_model
 from roadseg.learn.network.pretrained import (
-    Taken,
     build_pretrained,
-    init_from,
+    first_weights,
     load_encoder,
     names_file,
 )
+from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
+from roadseg.system.fingerprints import GONE
 
 SMALL = {"architecture": "unet", "encoder": "resnet18", "in_channels": 3, "classes": 3}
 FACTS = {
@@ -289,3 +290,21 @@ def test_weights_that_do_not_fit_their_facts_are_refused(run, tmp_path):
     with pytest.raises(CheckpointError, match="do not fit its facts") as error:
         begin(untrained(), tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_first_weights_are_told_by_their_name_or_by_what_their_file_holds(tmp_path):
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "resnet34.pth").write_bytes(b"weights")
+    told = [
+        first_weights(TrainOptions(encoder_weights=str(tmp_path / place / "resnet34.pth")))
+        for place in ("here", "there")
+    ]
+    named = first_weights(TrainOptions(encoder_weights="imagenet"))
+    assert told[0] == told[1] != named
+    assert named["encoder_weights"] == "imagenet"
+
+
+def test_first_weights_that_are_gone_say_so(tmp_path):
+    recipe = TrainOptions(init=tmp_path / "run", encoder_weights=str(tmp_path / "a.pth"))
+    assert first_weights(recipe) == {"init": GONE, "encoder_weights": GONE}

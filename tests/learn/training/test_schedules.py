@@ -4,21 +4,21 @@ from itertools import pairwise
 
 import pytest
 
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.optimizers import learning_rate
 
 PLAIN = {
-    "steps_per_epoch": 10,
     "epochs": 4,
-    "peak": 0.5,
+    "learning_rate": 0.5,
     "schedule": "step",
     "warmup_steps": 0,
-    "milestones": (2,),
-    "gamma": 0.1,
+    "lr_milestones": (2,),
+    "lr_gamma": 0.1,
 }
 
 
 def rate(step, **changes):
-    return learning_rate(step, **PLAIN | changes)
+    return learning_rate(step, TrainOptions(**PLAIN | changes), steps_per_epoch=10)
 
 
 @pytest.mark.parametrize(("step", "expected"), [(0, 0.5), (19, 0.5), (20, 0.05), (39, 0.05)])
@@ -27,7 +27,7 @@ def test_the_rate_drops_after_the_last_step_of_a_milestone(step, expected):
 
 
 def test_each_milestone_drops_it_once_more():
-    assert rate(35, milestones=(1, 2, 3)) == pytest.approx(0.5e-3)
+    assert rate(35, lr_milestones=(1, 2, 3)) == pytest.approx(0.5e-3)
 
 
 @pytest.mark.parametrize(("step", "expected"), [(0, 0.125), (2, 0.375), (3, 0.5), (4, 0.5)])

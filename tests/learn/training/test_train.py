@@ -1,10 +1,12 @@
 """Training learns, stops, goes on where it was, and says what is wrong."""
 
+import json
 import logging
 import math
 import os
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +16,11 @@ from safetensors.torch import load_file
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.checkpoints import load_checkpoint, read_checkpoint_facts
-from roadseg.learn.options import DistributedOptions, LossOptions, TrainOptions
+from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training import train as training
-from roadseg.learn.training.learner import Learner
-from roadseg.learn.training.recipe import fixed
-from roadseg.learn.training.train import train
+from roadseg.learn.training.train import TrainingJob, fixed_options, train
+from roadseg.learn.training.trainer import Trainer
 from roadseg.learn.training.validation import Scores
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
@@ -36,15 +37,11 @@ RECIPE = TrainOptions(
     lr_milestones=(1,),
     lr_gamma=0.5,
 )
-OPTIONS = {
+JOB = {
     "facts": {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None},
     "bins": DEFAULT_BINS,
-    "parallel": Parallel(),
-    "sharing": DistributedOptions(),
-    "workers": 0,
-    "save_minutes": 5.0,
-    "tensorboard": False,
 }
+HOW = {"parallel": Parallel(), "workers": 0, "save_minutes": 5.0}
 
 
 @pytest.fixture
@@ -52,13 +49,13 @@ def start(cpu):
     """Give a function that trains on some chips and validates on others."""
 
     def start(chips, validation, folder, **changes):
-        recipe = {
-            key: changes.pop(key)
-            for key in list(changes)
-            if key in {*fixed(RECIPE), "epochs", "patience"}
-        }
-        options = OPTIONS | {"device": cpu, "recipe": RECIPE.model_copy(update=recipe)} | changes
-        return train(chips, validation, folder, **options)
+        job, how = JOB | {"device": cpu}, dict(HOW)
+        options = {}
+        for key, value in changes.items():
+            part = options if key in TrainOptions.model_fields else job if key in job else how
+            part[key] = value
+        options = RECIPE.model_copy(update=options)
+        return train(TrainingJob(chips, validation, options, **job), folder, **how)
 
     return start
 
@@ -190,8 +187,8 @@ def test_a_network_learns_the_crossing(make_chips, start, tmp_path, changes):
 @pytest.mark.parametrize(
     "moment",
     [
-        (Learner, "step", 1),  # before anything is there
-        (Learner, "step", 4),  # in the middle of the second epoch
+        (Trainer, "step", 1),  # before anything is there
+        (Trainer, "step", 4),  # in the middle of the second epoch
         (epochs, "save_checkpoint", 1),  # before the first checkpoint
         (epochs, "save_checkpoint", 3),  # between best and last
         (epochs, "validate", 3),
@@ -221,14 +218,14 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
         (signal.SIGTERM, "step", PLAIN),
         (signal.SIGINT, "step", AVERAGED),
         (signal.SIGTERM, "step", {"optimizer": "sgd"}),
-        (signal.SIGTERM, "judge", AVERAGED),
-        (signal.SIGINT, "judge", PLAIN),
+        (signal.SIGTERM, "evaluate", AVERAGED),
+        (signal.SIGINT, "evaluate", PLAIN),
     ],
 )
 def test_a_training_asked_to_stop_keeps_its_last_step(run, tmp_path, number, place, changes):
     run(tmp_path / "straight", **changes)
     with pytest.MonkeyPatch.context() as patch:
-        at_call(patch, Learner, place, 2, lambda: os.kill(os.getpid(), number))
+        at_call(patch, Trainer, place, 2, lambda: os.kill(os.getpid(), number))
         with pytest.raises(ENDINGS[number]):
             run(tmp_path / "stopped", **changes)
     assert read_checkpoint_facts(tmp_path / "stopped", "last")["step"] > 0
@@ -244,7 +241,7 @@ def test_what_fails_after_a_signal_has_come_ends_as_the_signal_does(
         os.kill(os.getpid(), number)
         raise RuntimeError("C++ compile error")
 
-    at_call(monkeypatch, Learner, "step", 1, fail_as_a_compiler_that_was_interrupted)
+    at_call(monkeypatch, Trainer, "step", 1, fail_as_a_compiler_that_was_interrupted)
     with pytest.raises(ENDINGS[number]):
         run(tmp_path)
 
@@ -262,13 +259,13 @@ def test_what_a_killed_process_left_half_written_is_removed(run, tmp_path):
 
 
 def test_each_epoch_learns_from_other_windows(run, tmp_path, monkeypatch):
-    seen, original = [], Learner.step
+    seen, original = [], Trainer.step
 
     def watch(self, batches, **options):
         seen.append(batches[0][0].float().mean().item())
         return original(self, batches, **options)
 
-    monkeypatch.setattr(Learner, "step", watch)
+    monkeypatch.setattr(Trainer, "step", watch)
     run(tmp_path)
     assert len(set(seen)) == 6
 
@@ -322,6 +319,20 @@ def test_the_learning_rate_drops_after_a_milestone_also_when_going_on(run, tmp_p
     assert [row["learning_rate"] for row in history] == [1e-3, 5e-4, 2.5e-4]
 
 
+def test_what_is_kept_while_validating_after_resuming_says_the_rate_of_the_last_step(
+    run, tmp_path, monkeypatch
+):
+    options = {"epochs": 2, "lr_milestones": (1,), "save_minutes": 0.0}
+    straight = run(tmp_path / "straight", **options)
+    for name in ("first", "second"):  # killed before the last validation, and before it again
+        monkeypatch.undo()
+        at_call(monkeypatch, epochs, "validate", 2 if name == "first" else 1, die)
+        with pytest.raises(StoppedError):
+            run(tmp_path / "killed", **options)
+    groups = read_checkpoint_facts(tmp_path / "killed", "last")["optimizer_state"]["groups"]
+    assert {group["lr"] for group in groups} == {straight[-1]["learning_rate"]}
+
+
 def test_the_moving_average_is_what_is_kept(run, tmp_path):
     run(tmp_path, epochs=1, ema=0.99)
     kept, last = weights(tmp_path, "best"), weights(tmp_path)
@@ -371,7 +382,7 @@ def test_a_loss_that_is_no_number_stops_before_anything_is_saved(run, tmp_path, 
     def nan(self, batches, **_):  # noqa: ARG001
         return torch.tensor(math.nan)
 
-    monkeypatch.setattr(Learner, "step", nan)
+    monkeypatch.setattr(Trainer, "step", nan)
     with pytest.raises(RoadsegError, match="no longer a number"):
         run(tmp_path / "fold")
     assert not (tmp_path / "fold").exists()
@@ -442,3 +453,15 @@ def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):
     facts = [read_checkpoint_facts(tmp_path / name, "best") for name in ("plain", "profiled")]
     assert facts[0] == facts[1]
     assert (tmp_path / "profiled" / "profile" / "rank-0.json.gz").is_file()
+
+
+def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_end():
+    assert "epochs" not in fixed_options(TrainOptions())
+    assert fixed_options(TrainOptions(schedule="cosine", epochs=7))["epochs"] == 7
+
+
+def test_all_else_but_patience_is_fixed_and_can_be_written_as_json():
+    found = fixed_options(TrainOptions(schedule="cosine", init=Path("run")))
+    free = {"patience", "tensorboard", "distributed"}
+    assert set(found) == set(TrainOptions.model_fields) - free
+    assert json.loads(json.dumps(found))["init"] == "run"

@@ -1,4 +1,4 @@
-"""A learner's state comes back, and what accumulates is what one large batch would give."""
+"""A trainer's state comes back, and what accumulates is what one large batch would give."""
 
 from dataclasses import replace
 
@@ -8,9 +8,8 @@ import torch
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.models import build_model
-from roadseg.learn.options import DistributedOptions, LossOptions
-from roadseg.learn.training.learner import Learner
-from roadseg.learn.training.optimizers import build_optimizer
+from roadseg.learn.options import LossOptions, TrainOptions
+from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
 
 ENCODER = "tu-test_resnet"
@@ -23,19 +22,17 @@ def build(device, *, state=None, ema=None, kind="adam", weights=None, norms=True
     if not norms:
         model.eval()
         model.train = lambda *_: model
-    options = {"learning_rate": 1e-3, "weight_decay": 0.0, "momentum": 0.9}
-    return Learner(
-        model,
-        build_optimizer(model.parameters(), device=device, kind=kind, **options),
-        state=state,
-        scaling=Scaling({}, (127.0,) * 3, (64.0,) * 3),
-        weights=weights or LossOptions(),
+    options = TrainOptions(
+        optimizer=kind,
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        momentum=0.9,
+        loss=weights or LossOptions(),
         clip_norm=1e6,
         ema=ema,
-        device=device,
-        parallel=Parallel(),
-        sharing=DistributedOptions(),
     )
+    scaling = Scaling({}, (127.0,) * 3, (64.0,) * 3)
+    return Trainer(model, options, scaling=scaling, device=device, parallel=Parallel(), state=state)
 
 
 def batch(seed, windows=2):
@@ -45,14 +42,14 @@ def batch(seed, windows=2):
     return images, masks
 
 
-def take(learner, *seeds, first=1):
+def take(trainer, *seeds, first=1):
     for number, seed in enumerate(seeds, start=first):
-        learner.step([batch(seed)], number=number, rate=1e-3)
-    return learner.state()[0]
+        trainer.step([batch(seed)], number=number, rate=1e-3)
+    return trainer.state()[0]
 
 
 @pytest.mark.parametrize("changes", [{}, {"ema": 0.9}, {"kind": "sgd"}, {"kind": "adamw"}])
-def test_a_learner_goes_on_from_its_state_as_if_it_had_never_stopped(cpu, changes):
+def test_a_trainer_goes_on_from_its_state_as_if_it_had_never_stopped(cpu, changes):
     straight = take(build(cpu, **changes), 1, 2, 3)
     stopped = build(cpu, **changes)
     take(stopped, 1)
@@ -82,9 +79,9 @@ SPOILT = {
 
 @pytest.mark.parametrize(("change", "told"), SPOILT.values(), ids=SPOILT)
 def test_a_state_that_does_not_fit_is_refused(cpu, change, told):
-    learner = build(cpu)
-    take(learner, 1)
-    tensors, values = learner.state()
+    trainer = build(cpu)
+    take(trainer, 1)
+    tensors, values = trainer.state()
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     change(tensors)
     with pytest.raises(CheckpointError, match=rf"last\.safetensors: .*{told}") as error:
@@ -92,21 +89,21 @@ def test_a_state_that_does_not_fit_is_refused(cpu, change, told):
     assert "\n" not in str(error.value)
 
 
-def test_the_settings_of_the_optimizer_are_the_recipes_whatever_a_file_says(cpu):
-    learner = build(cpu)
-    take(learner, 1)
-    tensors, values = learner.state()
+def test_the_settings_of_the_optimizer_are_the_options_whatever_a_file_says(cpu):
+    trainer = build(cpu)
+    take(trainer, 1)
+    tensors, values = trainer.state()
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # counts of steps too
     spoilt = values | {"optimizer_state": {"groups": [{"betas": "x"}], "values": {}}}
     again = build(cpu, state=(tensors, spoilt))
-    wanted, found = (take(each, 2, first=2) for each in (learner, again))
+    wanted, found = (take(each, 2, first=2) for each in (trainer, again))
     assert all(torch.equal(wanted[name], found[name]) for name in wanted)
 
 
 def test_moments_come_back_in_the_memory_layout_of_their_weights(cpu):
-    learner = build(cpu)
-    take(learner, 1)
-    again = build(cpu, state=learner.state())
+    trainer = build(cpu)
+    take(trainer, 1)
+    again = build(cpu, state=trainer.state())
     for group in again._optimizer.param_groups:  # noqa: SLF001
         for weight in group["params"]:
             moment = again._optimizer.state[weight]["exp_avg"]  # noqa: SLF001
@@ -125,14 +122,14 @@ def test_batches_of_a_step_add_up_to_the_mean_of_their_gradients(cpu):
 
 
 def test_half_precision_scales_the_loss_and_keeps_the_scale(cpu):
-    learner = build(replace(cpu, amp_dtype=torch.float16))
-    take(learner, 1)
-    assert learner.state()[1]["scaler_state"]["scale"] > 1
+    trainer = build(replace(cpu, amp_dtype=torch.float16))
+    take(trainer, 1)
+    assert trainer.state()[1]["scaler_state"]["scale"] > 1
 
 
-def test_the_moving_average_is_what_is_judged(cpu):
-    learner = build(cpu, ema=0.999)
-    take(learner, 1, 2, 3)
-    weights, average = learner.state()[0], learner.kept.state_dict()
+def test_the_moving_average_is_what_is_evaluated(cpu):
+    trainer = build(cpu, ema=0.999)
+    take(trainer, 1, 2, 3)
+    weights, average = trainer.state()[0], trainer.model.state_dict()
     name = "segmentation_head.0.weight"
     assert not torch.equal(weights["model." + name], average[name])
