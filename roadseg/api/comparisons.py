@@ -27,7 +27,7 @@ class AplsScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """How alike two road networks are.
+    """Measures of how alike two road networks are.
 
     Attributes:
         apls: by length and by travel time.
@@ -86,7 +86,7 @@ class Differences:
     missing_in_predicted: "gpd.GeoDataFrame"
 
     def __repr__(self) -> str:
-        """Say how much is missing on either side."""
+        """Return the length that is missing on either side."""
         km = {name: table.length.sum() / 1000 for name, table in vars(self).items()}
         return f"<Differences: {', '.join(f'{name} {each:.2f} km' for name, each in km.items())}>"
 

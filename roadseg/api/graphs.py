@@ -121,7 +121,7 @@ class Graph:
         return target
 
     def __repr__(self) -> str:
-        """Say how large it is and where it lies."""
+        """Return its size and its coordinate system."""
         nodes, edges = len(self.roads.nodes), len(self.roads.lines)
         parts = f"largest connected part {self.largest_part:.0%}"
         place = "local metres" if is_local(self.roads.crs) else self.roads.crs.name

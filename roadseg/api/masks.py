@@ -47,7 +47,7 @@ class Mask:
 
     @property
     def road(self) -> Bools:
-        """Which pixels are road, shape (row, col)."""
+        """Mask of the pixels that are road, shape (row, col)."""
         return road_pixels(self.pixels)
 
     def as_probability(self) -> Probability:
@@ -68,7 +68,7 @@ class Mask:
         return Path(path)
 
     def __repr__(self) -> str:
-        """Say how large it is, and how much of it is road."""
+        """Return its size, and the share of it that is road."""
         height, width = self.pixels.shape
         return f"<Mask: {width} x {height} pixels, {self.road.mean():.1%} road>"
 

@@ -1,4 +1,4 @@
-"""What notebooks show: small maps of graphs, figures of scores, and progress on one line."""
+"""Views for notebooks: small maps of graphs, figures of scores, and progress on one line."""
 
 import sys
 from collections.abc import Callable, Iterator

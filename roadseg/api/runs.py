@@ -1,4 +1,4 @@
-"""What is done in a run folder, by the config: the stages one by one, or all of them."""
+"""Runs: the stages of a run folder by its config, one by one or all of them."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

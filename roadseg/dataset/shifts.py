@@ -57,7 +57,7 @@ class Shift:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the shift means something."""
+        """Whether the shift is significant."""
         return self.confidence >= SURE
 
 

@@ -54,7 +54,7 @@ class LossOptions(Section):
 
 
 class DistributedOptions(Section):
-    """How processes that train together (torchrun) share what they learn."""
+    """Exchange between processes that train together (torchrun)."""
 
     bucket_mb: float = setting(
         25.0, "MB", "Gradients are averaged in pieces of this size.", ge=0.001, le=1e6
@@ -252,7 +252,7 @@ class QuantizeOptions(Section):
 
 
 class ComputeOptions(Section):
-    """Where the work is done; no stage is repeated when this changes."""
+    """Device and processes that do the work; no stage is repeated when this changes."""
 
     device: Literal["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"] = setting(
         "auto", "-", "Device on which networks run."
@@ -322,5 +322,5 @@ class ComputeOptions(Section):
 
     @property
     def executor(self) -> Executor:
-        """Where work on many items is done."""
+        """Executor of work on many items."""
         return Executor(self.workers, self.scheduler, self.scheduler_timeout_s)

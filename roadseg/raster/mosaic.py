@@ -40,7 +40,7 @@ _COLOURS = {
 
 @dataclass(frozen=True)
 class _Tile:
-    """What the header of an image says.
+    """Facts from the header of an image.
 
     Attributes:
         path: of the image.

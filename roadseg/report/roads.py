@@ -18,7 +18,7 @@ _DECIMALS = {"length_m": 4, TRAVEL_TIME: 5}  # Other attributes have 3 decimals.
 
 @dataclass(frozen=True)
 class Precision:
-    """How exactly lines are drawn.
+    """Precision of drawn lines.
 
     Attributes:
         step_m: size of a unit of the coordinates.

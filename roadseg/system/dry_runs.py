@@ -99,7 +99,7 @@ class Plans:
 
 @dataclass(frozen=True)
 class Amount(Generic[Summary]):
-    """How much a stage has to do, beside how much an earlier run of it did.
+    """Amount of work of a stage, beside that of an earlier run of it.
 
     Attributes:
         now: None if that is not known before an earlier stage has run.

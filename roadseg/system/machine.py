@@ -29,7 +29,7 @@ _TOPOLOGY = ("physical_package_id", "die_id", "core_id")
 
 @dataclass(frozen=True)
 class Machine:
-    """What this process may use of the machine.
+    """Resources of the machine that this process may use.
 
     Attributes:
         model: what the maker calls the CPU.

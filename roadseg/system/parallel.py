@@ -44,7 +44,7 @@ class Outcome(Generic[Result]):
 
 @dataclass(frozen=True)
 class Executor:
-    """Where work on many items is done; by default in this process.
+    """Place where work on many items is done; by default this process.
 
     Attributes:
         workers: processes on this machine; with 1 or 0 all is done in this one, in order.

@@ -24,7 +24,7 @@ _EXACT_BELOW = 100  # Rates above this have no decimals.
 
 
 class Progress:
-    """How much of some work is done. Work inside of other work stands on the same line.
+    """Progress of some work, shown on a line. Work inside of other work stands on the same line.
 
     Nothing is written in processes that another one started, or if INFO is not logged.
     """

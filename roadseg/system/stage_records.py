@@ -72,7 +72,7 @@ class Record(BaseModel):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a stage has to run.
+    """Reason why a stage has to run.
 
     Attributes:
         text: in a few words.
@@ -85,7 +85,7 @@ class Reason:
 
 
 class StageRecord(Generic[Summary]):
-    """What a stage was made from and what came out: `<stage>.json` in the run folder.
+    """Record of inputs and outputs of a stage: `<stage>.json` in the run folder.
 
     It is written twice: as "started" before the first output and as "done" after the last.
     """

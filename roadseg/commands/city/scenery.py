@@ -1,4 +1,4 @@
-"""What lies and stands around the streets of the demo city: blocks, buildings, lots and trees."""
+"""Scenery of the demo city around its streets: blocks, buildings, lots and trees."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ _THIRD, _HALF, _TWO_THIRDS = 1 / 3, 1 / 2, 2 / 3
 
 @dataclass(frozen=True)
 class StreetClass:
-    """What the streets of one class have in common.
+    """Properties that the streets of one class share.
 
     Attributes:
         name: "arterial", "collector" or "residential".

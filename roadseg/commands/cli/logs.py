@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class LogOptions:
-    """What the command line asks of logs, before and after the name of a command.
+    """Options of logs on the command line, before and after the name of a command.
 
     Attributes:
         verbose: how many levels more than INFO are shown.

@@ -20,7 +20,7 @@ _IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they ar
 
 @dataclass(frozen=True)
 class PrepareSummary(Summary):
-    """What prepare and split did."""
+    """Summaries of prepare and split."""
 
     prepare: Any
     split: Any
@@ -37,7 +37,7 @@ class PrepareSummary(Summary):
 
 @dataclass(frozen=True)
 class RunSummary(Summary):
-    """What all stages did, by name, and where the results are."""
+    """Summaries of all stages by name, and the place of the results."""
 
     stages: dict[str, Any] = field(repr=False)
     graphs: str

@@ -25,7 +25,7 @@ from roadseg.system.workspace import Workspace, require
 
 @dataclass(frozen=True)
 class PredictSummary(Summary):
-    """What was predicted."""
+    """Figures of a prediction."""
 
     checkpoint: str
     fold: int | None
@@ -35,7 +35,7 @@ class PredictSummary(Summary):
     failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the figures as a sentence."""
         scenes = count(len(self.scenes), "scene")
         skipped = f"; {len(self.failed)} skipped" if self.failed else ""
         return f"{scenes}, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
@@ -127,15 +127,15 @@ def plan(
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Plan:
-    """Say what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if need be after an earlier stage."""
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
     weights = weights_of(workspace.checkpoint(fold))
     reads, writes = [files("checkpoint", [weights])], [workspace.probabilities]
-    found = planned(force=force, reads=reads, writes=writes, amount=amount)
-    if after or not found.runs or not weights.exists():
-        return found
+    stage_plan = planned(force=force, reads=reads, writes=writes, amount=amount)
+    if after or not stage_plan.runs or not weights.exists():
+        return stage_plan
     job = _job(config, (workspace.checkpoint(fold),), workspace.probabilities)
     need = job.need(_nth(_scenes_of(config, workspace, fold), shard), force=force)
     return planned(
@@ -157,7 +157,7 @@ def plan_images(
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Plan:
-    """Say what `run_images` would do."""
+    """Return what `run_images` would do."""
     if mosaic is None:
         scenes = _nth(find_images(images), shard)
         need = _job(config, tuple(checkpoints), output).need(scenes, force=force)

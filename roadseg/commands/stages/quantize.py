@@ -5,7 +5,7 @@ Reads chips.json, folds.json and a checkpoint; writes checkpoints/fold-<k>/engin
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ from roadseg.system.workspace import Workspace, require
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What quantisation changes on the chips held out.
+    """Accuracy of the quantised network beside the exact one, on the chips held out.
 
     Attributes:
         mask_iou: of its road mask with that of the float32 network, pixels pooled over all chips.
@@ -76,15 +76,15 @@ class Accuracy:
     exact_apls: float
 
     def misses(self, limits: QuantizeOptions) -> list[str]:
-        """Say which figures miss which limits; a figure at its limit keeps to it."""
-        found = {
+        """Return which figures miss which limits; a figure at its limit keeps to it."""
+        figures = {
             "mask IoU": (self.mask_iou, limits.min_mask_iou, "at least"),
             "loss of pixel F1": (self.exact_f1 - self.f1, limits.max_f1_loss, "at most"),
             "loss of APLS": (self.exact_apls - self.apls, limits.max_apls_loss, "at most"),
         }
         return [
             f"{name} {value:.4f}, expected {word} {limit:g}"
-            for name, (value, limit, word) in found.items()
+            for name, (value, limit, word) in figures.items()
             if (value < limit if word == "at least" else value > limit)
         ]
 
@@ -142,33 +142,35 @@ def run(
         RoadsegError: if it misses a limit of config.quantize. It is not ready then.
     """
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    sizes = _sizes(config, workspace)
-    if not force and _is_ready(folder, engine, sizes) and (done := record.summary()):
+    window_px, batch_size = config.predict.window_px, _batch_size(config, workspace)
+    is_ready = _is_ready(folder, engine, window_px=window_px, batch_size=batch_size)
+    if not force and is_ready and (done := record.summary()):
         return done
     chips = Chips(config, workspace, load_checkpoint(folder))
     parted = chips.of_fold(fold)
     training, held_out = parted.training, parted.held_out
     record.begin()
-    found = quantise(
+    quantised = quantise(
         chips.checkpoint,
         folder,
         [chips.open(chip) for chip in training],
         name=engine,
-        **sizes,
+        window_px=window_px,
+        batch_size=batch_size,
         windows=config.quantize.windows,
     )
-    accuracy = _pool(list(chips.judge(held_out, found)))
-    _write(config, folder, found, accuracy)
+    accuracy = _pool(list(chips.compare(held_out, quantised)))
+    _write(config, folder, quantised, accuracy)
     summary = QuantizeSummary(
         fold=fold,
         engine=engine,
         folder=str(engine_folder(folder, engine)),
         chips=len(held_out),
         **asdict(accuracy),
-        windows_per_s=found.rate.roadseg,
-        eager_windows_per_s=found.rate.bare,
-        eager_precision=found.eager,
-        opening_s=found.opening_s,
+        windows_per_s=quantised.rate.roadseg,
+        eager_windows_per_s=quantised.rate.bare,
+        eager_precision=quantised.eager,
+        opening_s=quantised.opening_s,
     )
     record.finish(summary, _written(record.path))
     return summary
@@ -177,11 +179,16 @@ def run(
 def plan(
     config: Config, workspace: Workspace, *, fold: int, engine: str, force: bool = False
 ) -> Plan:
-    """Say what `run` would do."""
+    """Return what `run` would do."""
     folder, record = workspace.checkpoint(fold), _record(config, workspace, fold, engine)
-    is_ready = _is_ready(folder, engine, _sizes(config, workspace))
+    is_ready = _is_ready(
+        folder,
+        engine,
+        window_px=config.predict.window_px,
+        batch_size=_batch_size(config, workspace),
+    )
     held_out = Chips(config, workspace, load_checkpoint(folder)).of_fold(fold).held_out
-    found = plan_stage(
+    stage_plan = plan_stage(
         record,
         record.path,
         QuantizeSummary,
@@ -190,7 +197,9 @@ def plan(
         writes=[engine_folder(folder, engine)],
         amount=Amount(len(held_out), lambda done: done.chips, "chips"),
     )
-    return found if force or is_ready else replace(found, why=f"engine {engine} is not ready")
+    if force or is_ready:
+        return stage_plan
+    return replace(stage_plan, why=f"engine {engine} is not ready")
 
 
 def _written(record: Path) -> list[Path]:
@@ -210,19 +219,27 @@ def _record(
     )
 
 
-def _is_ready(folder: Path, engine: str, sizes: Mapping[str, int]) -> bool:
+def _is_ready(folder: Path, engine: str, *, window_px: int, batch_size: int) -> bool:
     facts = read_engine_facts(folder, engine)
-    return facts is not None and not misfit(facts, folder, **sizes)
+    return facts is not None and not misfit(
+        facts, folder, window_px=window_px, batch_size=batch_size
+    )
 
 
-def _sizes(config: Config, workspace: Workspace) -> dict[str, int]:
-    """Return the side of the windows, and how many of them fit the chips."""
+def _batch_size(config: Config, workspace: Workspace) -> int:
+    """Return how many windows at once fit the chips."""
     options = config.predict
-    sides = options.model_dump(include={"window_px", "overlap_px"})
     chips = read_chips(require(workspace.chips, made_by="prepare")).chips
-    windows = (count_windows(chip.window.height, chip.window.width, **sides) for chip in chips)
-    batch = fitting_batch(windows, most=options.batch_size)
-    return {"window_px": options.window_px, "batch_size": batch}
+    windows = (
+        count_windows(
+            chip.window.height,
+            chip.window.width,
+            window_px=options.window_px,
+            overlap_px=options.overlap_px,
+        )
+        for chip in chips
+    )
+    return fitting_batch(windows, most=options.batch_size)
 
 
 def _settings(config: Config) -> dict[str, Any]:
@@ -236,9 +253,9 @@ def _settings(config: Config) -> dict[str, Any]:
     }
 
 
-def _write(config: Config, folder: Path, found: Quantised, accuracy: Accuracy) -> None:
+def _write(config: Config, folder: Path, quantised: Quantised, accuracy: Accuracy) -> None:
     """Write the facts of the engine, and refuse it if it is not accurate."""
-    misses, engine = accuracy.misses(config.quantize), found.engine
+    misses, engine = accuracy.misses(config.quantize), quantised.engine
     name, limits = engine.name, config.quantize.model_dump(mode="json", exclude={"windows"})
     write_facts(
         folder,
@@ -246,9 +263,9 @@ def _write(config: Config, folder: Path, found: Quantised, accuracy: Accuracy) -
         window_px=engine.window_px,
         batch_size=engine.batch_size,
         gate={"passed": not misses, **asdict(accuracy), "limits": limits},
-        windows_per_s=found.rate.roadseg,
-        eager_windows_per_s=found.rate.bare,
-        opening_s=found.opening_s,
+        windows_per_s=quantised.rate.roadseg,
+        eager_windows_per_s=quantised.rate.bare,
+        opening_s=quantised.opening_s,
     )
     if misses:
         raise RoadsegError(
@@ -259,7 +276,7 @@ def _write(config: Config, folder: Path, found: Quantised, accuracy: Accuracy) -
 
 @dataclass(frozen=True)
 class _Side:
-    """How one of two networks does on a chip."""
+    """Figures of one of two networks on a chip."""
 
     road: NDArray[np.bool_]
     pixels: Counts
@@ -267,21 +284,21 @@ class _Side:
 
 
 @dataclass(frozen=True)
-class _Verdict:
-    """How both networks do on a chip, and how far their masks agree."""
+class _Comparison:
+    """Figures of both networks on a chip, and the agreement of their masks."""
 
     masks: Counts
     quantised: _Side
     exact: _Side
 
 
-def _pool(verdicts: Sequence[_Verdict]) -> Accuracy:
+def _pool(comparisons: Sequence[_Comparison]) -> Accuracy:
     return Accuracy(
-        mask_iou=sum((each.masks for each in verdicts), Counts()).iou,
-        f1=sum((each.quantised.pixels for each in verdicts), Counts()).f1,
-        exact_f1=sum((each.exact.pixels for each in verdicts), Counts()).f1,
-        apls=_mean_apls([each.quantised for each in verdicts]),
-        exact_apls=_mean_apls([each.exact for each in verdicts]),
+        mask_iou=sum((each.masks for each in comparisons), Counts()).iou,
+        f1=sum((each.quantised.pixels for each in comparisons), Counts()).f1,
+        exact_f1=sum((each.exact.pixels for each in comparisons), Counts()).f1,
+        apls=_mean_apls([each.quantised for each in comparisons]),
+        exact_apls=_mean_apls([each.exact for each in comparisons]),
     )
 
 
@@ -312,9 +329,9 @@ class Chips:
         mask = self.workspace.mask(record.scene)
         return Chip(scene, mask, record.window, self.checkpoint.scaling)
 
-    def judge(self, records: Sequence[ChipRecord], found: Quantised) -> Iterator[_Verdict]:
+    def compare(self, records: Sequence[ChipRecord], quantised: Quantised) -> Iterator[_Comparison]:
         """Predict chips with both networks, and compare the results and the labels."""
-        shown = counted(records, "judge", total=len(records), unit="chips")
+        shown = counted(records, "compare", total=len(records), unit="chips")
         for scene, of_scene in itertools.groupby(shown, key=lambda record: record.scene):
             chips = map(self.open, of_scene)
             first = next(chips)
@@ -328,26 +345,26 @@ class Chips:
                 gsd_m=self.config.imagery.gsd_m,
             )
             for chip in itertools.chain([first], chips):
-                yield self._judge(chip, reference, found)
+                yield self._compare(chip, reference, quantised)
 
-    def _judge(self, chip: Chip, roads: RoadGraph, found: Quantised) -> _Verdict:
+    def _compare(self, chip: Chip, roads: RoadGraph, quantised: Quantised) -> _Comparison:
         labels = read_mask(chip.mask, chip.window)
         area = chip.scene.grid.crop(*chip.window).footprint_m
         reference = clip_graph(roads, area)
-        quantised, exact = (
+        int8, exact = (
             self._side(self._predict(engine, chip), labels, reference)
-            for engine in (found.engine, found.exact)
+            for engine in (quantised.engine, quantised.exact)
         )
-        masks = count_pixels(exact.road, quantised.road, labels != IGNORE)
-        return _Verdict(masks, quantised, exact)
+        masks = count_pixels(exact.road, int8.road, labels != IGNORE)
+        return _Comparison(masks, int8, exact)
 
-    def _side(self, found: Probability, labels: NDArray[np.uint8], reference: RoadGraph) -> _Side:
-        threshold = self.config.graph.threshold
-        options = self.config.evaluate.model_dump(include={"spacing_m", "snap_m"})
+    def _side(self, predicted: Probability, labels: NDArray[np.uint8], roads: RoadGraph) -> _Side:
+        tracing, options = self.config.graph, self.config.evaluate
+        graph = find_graph(predicted, tracing)
         return _Side(
-            found.road >= threshold * CERTAIN,
-            count_roads(labels, found.road, threshold=threshold),
-            score_routes(reference, find_graph(found, self.config.graph), **options),
+            predicted.road >= tracing.threshold * CERTAIN,
+            count_roads(labels, predicted.road, threshold=tracing.threshold),
+            score_routes(roads, graph, spacing_m=options.spacing_m, snap_m=options.snap_m),
         )
 
     def _predict(self, engine: Engine, chip: Chip) -> Probability:
@@ -360,7 +377,7 @@ class Chips:
             width=width,
             overlap_px=self.config.predict.overlap_px,
         )
-        values = np.concatenate([found.values for found in rows], axis=1)
+        values = np.concatenate([part.values for part in rows], axis=1)
         bands = np.rint(values * CERTAIN).astype(np.uint8)
         grid = chip.scene.grid.crop(*chip.window)
         return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins)
@@ -372,5 +389,5 @@ def _read(chip: Chip, window: Window) -> tuple[NDArray[np.uint8], Bools]:
     rows, cols = min(window.height, height - window.row), min(window.width, width - window.col)
     inside = Window(row + window.row, col + window.col, rows, cols)
     bands, valid = read_window(chip.scene, inside)
-    size = {"height": window.height, "width": window.width}
-    return mirrored(chip.scaling.apply(bands), valid, **size)
+    image = chip.scaling.apply(bands)
+    return mirrored(image, valid, height=window.height, width=window.width)

@@ -41,7 +41,7 @@ _NOT_SHOWN: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class ReportSummary(Summary):
-    """What the page shows, and where it is.
+    """Contents of the page, and its file.
 
     Attributes:
         path: the HTML file.

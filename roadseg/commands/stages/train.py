@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainSummary(Summary):
-    """How the training of one fold ended."""
+    """Figures of the training of one fold."""
 
     fold: int
     training_chips: int
@@ -55,7 +55,7 @@ class TrainSummary(Summary):
     checkpoint: str
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the figures as a sentence."""
         return (
             f"fold {self.fold}: {self.epochs} epochs on {self.training_chips} chips in "
             f"{self.seconds:.0f} s; best epoch {self.best_epoch} on {self.validation_chips} held "
@@ -110,7 +110,7 @@ def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
 def plan(
     config: Config, workspace: Workspace, *, fold: int, after: str = "", force: bool = False
 ) -> Plan:
-    """Say what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if need be after an earlier stage."""
     record = after or _record(config, workspace, fold)
     planned = plan_stage(
         record,
@@ -132,7 +132,7 @@ def plan(
 
 
 def _going_on(plan: Plan, history: list[Row], epochs: int) -> Plan:
-    """Say what is left of a training by the epochs that are done."""
+    """Return the plan with what is left of a training, by the epochs that are done."""
     done = f"{len(history)} of {epochs} epochs are done"
     if not history:
         return plan

@@ -1,7 +1,6 @@
 """bench: how fast training and inference are here. Reads the config, writes nothing."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from roadseg.config import Config
 from roadseg.learn.hardware.cpu import keep_freed_memory
@@ -44,19 +43,23 @@ def run(config: Config, *, steps: int, rounds: int) -> BenchSummary:
     keep_freed_memory()
     predict, bins = config.predict, config.labels.bins.count
     bands = len(config.imagery.bands or range(_RGB))
-    shared: dict[str, Any] = {"bands": bands, "bins": bins, "device": device, "rounds": rounds}
     return BenchSummary(
         device=device.reason,
         network=f"{options.architecture} with {options.encoder}, {bands} bands; batches of "
         f"{options.batch_size} x {options.window_px} px in training, "
         f"{predict.batch_size} x {predict.window_px} px in inference",
-        training=training_rate(options, steps=steps, **shared),
+        training=training_rate(
+            options, bands=bands, bins=bins, device=device, steps=steps, rounds=rounds
+        ),
         inference=inference_rate(
             options,
             window_px=predict.window_px,
             overlap_px=predict.overlap_px,
             batch_size=predict.batch_size,
             batches=_BATCHES,
-            **shared,
+            bands=bands,
+            bins=bins,
+            device=device,
+            rounds=rounds,
         ),
     )

@@ -39,7 +39,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class DoctorSummary(Summary):
-    """What machine and installation offer, and what they lack and why.
+    """Abilities of machine and installation, and what they lack and why.
 
     Attributes:
         system: Python and operating system.

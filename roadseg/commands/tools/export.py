@@ -24,7 +24,7 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class ExportSummary(Summary):
-    """What was written.
+    """Files that were written.
 
     Attributes:
         checkpoint: folder that it was made from.

@@ -33,7 +33,7 @@ _CLASSES = 8  # Masks with more values of roads than this hold no classes of roa
 
 @dataclass(frozen=True)
 class InitSummary(Summary):
-    """What was found in images and labels, and the config file that was written.
+    """Findings in images and labels, and the config file that was written.
 
     Attributes:
         config: the file.

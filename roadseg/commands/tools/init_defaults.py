@@ -48,7 +48,7 @@ class Default:
 
 @dataclass(frozen=True)
 class Cut:
-    """How scenes are cut into chips.
+    """Sizes by which scenes are cut into chips.
 
     Attributes:
         chip_px: longest side of a chip.

@@ -36,7 +36,7 @@ _CORNER_PX = 256  # Longest side of a corner that is read.
 
 @dataclass(frozen=True)
 class ImageSurvey:
-    """What the headers of all images and the corners of some tell.
+    """Facts from the headers of all images and the corners of some.
 
     Attributes:
         scenes: facts of each image by the name of its scene.
@@ -55,7 +55,7 @@ class ImageSurvey:
 
 @dataclass(frozen=True)
 class LabelSurvey:
-    """What the label files of the images hold.
+    """Contents of the label files of the images.
 
     Attributes:
         matches: label file of each scene, by name.

@@ -195,7 +195,7 @@ def pick_device(
 
 
 def missing(name: str) -> str:
-    """Say why a device cannot be used, with the driver or package that is missing.
+    """Return why a device cannot be used, with the driver or package that is missing.
 
     Args:
         name: as for `pick_device`, without "auto".
@@ -382,7 +382,7 @@ def _compiler(device: Device, mode: str) -> str:
 
 
 def _missing_compiler(name: str) -> str:
-    """Say what torch.compile lacks; empty if nothing: C++ for a CPU, Triton and C for a GPU."""
+    """Return what torch.compile lacks; empty if nothing: C++ for a CPU, Triton and C for a GPU."""
     if name == "cpu":
         default = {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
         commands = [os.environ.get("CXX", default)]

@@ -302,11 +302,11 @@ def _take_device(device: Device, place: Parallel) -> torch.device | None:
 
 
 def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
-    """Say what became of the others if that is what an error is about, else nothing."""
-    told = str(error)
-    if not (isinstance(error, dist.DistError) or "gloo" in told):
+    """Return what became of the others if that is what an error is about, else nothing."""
+    message = str(error)
+    if not (isinstance(error, dist.DistError) or "gloo" in message):
         return ""
-    if "imed out" in told or "imeout" in told:
+    if "imed out" in message or "imeout" in message:
         minutes = patience.total_seconds() / 60
         return (
             f"one of {size} processes has not answered for {minutes:g} minutes "

@@ -12,7 +12,7 @@ _COMPILING = {"_compile_inner", "compile_fx_inner"}  # functions of torch that c
 
 
 class Stop:
-    """Whether this process was asked to stop, and how to do so once all is saved."""
+    """Request to stop this process, and the way to do so once all is saved."""
 
     def __init__(self) -> None:
         """Begin with nothing asked."""
@@ -63,7 +63,7 @@ def postponed() -> Iterator[Stop]:
 
 
 def is_compiling(frame: FrameType | None) -> bool:
-    """Say whether torch compiles a network in a frame or in one that called it."""
+    """Return whether torch compiles a network in a frame or in one that called it."""
     while frame:
         if frame.f_code.co_name in _COMPILING:
             return True

@@ -51,7 +51,10 @@ def load() -> ModuleType:
 
 
 def mismatch() -> str:
-    """Say why the installed packages cannot work together; empty if they can. Imports nothing."""
+    """Return why the installed packages cannot work together; empty if they can.
+
+    Imports nothing.
+    """
     try:
         extension = version(_PACKAGE)
     except PackageNotFoundError:

@@ -42,7 +42,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Launch:
-    """How the command should be started; None is not asked for.
+    """Wish how the command is to be started; None is not asked for.
 
     Attributes:
         launcher: one of LAUNCHERS; by default "torchrun" if `processes` is given, else "pin".
@@ -63,7 +63,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Command:
-    """What is run: words, variables that are set for them, CPUs that they are bound to first."""
+    """Command to run: words, variables that are set for them, CPUs that they are bound to first."""
 
     launcher: str
     words: tuple[str, ...]
@@ -127,7 +127,7 @@ def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, 
 def plan(
     wish: Launch, machine: Machine, arguments: Sequence[str], *, environment: Mapping[str, str]
 ) -> Command:
-    """Say what has to be run for a wish, without doing it.
+    """Return what has to be run for a wish, without doing it.
 
     Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
     bound to the same nodes if there are several, or some were asked for, and numactl can do it;
@@ -203,7 +203,7 @@ def _choose_cores(wish: Launch, machine: Machine) -> tuple[int, ...]:
 
 
 def _said_cores(usable: int, cores: Sequence[int], wish: Launch, machine: Machine) -> str:
-    """Say how many cores there are and what limits them."""
+    """Return how many cores there are and what limits them."""
     nodes = f" of NUMA nodes {format_cpus(wish.nodes)}" if wish.nodes else ""
     quota = f", CPU quota {machine.quota:g}" if usable < len(cores) else ""
     noun = "core" if usable == 1 else "cores"

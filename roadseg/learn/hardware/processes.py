@@ -84,7 +84,7 @@ def _code(returned: int) -> int:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Tell the process that watches, if one does, that this one runs and how it ends.
+    """Report to the process that watches, if one does, that this one runs and how it ends.
 
     Meanwhile this process ends when that one is killed; without one, a process of torchrun's ends
     when torchrun is killed.
@@ -116,12 +116,12 @@ def end_now(code: int) -> NoReturn:
 
 
 def is_watched() -> bool:
-    """Say whether another process tells the user how this one ended."""
+    """Return whether another process tells the user how this one ended."""
     return bool(_watched_in)
 
 
 def may_say(line: str) -> bool:
-    """Say whether it is for this process to say a line: the first of several that has it to say."""
+    """Return whether this process is the first of several that has a line to say."""
     for folder in _watched_in:
         name = hashlib.sha256(line.encode(errors="replace")).hexdigest()[:16]
         try:

@@ -21,8 +21,8 @@ def run(module: str) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except (ChildFailedError, subprocess.CalledProcessError):
         sys.exit(1)
-    except SignalException as told:
-        sys.exit(_BY_SIGNAL + told.sigval)
+    except SignalException as signalled:
+        sys.exit(_BY_SIGNAL + signalled.sigval)
 
 
 if __name__ == "__main__":

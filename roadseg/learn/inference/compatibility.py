@@ -126,21 +126,21 @@ def _require_bands(image: Path, bands: Bands) -> None:
 
 
 def _problem(band: int | str, names: Sequence[str]) -> str | None:
-    """Say why a band cannot be had from a raster whose bands have these names, in lower case."""
+    """Return why a band cannot be had from a raster whose bands have these names, in lower case."""
     if isinstance(band, int):
         is_there = 1 <= band <= len(names)
         return None if is_there else f"bands 1 to {len(names)}, expected a band {band} as well"
-    found = names.count(band.strip().lower())
-    if found == 1:
+    count = names.count(band.strip().lower())
+    if count == 1:
         return None
-    return f"{found or 'no'} bands with the description {band!r} ({_listed(names)}), expected one"
+    return f"{count or 'no'} bands with the description {band!r} ({_listed(names)}), expected one"
 
 
 def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
     """Refuse bands in another order, where image and checkpoint both say what they are."""
-    found = [name.strip().lower() for name in scene.names]
+    names = [name.strip().lower() for name in scene.names]
     expected = [name.strip().lower() for name in trained]
-    if all(found) and all(expected) and expected and found != expected:
+    if all(names) and all(expected) and expected and names != expected:
         raise CheckpointError(
             f"{scene.path}: bands {_listed(scene.bands)} are {_listed(scene.names)}, but the "
             f"checkpoint was trained on {_listed(trained)}; name the bands that take their "

@@ -27,7 +27,7 @@ def compiler_of(device: Device) -> str | None:
 
 
 def lacks_compiler(device: Device) -> str:
-    """Say why nothing can be compiled for a device; empty if it can."""
+    """Return why nothing can be compiled for a device; empty if it can."""
     try:
         compiler_of(device)
     except (ConfigError, DeviceError) as error:

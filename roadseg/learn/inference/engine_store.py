@@ -50,7 +50,7 @@ _Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows a second
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What is known of an engine that was made beforehand; `facts.json` beside its files.
+    """Facts of an engine that was made beforehand; `facts.json` beside its files.
 
     Attributes:
         engine: its name.
@@ -83,7 +83,7 @@ class EngineFacts:
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast as eager it is; None if that was not measured on this CPU."""
+        """Speed as a multiple of that of eager; None if that was not measured on this CPU."""
         if self.windows_per_s and self.eager_windows_per_s and self.cpu == _cpu():
             return self.windows_per_s / self.eager_windows_per_s
         return None
@@ -141,7 +141,7 @@ def remove_facts(folder: Path, name: str) -> None:
 
 
 def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int) -> str:
-    """Say why an engine is not to be used; empty if it is.
+    """Return why an engine is not to be used; empty if it is.
 
     Args:
         facts: of the engine.
@@ -160,7 +160,7 @@ def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int)
 
 
 def unusable(facts: EngineFacts, folder: Path) -> str:
-    """Say why an engine is not to be used, whatever the windows; empty if it may be.
+    """Return why an engine is not to be used, whatever the windows; empty if it may be.
 
     Its files are the ones that were made, to the last bit: what else they might compute, or that
     they never end, is not found out by running them.
@@ -173,9 +173,9 @@ def unusable(facts: EngineFacts, folder: Path) -> str:
         return f"{changed[0][0]} is not the file that was made"
     if not facts.gate["passed"]:
         return "found inaccurate when it was made"
-    for package, found in _package_versions(facts.engine).items():
-        if facts.versions.get(package) != found:
-            return f"made with {package} {facts.versions.get(package)}, not {found}"
+    for package, version in _package_versions(facts.engine).items():
+        if facts.versions.get(package) != version:
+            return f"made with {package} {facts.versions.get(package)}, not {version}"
     return ""
 
 
@@ -191,9 +191,9 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
     try:
         facts = check(read_json(path), EngineFacts)
     except ValueError as error:
-        told = error.__cause__ if isinstance(error, DataError) else error
+        reason = error.__cause__ if isinstance(error, DataError) else error
         raise CheckpointError(
-            f"{path}: not the facts of an engine ({told}); run `{making(folder, name)}` again"
+            f"{path}: not the facts of an engine ({reason}); run `{making(folder, name)}` again"
         ) from error
     files = sorted(facts.files)
     if facts.engine != name or files not in ([], sorted(FILES[name])):

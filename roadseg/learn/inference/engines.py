@@ -54,7 +54,7 @@ class Engine:
 
 
 class ProbabilityNetwork(nn.Module):
-    """What every engine computes: from scaled uint8 windows to float32 probabilities 0..1."""
+    """Network that engines compute: from scaled uint8 windows to float32 probabilities 0..1."""
 
     def __init__(self, model: nn.Module, scaling: Scaling) -> None:
         """Put the normalisation before a model and the sigmoid behind it."""
@@ -138,7 +138,7 @@ def open_made(
     return _running(int8.load(network, where, window_shape=window_shape), exact, window_shape)
 
 
-def averaged(engines: Sequence[Engine]) -> Engine:
+def ensemble(engines: Sequence[Engine]) -> Engine:
     """Return an engine that gives the mean of the probabilities of several, as of all folds."""
     first = engines[0]
     if len(engines) == 1:
@@ -153,7 +153,7 @@ def averaged(engines: Sequence[Engine]) -> Engine:
     return replace(first, name=names, reason=f"mean of {len(engines)}: {reasons}", run=run)
 
 
-def turned(engine: Engine) -> Engine:
+def with_tta(engine: Engine) -> Engine:
     """Return an engine that gives the mean over the eight turns and flips of its windows.
 
     Every prediction is turned back before the mean (the symmetries of a square, D4).
@@ -246,7 +246,7 @@ def _misfit(facts: EngineFacts, folder: Path, shape: Shape) -> str:
 
 
 def _missing(name: str, device: Device) -> str:
-    """Say what an engine that was made beforehand lacks here; empty if nothing."""
+    """Return what an engine that was made beforehand lacks here; empty if nothing."""
     problem: str | None = _MODULES[name].available()
     return problem or (lacks_compiler(device) if name == "int8" else "")
 
@@ -284,9 +284,9 @@ def _running(network: nn.Module, device: Device, shape: Shape) -> Network:
     @torch.inference_mode()
     def run(windows: Tensor) -> Tensor:
         with device.autocast():
-            found: Tensor = network(device.to(windows))
+            probabilities: Tensor = network(device.to(windows))
         device.mark()
-        return found
+        return probabilities
 
     if device.compiler is not None:
         compile_now(run, device, shape)

@@ -53,7 +53,7 @@ _ROUNDS = 3  # of each engine, to measure its speed
 
 @dataclass(frozen=True)
 class Export:
-    """What was written for other programs.
+    """Files that were written for other programs.
 
     Attributes:
         files: names in its folder.
@@ -160,13 +160,13 @@ def _build_checked(
     """Write the model to a folder, and return how far its probabilities are from PyTorch's."""
     network = _network(checkpoint)
     _BUILD[form](network, folder, window_shape=window_shape)
-    found = _difference(network, _OPEN[form](folder), window_shape)
-    if not found <= MAX_DIFFERENCE:
+    difference = _difference(network, _OPEN[form](folder), window_shape)
+    if not difference <= MAX_DIFFERENCE:
         raise RoadsegError(
-            f"the {form} model differs from PyTorch by {found:.2g} of probability, expected at "
-            f"most {MAX_DIFFERENCE:g}; choose another format, or other versions of its packages"
+            f"the {form} model differs from PyTorch by {difference:.2g} of probability, expected "
+            f"at most {MAX_DIFFERENCE:g}; choose another format, or other versions of its packages"
         )
-    return found
+    return difference
 
 
 @torch.inference_mode()

@@ -44,7 +44,7 @@ class _Scale:
 
 @dataclass(frozen=True)
 class _Activations:
-    """What stands in the file: see `build`."""
+    """Contents of the file of scales, see `build`."""
 
     __pydantic_config__ = STRICT
 
@@ -87,8 +87,8 @@ def build(
     scales = {
         name: _scale(observer, seven_bits=seven_bits) for name, observer in _observers(prepared)
     }
-    found = {"seven_bits": seven_bits, "window_shape": window_shape, "activations": scales}
-    write_json(folder / _FILE, found)
+    record = {"seven_bits": seven_bits, "window_shape": window_shape, "activations": scales}
+    write_json(folder / _FILE, record)
 
 
 def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
@@ -109,18 +109,18 @@ def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
     path = folder / _FILE
     if not path.is_file():
         raise CheckpointError(f"{path} does not exist; run `roadseg quantize --force`")
-    found = read_strict(path, _Activations, advice="run `roadseg quantize --force`")
-    if found.window_shape != tuple(window_shape):
+    scales = read_strict(path, _Activations, advice="run `roadseg quantize --force`")
+    if scales.window_shape != tuple(window_shape):
         raise CheckpointError(
-            f"{path}: made for windows {found.window_shape}, not for {tuple(window_shape)}; run "
+            f"{path}: made for windows {scales.window_shape}, not for {tuple(window_shape)}; run "
             "`roadseg quantize --force`"
         )
-    if not found.seven_bits and not cpu.features()["avx512_vnni"]:
+    if not scales.seven_bits and not cpu.features()["avx512_vnni"]:
         raise DeviceError(
             f"{path}: made on a CPU with VNNI, which this one lacks; run `roadseg quantize --force`"
         )
     prepared = _prepare(network, window_shape)
-    _fix(prepared, found.activations, path)
+    _fix(prepared, scales.activations, path)
     with torch.no_grad():
         prepared(_example(window_shape))  # shows the weights to their observers
         quantised: nn.Module = _load("quantize_pt2e").convert_pt2e(prepared)
@@ -168,14 +168,14 @@ def _scale(observer: Any, *, seven_bits: bool) -> dict[str, float]:  # noqa: ANN
 
 def _fix(prepared: nn.Module, scales: Mapping[str, _Scale], path: Path) -> None:
     """Put known scales in the place of the observers of activations."""
-    found = dict(_observers(prepared))
-    if set(found) != set(scales):
+    observers = dict(_observers(prepared))
+    if set(observers) != set(scales):
         raise CheckpointError(
-            f"{path}: scales of {len(scales)} activations, but the network has {len(found)}; "
+            f"{path}: scales of {len(scales)} activations, but the network has {len(observers)}; "
             "run `roadseg quantize --force`"
         )
     fixed = _load("observer").FixedQParamsObserver
-    for name, old in found.items():
+    for name, old in observers.items():
         limits = {"quant_min": old.quant_min, "quant_max": old.quant_max}
         new = fixed(**asdict(scales[name]), **limits, dtype=old.dtype, qscheme=old.qscheme)
         prepared.set_submodule(name, new)

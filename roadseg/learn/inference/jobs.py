@@ -57,7 +57,7 @@ _WEIGHT_BYTES = 4
 
 @dataclass(frozen=True)
 class Need:
-    """What a prediction takes: files, megapixels to predict, and memory if there are any."""
+    """Needs of a prediction: files, megapixels to predict, and memory if there are any."""
 
     reads: list[Files]
     writes: list[Path]
@@ -130,7 +130,7 @@ class PredictionJob:
         return done
 
     def need(self, images: dict[str, Path], *, force: bool) -> Need:
-        """Say what predicting them takes, and raise what would stop it before it begins."""
+        """Return what predicting them takes, and raise what would stop it before it begins."""
         scenes, waiting = self._scenes(images, force=force)
         for scene in waiting:
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
@@ -156,7 +156,7 @@ class PredictionJob:
         return scenes, [s for s in scenes if force or read_raster_key(s.path) != s.key]
 
     def _is_here(self, pieces: int) -> bool:
-        """Say whether so many pieces of work are done in this process."""
+        """Return whether so many pieces of work are done in this process."""
         compute = self._compute
         return compute.scheduler is None and min(compute.workers, pieces) <= 1
 
@@ -203,7 +203,7 @@ class PredictionJob:
         left = Counter(task.scene.name for task in tasks)
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
-            work = partial(predict_task, told=progress.add) if here else predict_task
+            work = partial(predict_task, add_km2=progress.add) if here else predict_task
             for outcome in each(work, tasks, executor=compute.executor, begin=share_cores):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
@@ -240,11 +240,12 @@ class PredictionJob:
 
     def _windows(self, scene: SceneToPredict) -> int:
         options, grid = self._options, scene.facts.grid
-        sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
-        return count_windows(grid.height, grid.width, **sides)
+        return count_windows(
+            grid.height, grid.width, window_px=options.window_px, overlap_px=options.overlap_px
+        )
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
-        """Say before the start what is to be done, what memory it takes, and here how long."""
+        """Log before the start what is to be done, what memory it takes, and here how long."""
         trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
         megapixels, km2 = sum(t.pixels for t in tasks) / 1e6, sum(t.km2 for t in tasks)
         needed = (self._memory_mb(scene, trained.batch_size) for scene in scenes.values())

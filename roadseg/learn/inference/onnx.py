@@ -97,8 +97,8 @@ def open(  # noqa: A001 - onnx.open
             f"{path}: damaged, or not an ONNX file that ONNX Runtime runs; export it again"
         ) from error
     tensors = [*session.get_inputs(), *session.get_outputs()]
-    found = [(each.name, _TYPES.get(each.type, each.type), each.shape) for each in tensors]
-    require_signature(path, signature(*found), expected)
+    signatures = [(each.name, _TYPES.get(each.type, each.type), each.shape) for each in tensors]
+    require_signature(path, signature(*signatures), expected)
 
     def run(windows: Tensor) -> Tensor:
         (probabilities,) = session.run([OUTPUT], {INPUT: windows.numpy()})

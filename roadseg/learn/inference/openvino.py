@@ -123,7 +123,7 @@ def open(  # noqa: A001 - openvino.open
 
 
 def _signature(model: Any) -> str:  # noqa: ANN401 - openvino.Model
-    """Say what a model takes and gives."""
+    """Return the signature of a model."""
     return signature(
         *(
             (each.any_name, _TYPES.get(each.element_type.get_type_name(), "?"), _sides(each))
@@ -159,7 +159,8 @@ def _name(model: Any, window_shape: WindowShape) -> None:  # noqa: ANN401 - open
 def _quantised(model: Any, calibration: Sequence[Tensor]) -> Any:  # noqa: ANN401 - openvino.Model
     with _quiet():
         nncf = _load("nncf")
-        nncf.set_log_level(logging.ERROR)
+        # Not by nncf.set_log_level, which also sets the level of handlers that others have added.
+        logging.getLogger("nncf").setLevel(logging.ERROR)
         return nncf.quantize(
             model,
             nncf.Dataset([batch.numpy() for batch in calibration]),

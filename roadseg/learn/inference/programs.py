@@ -57,31 +57,31 @@ def trace(network: nn.Module, *, window_shape: WindowShape) -> ExportedProgram:
 
 
 def signature_of(window_shape: WindowShape, classes: int) -> str:
-    """Say what a file of a network takes and gives: names, types and shapes, for `signature`."""
+    """Return what a file of a network takes and gives: names, types and shapes, for `signature`."""
     shape = tuple(window_shape)
     given = shape[0], classes, *shape[2:]
     return signature((INPUT, _TYPES[0], shape), (OUTPUT, _TYPES[1], given))
 
 
 def signature(*tensors: tuple[str, str, Sequence[Any]]) -> str:
-    """Say what tensors are, by their names, types and shapes, in one line."""
+    """Describe tensors by their names, types and shapes, in one line."""
     return one_line(" -> ".join(f"{name} {kind} {[*shape]}" for name, kind, shape in tensors))
 
 
-def require_signature(path: Path, found: str, wanted: str | None) -> None:
+def require_signature(path: Path, actual: str, wanted: str | None) -> None:
     """Refuse a file of a network that takes or gives something else.
 
     Args:
         path: of the file.
-        found: what it takes and gives.
+        actual: what it takes and gives.
         wanted: what it should; None is anything.
 
     Raises:
         CheckpointError: if that differs.
     """
-    if wanted not in (None, found):
+    if wanted not in (None, actual):
         raise CheckpointError(
-            f"{path}: takes and gives {found:.200}, expected {wanted}; make it again"
+            f"{path}: takes and gives {actual:.200}, expected {wanted}; make it again"
         )
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,11 +78,21 @@ def quantise(
         OutputError: if the engine cannot be written.
     """
     cpu = pick_device("cpu", "fp32")
-    size = {"window_px": window_px, "batch_size": batch_size}
-    exact = open_engine(checkpoint, folder, name="eager", device=cpu, **size, windows=1)
+    open_eager = partial(
+        open_engine,
+        checkpoint,
+        folder,
+        name="eager",
+        window_px=window_px,
+        batch_size=batch_size,
+        windows=1,
+    )
+    exact = open_eager(device=cpu)
     if name == "int8":
         compiler_of(cpu)  # or stop here, before the work
-    calibration = calibration_windows(chips, **size, windows=windows, seed=seed)
+    calibration = calibration_windows(
+        chips, window_px=window_px, batch_size=batch_size, windows=windows, seed=seed
+    )
     shape = (batch_size, len(checkpoint.scaling.mean), window_px, window_px)
     _build(checkpoint, folder, name, shape, calibration)
     begun = time.perf_counter()
@@ -89,7 +100,7 @@ def quantise(
     opening_s = time.perf_counter() - begun
     engine = Engine(name, f"engine {name} (just made)", batch_size, window_px, run)
     fast = pick_device("cpu", "auto")
-    eager = open_engine(checkpoint, folder, name="eager", device=fast, **size, windows=1)
+    eager = open_eager(device=fast)
     turns = {"roadseg": _once(run, calibration[0]), "bare": _once(eager.run, calibration[0])}
     rate = rates(turns, windows=batch_size, rounds=_ROUNDS, device=cpu)
     return Quantised(engine, exact, opening_s, rate, fast.precision)

@@ -207,11 +207,11 @@ class _Scene:
         summed = self._sum_up(item, values)[:, :width]
         if self._depth:
             self._carry(summed, left, height)
-        found = summed[kept]
+        finished = summed[kept]
         if not known.all():
-            held = torch.from_numpy(known).to(found.device, non_blocking=True)
-            found = found * held[..., None]
-        return _Part(first, left, finish(found), known)
+            held = torch.from_numpy(known).to(finished.device, non_blocking=True)
+            finished = finished * held[..., None]
+        return _Part(first, left, finish(finished), known)
 
     def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
         """Weigh a window, and add what the windows to its left have for its columns."""
@@ -260,9 +260,9 @@ def _predict(
             values = _run(engine, [item.image for item in batch if item.known.any()])
             if isinstance(values, Tensor):
                 sound = _are_probabilities(values, before=sound)
-            found = iter(values)
+            sums = iter(values)
             parts = [
-                scene.add(item, next(found) if item.known.any() else None, finish) for item in batch
+                scene.add(item, next(sums) if item.known.any() else None, finish) for item in batch
             ]
             yield [part._replace(sound=sound) for part in parts if part.known.size]
 
@@ -276,7 +276,7 @@ def _run(engine: Engine, images: list[Bytes]) -> Tensor | tuple[()]:
 
 @torch.inference_mode()
 def _are_probabilities(values: Tensor, *, before: Tensor | None) -> Tensor:
-    """Say whether values are numbers, from 0 to 1 in the mean, as were those before.
+    """Return whether values are numbers, from 0 to 1 in the mean, as were those before.
 
     In a tensor, so that nobody waits for the device. A sum reads them once, however they lie in
     memory; to find the least and the largest takes 18 times as long where classes lie side by side.

@@ -14,7 +14,7 @@ from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scene_to_predict
-from roadseg.learn.inference.engines import Engine, averaged, open_engine, turned
+from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
@@ -33,7 +33,7 @@ from roadseg.roads.masks.probabilities import Probability, probability_strips, w
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import stamp
 
-Told = Callable[[float], object]
+AddKm2 = Callable[[float], object]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class SceneToPredict:
 
     @property
     def strips(self) -> Strips:
-        """What is there of the raster while it is made."""
+        """Strips of the raster that are there while it is made."""
         return probability_strips(self.path, self.facts.grid, bins=self.bins, key=self.key)
 
     @property
@@ -96,8 +96,8 @@ class SceneToPredict:
         except OSError as error:
             if isinstance(error, RoadsegError):
                 raise
-            told = error.strerror or error
-            raise OutputError(f"{self.path}: cannot be written: {told}") from error
+            reason = error.strerror or error
+            raise OutputError(f"{self.path}: cannot be written: {reason}") from error
 
     def write(self, rows: Iterable[Rows]) -> None:
         """Write the raster, of which these rows are missing."""
@@ -140,7 +140,7 @@ class Task:
 
 @dataclass(frozen=True)
 class OpenNetwork:
-    """What predicts: opened once in a process."""
+    """Network ready to predict, opened once in a process."""
 
     engine: Engine
     scaling: Scaling
@@ -169,8 +169,8 @@ def opened(trained: Trained) -> OpenNetwork:
         )
         for checkpoint, folder in zip(checkpoints, trained.folders, strict=True)
     ]
-    engine = averaged(engines)
-    return OpenNetwork(turned(engine) if options.tta else engine, checkpoints[0].scaling)
+    engine = ensemble(engines)
+    return OpenNetwork(with_tta(engine) if options.tta else engine, checkpoints[0].scaling)
 
 
 def predict_scene(
@@ -198,8 +198,9 @@ def predict_scene(
     bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
     facts = scene_to_predict(image, trained[0], scaling, imagery=imagery, gsd=options.gsd)
     height, width = facts.grid.height, facts.grid.width
-    sides = {"window_px": options.window_px, "overlap_px": options.overlap_px}
-    windows = count_windows(height, width, **sides)
+    windows = count_windows(
+        height, width, window_px=options.window_px, overlap_px=options.overlap_px
+    )
     network = opened(
         Trained(
             folders=folders,
@@ -226,12 +227,12 @@ def predict_scene(
     return Probability(facts.grid, values[-1], values[:-1], bins)
 
 
-def predict_task(task: Task, *, told: Told = lambda _: None) -> None:
+def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
     """Predict the rows of a task, and write the raster if they are all that is missing.
 
     Args:
         task: what to do.
-        told: called with the square kilometres of every part that is done.
+        add_km2: called with the square kilometres of every part that is done.
 
     Raises:
         DataError: if the scene cannot be read.
@@ -240,7 +241,7 @@ def predict_task(task: Task, *, told: Told = lambda _: None) -> None:
     scene, options = task.scene, task.trained.options
     with SceneReader(scene.facts, rows=options.window_px) as source:
         parts = itertools.chain.from_iterable(
-            _parts(task, source, rows, told) for rows in task.rows
+            _parts(task, source, rows, add_km2) for rows in task.rows
         )
         if task.is_all:
             scene.write(parts)
@@ -248,7 +249,7 @@ def predict_task(task: Task, *, told: Told = lambda _: None) -> None:
             scene.write_strips(parts)
 
 
-def _parts(task: Task, source: SceneReader, rows: range, told: Told) -> Iterator[Rows]:
+def _parts(task: Task, source: SceneReader, rows: range, add_km2: AddKm2) -> Iterator[Rows]:
     network, scene = opened(task.trained), task.scene
     parts = predict_parts(
         network.engine,
@@ -262,7 +263,7 @@ def _parts(task: Task, source: SceneReader, rows: range, told: Told) -> Iterator
     with closing(parts):
         for part in parts:
             yield part
-            told(part.known.size * scene.pixel_km2)
+            add_km2(part.known.size * scene.pixel_km2)
 
 
 def _read(

@@ -30,7 +30,7 @@ _Versions = dict[str, _Version]
 
 
 class _Known(BaseModel):
-    """What every checkpoint says, as far as somebody relies on it."""
+    """Facts of every checkpoint, as far as some code relies on them."""
 
     model_config = TOLERANT
 
@@ -56,9 +56,9 @@ class _Known(BaseModel):
         """Refuse facts that contradict each other."""
         count, bins = self.in_channels, SpeedBins(self.bin_edges, self.bin_unit)
         least_m, most_m = self.gsd_range_m
-        found = {"bands": len(self.bands), "scaling": len(self.scaling.mean)}
-        found |= {"band_names": len(self.band_names) or count}
-        for key, number in found.items():
+        lengths = {"bands": len(self.bands), "scaling": len(self.scaling.mean)}
+        lengths |= {"band_names": len(self.band_names) or count}
+        for key, number in lengths.items():
             if number != count:
                 raise ValueError(f"{key}: expected {count}, as in_channels says, got {number}")
         if self.classes != bins.count + 1:
@@ -84,8 +84,8 @@ class _Known(BaseModel):
         names = self.band_names or [""] * len(self.bands)
         scaling = self.scaling
         columns = zip(names, scaling.mean, scaling.std, *scaling.ranges.values(), strict=True)
-        for band, told in zip(self.bands, columns, strict=True):
-            if known.setdefault(str(band).strip().lower(), told) != told:
+        for band, values in zip(self.bands, columns, strict=True):
+            if known.setdefault(str(band).strip().lower(), values) != values:
                 raise ValueError(
                     f"bands: expected each once, or with one scaling and name, got {band!r:.60} "
                     "with two"
@@ -94,7 +94,7 @@ class _Known(BaseModel):
 
 
 class _Best(_Known):
-    """What the checkpoint of the best epoch says besides."""
+    """Further facts of the checkpoint of the best epoch."""
 
     score: dict[str, _Measured]
 
@@ -120,7 +120,7 @@ class _OptimizerState(BaseModel):
 
 
 class _Last(_Known):
-    """What a training needs besides, to go on."""
+    """Further facts that a training needs to go on."""
 
     best_by: str = "loss"
     history: tuple[_Row, ...]
@@ -170,11 +170,11 @@ def read_weights_facts(path: Path) -> Facts:
 
 def _checked(path: Path, facts: Any) -> Facts:  # noqa: ANN401 - whatever a file holds
     """Return facts that keep to their schema."""
-    found = facts.get("format") if isinstance(facts, dict) else None
-    if not isinstance(facts, dict) or type(found) is not int or found != FORMAT:
-        told = "no facts of roadseg" if found is None else f"format {found!r:.60}"
+    version = facts.get("format") if isinstance(facts, dict) else None
+    if not isinstance(facts, dict) or type(version) is not int or version != FORMAT:
+        what = "no facts of roadseg" if version is None else f"format {version!r:.60}"
         raise CheckpointError(
-            f"{path}: found {told}, expected format {FORMAT}; use a file of `roadseg train`"
+            f"{path}: found {what}, expected format {FORMAT}; use a file of `roadseg train`"
         )
     try:
         check(facts, _Last if path.stem == _LAST else _Best)

@@ -32,7 +32,7 @@ _LARGEST = 1e18  # of a weight: float32 holds its square, and sums of some of th
 
 @dataclass(frozen=True)
 class Taken:
-    """What a network took over from another run.
+    """Weights that a network took over from another run.
 
     Attributes:
         tensors: weights and buffers.
@@ -45,7 +45,7 @@ class Taken:
     classes: int
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the figures as a sentence."""
         all_of_it = f"took over {self.tensors} tensors"
         if self.logits == self.classes:
             return all_of_it
@@ -70,7 +70,7 @@ class Checkpoint:
 
     @property
     def scaling(self) -> Scaling:
-        """How bands become the bytes that this network knows."""
+        """Scaling of the bands to the bytes that this network was trained on."""
         return Scaling.from_json(self.facts["scaling"])
 
     @property
@@ -154,16 +154,16 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
         CheckpointError: if they are not all there, there are others, or one is not what the
             network needs.
     """
-    found = read_tensors(folder, which, "" if which == "best" else MODEL)
+    weights = read_tensors(folder, which, "" if which == "best" else MODEL)
     wanted = model.state_dict()
     if which == "best":
         wanted = named(MODEL, wanted)
-    if problem := misfit(found, wanted):
+    if problem := misfit(weights, wanted):
         path = checkpoint_path(folder, which)
         raise CheckpointError(
             f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
         )
-    model.load_state_dict({name.removeprefix(MODEL): value for name, value in found.items()})
+    model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()})
 
 
 def init_from(
@@ -207,24 +207,24 @@ def init_from(
     return Taken(len(saved), classes if same_bins else 1, classes)
 
 
-def misfit(found: Tensors, wanted: Tensors) -> str:
-    """Say why tensors cannot take the place of others, the first reason; empty if they can.
+def misfit(tensors: Tensors, wanted: Tensors) -> str:
+    """Return why tensors cannot take the place of others, the first reason; empty if they can.
 
     Args:
-        found: by name, of a file.
+        tensors: by name, of a file.
         wanted: by name, as a network has them.
     """
-    if odd := sorted(found.keys() ^ wanted.keys()):
-        told = "found" if odd[0] in found else "found no"
-        return one_line(f"{told} {first([f'{name:.100}' for name in odd], 1)}")
+    if odd := sorted(tensors.keys() ^ wanted.keys()):
+        relation = "found" if odd[0] in tensors else "found no"
+        return one_line(f"{relation} {first([f'{name:.100}' for name in odd], 1)}")
     for name, value in wanted.items():
-        if problem := _fault(found[name], value):
+        if problem := _fault(tensors[name], value):
             return f"{name}: {problem}"
     return ""
 
 
 def is_sound(tensor: Tensor) -> bool:
-    """Say whether all values are numbers, none beyond what float32 can still square."""
+    """Return whether all values are numbers, none beyond what float32 can still square."""
     if not tensor.numel():
         return True
     least, most = (float(value) for value in tensor.detach().aminmax())
@@ -296,12 +296,12 @@ def _build(path: Path, facts: Facts) -> nn.Module:
         ) from error
 
 
-def _fault(found: Tensor, wanted: Tensor) -> str:
-    if found.shape != wanted.shape:
-        return f"shape {tuple(found.shape)} instead of {tuple(wanted.shape)}"
-    if found.dtype != wanted.dtype:
-        return f"{found.dtype} instead of {wanted.dtype}".replace("torch.", "")
-    return "" if is_sound(found) else "values that are no numbers, or beyond all limits"
+def _fault(tensor: Tensor, wanted: Tensor) -> str:
+    if tensor.shape != wanted.shape:
+        return f"shape {tuple(tensor.shape)} instead of {tuple(wanted.shape)}"
+    if tensor.dtype != wanted.dtype:
+        return f"{tensor.dtype} instead of {wanted.dtype}".replace("torch.", "")
+    return "" if is_sound(tensor) else "values that are no numbers, or beyond all limits"
 
 
 def _load_weights(tensors: Tensors, module: nn.Module) -> None:
@@ -344,13 +344,13 @@ def _load_optimizer(
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _require_moment(key: str, found: Tensor, weight: Tensor) -> None:
+def _require_moment(key: str, moment: Tensor, weight: Tensor) -> None:
     """Refuse what is neither like a weight nor one number, or not made of numbers."""
-    fits = found.shape == weight.shape or found.numel() == 1
-    if not (fits and found.is_floating_point() and is_sound(found)):
+    fits = moment.shape == weight.shape or moment.numel() == 1
+    if not (fits and moment.is_floating_point() and is_sound(moment)):
         raise _unfit(
             f"{OPTIMIZER}{key:.60}: expected numbers in shape {tuple(weight.shape)}, got "
-            f"{found.dtype} in {tuple(found.shape)}"
+            f"{moment.dtype} in {tuple(moment.shape)}"
         )
 
 
@@ -391,5 +391,5 @@ def _check_agrees(facts: Facts, path: Path, **wanted: str | int) -> None:
                 if key == "in_channels"
                 else f"set train.{key} to that, or name another run"
             )
-            found = f"{key} {facts[key]}, expected {value}"
-            raise ConfigError(f"train.init: {path} has {found}; {hint}")
+            difference = f"{key} {facts[key]}, expected {value}"
+            raise ConfigError(f"train.init: {path} has {difference}; {hint}")

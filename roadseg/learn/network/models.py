@@ -88,7 +88,7 @@ def build_model(
 
 
 def knows_encoder(name: str) -> bool:
-    """Say whether an encoder is installed here, by its whole name.
+    """Return whether an encoder is installed here, by its whole name.
 
     Others are refused before a library sees them: timm would take `tu-hf-hub:...` for a download
     and `tu-local-dir:...` for a folder to read.

@@ -31,7 +31,7 @@ _SHOWN = 3  # names in an error
 
 
 def names_file(encoder_weights: str) -> bool:
-    """Say whether encoder weights are a file or folder: with a slash, or the suffix of a file."""
+    """Return whether encoder weights name a file or folder: by a slash, or a suffix of files."""
     return "/" in encoder_weights or encoder_weights.endswith(_SUFFIXES)
 
 
@@ -108,13 +108,13 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
     file = _file_in(path)
     plain = _plain_names(encoder)
     wanted = {key: value for key, value in encoder.state_dict().items() if key in plain}
-    found = _under_best_prefix(_read_weights(file), set(plain.values()))
+    tensors = _under_best_prefix(_read_weights(file), set(plain.values()))
     fitting = {
-        key: _spread(found[plain[key]], value)
+        key: _spread(tensors[plain[key]], value)
         for key, value in wanted.items()
-        if plain[key] in found
+        if plain[key] in tensors
     }
-    if reason := _lacking(wanted, fitting) or _surplus(set(plain.values()), set(found)):
+    if reason := _lacking(wanted, fitting) or _surplus(set(plain.values()), set(tensors)):
         raise CheckpointError(
             f"{file}: expected the {len(wanted)} tensors of encoder {name}, {reason}; name a "
             "file of this encoder, or set train.encoder to the one that it holds"
@@ -197,19 +197,19 @@ def _under_best_prefix(tensors: Tensors, wanted: set[str]) -> dict[str, Tensor]:
     return {key[len(best) :]: value for key, value in plain.items() if key.startswith(best)}
 
 
-def _spread(found: Tensor, wanted: Tensor) -> Tensor:
+def _spread(weights: Tensor, wanted: Tensor) -> Tensor:
     """Spread weights for three bands over as many as are wanted; leave others as they are."""
-    of_colours = found.ndim > 1 and found.shape[1] == _RGB
-    if not of_colours or found.shape == wanted.shape or found.ndim != wanted.ndim:
-        return found
+    of_colours = weights.ndim > 1 and weights.shape[1] == _RGB
+    if not of_colours or weights.shape == wanted.shape or weights.ndim != wanted.ndim:
+        return weights
     bands = wanted.shape[1]
     if bands == 1:
-        return found.sum(dim=1, keepdim=True)
-    return found[:, [band % _RGB for band in range(bands)]] * (_RGB / bands)
+        return weights.sum(dim=1, keepdim=True)
+    return weights[:, [band % _RGB for band in range(bands)]] * (_RGB / bands)
 
 
 def _lacking(wanted: Tensors, fitting: Tensors) -> str:
-    """Say which weights are missing or have another shape, "" if none."""
+    """Return which weights are missing or have another shape, "" if none."""
     reasons = [
         f"{key} {tuple(fitting[key].shape)} instead of {tuple(value.shape)}"
         if key in fitting
@@ -220,16 +220,16 @@ def _lacking(wanted: Tensors, fitting: Tensors) -> str:
     return f"found {first(reasons, _SHOWN)}" if reasons else ""
 
 
-def _surplus(wanted: set[str], found: set[str]) -> str:
-    """Say which blocks a deeper encoder has in the same lists, "" if none."""
+def _surplus(wanted: set[str], names: set[str]) -> str:
+    """Return which blocks a deeper encoder has in the same lists, "" if none."""
     lists = {_list_of(key) for key in wanted} - {""}
     more = sorted(
-        key for key in found - wanted if key.endswith("weight") and _list_of(key) in lists
+        key for key in names - wanted if key.endswith("weight") and _list_of(key) in lists
     )
     return f"found {len(more)} weights of more blocks, first {more[0]}" if more else ""
 
 
 def _list_of(key: str) -> str:
     """Return what stands before the last number in a name: `layer1` of `layer1.0.conv1.weight`."""
-    found = re.match(r"(.*)\.\d+\.", key)
-    return found[1] if found else ""
+    numbered = re.match(r"(.*)\.\d+\.", key)
+    return numbered[1] if numbered else ""

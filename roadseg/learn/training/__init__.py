@@ -1,1 +1,1 @@
-"""Training: samples, augmentation, the learner and its epochs."""
+"""Training: samples, augmentation, the trainer and its epochs."""

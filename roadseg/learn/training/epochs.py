@@ -44,7 +44,7 @@ class _AskedToStopError(Exception):
 
 @dataclass
 class Progress:
-    """How far a training has come.
+    """Progress of a training.
 
     Attributes:
         history: a row for each finished epoch.

@@ -232,7 +232,7 @@ class ValidationBatches(Sampler[list[int]]):
 
 
 class _Deal(NamedTuple):
-    """How consecutive windows are dealt to processes."""
+    """Rule by which consecutive windows are dealt to processes."""
 
     batch_size: int
     rank: int

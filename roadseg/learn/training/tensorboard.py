@@ -23,7 +23,7 @@ _ROAD, _UNKNOWN = (255, 60, 0), (128, 128, 128)
 
 
 class Board:
-    """Where a training shows what it does; without a writer it shows nothing.
+    """Board on which a training shows scalars and pictures; nothing without a writer.
 
     It is closed at the end of a `with` block.
     """

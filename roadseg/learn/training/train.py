@@ -43,7 +43,7 @@ _MAY_CHANGE = ("epochs", "patience")  # Options that may change while a training
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What decides which weights a training ends with.
+    """Chips, options and facts that decide which weights a training ends with.
 
     Attributes:
         training: chips to learn from.
@@ -63,7 +63,7 @@ class TrainingJob:
 
     @cached_property
     def settings(self) -> Facts:
-        """What has to stay as it is for the training to go on, but for the processes; see `train`.
+        """Settings that must stay as they are for `train` to go on, but for the processes.
 
         Raises:
             ConfigError: if the settings do not go together.
@@ -261,7 +261,7 @@ def _network(job: TrainingJob, bands: int, *, weights: str | None) -> nn.Module:
 
 
 def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
-    """Say how far the training in the folder has come."""
+    """Return the progress of the training in the folder."""
     if last is None:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]

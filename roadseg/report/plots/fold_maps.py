@@ -59,7 +59,7 @@ class _Panel:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where the ground of a panel lies in the picture, in pixels."""
+    """Place of the ground of a panel in the picture, in pixels."""
 
     left: int
     top: int

@@ -67,7 +67,7 @@ class Roads:
 
     @cached_property
     def half_width_m(self) -> NDArray[np.float64]:
-        """How far each road reaches beyond its shape: 0 for polygons; shape (n,)."""
+        """Distance that each road reaches beyond its shape: 0 for polygons; shape (n,)."""
         return np.where(self.is_area, 0.0, self.width_m / 2)
 
     @cached_property

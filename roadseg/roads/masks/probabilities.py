@@ -88,7 +88,7 @@ class Probability:
         return Path(path)
 
     def __repr__(self) -> str:
-        """Say how large it is."""
+        """Return its size."""
         height, width = self.road.shape
         bins = "no speed bins" if self.speed_bins is None else f"{self.speed_bins.count} speed bins"
         return f"<Probability: {width} x {height} pixels, {bins}>"

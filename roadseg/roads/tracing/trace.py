@@ -52,11 +52,11 @@ class Pixels(Protocol):
 
     @property
     def grid(self) -> Grid:
-        """Where the pixels lie."""
+        """Grid of the pixels."""
 
     @property
     def speed_bins(self) -> SpeedBins | None:
-        """Which speeds the bins stand for; None if there are no bins."""
+        """Speeds that the bins stand for; None if there are no bins."""
 
     def opened(self) -> AbstractContextManager["Pixels"]:
         """Return the same, open for many reads; other processes open it themselves."""

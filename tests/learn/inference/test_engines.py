@@ -16,7 +16,7 @@ from roadseg.learn.inference.engine_store import (
     remove_facts,
     write_facts,
 )
-from roadseg.learn.inference.engines import Engine, averaged, open_engine, turned
+from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.raster.scaling import Scaling
 
@@ -147,7 +147,7 @@ def constant(value):
 
 
 def test_several_engines_give_their_mean():
-    engine = averaged([constant(0.1), constant(0.2), constant(0.6)])
+    engine = ensemble([constant(0.1), constant(0.2), constant(0.6)])
     torch.testing.assert_close(engine.run(windows_of()), torch.full((2, 3, 64, 64), 0.3))
     assert (engine.batch_size, engine.window_px) == (2, 64)
 
@@ -155,24 +155,24 @@ def test_several_engines_give_their_mean():
 def test_the_mean_leaves_what_engines_give_unchanged():
     kept = torch.full((2, 3, 64, 64), 0.5)
     engine = Engine("eager", "", 2, 64, lambda _: kept)
-    averaged([engine, engine]).run(windows_of())
+    ensemble([engine, engine]).run(windows_of())
     assert (kept == 0.5).all()
 
 
 def test_a_mean_says_what_it_is_of():
-    assert averaged([constant(0.1), constant(0.2)]).reason == (
+    assert ensemble([constant(0.1), constant(0.2)]).reason == (
         "mean of 2: engine of 0.1; engine of 0.2"
     )
 
 
 def test_one_engine_is_its_own_mean():
     engine = constant(0.1)
-    assert averaged([engine]) is engine
+    assert ensemble([engine]) is engine
 
 
 def test_every_turn_is_turned_back():
     engine = Engine("eager", "", 2, 64, lambda windows: windows / 255)
-    torch.testing.assert_close(turned(engine).run(windows_of()), windows_of() / 255)
+    torch.testing.assert_close(with_tta(engine).run(windows_of()), windows_of() / 255)
 
 
 def test_windows_are_shown_in_all_eight_turns_and_flips():
@@ -182,7 +182,7 @@ def test_windows_are_shown_in_all_eight_turns_and_flips():
         seen.append(windows)
         return windows.float()
 
-    turned(Engine("eager", "", 2, 64, run)).run(windows_of())
+    with_tta(Engine("eager", "", 2, 64, run)).run(windows_of())
     assert len({bytes(windows.numpy()) for windows in seen}) == 8
     assert all(windows.is_contiguous() for windows in seen)
 
@@ -190,7 +190,7 @@ def test_windows_are_shown_in_all_eight_turns_and_flips():
 def test_what_lies_in_one_corner_is_spread_over_all_four():
     corner = torch.zeros(1, 1, 2, 2)
     corner[..., 0, 0] = 1
-    engine = turned(Engine("eager", "", 1, 2, lambda _: corner))
+    engine = with_tta(Engine("eager", "", 1, 2, lambda _: corner))
     torch.testing.assert_close(engine.run(windows_of(1, 2)), torch.full((1, 1, 2, 2), 0.25))
 
 
