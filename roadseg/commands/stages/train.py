@@ -78,7 +78,7 @@ def run(
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
         return done
     if not force:
-        _refuse_changed_weights(record.path)
+        _refuse_changed_weights(workspace.train_record(fold))
     job = _job(config, workspace, fold)
     keep_freed_memory()
     folder = workspace.checkpoint(fold)

@@ -1,6 +1,7 @@
-"""Pretrained weights: the encoder weights that a new network takes over from a file."""
+"""Pretrained weights: new networks with the weights of a file, a package or another run."""
 
 import itertools
+import logging
 import pickle
 import re
 from collections import Counter
@@ -14,12 +15,15 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError
-from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, is_sound
+from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, init_from, is_sound
 from roadseg.learn.network.models import build_model
 from roadseg.learn.options import TrainOptions
+from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import with_home
 from roadseg.system.fingerprints import fingerprint
 from roadseg.system.text import first, one_line
+
+_log = logging.getLogger(__name__)
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".tar")
 _IN_FOLDER = ("best.safetensors", "model.safetensors", "pytorch_model.bin")
@@ -71,6 +75,42 @@ def build_pretrained(
     return model
 
 
+def new_network(
+    options: TrainOptions, *, in_channels: int, bins: SpeedBins, is_empty: bool = False
+) -> nn.Module:
+    """Return the network of a training in its first weights.
+
+    Args:
+        options: names of architecture and encoder, and the weights that they begin with: those
+            of the run `init`, else `encoder_weights`, else drawn at random.
+        in_channels: bands.
+        bins: speed bins that it will learn; one more logit is any road.
+        is_empty: whether all weights are drawn at random, because others follow at once.
+
+    Raises:
+        ConfigError, CheckpointError, RoadsegError: see `build_pretrained` and `init_from`.
+    """
+    begins_anew = is_empty or options.init is not None
+    model = build_pretrained(
+        architecture=options.architecture,
+        encoder=options.encoder,
+        encoder_weights=None if begins_anew else options.encoder_weights,
+        in_channels=in_channels,
+        classes=bins.count + 1,
+    )
+    if options.init is not None and not is_empty:
+        taken = init_from(
+            model,
+            options.init,
+            architecture=options.architecture,
+            encoder=options.encoder,
+            in_channels=in_channels,
+            bins=bins,
+        )
+        _log.info("%s: starting from %s", options.init, taken)
+    return model
+
+
 def first_weights(options: TrainOptions) -> dict[str, str]:
     """Return the weights that training starts from, by the options that name them.
 
@@ -80,7 +120,7 @@ def first_weights(options: TrainOptions) -> dict[str, str]:
     is_file = weights is not None and names_file(weights)
     return {
         "init": fingerprint(checkpoint_path(options.init, "best")) if options.init else "none",
-        "encoder_weights": fingerprint(Path(weights)) if weights and is_file else str(weights),
+        "encoder_weights": fingerprint(with_home(weights)) if weights and is_file else str(weights),
     }
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from roadseg.errors import CheckpointError, DataError
 from roadseg.learn.hardware.devices import Device
@@ -18,13 +17,12 @@ from roadseg.learn.hardware.distributed import Parallel, freeze_unused
 from roadseg.learn.hardware.interrupts import postponed
 from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import (
-    init_from,
     is_sound,
     read_tensors,
     write_facts_beside,
 )
 from roadseg.learn.network.models import check_batch, check_window
-from roadseg.learn.network.pretrained import build_pretrained, first_weights
+from roadseg.learn.network.pretrained import first_weights, new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
@@ -211,7 +209,7 @@ def _trainer(job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Pa
     scaling = _shared_scaling(job.training)
     bands = len(scaling.mean)
     seed_step(options.seed, 0, 0)
-    model = _new_network(job, bands) if last is None else _network(job, bands, weights=None)
+    model = new_network(options, in_channels=bands, bins=job.bins, is_empty=last is not None)
     check_batch(
         model.train(),
         in_channels=bands,
@@ -229,34 +227,6 @@ def _trainer(job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Pa
         device=device,
         parallel=parallel,
         state=None if last is None else (read_tensors(folder, "last"), last),
-    )
-
-
-def _new_network(job: TrainingJob, bands: int) -> nn.Module:
-    """Return a network with the weights that a training begins with."""
-    options = job.options
-    if options.init is None:
-        return _network(job, bands, weights=options.encoder_weights)
-    model = _network(job, bands, weights=None)
-    taken = init_from(
-        model,
-        options.init,
-        architecture=options.architecture,
-        encoder=options.encoder,
-        in_channels=bands,
-        bins=job.bins,
-    )
-    _log.info("%s: starting from %s", options.init, taken)
-    return model
-
-
-def _network(job: TrainingJob, bands: int, *, weights: str | None) -> nn.Module:
-    return build_pretrained(
-        architecture=job.options.architecture,
-        encoder=job.options.encoder,
-        encoder_weights=weights,
-        in_channels=bands,
-        classes=job.bins.count + 1,
     )
 
 

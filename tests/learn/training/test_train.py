@@ -297,7 +297,7 @@ def test_only_the_seed_decides_and_torchs_own_generator_stays_untouched(run, tmp
 
 def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
     history = run(tmp_path, epochs=1)
-    at_call(monkeypatch, training, "build_pretrained", 1, die)
+    at_call(monkeypatch, training, "new_network", 1, die)
     assert run(tmp_path, epochs=1) == history
 
 
