@@ -54,7 +54,7 @@ CONTENTS = {
         *("Home <self>", "docs/python", "data/README", "docs/training", "docs/mapping"),
         *("docs/graphs", "docs/metrics", "docs/article"),
     ],
-    "Notebooks": ["docs/notebooks/scores"],
+    "Notebooks": ["docs/notebooks/own_images", "docs/notebooks/routing", "docs/notebooks/scores"],
     "Reference": ["docs/site/api", "docs/site/commands", "docs/site/config"],
     "Project": [
         *("docs/measurements", "docs/architecture", "docs/decisions/README", "CONTRIBUTING"),
