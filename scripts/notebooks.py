@@ -33,6 +33,7 @@ def execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
         timeout=MOST_SECONDS,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
     environment = os.environ | {"PYTHONWARNINGS": QUIET}

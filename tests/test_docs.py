@@ -16,6 +16,7 @@ DOCUMENTS = [
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md"),
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 ]
+NOTEBOOKS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.ipynb"))
 TEXT = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
 TREE = "```\nroadseg/\n"
 UNNAMED = {"__init__.py", "py.typed"}
@@ -80,7 +81,7 @@ def test_every_section_of_the_config_is_in_a_document(name):
     assert f"| `{name}` |" in TEXT
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *NOTEBOOKS])
 def test_links_lead_to_files(document):
     path = ROOT / document
     links = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))

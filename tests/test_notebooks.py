@@ -34,9 +34,16 @@ def code_cells(notebook):
 
 
 def kinds(notebook):
-    """Return the kinds of output of every cell: streams by name, values by MIME type."""
+    """Return the kinds of output of every cell: streams by name, values by MIME type.
+
+    The standard error is left aside: a short training warns on some processors.
+    """
     return [
-        [sorted(output.get("data", [output.get("name", "error")])) for output in cell.outputs]
+        [
+            sorted(output.get("data", [output.get("name", "error")]))
+            for output in cell.outputs
+            if output.get("name") != "stderr"
+        ]
         for cell in code_cells(notebook)
     ]
 

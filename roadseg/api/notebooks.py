@@ -45,7 +45,7 @@ def figure_text(value: float | None) -> str:
 
 
 def map_svg(graph: RoadGraph) -> str:
-    """Return a small map as SVG; links across gaps have another colour."""
+    """Return a small map as SVG, on white; links across gaps have another colour."""
     lines = graph.lines[:_MOST_DRAWN]
     if not len(lines):
         return ""
@@ -66,7 +66,7 @@ def map_svg(graph: RoadGraph) -> str:
         for chosen, colour in ((~inferred, _BLUE), (inferred, _ORANGE))
         if chosen.any()
     )
-    size = f'width="{width:.0f}" height="{height:.0f}"'
+    size = f'width="{width:.0f}" height="{height:.0f}" style="background: white"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(strokes)}</svg>'
 
 

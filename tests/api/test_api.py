@@ -134,6 +134,7 @@ def test_values_show_themselves(labels, city):
     shown = labels._repr_html_()
     assert re.fullmatch(r"<Graph: [\d.]+ km, \d+ nodes, \d+ edges; .*>", repr(labels))
     assert shown.count("<path") == 1
+    assert 'style="background: white"' in shown  # Readable where notebooks are dark, too.
     assert "1.000</td>" in roadseg.score(labels, labels)._repr_html_()
     found = roadseg.predict(
         city / "images" / "city_0.tif", city / "run" / "checkpoints" / "fold-0", **FLAT
