@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 MOST_BYTES = 300_000
-EPOCHS = re.compile(r"^EPOCHS = \d+$", re.MULTILINE)
+EPOCHS = re.compile(r"^EPOCHS = \d+\b", re.MULTILINE)
 ABSOLUTE = re.compile(r"(?<![\w./:])/(?:home|mnt|private|root|tmp|Users|var|work)/")
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
