@@ -59,6 +59,10 @@ class Config(Section):
     report: ReportOptions = ReportOptions()
     compute: ComputeOptions = ComputeOptions()
 
+    def __str__(self) -> str:
+        """Return as JSON what differs from the defaults, as a config file has it."""
+        return self.model_dump_json(exclude_defaults=True, indent=2)
+
 
 def find_config(given: Path | None, *, required: bool = True) -> Path | None:
     """Return the path of the config file: `given`, else ROADSEG_CONFIG, else ./roadseg.json.

@@ -338,3 +338,8 @@ def test_a_list_of_millions_is_refused_at_its_first_fault(write):
     path = write('{"imagery": {"images": [' + "1," * 5_000_000 + "1]}}")
     with pytest.raises(ConfigError, match=r"imagery\.images\.0: expected a valid string, got 1$"):
         load_config(path)
+
+
+def test_a_config_is_shown_by_what_differs_from_the_defaults():
+    config = Config.model_validate({"run": "here", "train": {"epochs": 3}})
+    assert json.loads(str(config)) == {"run": "here", "train": {"epochs": 3}}

@@ -10,6 +10,7 @@ from roadseg.roads.formats.any_roads import check_nearness, common_crs, place_ro
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.metrics.buffer import BufferMatch
 from roadseg.roads.metrics.compare import Measures, compare
+from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
 from roadseg.roads.metrics.topo import Topo
 from roadseg.roads.options import CompareOptions, DiffOptions
 
@@ -31,11 +32,16 @@ class Scores:
 
     Attributes:
         apls: by length and by travel time.
-        measures: all that is measured, as values of `roadseg.roads.metrics`.
+        measures: all that is measured of the roads, as values of `roadseg.roads.metrics`.
+        pixels: precision, recall, F1 and IoU of the pixels, where both sides are masks or
+            probabilities of the same pixels; else None.
+        centrelines: clDice of the same.
     """
 
     apls: AplsScores
     measures: Measures = field(repr=False)
+    pixels: Counts | None = field(default=None, repr=False)
+    centrelines: CentrelineCounts | None = field(default=None, repr=False)
 
     @property
     def topo(self) -> Topo | None:
@@ -51,11 +57,16 @@ class Scores:
     def table(self) -> dict[str, float | None]:
         """The figures by name."""
         topo, buffer = self.measures.topo, self.measures.buffer
+        pixels: dict[str, float | None] = {}
+        if self.pixels and self.centrelines:
+            pixels = {"pixel_iou": self.pixels.iou, "pixel_f1": self.pixels.f1}
+            pixels["cldice"] = self.centrelines.cldice
         return {
             "apls_length": self.apls.length,
             "apls_time": self.apls.time,
             "topo_f1": topo.f1 if topo else None,
             **{name: getattr(buffer, name) for name in ("correctness", "completeness", "quality")},
+            **pixels,
             "reference_km": self.measures.reference.road_km,
             "predicted_km": self.measures.predicted.road_km,
         }
@@ -99,7 +110,7 @@ def score(
     """Compare a predicted network with a reference: APLS, TOPO, correctness and completeness.
 
     Args:
-        reference: roads that are known: a graph, or any file that `read_graph` reads.
+        reference: roads that are known: whatever `read_graph` reads, masks among them.
         predicted: alike.
         options: `protocol` ("spacenet" or "sat2graph"), `spacing_m`, `snap_m`, `tolerance_m`.
 
@@ -107,6 +118,8 @@ def score(
         DataError: if a file cannot be read, or both are of different places.
         ConfigError: if there is no such option.
     """
+    from roadseg.commands.tools.score import compare_pixels  # noqa: PLC0415 - slow to import
+
     comparing = options_of(CompareOptions, options)
     ours, theirs = drawn_roads(reference), drawn_roads(predicted)
     crs = common_crs(ours, theirs)
@@ -114,7 +127,8 @@ def score(
     check_nearness(here, there, str(theirs.source))
     measures = compare(here, there, comparing)
     time = measures.time.score if measures.time else None
-    return Scores(AplsScores(measures.length.score, time), measures)
+    compared = compare_pixels(str(theirs.source), ours, theirs)
+    return Scores(AplsScores(measures.length.score, time), measures, *compared)
 
 
 def diff(

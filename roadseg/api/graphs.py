@@ -22,6 +22,7 @@ from roadseg.roads.formats.any_roads import (
     find_pixels,
     graph_drawn,
     place_roads,
+    raster_drawn,
     read_drawn,
 )
 from roadseg.roads.formats.files import WRITERS, write_graphs
@@ -29,6 +30,7 @@ from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.probabilities import (
     Probability,
     ProbabilityFile,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
     from roadseg.commands.tools.route import RouteSummary
 
-AnyRoads = Union["Graph", AnyPath, "gpd.GeoDataFrame", "nx.Graph[Any]"]
+AnyRoads = Union["Graph", AnyPath, "gpd.GeoDataFrame", "nx.Graph[Any]", Mask, Probability]
 
 
 @dataclass(frozen=True, repr=False)
@@ -213,8 +215,8 @@ def read_graph(
 
     Args:
         roads: GeoPackage, GeoJSON, GraphML, Shapefile, FlatGeobuf, GeoParquet, OSM, SpaceNet's CSV,
-            or a raster, which is traced; or a GeoDataFrame of lines, or a graph of networkx as
-            osmnx makes them.
+            or a raster, which is traced; or a GeoDataFrame of lines, a graph of networkx as osmnx
+            makes them, a mask, or a probability.
         image: image that the lines of a CSV are drawn on, in pixels.
         gsd_m: metres of a pixel of a CSV without image, or of a raster without georeference.
 
@@ -270,6 +272,12 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
         return roads.drawn
     if isinstance(roads, str | Path):
         return _read(Path(roads), None, None)
+    if isinstance(roads, Mask):
+        source = RoadSource(Path("the mask"))
+        return raster_drawn(source, roads.as_probability(), roads.pixels != IGNORE)
+    if isinstance(roads, Probability):
+        every_pixel = np.ones(roads.road.shape, dtype=bool)
+        return raster_drawn(RoadSource(Path("the probability")), roads, every_pixel)
     if hasattr(roads, "adj"):
         from roadseg.roads.formats.graphml import graph_of_network  # noqa: PLC0415 - networkx is slow
 

@@ -56,6 +56,17 @@ def test_a_route_and_differences_take_them_too(labels, table):
     assert roadseg.diff(labels.to_networkx(), table).missing_in_predicted.length.sum() == 0
 
 
+def test_masks_in_memory_are_scored_with_their_pixels(finished_city, labels):
+    files = finished_city / "roads" / "city_0.geojson", finished_city / "images" / "city_0.tif"
+    wide, narrow = (roadseg.burn(*files, gsd_m=0.6, buffer_m=width) for width in (4, 3))
+    scores = roadseg.score(wide, narrow)
+    assert scores.pixels.precision == 1
+    assert scores.table["pixel_iou"] == pytest.approx(narrow.road.sum() / wide.road.sum())
+    assert scores.centrelines.cldice > 0.99
+    assert scores.apls.length > 0.95
+    assert roadseg.score(labels, wide).pixels is None
+
+
 @pytest.mark.parametrize(
     ("roads", "message"),
     [

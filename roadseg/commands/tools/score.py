@@ -162,7 +162,7 @@ def _measure(
         roads = compare(here, there, options)
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
-    return _Pair(roads, *_compare_pixels(name, ours, theirs))
+    return _Pair(roads, *compare_pixels(name, ours, theirs))
 
 
 def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pixels:
@@ -172,10 +172,19 @@ def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pix
     return pixels
 
 
-def _compare_pixels(
+def compare_pixels(
     name: str, ours: DrawnRoads, theirs: DrawnRoads | None
 ) -> tuple[()] | tuple[Counts, CentrelineCounts]:
-    """Compare masks, if each side that is there is one and both have the same pixels."""
+    """Compare masks, if each side that is there is one and both have the same pixels.
+
+    Args:
+        name: of the pair, for a warning.
+        ours: the reference, whose pixels without data do not count.
+        theirs: the prediction; without one no pixel is predicted.
+
+    Returns:
+        Counts of pixels and of centrelines; nothing if a side is made of lines.
+    """
     if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
         return ()
     level = TraceOptions().level

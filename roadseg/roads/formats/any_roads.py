@@ -281,6 +281,20 @@ def _trace(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
         # In a file whose nodata is 0 that is background, and all pixels are valid.
         if file.nodata != 0:
             valid = valid_pixels(file)
+    return raster_drawn(source, raster, valid, trace)
+
+
+def raster_drawn(
+    source: RoadSource, raster: "Probability", valid: Bools, trace: Trace = trace_raster
+) -> DrawnRoads:
+    """Return the roads traced from a mask or from probabilities, with their pixels.
+
+    Args:
+        source: where the pixels were read.
+        raster: the pixels.
+        valid: which of them hold data, shape (row, col).
+        trace: makes a graph of them.
+    """
     graph = trace(raster)
     is_assumed = np.full(len(graph.lines), raster.speed_bins is None)
     return DrawnRoads(source, graph, True, is_assumed, raster, valid)  # noqa: FBT003 - is_joined
