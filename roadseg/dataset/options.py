@@ -9,6 +9,10 @@ from pydantic import model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
 
+_MOST_PARENTHESES = (
+    100  # Of a pattern: Python compiles nested ones by recursion, to no fixed depth.
+)
+
 
 class SplitOptions(Section):
     """Options of how chips are dealt into folds."""
@@ -49,10 +53,15 @@ class SplitOptions(Section):
 
     @model_validator(mode="after")
     def _group_compiles(self) -> "SplitOptions":
+        pattern = self.group or ""
+        if (opened := pattern.count("(")) > _MOST_PARENTHESES:
+            raise ValueError(
+                f"group: expected at most {_MOST_PARENTHESES} opening parentheses, got {opened}"
+            )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # A later Python may read the pattern otherwise.
-                re.compile(self.group or "")
-        except (re.error, OverflowError, RecursionError) as error:
+                re.compile(pattern)
+        except (re.error, OverflowError) as error:
             raise ValueError(f"group: expected a regular expression ({error})") from error
         return self
