@@ -12,24 +12,36 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "roadseg"
 FORMAT = {
     "roads/formats/toy.py": '''
-"""Toy: the length of every edge, a line each."""
+"""Toy: the CRS, and the line of every edge as WKT."""
 
 from pathlib import Path
 
-from roadseg.roads.graph.road_graph import RoadGraph
+import shapely
+from pyproj import CRS
+
+from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.system.files import whole
 
 
 def write_toy(path: Path, graph: RoadGraph) -> None:
     """Write it."""
+    lines = shapely.to_wkt(graph.lines, rounding_precision=3)
     with whole(path) as partial:
-        partial.write_text("".join(f"{length:.1f}\\n" for length in graph.length_m))
+        partial.write_text("\\n".join([graph.crs.to_string(), *lines]), encoding="utf-8")
+
+
+def read_toy(path: Path) -> RoadGraph:
+    """Read it."""
+    crs, *lines = path.read_text(encoding="utf-8").splitlines()
+    return graph_from_lines(shapely.from_wkt(lines), CRS.from_string(crs), {})
 ''',
-    "roads/formats/files.py": (
-        ('    "osm": write_osm,\n', '    "osm": write_osm,\n    "toy": write_toy,\n'),
+    "roads/formats/by_suffix.py": (
         (
-            "from roadseg.roads.formats.tables",
-            "from roadseg.roads.formats.toy import write_toy\nfrom roadseg.roads.formats.tables",
+            '    "osm": FormatModule("osm_xml", "write_osm"),\n',
+            (
+                '    "osm": FormatModule("osm_xml", "write_osm"),\n'
+                '    "toy": FormatModule("toy", "write_toy", "read_toy"),\n'
+            ),
         ),
     ),
     "roads/options.py": (('"osm", "csv"]', '"osm", "csv", "toy"]'),),
@@ -41,23 +53,54 @@ STAGE = {
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import read_chips
+from roadseg.system.dry_runs import Amount, files, plan_stage
 from roadseg.system.files import whole
+from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.workspace import require
 
 
 @dataclass(frozen=True)
 class CountSummary:
-    """What was counted."""
+    """Number of scenes."""
 
     scenes: int
 
 
 def run(config, workspace, *, force=False):
-    """Count."""
-    chips = read_chips(require(workspace.chips, made_by="prepare"))
+    """Count, unless nothing has changed since it was counted."""
+    record = _record(config, workspace)
+    if not force and (done := record.summary()):
+        return done
+    record.begin()
+    scenes = len(read_chips(workspace.chips).scenes)
     with whole(workspace.count) as partial:
-        partial.write_text(str(len(chips.scenes) * config.count.times))
-    return CountSummary(len(chips.scenes))
+        partial.write_text(str(scenes * config.count.times), encoding="utf-8")
+    summary = CountSummary(scenes)
+    record.finish(summary, [workspace.count])
+    return summary
+
+
+def plan(config, workspace, *, after="", force=False):
+    """Return what `run` would do."""
+    return plan_stage(
+        after or _record(config, workspace),
+        workspace.record("count"),
+        CountSummary,
+        force=force,
+        reads=[files("chips", [workspace.chips])],
+        writes=[workspace.count],
+        amount=Amount(None, lambda done: done.scenes, "scenes"),
+    )
+
+
+def _record(config, workspace):
+    prepared = require(workspace.record("prepare"), made_by="prepare")
+    return StageRecord(
+        workspace.record("count"),
+        CountSummary,
+        settings=config.count.model_dump(mode="json"),
+        inputs={"what prepare made": read_stage_key(prepared)},
+    )
 ''',
     "dataset/options.py": (
         (
@@ -145,16 +188,20 @@ def test_a_format_takes_three_files(package, finished):
     formats = 'graph.formats=["gpkg", "toy"]'
     roadseg(root, "graph", "--config", path, "--set", formats, "--set", "graph.threshold=0.01")
     toys = sorted(workspace.graphs.glob("*.toy"))
-    assert [toy.stem for toy in toys] == [
-        each.stem for each in sorted(workspace.graphs.glob("city*.gpkg"))
-    ]
+    graphs = sorted(workspace.graphs.glob("city*.gpkg"))
+    assert [toy.stem for toy in toys] == [graph.stem for graph in graphs]
+    scores = json.loads(roadseg(root, "score", graphs[0], toys[0], "--json"))
+    assert scores["pooled"]["apls"]["length"]["score"] == pytest.approx(1, abs=0.01)
 
 
 def test_a_stage_takes_six_files(package, finished):
     config, workspace = finished
     assert len(STAGE) == 6
     root, path = package(STAGE), config.run.parent / "roadseg.json"
-    told = roadseg(root, "count", "--config", path, "--set", "count.times=3", "--json")
+    words = "count", "--config", path, "--set", "count.times=3"
+    assert "run" in roadseg(root, *words, "--dry-run")
+    told = roadseg(root, *words, "--json")
+    assert "up to date" in roadseg(root, *words, "--dry-run")
     scenes = len(list((config.run.parent / "images").iterdir()))
     assert json.loads(told) == {"scenes": scenes}
     assert (workspace.root / "count.txt").read_text() == str(3 * scenes)

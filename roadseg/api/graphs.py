@@ -25,7 +25,7 @@ from roadseg.roads.formats.any_roads import (
     raster_drawn,
     read_drawn,
 )
-from roadseg.roads.formats.files import WRITERS, write_graphs
+from roadseg.roads.formats.by_suffix import FORMATS, write_graphs
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
 from roadseg.roads.graph.cleaning import components
@@ -116,8 +116,8 @@ class Graph:
         """
         target = Path(path)
         kind = target.suffix.removeprefix(".")
-        if kind not in WRITERS:
-            suffixes = ", ".join(f".{name}" for name in WRITERS)
+        if kind not in FORMATS:
+            suffixes = ", ".join(f".{name}" for name in FORMATS)
             raise ConfigError(f"{target}: expected a file that ends in {suffixes}")
         write_graphs(target.parent, target.stem, self.roads, formats=(kind,))
         return target

@@ -28,7 +28,7 @@ from roadseg.report.pictures import (
     read_road,
 )
 from roadseg.report.roads import Precision, encode_graph, encode_lines, missed_and_false
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
@@ -222,7 +222,7 @@ def _read_scene(
     if (path := workspace.probability(name)).exists():
         crs = crs_setting(config.imagery.crs, "imagery.crs")
         probability = open_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)
-    graph = read_graph(workspace.graph(name)) if workspace.graph(name).exists() else None
+    graph = read_gpkg(workspace.graph(name)) if workspace.graph(name).exists() else None
     # A predicted image may have been resampled, so the grid of its probability comes first.
     if probability is not None:
         grid = probability.grid
@@ -288,7 +288,7 @@ def _networks(
     record, path = workspace.record("graph"), workspace.graph(NETWORK)
     if not path.exists():
         return {}, frozenset()
-    graph = read_graph(path)
+    graph = read_gpkg(path)
     names = (
         read_summary(record, _Joined).joined if record.exists() else _scenes_along(graph, scenes)
     )

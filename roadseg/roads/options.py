@@ -170,7 +170,7 @@ class TraceOptions(Section):
         le=1000,
     )
     max_turn_deg: float = setting(
-        60.0, "degrees", "A link turns off the road by less than this at either end.", gt=0, le=180
+        60.0, "degrees", "A link turns off the road by at most this at either end.", gt=0, le=180
     )
     min_link_probability: float = setting(
         0.0,

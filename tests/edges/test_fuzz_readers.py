@@ -22,8 +22,8 @@ from pyproj import CRS
 
 from roadseg.config import Config, load_config
 from roadseg.errors import RoadsegError
-from roadseg.roads.formats.files import read_graph, write_gpkg, write_graphml
-from roadseg.roads.formats.graphml import read_graphml
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
+from roadseg.roads.formats.graphml import read_graphml, write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.roads import read_roads
@@ -268,7 +268,7 @@ def test_any_geopackage(survive, folder, graph, data):
     else:
         path.write_bytes(content)
         _spoil_tables(path, data)
-    survive(read_graph, path)
+    survive(read_gpkg, path)
     survive(read_roads, path)
 
 

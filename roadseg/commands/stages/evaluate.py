@@ -15,7 +15,7 @@ from roadseg.raster.images import read_preview, scene_facts
 from roadseg.raster.scaling import read_scaling
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.comparison import draw_comparison
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.mask_files import read_mask
@@ -174,7 +174,7 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
             tracing=config.graph,
             gsd_m=config.imagery.gsd_m,
         ),
-        predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
+        predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
     )
 
 

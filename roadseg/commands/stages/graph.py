@@ -16,7 +16,8 @@ from roadseg.dataset.held_out import read_predicted
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.sources import find_images
-from roadseg.roads.formats.files import check_formats, read_graph, write_graphs
+from roadseg.roads.formats.by_suffix import check_formats, write_graphs
+from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
@@ -254,11 +255,11 @@ def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Net
     """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
     rasters = {name: _open(path, config) for name, path in paths.items()}
     if "csv" in config.graph.formats:
-        scenes = ((name, read_graph(folder / f"{name}.gpkg"), rasters[name].grid) for name in paths)
+        scenes = ((name, read_gpkg(folder / f"{name}.gpkg"), rasters[name].grid) for name in paths)
         write_submission(folder / f"{SUBMISSION}.csv", scenes)
     network = trace_network(
         rasters,
-        lambda name: read_graph(folder / f"{name}.gpkg"),
+        lambda name: read_gpkg(folder / f"{name}.gpkg"),
         options=config.graph,
         executor=config.compute.executor,
     )

@@ -38,7 +38,7 @@ from roadseg.roads.formats.any_roads import (
     place_roads,
     read_drawn,
 )
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -215,7 +215,7 @@ def _read_scene(
     return _Scene(
         ground=ground,
         labels=clip_graph(labels, facts.grid.footprint_m),
-        predicted=read_graph(require(workspace.graph(scene.name), made_by="graph")),
+        predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
         bins=chips.bins,
     )
 

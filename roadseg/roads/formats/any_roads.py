@@ -14,7 +14,8 @@ from pyproj import CRS
 from roadseg.arrays import Bools, Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, reproject, transformer, utm_epsg
-from roadseg.roads.formats.pairing import GRAPHML, RoadSource, match
+from roadseg.roads.formats.by_suffix import READERS
+from roadseg.roads.formats.pairing import RoadSource, match
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     TRAVEL_TIME,
@@ -136,10 +137,8 @@ def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace = trace_raster) 
     if source.table:
         place = _place(source, pixels)
         return graph_drawn(source, source.table.graph(source.image, place))
-    if source.path.suffix.lower() == GRAPHML:
-        from roadseg.roads.formats.graphml import read_graphml  # noqa: PLC0415 - networkx is slow to import
-
-        return graph_drawn(source, read_graphml(source.path))
+    if graph_format := READERS.get(source.path.suffix.lower()):
+        return graph_drawn(source, graph_format.reader()(source.path))
     if source.is_raster:
         return _trace(source, pixels, trace)
     return _read_gpkg(source) or _read_lines(source)
@@ -254,11 +253,11 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
     """Read a graph as `roadseg graph` and osmnx write it; None if it is something else."""
     if source.path.suffix.lower() != _GPKG:
         return None
-    from roadseg.roads.formats.files import read_graph  # noqa: PLC0415 - geopandas is slow to import
+    from roadseg.roads.formats.files import read_gpkg  # noqa: PLC0415 - geopandas is slow to import
 
     # Any other GeoPackage with lines will do, too.
     with suppress(DataError):
-        graph = drawn_once(read_graph(source.path))
+        graph = drawn_once(read_gpkg(source.path))
         if _fits(graph):
             return graph_drawn(source, graph)
     return None

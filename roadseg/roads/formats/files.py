@@ -1,11 +1,10 @@
-"""Graphs: GeoPackage (written and read), GeoJSON and GeoParquet; and every format at once."""
+"""Graphs as GeoPackage (written and read), GeoJSON and GeoParquet."""
 
 import errno
-import importlib.util
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,9 @@ import shapely
 from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
-from roadseg.errors import ConfigError, DataError
-from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES, LOCAL_CRS
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
-from roadseg.roads.formats.graphml import write_graphml
-from roadseg.roads.formats.osm_xml import write_osm
-from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.formats.tables import (
     EDGE_COLUMNS,
     attributes_of,
@@ -37,61 +33,6 @@ from roadseg.system.files import whole, write_error
 from roadseg.system.text import one_line
 
 _POINT, _LINE = 0, 1  # The types of these geometries in shapely.
-
-
-def write_graphs(
-    folder: Path,
-    name: str,
-    graph: RoadGraph,
-    *,
-    formats: Collection[str] = ("gpkg", "geojson", "graphml"),
-    grid: Grid | None = None,
-) -> None:
-    """Write a graph as `<name>.<format>` for each format.
-
-    Args:
-        folder: where to; it is made if it is missing.
-        name: of the scene.
-        graph: its roads.
-        formats: of "gpkg", "geojson", "graphml" (osmnx), "parquet", "osm" (JOSM) and "csv"
-            (SpaceNet).
-        grid: where the pixels of the scene lie, which "csv" needs.
-
-    Raises:
-        ConfigError: if a format cannot be written here, see `check_formats`, or is "csv" and there
-            is no grid.
-        DataError: if a format is "osm" and the graph has no place on earth.
-        OutputError: if a file cannot be written.
-    """
-    check_formats(formats)
-    for suffix in formats:
-        path = folder / f"{name}.{suffix}"
-        if suffix != _SUBMISSION:
-            WRITERS[suffix](path, graph)
-        elif grid is not None:
-            write_submission(path, [(name, graph, grid)])
-        else:
-            raise ConfigError(
-                f"{path}: cannot be written: its lines are in pixels, and this graph is not of one "
-                "image; leave the format csv out"
-            )
-
-
-def check_formats(formats: Collection[str]) -> None:
-    """Refuse formats that cannot be written here, before there is anything to write.
-
-    Raises:
-        ConfigError: if a format is not known, or is "parquet" and pyarrow is not installed.
-    """
-    known = (*WRITERS, _SUBMISSION)
-    unknown = [name for name in formats if name not in known]
-    if unknown:
-        raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
-    if "parquet" in formats and importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError(
-            "the format parquet needs pyarrow, which is not installed; "
-            "pip install 'roadseg[parquet]', or leave parquet out"
-        )
 
 
 def write_gpkg(path: Path, graph: RoadGraph) -> None:
@@ -115,7 +56,7 @@ def write_gpkg(path: Path, graph: RoadGraph) -> None:
         _require_whole(_has_all(partial, styles=len(styles)))
 
 
-def read_graph(path: Path) -> RoadGraph:
+def read_gpkg(path: Path) -> RoadGraph:
     """Read a graph that `write_gpkg` wrote: the same CRS, nodes, edges, lines and attributes.
 
     Other programs may have written it again: u, v and osmid may be texts or floats by now, and x
@@ -177,7 +118,7 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
 def write_geoparquet(path: Path, graph: RoadGraph) -> None:
     """Write the edges of a graph as GeoParquet 1.1 in its own CRS, columns as in `write_gpkg`.
 
-    It needs pyarrow, see `check_formats`.
+    It needs pyarrow, see `by_suffix.check_formats`.
 
     Raises:
         ValueError: if an attribute has the name of a column of the file.
@@ -185,17 +126,6 @@ def write_geoparquet(path: Path, graph: RoadGraph) -> None:
     """
     with whole(path) as partial:
         edge_table(graph).to_parquet(partial, index=False, schema_version="1.1.0")
-
-
-_Write = Callable[[Path, RoadGraph], None]
-WRITERS: dict[str, _Write] = {
-    "gpkg": write_gpkg,
-    "geojson": write_geojson,
-    "graphml": write_graphml,
-    "parquet": write_geoparquet,
-    "osm": write_osm,
-}
-_SUBMISSION = "csv"
 
 
 def _write_layer(

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from roadseg.errors import DataError
 from roadseg.raster.names import match_names
+from roadseg.roads.formats.by_suffix import READERS
 from roadseg.system.files import MASK_SUFFIXES, is_virtual
 from roadseg.system.text import first
 
 if TYPE_CHECKING:
     from roadseg.roads.formats.spacenet_csv import WktCsv
 
-GRAPHML = ".graphml"
-
 _CSV = ".csv"
 # Of files of one name the first of these formats is taken.
 _VECTORS = (
-    *(".gpkg", GRAPHML, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
+    *(".gpkg", *READERS, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
     *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
 )
 _KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # The first kind in a folder counts.

@@ -174,8 +174,8 @@ def link_gaps(
     7. To the side of a road it meets no other road on its way. Between dead ends it may cross
        roads, and joins them.
     8. With a raster it follows the least cost over 1 less the probability of road
-       (`trace_links`), is at most 1.5 times as long as `max_gap_m`, and has `min_probability`.
-       Without a raster it is straight.
+       (`trace_links`), is at most 1.5 times as long as `max_gap_m`, and has `min_probability`
+       unless the raster around is a mask of 0 and 1. Without a raster it is straight.
     9. A dead end is linked once, the cheapest links first. First come those between dead ends
        that face each other, at half their cost, unless the side of a road is cheaper for one of
        them; then those to the side of a road or of a link.
@@ -294,7 +294,9 @@ def _lay_links(
         confidence=np.where(ways.is_informed, ways.probability, shape),
     )
     # Rule 8: the way winds little and shows road. Rules 2 and 7 hold for it, too.
-    fits = (length <= _WINDING * max_gap_m) & (ways.probability >= min_probability)
+    # A mask has no probabilities in a gap, so it is not asked for them.
+    fits = length <= _WINDING * max_gap_m
+    fits &= ~ways.is_informed | (ways.probability >= min_probability)
     fits &= np.minimum(forth, back) >= roads.least_cos
     return laid.take(fits & (links.is_facing | laid.is_clear(roads.tree)))
 

@@ -16,7 +16,7 @@ from roadseg.dataset.chips import read_chips
 from roadseg.errors import DataError, MissingInputError
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import read_facts
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.labels.roads import read_roads
@@ -129,7 +129,7 @@ def test_a_city_without_georeference_goes_through_all_stages(city_nowhere):
     found = read_probability(workspace.probability(scene), gsd_m=0.6)
     summary = json.loads(workspace.record("evaluate").read_text())["summary"]
     assert (found.grid.is_local, len(found.bins)) == (True, 3)
-    assert read_graph(workspace.graph(scene)).crs == LOCAL_CRS
+    assert read_gpkg(workspace.graph(scene)).crs == LOCAL_CRS
     assert summary["reference_km"] == pytest.approx(2 * 64 * 0.6 / 1000, abs=0.003)
 
 

@@ -21,7 +21,7 @@ from pyproj import CRS
 
 from roadseg.commands.cli.main import main
 from roadseg.raster.grid import reproject
-from roadseg.roads.formats.files import write_graphs
+from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 

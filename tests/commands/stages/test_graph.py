@@ -10,7 +10,7 @@ from roadseg.commands.stages import graph
 from roadseg.config import Config, load_config
 from roadseg.errors import DataError, MissingInputError
 from roadseg.raster.grid import LOCAL_CRS, Grid
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import write_probability
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.workspace import Workspace
@@ -38,7 +38,7 @@ def cross(size=400, half=4):
 
 def test_a_mask_with_a_crossing_becomes_four_edges_that_meet(tmp_path):
     graph.run_images(Config(), [str(write(tmp_path / "cross.tif", cross()))], output=tmp_path)
-    found = read_graph(tmp_path / "cross.gpkg")
+    found = read_gpkg(tmp_path / "cross.gpkg")
     assert sorted(found.degree) == [1, 1, 1, 1, 4]
     assert found.length_m == pytest.approx([100] * 4, abs=1)
 
@@ -47,7 +47,7 @@ def test_lengths_are_metres_on_a_grid_of_degrees(tmp_path):
     degrees = Affine(2.7e-6, 0, -115.2, 0, -2.7e-6, 36.2)  # 0.243 m by 0.300 m there
     path = write(tmp_path / "degrees.tif", cross(), transform=degrees, crs="EPSG:4326")
     graph.run_images(Config(), [str(path)], output=tmp_path)
-    total = read_graph(tmp_path / "degrees.gpkg").length_m.sum()
+    total = read_gpkg(tmp_path / "degrees.gpkg").length_m.sum()
     assert total == pytest.approx(400 * (0.2427 + 0.2995), rel=0.01)
 
 
@@ -61,7 +61,7 @@ def test_a_probability_on_the_threshold_is_road(tmp_path, value, edges):
 def test_the_mask_of_prepare_gives_its_speeds_to_the_graph(finished, tmp_path):
     config, workspace = finished
     graph.run_images(config, [str(workspace.mask("city_0"))], output=tmp_path)
-    speeds = set(read_graph(tmp_path / "city_0.gpkg").attributes["speed_kph"].round(2))
+    speeds = set(read_gpkg(tmp_path / "city_0.gpkg").attributes["speed_kph"].round(2))
     assert speeds == {40.23, 72.42}  # the middles of the bins of 25 and 45 mph
 
 
@@ -71,7 +71,7 @@ def test_speeds_are_those_of_the_bins_that_the_raster_names(tmp_path):
     grid = Grid(CRS.from_epsg(32611), UTM, 400, 400)
     write_probability(tmp_path / "a.tif", rows, grid, bins=bins, key="", tags={})
     graph.run_images(Config(), [str(tmp_path / "a.tif")], output=tmp_path)
-    speeds = read_graph(tmp_path / "a.gpkg").attributes["speed_kph"]
+    speeds = read_gpkg(tmp_path / "a.gpkg").attributes["speed_kph"]
     assert speeds == pytest.approx([75] * 4)
 
 
@@ -79,7 +79,7 @@ def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path,
     write_nowhere(tmp_path / "a.tif", cross()[np.newaxis])
     config = load_config(None, ["imagery.gsd_m=0.5"])
     graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
-    found = read_graph(tmp_path / "a.gpkg")
+    found = read_gpkg(tmp_path / "a.gpkg")
     assert found.crs == LOCAL_CRS
     assert found.length_m == pytest.approx([100] * 4, abs=1)
 
@@ -87,7 +87,7 @@ def test_a_mask_without_georeference_becomes_a_graph_in_its_own_metres(tmp_path,
 def test_the_size_of_pixels_of_a_mask_that_has_a_place_is_its_own(tmp_path):
     config = load_config(None, ["imagery.gsd_m=3"])
     graph.run_images(config, [str(write(tmp_path / "cross.tif", cross()))], output=tmp_path)
-    assert read_graph(tmp_path / "cross.gpkg").length_m == pytest.approx([100] * 4, abs=1)
+    assert read_gpkg(tmp_path / "cross.gpkg").length_m == pytest.approx([100] * 4, abs=1)
 
 
 def test_all_three_files_are_written_and_open(tmp_path):
@@ -101,7 +101,7 @@ def test_an_empty_mask_gives_empty_files(tmp_path):
     path = write(tmp_path / "empty.tif", np.zeros((50, 50), dtype=np.uint8))
     summary = graph.run_images(Config(), [str(path)], output=tmp_path)
     assert (summary.edges, summary.road_km) == (0, 0)
-    assert len(read_graph(tmp_path / "empty.gpkg").lines) == 0
+    assert len(read_gpkg(tmp_path / "empty.gpkg").lines) == 0
 
 
 def test_a_mask_without_crs_is_refused_and_accepted_with_the_setting(tmp_path):
@@ -129,7 +129,7 @@ def two_halves(folder):
 def test_scenes_that_touch_are_also_one_network(tmp_path):
     summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
     assert summary.joined == ["left", "right"]
-    network = read_graph(tmp_path / "network.gpkg")
+    network = read_gpkg(tmp_path / "network.gpkg")
     assert sorted(network.degree) == [1, 1, 1, 1, 4]
     assert network.length_m.sum() == pytest.approx(400, abs=2)
     assert set(network.attributes["source"]) == {"left", "right"}
@@ -209,7 +209,7 @@ def test_a_scene_that_cannot_be_read_is_skipped_if_that_is_wished(tmp_path):
 
 def test_edges_say_what_the_raster_says_of_them(tmp_path):
     graph.run_images(Config(), [str(write(tmp_path / "a.tif", cross()))], output=tmp_path)
-    found = read_graph(tmp_path / "a.gpkg").attributes
+    found = read_gpkg(tmp_path / "a.gpkg").attributes
     assert found["width_m"] == pytest.approx([4] * 4, abs=0.6)
     assert found["probability"].tolist() == [1] * 4
     assert found["speed_known"].tolist() == [0] * 4

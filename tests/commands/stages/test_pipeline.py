@@ -12,7 +12,7 @@ from roadseg.config import load_config
 from roadseg.dataset import scenes
 from roadseg.errors import DataError
 from roadseg.learn.inference import jobs, tasks
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.system.workspace import Workspace
 
@@ -108,7 +108,7 @@ def test_osmnx_finds_the_fastest_path_and_its_length_is_ours(city):
     config = load_config(city)
     graph.run_images(config, [str(Workspace(config.run).mask("city_0"))], output=city.parent)
     loaded = osmnx.load_graphml(city.parent / "city_0.graphml")
-    ours = as_networkx(read_graph(city.parent / "city_0.gpkg"))
+    ours = as_networkx(read_gpkg(city.parent / "city_0.gpkg"))
     start, *_, end = sorted(node for node, degree in ours.degree if degree == 1)
     path = osmnx.shortest_path(loaded, start, end, weight="travel_time")
     assert path == nx.shortest_path(ours, start, end, weight="travel_time")

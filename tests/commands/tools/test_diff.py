@@ -12,7 +12,8 @@ from pyproj import CRS
 from roadseg.commands.tools.diff import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, reproject
-from roadseg.roads.formats.files import write_geojson, write_gpkg, write_graphml
+from roadseg.roads.formats.files import write_geojson, write_gpkg
+from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.options import DiffOptions
 

@@ -7,7 +7,7 @@ from matplotlib.image import imread
 from roadseg.commands.tools import plot
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.report.plots.figures import Paper
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 
 SMALL = Paper(width_in=2, dpi=50)
 
@@ -114,6 +114,6 @@ def test_roads_of_another_place_are_refused(files, make_scene, tmp_path):
 
 def test_a_graph_without_roads_and_image_is_refused(finished, tmp_path):
     graph = finished[1].graph(held_out(finished[1])[0])  # two epochs find nothing
-    assert len(read_graph(graph).lines) == 0
+    assert len(read_gpkg(graph).lines) == 0
     with pytest.raises(DataError, match="no roads to draw; name an --image"):
         plot.run_files(graph=graph, output=tmp_path / "out")

@@ -13,12 +13,8 @@ from pyproj import CRS
 from roadseg.commands.tools.route import run
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, transformer
-from roadseg.roads.formats.files import (
-    read_graph,
-    write_geojson,
-    write_gpkg,
-    write_graphml,
-)
+from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg
+from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.options import RouteOptions
@@ -82,7 +78,7 @@ def test_ways_between_nodes_are_those_of_osmnx(town, name, by, column):
 
 
 def test_the_way_is_one_line_of_the_length_told(town, tmp_path):
-    graph = read_graph(town / "town.gpkg")
+    graph = read_gpkg(town / "town.gpkg")
     found = run(town / "town.gpkg", degrees(20, 5), degrees(510, 580), output=tmp_path / "w.gpkg")
     (line,) = pyogrio.read_dataframe(tmp_path / "w.gpkg", layer="edges").geometry
     assert line.geom_type == "LineString"

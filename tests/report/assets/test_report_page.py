@@ -7,7 +7,7 @@ import shapely
 
 from roadseg.commands.tools import route
 from roadseg.raster.grid import DEGREES, transformer
-from roadseg.roads.formats.files import read_graph
+from roadseg.roads.formats.files import read_gpkg
 
 LOADED = """() => Promise.all(
     roadseg.map.scenes.flatMap(({ pictures }) => Object.values(pictures).map(one => one.load())))"""
@@ -80,7 +80,7 @@ def test_names_are_shown_as_text(page, shown_run):
 
 @pytest.mark.parametrize("scene", ["city_0", "city_2"])
 def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene):
-    graph = read_graph(shown_run.graph(scene))
+    graph = read_gpkg(shown_run.graph(scene))
     click(page, middle(graph, 0))
     text = page.locator("#panel").inner_text()
     kph = graph.attributes["speed_kph"][0]
@@ -90,7 +90,7 @@ def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene):
 
 
 def test_routes_take_the_time_that_the_command_says(page, shown_run):
-    graph = read_graph(shown_run.graph("city_0"))
+    graph = read_gpkg(shown_run.graph("city_0"))
     places = [middle(graph, row) for row in range(len(graph.lines))]
     for start, goal in itertools.pairwise(places):
         expected = route.run(shown_run.graph("city_0"), start, goal)
@@ -101,7 +101,7 @@ def test_routes_take_the_time_that_the_command_says(page, shown_run):
 
 
 def test_a_route_along_one_edge_is_a_part_of_it(page, shown_run):
-    graph = read_graph(shown_run.graph("city_0"))
+    graph = read_gpkg(shown_run.graph("city_0"))
     to_degrees = transformer(graph.crs, DEGREES).transform
     ends = [shapely.line_interpolate_point(graph.lines[0], at) for at in (3, 9)]
     start, goal = (to_degrees(point.x, point.y) for point in ends)
@@ -110,7 +110,7 @@ def test_a_route_along_one_edge_is_a_part_of_it(page, shown_run):
 
 
 def test_two_clicks_draw_a_route_with_its_time(page, shown_run):
-    graph = read_graph(shown_run.graph("city_0"))
+    graph = read_gpkg(shown_run.graph("city_0"))
     start, goal = middle(graph, 0), middle(graph, 1)
     page.click("#route")
     click(page, start)
@@ -122,7 +122,7 @@ def test_two_clicks_draw_a_route_with_its_time(page, shown_run):
 
 
 def test_graphs_of_their_own_have_no_way_between_them(page, shown_run):
-    ends = [list(middle(read_graph(shown_run.graph(name)), 0)) for name in ("city_0", "city_2")]
+    ends = [list(middle(read_gpkg(shown_run.graph(name)), 0)) for name in ("city_0", "city_2")]
     assert "graphs of their own" in page.evaluate("ends => roadseg.route(...ends)", ends)["problem"]
 
 

@@ -17,7 +17,8 @@ from roadseg.roads.formats.any_roads import (
     place_roads,
     read_drawn,
 )
-from roadseg.roads.formats.files import write_gpkg, write_graphml
+from roadseg.roads.formats.files import write_gpkg
+from roadseg.roads.formats.graphml import write_graphml
 from roadseg.roads.formats.pairing import find_sources
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel

@@ -17,14 +17,8 @@ from pyproj import CRS
 
 from roadseg.errors import ConfigError, DataError, OutputError, RoadsegError
 from roadseg.raster.grid import LOCAL_CRS, Grid
-from roadseg.roads.formats.files import (
-    check_formats,
-    read_graph,
-    write_geojson,
-    write_geoparquet,
-    write_gpkg,
-    write_graphs,
-)
+from roadseg.roads.formats.by_suffix import check_formats, write_graphs
+from roadseg.roads.formats.files import read_gpkg, write_geojson, write_geoparquet, write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.system.files import partial_path
@@ -72,7 +66,7 @@ def empty():
 
 def test_a_graph_read_back_is_the_same(tmp_path, graph):
     write_gpkg(tmp_path / "a.gpkg", graph)
-    back = read_graph(tmp_path / "a.gpkg")
+    back = read_gpkg(tmp_path / "a.gpkg")
     assert back.crs == graph.crs
     assert np.array_equal(back.nodes, graph.nodes)
     assert np.array_equal(back.ends, graph.ends)
@@ -84,7 +78,7 @@ def test_a_graph_read_back_is_the_same(tmp_path, graph):
 
 def test_all_attributes_of_a_traced_graph_read_back_are_the_same(tmp_path, traced):
     write_gpkg(tmp_path / "a.gpkg", traced)
-    back = read_graph(tmp_path / "a.gpkg")
+    back = read_gpkg(tmp_path / "a.gpkg")
     assert list(back.attributes) == list(traced.attributes)
     for name, column in traced.attributes.items():
         assert back.attributes[name].dtype == column.dtype
@@ -94,20 +88,20 @@ def test_all_attributes_of_a_traced_graph_read_back_are_the_same(tmp_path, trace
 def test_the_attributes_of_an_empty_graph_read_back_are_there(tmp_path, traced, empty):
     none = {name: column[:0] for name, column in traced.attributes.items()}
     write_gpkg(tmp_path / "a.gpkg", replace(empty, attributes=none))
-    back = read_graph(tmp_path / "a.gpkg").attributes
+    back = read_gpkg(tmp_path / "a.gpkg").attributes
     assert {name: len(column) for name, column in back.items()} == dict.fromkeys(none, 0)
 
 
 def test_an_empty_graph_read_back_is_empty(tmp_path, empty):
     write_gpkg(tmp_path / "a.gpkg", empty)
-    back = read_graph(tmp_path / "a.gpkg")
+    back = read_gpkg(tmp_path / "a.gpkg")
     assert (back.nodes.shape, back.ends.shape, back.lines.shape) == ((0, 2), (0, 2), (0,))
     assert (back.crs, list(back.attributes)) == (UTM, ["speed_kph", "travel_time_s"])
 
 
 def test_a_graph_without_place_on_earth_read_back_is_the_same(tmp_path, local):
     write_gpkg(tmp_path / "a.gpkg", local)
-    back = read_graph(tmp_path / "a.gpkg")
+    back = read_gpkg(tmp_path / "a.gpkg")
     assert back.crs == LOCAL_CRS
     assert np.array_equal(back.nodes, local.nodes)
     assert shapely.equals_exact(back.lines, local.lines).all()
@@ -115,7 +109,7 @@ def test_a_graph_without_place_on_earth_read_back_is_the_same(tmp_path, local):
 
 def test_an_empty_graph_without_place_on_earth_read_back_is_empty(tmp_path, empty):
     write_gpkg(tmp_path / "a.gpkg", replace(empty, crs=LOCAL_CRS))
-    assert read_graph(tmp_path / "a.gpkg").crs == LOCAL_CRS
+    assert read_gpkg(tmp_path / "a.gpkg").crs == LOCAL_CRS
 
 
 def test_a_geopackage_has_nodes_and_edges_with_the_columns_of_osmnx(tmp_path, traced):
@@ -299,13 +293,13 @@ def test_a_geopackage_without_its_styles_is_an_error(tmp_path, graph, monkeypatc
 
 def test_a_file_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"a\.gpkg: layer nodes cannot be read"):
-        read_graph(tmp_path / "a.gpkg")
+        read_gpkg(tmp_path / "a.gpkg")
 
 
 def test_a_file_that_is_no_geopackage_is_refused(tmp_path):
     (tmp_path / "a.gpkg").write_text("no")
     with pytest.raises(DataError, match="run `roadseg graph`"):
-        read_graph(tmp_path / "a.gpkg")
+        read_gpkg(tmp_path / "a.gpkg")
 
 
 def test_a_geopackage_without_edges_is_refused(tmp_path, graph):
@@ -313,7 +307,7 @@ def test_a_geopackage_without_edges_is_refused(tmp_path, graph):
     nodes = pyogrio.read_dataframe(tmp_path / "a.gpkg", layer="nodes")
     pyogrio.write_dataframe(nodes, tmp_path / "b.gpkg", layer="nodes")
     with pytest.raises(DataError, match=r"b\.gpkg: layer edges cannot be read"):
-        read_graph(tmp_path / "b.gpkg")
+        read_gpkg(tmp_path / "b.gpkg")
 
 
 @pytest.mark.parametrize(
@@ -332,7 +326,7 @@ def test_a_geopackage_that_holds_no_whole_graph_is_refused(tmp_path, graph, chan
     write_gpkg(tmp_path / "a.gpkg", graph)
     spoil(tmp_path / "a.gpkg", change)
     with pytest.raises(DataError, match=words):
-        read_graph(tmp_path / "a.gpkg")
+        read_gpkg(tmp_path / "a.gpkg")
 
 
 def spoil(path, change):
@@ -352,11 +346,11 @@ def test_a_number_that_does_not_fit_its_column_is_refused(tmp_path, traced):
             file.execute(f'DROP TRIGGER "{name}"')
         file.execute("UPDATE nodes SET maybe_bridge = 32768")
     with pytest.raises(DataError, match=r"a\.gpkg: layer nodes cannot be read \(.*roadseg graph"):
-        read_graph(tmp_path / "a.gpkg")
+        read_gpkg(tmp_path / "a.gpkg")
 
 
 def test_what_a_killed_process_left_is_not_added_to(tmp_path, traced):
     write_gpkg(tmp_path / "a.gpkg", traced)
     (tmp_path / "a.gpkg").rename(partial_path(tmp_path / "a.gpkg"))
     write_gpkg(tmp_path / "a.gpkg", traced)
-    assert len(read_graph(tmp_path / "a.gpkg").lines) == len(traced.lines)
+    assert len(read_gpkg(tmp_path / "a.gpkg").lines) == len(traced.lines)

@@ -7,8 +7,7 @@ from pyproj import CRS
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import LOCAL_CRS
-from roadseg.roads.formats.files import write_graphml
-from roadseg.roads.formats.graphml import read_graphml
+from roadseg.roads.formats.graphml import read_graphml, write_graphml
 
 UTM = CRS.from_epsg(32631)
 

@@ -222,6 +222,11 @@ def test_a_mask_says_nothing_about_links():
     )
 
 
+def test_a_mask_has_no_probability_that_a_link_could_lack():
+    mask = drawn(*FACING, value=255)
+    assert len(links(through(mask, *FACING, min_probability=0.9))) == 1
+
+
 def test_only_windows_around_links_are_read():
     grid = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 20_000), 40_000, 40_000)
     sizes = []

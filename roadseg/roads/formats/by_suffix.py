@@ -1,0 +1,116 @@
+"""Formats of road graphs by the suffix of their files: who writes and who reads each."""
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from roadseg.errors import ConfigError
+
+if TYPE_CHECKING:
+    from roadseg.raster.grid import Grid
+    from roadseg.roads.graph.road_graph import RoadGraph
+
+Writer = Callable[[Path, "RoadGraph"], None]
+Reader = Callable[[Path], "RoadGraph"]
+
+
+@dataclass(frozen=True)
+class FormatModule:
+    """A format of road graphs.
+
+    Its module is imported when it is needed, as most are slow to import.
+
+    Attributes:
+        module: in this folder.
+        write: name of its function that writes a graph.
+        read: name of its function that reads one; None where files with this suffix are layers
+            of any lines, which GDAL reads (`any_roads`).
+    """
+
+    module: str
+    write: str
+    read: str | None = None
+
+    def writer(self) -> Writer:
+        """Return the function that writes a graph to a path."""
+        return cast("Writer", self._function(self.write))
+
+    def reader(self) -> Reader:
+        """Return the function that reads a graph from a path."""
+        if self.read is None:
+            raise ValueError(f"{self.module} has no reader of graphs")
+        return cast("Reader", self._function(self.read))
+
+    def _function(self, name: str) -> object:
+        return getattr(importlib.import_module(f"roadseg.roads.formats.{self.module}"), name)
+
+
+FORMATS = {
+    "gpkg": FormatModule("files", "write_gpkg"),
+    "geojson": FormatModule("files", "write_geojson"),
+    "graphml": FormatModule("graphml", "write_graphml", "read_graphml"),
+    "parquet": FormatModule("files", "write_geoparquet"),
+    "osm": FormatModule("osm_xml", "write_osm"),
+}
+READERS = {f".{suffix}": each for suffix, each in FORMATS.items() if each.read}
+_SUBMISSION = "csv"  # SpaceNet's: its lines are in the pixels of scenes, of which it holds many.
+
+
+def write_graphs(
+    folder: Path,
+    name: str,
+    graph: "RoadGraph",
+    *,
+    formats: Collection[str] = ("gpkg", "geojson", "graphml"),
+    grid: "Grid | None" = None,
+) -> None:
+    """Write a graph as `<name>.<format>` for each format.
+
+    Args:
+        folder: where to; it is made if it is missing.
+        name: of the scene.
+        graph: its roads.
+        formats: of "gpkg", "geojson", "graphml" (osmnx), "parquet", "osm" (JOSM) and "csv"
+            (SpaceNet).
+        grid: where the pixels of the scene lie, which "csv" needs.
+
+    Raises:
+        ConfigError: if a format cannot be written here, see `check_formats`, or is "csv" and there
+            is no grid.
+        DataError: if a format is "osm" and the graph has no place on earth.
+        OutputError: if a file cannot be written.
+    """
+    check_formats(formats)
+    for suffix in formats:
+        path = folder / f"{name}.{suffix}"
+        if suffix != _SUBMISSION:
+            FORMATS[suffix].writer()(path, graph)
+        elif grid is not None:
+            from roadseg.roads.formats.spacenet_csv import write_submission  # noqa: PLC0415 - slow
+
+            write_submission(path, [(name, graph, grid)])
+        else:
+            raise ConfigError(
+                f"{path}: cannot be written: its lines are in pixels, and this graph is not of one "
+                "image; leave the format csv out"
+            )
+
+
+def check_formats(formats: Collection[str]) -> None:
+    """Refuse formats that cannot be written here, before there is anything to write.
+
+    Raises:
+        ConfigError: if a format is not known, or is "parquet" and pyarrow is not installed.
+    """
+    known = (*FORMATS, _SUBMISSION)
+    unknown = [name for name in formats if name not in known]
+    if unknown:
+        raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
+    if "parquet" in formats and importlib.util.find_spec("pyarrow") is None:
+        raise ConfigError(
+            "the format parquet needs pyarrow, which is not installed; "
+            "pip install 'roadseg[parquet]', or leave parquet out"
+        )
