@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.network.checkpoint_facts import FORMAT, METADATA, Facts, read_weights_facts
@@ -21,13 +19,11 @@ from roadseg.system.files import whole
 from roadseg.system.records import write_json
 from roadseg.system.text import first, one_line
 
-# What the names of tensors in a file begin with, by what they belong to.
-MODEL, OPTIMIZER, AVERAGE = "model.", "optimizer.", "average."
+MODEL = "model."  # The names of the weights of the network begin with it.
 
-State = tuple[dict[str, Tensor], dict[str, Any]]  # tensors by name, and JSON values
 Tensors = Mapping[str, Tensor]
 
-_LARGEST = 1e18  # of a weight: float32 holds its square, and sums of some of these
+_LARGEST = 1e18  # Of a weight: float32 holds its square, and sums of some of these.
 
 
 @dataclass(frozen=True)
@@ -249,31 +245,6 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
         ) from error
 
 
-def load_state(
-    state: State,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    average: AveragedModel | None,
-    scaler: torch.amp.GradScaler,
-) -> None:
-    """Load the state of a trainer into its model, optimizer, moving average and scaler.
-
-    Raises:
-        CheckpointError: if it is not one of such a trainer.
-    """
-    tensors, values = state
-    _load_weights(_named_under(MODEL, tensors), model)
-    _load_optimizer(
-        _named_under(OPTIMIZER, tensors), values["optimizer_state"]["values"], optimizer
-    )
-    if average is not None:
-        _load_weights(_named_under(AVERAGE, tensors), average)
-    try:
-        scaler.load_state_dict(values["scaler_state"])
-    except (RuntimeError, LookupError) as error:
-        raise _unfit(f"scaler_state: {one_line(error):.200}") from error
-
-
 def _build(path: Path, facts: Facts) -> nn.Module:
     """Build the network that facts speak of, new."""
     if not knows_encoder(facts["encoder"]):
@@ -302,64 +273,6 @@ def _fault(tensor: Tensor, wanted: Tensor) -> str:
     if tensor.dtype != wanted.dtype:
         return f"{tensor.dtype} instead of {wanted.dtype}".replace("torch.", "")
     return "" if is_sound(tensor) else "values that are no numbers, or beyond all limits"
-
-
-def _load_weights(tensors: Tensors, module: nn.Module) -> None:
-    if problem := misfit(tensors, module.state_dict()):
-        raise _unfit(problem)
-    module.load_state_dict(tensors)
-
-
-def _unfit(problem: str) -> CheckpointError:
-    return CheckpointError(
-        f"last.safetensors: its state does not fit this training ({problem}); restore it, or train "
-        "anew with --force"
-    )
-
-
-def _load_optimizer(
-    tensors: Tensors, values: Mapping[str, Any], optimizer: torch.optim.Optimizer
-) -> None:
-    """Load the state of an optimizer, in the memory layout of the weights it belongs to.
-
-    Its settings are those of the options, whatever the file says of them. A fused optimizer walks
-    through memory without a look at strides, so a moment in another layout than its weight would
-    go to the wrong places.
-    """
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in {**tensors, **values}.items():
-        index, _, name = key.partition(".")
-        if not (index.isdecimal() and int(index) < len(weights)):
-            raise _unfit(f"optimizer: expected entries of {len(weights)} weights, got {key!r:.60}")
-        weight, placed = weights[int(index)], value
-        if isinstance(value, Tensor):
-            _require_moment(key, value, weight)
-            like_weight = value.shape == weight.shape
-            placed = torch.empty_like(weight).copy_(value) if like_weight else value
-        state.setdefault(int(index), {})[name] = placed
-    if len({frozenset(entries) for entries in state.values()}) > 1:
-        raise _unfit("optimizer: expected entries of one kind for all weights")
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-
-
-def _require_moment(key: str, moment: Tensor, weight: Tensor) -> None:
-    """Refuse what is neither like a weight nor one number, or not made of numbers."""
-    fits = moment.shape == weight.shape or moment.numel() == 1
-    if not (fits and moment.is_floating_point() and is_sound(moment)):
-        raise _unfit(
-            f"{OPTIMIZER}{key:.60}: expected numbers in shape {tuple(weight.shape)}, got "
-            f"{moment.dtype} in {tuple(moment.shape)}"
-        )
-
-
-def _named_under(prefix: str, tensors: Tensors) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
 
 
 def _saved_as(model: nn.Module, classes: int) -> Tensors:

@@ -15,10 +15,19 @@ from torch.nn import functional
 from roadseg.learn.options import LossOptions
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 
-_EPSILON = 1e-5  # keeps the ratios of an empty batch defined
-_SURELY_RIGHT = -1e4  # logit of the wrong answer at an ignored pixel: nothing is wrong there
-_THINNINGS = 10  # of a soft skeleton, which roads of up to 21 px need
-_TUBE_PX = 2  # added on either side of a skeleton that is to be found
+_EPSILON = 1e-5  # Keeps the ratios of an empty batch defined.
+_SURELY_RIGHT = -1e4  # Logit of the wrong answer at an ignored pixel: nothing is wrong there.
+_THINNINGS = 10  # Steps of a soft skeleton, which roads of up to 21 px need.
+_TUBE_PX = 2  # Pixels on either side of a skeleton within which it is to be found.
+
+# The sums that each term is made of, in the order in which `loss_sums` returns them.
+_SUMS = {
+    "focal": ("focal", "focal_pixels"),
+    "bce": ("entropy", "entropy_pixels"),
+    "dice": ("shared", "predicted_and_road"),
+    "cldice": ("ridges_on_road", "ridges", "skeleton_predicted", "skeleton"),
+    "skeleton_recall": ("tube_predicted", "tube"),
+}
 
 
 def loss_sums(
@@ -45,8 +54,8 @@ def loss_sums(
         if weights.needs_skeletons:
             if skeletons is None:
                 raise ValueError(f"{weights} needs skeletons, got none")
-            sums += _skeleton_sums(logits[:, -1], masks, skeletons, weights)
-        return torch.stack(sums)
+            sums |= _skeleton_sums(logits[:, -1], masks, skeletons, weights)
+        return torch.stack([sums[name] for name in _sum_names(weights)])
 
 
 def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
@@ -56,19 +65,25 @@ def loss_of(sums: Tensor, *, weights: LossOptions) -> Tensor:
         sums: of `loss_sums` with the same weights, or several of them added up.
         weights: of the terms.
     """
-    each = iter(sums.unbind())
+    each = dict(zip(_sum_names(weights), sums.unbind(), strict=True))
     loss = sums.new_zeros(())
-    for weight in (weights.focal, weights.bce):
-        if weight:
-            loss = loss + weight * next(each) / next(each).clamp(min=1)
+    if weights.focal:
+        loss = loss + weights.focal * each["focal"] / each["focal_pixels"].clamp(min=1)
+    if weights.bce:
+        loss = loss + weights.bce * each["entropy"] / each["entropy_pixels"].clamp(min=1)
     if weights.dice:
-        loss = loss + weights.dice * (1 - _ratio(2 * next(each), next(each)))
+        loss = loss + weights.dice * (1 - _ratio(2 * each["shared"], each["predicted_and_road"]))
     if weights.cldice:
-        precision, recall = (_ratio(next(each), next(each)) for _ in range(2))
+        precision = _ratio(each["ridges_on_road"], each["ridges"])
+        recall = _ratio(each["skeleton_predicted"], each["skeleton"])
         loss = loss + weights.cldice * (1 - 2 * precision * recall / (precision + recall))
     if weights.skeleton_recall:
-        loss = loss + weights.skeleton_recall * (1 - _ratio(next(each), next(each)))
+        loss = loss + weights.skeleton_recall * (1 - _ratio(each["tube_predicted"], each["tube"]))
     return loss
+
+
+def _sum_names(weights: LossOptions) -> list[str]:
+    return [name for term, names in _SUMS.items() if getattr(weights, term) for name in names]
 
 
 def soft_skeleton(probability: Tensor, ignored: Tensor) -> Tensor:
@@ -94,21 +109,25 @@ def soft_skeleton(probability: Tensor, ignored: Tensor) -> Tensor:
     return ridges.masked_fill(ignored, 0)
 
 
-def _point_sums(logits: Tensor, masks: Tensor, weights: LossOptions) -> list[Tensor]:
+def _point_sums(logits: Tensor, masks: Tensor, weights: LossOptions) -> dict[str, Tensor]:
     """Return the sums of the terms that look at each pixel by itself."""
     if not (weights.focal or weights.bce or weights.dice):
-        return []
+        return {}
     focal, entropy, predicted, shared = _PointSums.apply(logits, masks, weights).unbind()
     valid = (masks != IGNORE).sum().to(logits.dtype)
-    sums = [focal, valid] if weights.focal else []
-    sums += [entropy, valid] if weights.bce else []
-    sums += [shared, predicted + 2 * _is_road(masks).sum()] if weights.dice else []
-    return sums
+    return {
+        "focal": focal,
+        "focal_pixels": valid,
+        "entropy": entropy,
+        "entropy_pixels": valid,
+        "shared": shared,
+        "predicted_and_road": predicted + 2 * _is_road(masks).sum(),
+    }
 
 
 def _skeleton_sums(
     logits: Tensor, masks: Tensor, skeletons: Tensor, weights: LossOptions
-) -> list[Tensor]:
+) -> dict[str, Tensor]:
     """Return the sums of the terms that compare any road, shape (n, row, col), with skeletons.
 
     Source: Shit et al., clDice, 2021; Kirchhoff et al., Skeleton Recall Loss, 2024.
@@ -117,14 +136,14 @@ def _skeleton_sums(
     probability, road, skeleton = (_as_channels(plane) for plane in planes)
     ignored = _as_channels(masks == IGNORE)
     probability, skeleton = probability.masked_fill(ignored, 0), skeleton * road
-    sums = []
+    sums: dict[str, Tensor] = {}
     if weights.cldice:
         ridges = soft_skeleton(probability, ignored)
-        sums += [(ridges * road).sum(), ridges.sum()]
-        sums += [(probability * skeleton).sum(), skeleton.sum()]
+        sums |= {"ridges_on_road": (ridges * road).sum(), "ridges": ridges.sum()}
+        sums |= {"skeleton_predicted": (probability * skeleton).sum(), "skeleton": skeleton.sum()}
     if weights.skeleton_recall:
         tube = _highest(skeleton, _TUBE_PX) * road
-        sums += [(probability * tube).sum(), tube.sum()]
+        sums |= {"tube_predicted": (probability * tube).sum(), "tube": tube.sum()}
     return sums
 
 

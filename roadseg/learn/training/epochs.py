@@ -32,7 +32,7 @@ from roadseg.system.progress import counted
 from roadseg.system.records import versions
 
 _log = logging.getLogger(__name__)
-_LOOK_EVERY = 20  # steps between looks at the loss, each of which waits for the device
+_LOG_EVERY = 20  # Steps between readings of the loss, each of which waits for the device.
 _SECONDS_A_MINUTE = 60
 
 LOSS = "progress.loss"  # tensor in `last`: sum of the losses of the epoch under way
@@ -61,12 +61,12 @@ class Progress:
 
 @dataclass
 class Epochs:
-    """A training under way.
+    """Epochs of a training: steps, validation and checkpoints.
 
     Attributes:
         trainer: the network in training.
         batches: what it learns from.
-        covers: batches to validate on.
+        validation_batches: batches to validate on.
         folder: where the first process keeps what comes of it.
         options: of the training.
         settings: facts to keep in checkpoints.
@@ -75,13 +75,13 @@ class Epochs:
         save_minutes: minutes between two writings of `last` inside an epoch.
         board: where scalars and pictures go.
         stop: whether a signal has come.
-        stepped: is called after every step.
+        after_step: is called after every step.
         after_epoch: is called by the first process with the rows of all epochs, after each.
     """
 
     trainer: Trainer
     batches: TrainingBatches
-    covers: DataLoader[Any]
+    validation_batches: DataLoader[Any]
     folder: Path
     options: TrainOptions
     settings: Facts
@@ -90,10 +90,10 @@ class Epochs:
     save_minutes: float
     board: Board
     stop: Stop
-    stepped: Stepped = lambda: None
+    after_step: Stepped = lambda: None
     after_epoch: Callable[[list[Row]], None] = lambda _: None
-    _saved: float = field(default_factory=time.monotonic)
-    _begun: float = field(default_factory=time.monotonic)
+    _saved: float = field(default_factory=time.monotonic, init=False)
+    _begun: float = field(default_factory=time.monotonic, init=False)
 
     def run(self) -> list[Row]:
         """Train until the last epoch, or until asked to stop; then keep `last` and leave."""
@@ -148,9 +148,9 @@ class Epochs:
             seed_step(self.options.seed, number, self.parallel.rank)
             progress.loss += self.trainer.step(batches, number=number, rate=self._rate(number))
             progress.step += 1
-            self.stepped()
-            if progress.step % _LOOK_EVERY == 0:
-                self._look(number)
+            self.after_step()
+            if progress.step % _LOG_EVERY == 0:
+                self._log_loss(number)
             if ended := progress.step == total:
                 self.trainer.average_replicas()  # before it is kept: one process speaks for all
             if ended or self.trainer.replicas_agree(number):
@@ -160,7 +160,7 @@ class Epochs:
     def _validate(self, epoch: int) -> Scores:
         shown = False
 
-        def seen(batch: Batch, logits: Tensor) -> None:
+        def after_batch(batch: Batch, logits: Tensor) -> None:
             nonlocal shown
             self._heed_signals()
             if not shown:
@@ -171,11 +171,16 @@ class Epochs:
 
         scores = validate(
             self.trainer,
-            counted(self.covers, "validate", total=len(self.covers), unit="batches"),
+            counted(
+                self.validation_batches,
+                "validate",
+                total=len(self.validation_batches),
+                unit="batches",
+            ),
             weights=self.options.loss,
             centrelines=self.options.best_by == "cldice",
             parallel=self.parallel,
-            seen=seen,
+            after_batch=after_batch,
         )
         _finite(scores.loss)
         return scores
@@ -228,7 +233,7 @@ class Epochs:
         if self.parallel.any(self.stop.requested):
             raise _AskedToStopError
 
-    def _look(self, number: int) -> None:
+    def _log_loss(self, number: int) -> None:
         mean = _finite(float(self.progress.loss)) / self.progress.step
         self.board.scalars(number, {"step_loss": mean, "learning_rate": self._rate(number)})
 

@@ -158,7 +158,7 @@ def train(
     batches = TrainingBatches(
         job.training, options, parallel=parallel, workers=workers, pin_memory=device.pin_memory
     )
-    covers = validation_batches(
+    held_out = validation_batches(
         job.validation, options, parallel=parallel, workers=workers, pin_memory=device.pin_memory
     )
     progress = _progress(folder, last, device)
@@ -171,13 +171,13 @@ def train(
             open_board(board_folder, first_step=next_step) as board,
             profiled(
                 folder / "profile", steps=profile, device=device, rank=parallel.rank
-            ) as stepped,
+            ) as after_step,
             postponed() as stop,
         ):
             return Epochs(
                 trainer=trainer,
                 batches=batches,
-                covers=covers,
+                validation_batches=held_out,
                 folder=folder,
                 options=options,
                 settings=settings,
@@ -186,7 +186,7 @@ def train(
                 save_minutes=save_minutes,
                 board=board,
                 stop=stop,
-                stepped=stepped,
+                after_step=after_step,
                 after_epoch=after_epoch,
             ).run()
 

@@ -1,7 +1,6 @@
 """Trainer: a network in training, with all that its next step depends on."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,19 +8,12 @@ from torch import Tensor, nn
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.checkpoints import (
-    AVERAGE,
-    MODEL,
-    OPTIMIZER,
-    State,
-    load_state,
-    named,
-)
 from roadseg.learn.network.losses import loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
 from roadseg.learn.training.optimizers import build_optimizer, clip_gradients, moving_average
+from roadseg.learn.training.state import State, load_state, state_of
 from roadseg.raster.scaling import Scaling
 
 Batch = Sequence[Tensor]  # images, masks and, if the loss needs them, skeletons
@@ -144,22 +136,7 @@ class Trainer:
 
     def state(self) -> State:
         """Return all that a trainer needs to go on as if it had never stopped."""
-        optimizer = self._optimizer.state_dict()
-        tensors = named(MODEL, self._model.state_dict())
-        numbers: dict[str, Any] = {}
-        for index, entries in optimizer["state"].items():
-            for name, value in entries.items():
-                if isinstance(value, Tensor):
-                    tensors[f"{OPTIMIZER}{index}.{name}"] = value
-                else:
-                    # The fused optimizers of Gaudi count steps in plain numbers.
-                    numbers[f"{index}.{name}"] = value
-        if self._average is not None:
-            tensors |= named(AVERAGE, self._average.state_dict())
-        return tensors, {
-            "optimizer_state": {"groups": optimizer["param_groups"], "values": numbers},
-            "scaler_state": self._scaler.state_dict(),
-        }
+        return state_of(self._model, self._optimizer, self._average, self._scaler)
 
     def _loss(self, batch: Batch, number: int) -> Tensor:
         _, sums = self._forward(self._in_training, batch)

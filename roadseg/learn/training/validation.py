@@ -51,7 +51,7 @@ def validate(
     weights: LossOptions,
     centrelines: bool,
     parallel: Parallel,
-    seen: Callable[[Batch, Tensor], None],
+    after_batch: Callable[[Batch, Tensor], None],
 ) -> Scores:
     """Measure the model that a trainer keeps over all valid pixels, of all processes together.
 
@@ -61,7 +61,7 @@ def validate(
         weights: of the terms of the loss.
         centrelines: whether to thin the roads of every window, on the CPU, and count that too.
         parallel: processes that share the windows.
-        seen: called with every batch and its logits.
+        after_batch: called with every batch and its logits.
 
     Raises:
         DataError: if no pixel is valid.
@@ -74,7 +74,7 @@ def validate(
         counts = counts.to(logits.device) + count(logits, batch[1].to(logits.device))
         if centrelines:
             lines += count_lines(logits, batch[1])
-        seen(batch, logits)
+        after_batch(batch, logits)
     valid, *roads = parallel.sum(counts).tolist()
     if valid == 0:
         raise DataError(
