@@ -118,8 +118,9 @@ class Strips:
         path, draft = self.folder / "raster.vrt", self.folder / "draft.tif"
         try:
             pieces = [self._piece(rows) for rows in self._all()]
-            size = {"height": self.height, "width": self.width, "bands": self.bands}
-            overviews = write_overviews(pieces, self.folder, **size)
+            overviews = write_overviews(
+                pieces, self.folder, height=self.height, width=self.width, bands=self.bands
+            )
             files = [file for piece in pieces for file in piece[1:] if file]
             for file in (*files, *overviews):
                 file.describe()

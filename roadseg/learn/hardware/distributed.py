@@ -229,9 +229,15 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
         store, rank, size = next(dist.rendezvous("env://", timeout=JOINING))  # type: ignore[attr-defined]
     except dist.DistError as error:
         raise RoadsegError(_unreachable(place, error)) from error
-    group: dict[str, Any] = {"store": store, "rank": rank, "world_size": size}
     try:
-        dist.init_process_group(device.dist_backend, timeout=patience, device_id=index, **group)
+        dist.init_process_group(
+            device.dist_backend,
+            timeout=patience,
+            device_id=index,
+            store=store,
+            rank=rank,
+            world_size=size,
+        )
         control = None
         if device.dist_backend != "gloo":
             control = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=patience))

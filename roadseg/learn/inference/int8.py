@@ -8,7 +8,7 @@ network is followed and quantised anew when it is opened, so that nothing is eve
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -176,8 +176,14 @@ def _fix(prepared: nn.Module, scales: Mapping[str, _Scale], path: Path) -> None:
         )
     fixed = _load("observer").FixedQParamsObserver
     for name, old in observers.items():
-        limits = {"quant_min": old.quant_min, "quant_max": old.quant_max}
-        new = fixed(**asdict(scales[name]), **limits, dtype=old.dtype, qscheme=old.qscheme)
+        new = fixed(
+            scale=scales[name].scale,
+            zero_point=scales[name].zero_point,
+            dtype=old.dtype,
+            qscheme=old.qscheme,
+            quant_min=old.quant_min,
+            quant_max=old.quant_max,
+        )
         prepared.set_submodule(name, new)
 
 
