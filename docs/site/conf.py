@@ -35,7 +35,6 @@ highlight_language = "none"  # Blocks that name no language are trees, tables an
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
-autodoc_preserve_defaults = True
 napoleon_use_ivar = True
 python_maximum_signature_line_length = 80
 add_module_names = False

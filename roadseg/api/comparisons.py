@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roadseg.api.graphs import AnyRoads, drawn_roads
-from roadseg.api.keywords import options_of
+from roadseg.api.keywords import options_of, takes
 from roadseg.api.notebooks import figure_text
 from roadseg.roads.formats.any_roads import check_nearness, common_crs, place_roads
 from roadseg.roads.formats.tables import edge_table
@@ -102,6 +102,7 @@ class Differences:
         return f"<Differences: {', '.join(f'{name} {each:.2f} km' for name, each in km.items())}>"
 
 
+@takes(CompareOptions)
 def score(
     reference: AnyRoads,
     predicted: AnyRoads,
@@ -131,6 +132,7 @@ def score(
     return Scores(AplsScores(measures.length.score, time), measures, *compared)
 
 
+@takes(DiffOptions)
 def diff(
     predicted: AnyRoads,
     reference: AnyRoads,

@@ -11,7 +11,7 @@ import shapely
 from affine import Affine
 
 from roadseg.api.files import TABLE, AnyPath, table_file
-from roadseg.api.keywords import options_of
+from roadseg.api.keywords import options_of, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory
@@ -165,6 +165,7 @@ class Route:
         return f"<div>{map_svg(self.graph.roads)}<pre>{html.escape(str(self))}</pre></div>"
 
 
+@takes(TraceOptions)
 def trace(
     probability: Probability | Mask | AnyImage,
     *,
@@ -232,6 +233,7 @@ def read_graph(
     return Graph(place_roads(drawn, common_crs(drawn, None)).graph, drawn)
 
 
+@takes(RouteOptions)
 def route(
     graph: AnyRoads,
     start: tuple[float, float],

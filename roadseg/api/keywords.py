@@ -1,8 +1,10 @@
 """Keyword arguments as the options of one or several sections of the config."""
 
+import inspect
 import json
-from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast, get_type_hints
 
 from pydantic import ValidationError
 
@@ -11,8 +13,26 @@ from roadseg.options import Section
 from roadseg.system.schemas import expected_and_got, first_faults
 
 Options = TypeVar("Options", bound=Section)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MOST_FAULTS = 5  # An error names so many faults one by one.
+
+
+def takes(*kinds: type[Section]) -> Callable[[Function], Function]:
+    """Return a decorator that shows options of sections in the signature of a function.
+
+    It takes them as `**options`; `help` and completion see each with its type and its default, in
+    the order of the sections. An option of two sections is shown once, as the first one has it.
+    """
+
+    def with_options(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        shown = signature.replace(parameters=own + _parameters(kinds))
+        cast("Any", function).__signature__ = shown
+        return function
+
+    return with_options
 
 
 def options_of(kind: type[Options], given: Mapping[str, Any]) -> Options:
@@ -37,6 +57,22 @@ def sections_of(given: Mapping[str, Any], *kinds: type[Section]) -> list[Any]:
         ]
     except ValidationError as error:
         raise ConfigError(first_faults(error, _fault_text, most=_MOST_FAULTS)) from error
+
+
+def _parameters(kinds: tuple[type[Section], ...]) -> list[inspect.Parameter]:
+    fields = {name: each for kind in reversed(kinds) for name, each in kind.model_fields.items()}
+    in_order = dict.fromkeys(name for kind in kinds for name in kind.model_fields)
+    annotations = {name: fields[name].annotation for name in in_order}
+    types = get_type_hints(SimpleNamespace(__annotations__=annotations))  # limits left out
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=fields[name].get_default(call_default_factory=True),
+            annotation=types[name],
+        )
+        for name in in_order
+    ]
 
 
 def _known(given: Mapping[str, Any], kind: type[Section]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadseg.api.files import AnyPath, table_file
-from roadseg.api.keywords import sections_of
+from roadseg.api.keywords import sections_of, takes
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.arrays import Bools, Bytes
 from roadseg.raster.grid import Grid
@@ -86,6 +86,7 @@ class Mask:
         return file.getvalue()
 
 
+@takes(LabelOptions, ImageryOptions)
 def burn(
     labels: "AnyPath | gpd.GeoDataFrame",
     image: AnyPath,

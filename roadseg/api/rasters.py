@@ -13,9 +13,10 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from roadseg.api.files import AnyPath, as_file
-from roadseg.api.keywords import sections_of
+from roadseg.api.keywords import sections_of, takes
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.errors import ConfigError
+from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN
@@ -28,6 +29,7 @@ _PLANE, _STACK = 2, 3  # dimensions of an array of one band, and of several
 _THE_ARRAY = "the array"
 
 
+@takes(PredictOptions, ImageryOptions, ComputeOptions)
 def predict(
     image: AnyImage,
     checkpoint: AnyPath | Sequence[AnyPath],
@@ -55,7 +57,6 @@ def predict(
         ConfigError: if there is no such option, or nothing says where an array lies.
     """
     from roadseg.learn.inference.tasks import predict_scene  # noqa: PLC0415 - torch is slow
-    from roadseg.learn.options import ComputeOptions, PredictOptions  # noqa: PLC0415 - alike
 
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
     folders = tuple(Path(folder).absolute() for folder in several)
