@@ -1,4 +1,4 @@
-"""Folds: folds.json, the user's file of them (read), and the layer of footprints (written)."""
+"""Fold files: folds.json, the user's own (read), and the layer of footprints (written)."""
 
 import csv
 import json

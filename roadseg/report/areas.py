@@ -1,4 +1,4 @@
-"""ReportMap: the ground that a report shows, in metres, and how it goes from there to degrees."""
+"""Areas of a report's map: the ground that it shows, in metres, and the way to degrees."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

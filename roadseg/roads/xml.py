@@ -1,4 +1,4 @@
-"""XmlText: values as text in XML, and bounds for XML from elsewhere."""
+"""XML: values as text inside it, and bounds for XML that comes from elsewhere."""
 
 import re
 from typing import BinaryIO, NoReturn

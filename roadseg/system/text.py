@@ -1,4 +1,4 @@
-"""Wording: numbers of things in a sentence, the first of many, and messages in one line."""
+"""Text: numbers of things in a sentence, the first of many, and messages in one line."""
 
 import html
 from collections.abc import Collection, Mapping

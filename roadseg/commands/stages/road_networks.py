@@ -1,4 +1,4 @@
-"""RoadNetworks: the roads of scenes that touch each other, traced as those of one raster."""
+"""Road networks: the roads of scenes that touch each other, traced as those of one raster."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Processors: what the CPU of this machine computes fast."""
+"""The CPU: what that of this machine computes fast, and freed memory that is kept."""
 
 import ctypes
 import sys

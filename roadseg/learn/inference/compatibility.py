@@ -1,4 +1,4 @@
-"""Fitness: whether a scene is what a network was trained on, and how it is to be read."""
+"""Compatibility: whether a scene is what a network was trained on, and how it is to be read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Artefacts: engines made beforehand, and what is known of them; in the folder of a checkpoint."""
+"""Engine store: engines made beforehand, and what is known of them; in a checkpoint's folder."""
 
 import functools
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Inference: an engine over a scene, window by window, in the memory of the rows still open."""
+"""Sliding window: an engine over a scene, in the memory of the rows that are still open."""
 
 import itertools
 import time

@@ -1,4 +1,4 @@
-"""GpkgStyles: how QGIS shows the layers of a road graph, kept inside the GeoPackage."""
+"""GeoPackage styles: how QGIS shows the layers of a road graph, kept inside the file."""
 
 import itertools
 from collections.abc import Collection, Mapping

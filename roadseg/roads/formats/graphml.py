@@ -1,4 +1,4 @@
-"""GraphML: read the road graphs that osmnx, networkx, CRESI and we write as such."""
+"""GraphML: the road graphs of osmnx, networkx, CRESI and our own, read; our own, written."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""OsmXml: a road graph as OpenStreetMap data that JOSM opens."""
+"""OSM XML: a road graph as OpenStreetMap data that JOSM opens."""
 
 from collections.abc import Iterator
 from pathlib import Path

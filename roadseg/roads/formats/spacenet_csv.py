@@ -1,4 +1,4 @@
-"""WktCsv: road lines in pixels of images, as SpaceNet's submissions hold them."""
+"""SpaceNet's CSV: road lines in pixels of images, read, and written as a submission."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping

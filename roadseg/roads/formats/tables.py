@@ -1,4 +1,4 @@
-"""GraphTables: the nodes and edges of a road graph as tables, with the names of OSMnx."""
+"""Tables of a road graph: its nodes and its edges, with the names of OSMnx."""
 
 from typing import Any
 

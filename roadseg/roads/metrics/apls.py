@@ -1,4 +1,4 @@
-"""Graph metrics: compare a predicted road graph with the reference by the routes through them."""
+"""APLS: compare a predicted road graph with the reference by the routes through them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

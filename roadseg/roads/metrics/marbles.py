@@ -1,4 +1,4 @@
-"""Network: a road graph on which marbles are laid, for TOPO."""
+"""Marbles: a road graph as a network on which they are laid, for TOPO."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Route similarity: the mean over all routes of one graph of how well another one has them."""
+"""Path similarity: the mean over all routes of one graph of how well another one has them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

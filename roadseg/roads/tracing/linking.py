@@ -44,7 +44,7 @@ _NEARBY_M = 5.0  # Metres from a landing within which other dead ends have a say
 _CLEAR_M = 0.05  # Metres from its ends from which on a link touches no other road.
 _ENDS_AT_ONCE = 2_000  # The places around so many dead ends are in memory together.
 _BOTH = 2  # Ends of an edge.
-_TARGETS = 2  # _Links of a dead end that are laid through the raster, the cheapest first.
+_TARGETS = 2  # Links of a dead end that are laid through the raster, the cheapest first.
 _LEAVING_M = 5.0  # Metres of a link from which its own heading is taken.
 _WINDING = 1.5  # A link through the raster is up to so many times as long as the longest gap.
 _STEP_COST = 0.1  # Cost of a metre where road is certain; where none is seen it is 1 more.
@@ -395,6 +395,8 @@ def _is_beside(places: Floats, edge: Ints, landing: Ints, heading: Floats, turn:
     """Return which landings lie on a road that runs alongside, so that a link changes lanes."""
     last = len(edge) - 1
     after = np.minimum(landing + 1, last)
+    # Row 0 wraps to -1, the last row: of the same edge only if no other edge is near, and then it
+    # is compared with the far end of that edge.
     before = landing - (edge[landing - 1] == edge[landing])
     after = np.where(edge[after] == edge[landing], after, landing)
     along = np.abs(cosine(places[after] - places[before], heading))
@@ -668,7 +670,7 @@ def _with_pairs(graph: RoadGraph, ends: DeadEnds, pairs: _Links) -> RoadGraph:
 def _without_strays(links: _Links, graph: RoadGraph, ends: DeadEnds, max_gap_m: float) -> _Links:
     """Leave out the links of lone short pieces of road that are not linked at both ends.
 
-    One of these links has to face another dead end: a patch between two roads is no road. _Links
+    One of these links has to face another dead end: a patch between two roads is no road. Links
     that land on one left out go too.
     """
     roads = len(graph.lines)
