@@ -16,10 +16,11 @@ from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
     common_crs,
-    find_pixels,
+    find_placement,
     graph_drawn,
     place_roads,
     raster_drawn,
@@ -27,7 +28,7 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.by_suffix import FORMATS, write_graphs
 from roadseg.roads.formats.pairing import RoadSource, find_sources
-from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
+from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.burning import IGNORE
@@ -285,7 +286,7 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
 
         return graph_drawn(RoadSource(Path("the graph")), graph_of_network(roads, "the graph"))
     with table_file(roads) as path:
-        drawn = read_drawn(RoadSource(path), find_pixels(None, None))
+        drawn = read_drawn(RoadSource(path), find_placement(None, None))
     return replace(drawn, source=RoadSource(Path(TABLE)))
 
 
@@ -293,4 +294,4 @@ def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:
     sources = list(find_sources(path).values())
     if len(sources) != 1:
         raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
-    return read_drawn(sources[0], find_pixels(Path(image) if image else None, gsd_m))
+    return read_drawn(sources[0], find_placement(Path(image) if image else None, gsd_m))

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from affine import Affine
-from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from roadseg.api.files import AnyPath, as_file
 from roadseg.api.keywords import sections_of, takes
 from roadseg.api.notebooks import progress_in_notebook
+from roadseg.arrays import Array, Bytes
 from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.grid import LOCAL_CRS, Grid
@@ -22,8 +22,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.probabilities import Probability
 
-Pixels = NDArray[Any]
-AnyImage = AnyPath | Pixels
+AnyImage = AnyPath | Array
 
 _PLANE, _STACK = 2, 3  # dimensions of an array of one band, and of several
 _THE_ARRAY = "the array"
@@ -87,7 +86,7 @@ def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
 
 
 def in_memory(
-    pixels: Pixels, transform: Affine | None, crs: object, gsd_m: float | None
+    pixels: Array, transform: Affine | None, crs: object, gsd_m: float | None
 ) -> Probability:
     """Return an array of probabilities, or of which pixels are road, with its place.
 
@@ -128,7 +127,7 @@ def _crs(crs: object) -> CRS:
         raise ConfigError(f"crs: {crs} is no coordinate system that PROJ knows") from error
 
 
-def _as_bytes(pixels: Pixels) -> NDArray[np.uint8]:
+def _as_bytes(pixels: Array) -> Bytes:
     if pixels.dtype == np.bool_:
         return np.where(pixels, np.uint8(CERTAIN), np.uint8(0))
     if pixels.dtype == np.uint8:
@@ -141,7 +140,7 @@ def _as_bytes(pixels: Pixels) -> NDArray[np.uint8]:
     return np.round(np.nan_to_num(pixels) * CERTAIN).astype(np.uint8)
 
 
-def _write(path: Path, stack: Pixels, transform: Affine | None) -> None:
+def _write(path: Path, stack: Array, transform: Affine | None) -> None:
     import rasterio  # noqa: PLC0415 - slow to import
     from rasterio.errors import NotGeoreferencedWarning  # noqa: PLC0415 - alike
 

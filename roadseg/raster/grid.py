@@ -189,6 +189,11 @@ def _epsg(number: int) -> CRS:
     return CRS.from_epsg(number)
 
 
+def is_local(crs: CRS) -> bool:
+    """Return whether coordinates have no place on earth, in `LOCAL_CRS` or that of others."""
+    return crs.type_name == LOCAL_CRS.type_name
+
+
 def utm_epsg(lon: float, lat: float) -> int:
     """Return the EPSG number of the UTM zone of a place, or of UPS near the poles.
 
@@ -281,7 +286,7 @@ def crs_of(path: Path, source: "rasterio.DatasetReader") -> CRS | None:
     except CRSError as error:
         reason = one_line(error)
         raise DataError(f"{path}: its coordinate system cannot be understood ({reason})") from error
-    is_local_of_others = crs.type_name == LOCAL_CRS.type_name and crs.name != LOCAL_CRS.name
+    is_local_of_others = is_local(crs) and crs.name != LOCAL_CRS.name
     return None if is_local_of_others else crs
 
 

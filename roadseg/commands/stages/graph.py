@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from roadseg.commands.stages.road_networks import Network, trace_network, with_origin
+from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.held_out import read_predicted
 from roadseg.errors import DataError
@@ -251,7 +251,7 @@ def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[
     return each(partial(trace_scene, config, folder, executor=compute.executor), scenes)
 
 
-def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> Network | None:
+def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> RoadNetwork | None:
     """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
     rasters = {name: _open(path, config) for name, path in paths.items()}
     if "csv" in config.graph.formats:

@@ -27,7 +27,7 @@ ReadGraph = Callable[[str], RoadGraph]
 
 
 @dataclass(frozen=True)
-class Network:
+class RoadNetwork:
     """The roads of scenes that touch each other.
 
     Attributes:
@@ -45,7 +45,7 @@ def trace_network(
     *,
     options: GraphOptions,
     executor: Executor = HERE,
-) -> Network | None:
+) -> RoadNetwork | None:
     """Trace the roads of all scenes that touch another; None if none do.
 
     Scenes whose pixels lie on one grid are traced as one raster, block by block, so that roads
@@ -84,7 +84,7 @@ def trace_network(
         grounds = np.array([shapely.union_all(areas[rows]) for rows in groups], dtype=object)
         moved = [in_crs(graph, crs) for graph in graphs]
         graph = join_scenes(moved, grounds, within_m=options.join_m)
-    return Network([names[row] for row in sorted(joined)], graph)
+    return RoadNetwork([names[row] for row in sorted(joined)], graph)
 
 
 def with_origin(

@@ -11,7 +11,7 @@ from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
-    Pixels,
+    PixelPlacement,
     check_nearness,
     common_crs,
     place_roads,
@@ -150,7 +150,7 @@ def _read(path: Path) -> DrawnRoads:
         raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
     if sources[0].table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
-    return read_drawn(sources[0], Pixels({}))
+    return read_drawn(sources[0], PixelPlacement({}))
 
 
 def _without_guesses(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:

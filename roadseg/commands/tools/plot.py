@@ -33,7 +33,7 @@ from roadseg.report.plots.maps import (
 from roadseg.report.plots.speed_charts import draw_speeds
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
-    Pixels,
+    PixelPlacement,
     common_crs,
     place_roads,
     read_drawn,
@@ -251,7 +251,7 @@ def _read_roads(path: Path) -> DrawnRoads:
     source = next(iter(find_sources(path).values()))
     if source.table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
-    return read_drawn(source, Pixels({}))
+    return read_drawn(source, PixelPlacement({}))
 
 
 def _clip(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:

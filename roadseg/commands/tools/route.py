@@ -13,17 +13,16 @@ from pyproj import CRS
 
 from roadseg.arrays import Floats
 from roadseg.errors import ConfigError, DataError, RoadsegError
-from roadseg.raster.grid import DEGREES, transformer
+from roadseg.raster.grid import DEGREES, is_local, transformer
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
-    Pixels,
+    PixelPlacement,
     common_crs,
     place_roads,
     read_drawn,
 )
 from roadseg.roads.formats.files import write_geojson, write_gpkg
 from roadseg.roads.formats.pairing import find_sources
-from roadseg.roads.formats.tables import is_local
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.routing import add_node, find_way, line_of
@@ -43,7 +42,7 @@ _EAST, _NORTH = 180, 90  # Degrees; longitude and latitude go no further.
 
 
 @dataclass(frozen=True)
-class Section:
+class Stretch:
     """A stretch of the way on roads of one class and speed.
 
     Attributes:
@@ -82,7 +81,7 @@ class RouteSummary(Summary):
     inferred_share: float | None
     from_road_m: float
     to_road_m: float
-    sections: list[Section]
+    sections: list[Stretch]
     output: str | None
 
     def __str__(self) -> str:
@@ -185,7 +184,7 @@ def _read(path: Path) -> RoadGraph:
     def refuse(_raster: object) -> RoadGraph:
         raise _no_graph(path)
 
-    roads = read_drawn(sources[0], Pixels({}), refuse)
+    roads = read_drawn(sources[0], PixelPlacement({}), refuse)
     graph = place_roads(roads, common_crs(roads, None)).graph
     assumed = int(roads.is_assumed.sum())
     if assumed:
@@ -258,14 +257,14 @@ def _inferred_share(way: RoadGraph) -> float | None:
     return float(length[way.attributes["inferred"] == 1].sum()) / total if total else 0.0
 
 
-def _sections(way: RoadGraph) -> Iterator[Section]:
+def _sections(way: RoadGraph) -> Iterator[Stretch]:
     """Yield runs of edges of one class and speed; parts of an edge have times of their own."""
     names, speeds = _column(way, "highway", ""), _column(way, "speed_kph", None)
     seconds, length = _column(way, TRAVEL_TIME, None), way.length_m
     for (highway, kph), rows in groupby(range(len(length)), lambda row: (names[row], speeds[row])):
         edges = list(rows)
         times = [seconds[row] for row in edges]
-        yield Section(
+        yield Stretch(
             highway=highway,
             speed_kph=kph,
             length_m=float(length[edges].sum()),
@@ -288,7 +287,7 @@ def _duration(seconds: float | None) -> str:
     return f"{clock} ({seconds:.1f} s)"
 
 
-def _itinerary(sections: list[Section]) -> Iterator[str]:
+def _itinerary(sections: list[Stretch]) -> Iterator[str]:
     width = max([len("road"), *(len(section.highway) for section in sections)])
     yield f"{'road':<{width}}{'km/h':>8}{'m':>10}{'s':>9}"
     for section in sections:

@@ -15,10 +15,10 @@ from roadseg.errors import DataError
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
     DrawnRoads,
-    Pixels,
+    PixelPlacement,
     check_nearness,
     common_crs,
-    find_pixels,
+    find_placement,
     place_roads,
     read_drawn,
 )
@@ -122,7 +122,7 @@ def run(
     matched, left_over = match_sources(*sides)
     if left_over:
         logger.warning("%d predictions have no reference: %s", len(left_over), first(left_over))
-    pixels = find_pixels(image, gsd_m)
+    pixels = find_placement(image, gsd_m)
     pairs: list[_Pair] = []
     records: list[Record] = []
     for name, other in counted(matched.items(), "score", total=len(matched), unit="pairs"):
@@ -145,7 +145,7 @@ def _measure(
     name: str,
     reference: RoadSource,
     predicted: RoadSource | None,
-    pixels: Pixels,
+    pixels: PixelPlacement,
     options: CompareOptions,
 ) -> _Pair:
     """Read both sides of a pair, bring them to one CRS, and measure how alike they are."""
@@ -165,7 +165,7 @@ def _measure(
     return _Pair(roads, *compare_pixels(name, ours, theirs))
 
 
-def _beside(source: RoadSource, other: RoadSource | None, pixels: Pixels) -> Pixels:
+def _beside(source: RoadSource, other: RoadSource | None, pixels: PixelPlacement) -> PixelPlacement:
     """Return where lines in pixels lie: if no image is named, in the mask on the other side."""
     if source.table and other and other.is_raster and not pixels.images:
         return replace(pixels, images={source.image: other.path})

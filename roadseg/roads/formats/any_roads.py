@@ -13,7 +13,15 @@ from pyproj import CRS
 
 from roadseg.arrays import Bools, Lines
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, reproject, transformer, utm_epsg
+from roadseg.raster.grid import (
+    DEGREES,
+    LOCAL_CRS,
+    Grid,
+    is_local,
+    reproject,
+    transformer,
+    utm_epsg,
+)
 from roadseg.roads.formats.by_suffix import READERS
 from roadseg.roads.formats.pairing import RoadSource, match
 from roadseg.roads.graph.road_graph import (
@@ -80,7 +88,7 @@ class DrawnRoads:
 
 
 @dataclass(frozen=True)
-class Pixels:
+class PixelPlacement:
     """Place of the pixels of a WKT CSV, or of a raster without georeference.
 
     Attributes:
@@ -93,7 +101,10 @@ class Pixels:
     gsd_m: float | None = None
 
 
-def find_pixels(image: Path | None, gsd_m: float | None) -> Pixels:
+Pixels = PixelPlacement  # Its former name, in the signatures of read_drawn and _trace.
+
+
+def find_placement(image: Path | None, gsd_m: float | None) -> PixelPlacement:
     """Find out where pixels lie.
 
     Args:
@@ -104,10 +115,10 @@ def find_pixels(image: Path | None, gsd_m: float | None) -> Pixels:
         DataError: there is no image, or two have one name.
     """
     if image is None:
-        return Pixels({}, gsd_m)
+        return PixelPlacement({}, gsd_m)
     from roadseg.raster.sources import find_images  # noqa: PLC0415 - rasterio is slow to import
 
-    return Pixels(find_images([str(image)]), gsd_m)
+    return PixelPlacement(find_images([str(image)]), gsd_m)
 
 
 def trace_raster(raster: "Probability") -> RoadGraph:
@@ -156,7 +167,7 @@ def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
     """
     # A side without roads lies anywhere.
     sides = [side for side in (reference, predicted) if side and len(side.graph.lines)]
-    local = [side.graph.crs.type_name == LOCAL_CRS.type_name for side in sides]
+    local = [is_local(side.graph.crs) for side in sides]
     if all(local):
         return LOCAL_CRS
     if any(local):
@@ -191,7 +202,7 @@ def place_roads(roads: DrawnRoads, crs: CRS) -> Side:
     return Side(graph, drawn, float(drawn.length_m[roads.is_assumed].sum()))
 
 
-def _place(source: RoadSource, pixels: Pixels) -> Grid | float:
+def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
     """Return the grid of the image that lines are in the pixels of, or the size of its pixels."""
     if not pixels.images and pixels.gsd_m is not None:
         return pixels.gsd_m
@@ -221,7 +232,7 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
         DataError: the boxes around the roads of both sides are more than 1 km apart.
     """
     sides = reference.drawn, predicted.drawn
-    if sides[0].crs.type_name == LOCAL_CRS.type_name or not all(len(s.lines) for s in sides):
+    if is_local(sides[0].crs) or not all(len(s.lines) for s in sides):
         return
     boxes = [shapely.box(*shapely.total_bounds(side.lines)) for side in sides]
     apart = float(shapely.distance(*boxes))
@@ -348,18 +359,18 @@ def _middle(roads: DrawnRoads) -> tuple[float, float]:
 
 
 def _not_on_earth(roads: DrawnRoads) -> DataError:
-    is_local = roads.graph.crs.type_name == LOCAL_CRS.type_name
-    where = "" if is_local else f": {extent_degrees(roads.graph.lines, roads.graph.crs)}"
+    crs = roads.graph.crs
+    where = "" if is_local(crs) else f": {extent_degrees(roads.graph.lines, crs)}"
     return DataError(
         f"{roads.source}: not all of its roads are near one place on earth{where}; expected all "
-        f"coordinates in {roads.graph.crs.name}, the coordinate system that it names"
+        f"coordinates in {crs.name}, the coordinate system that it names"
     )
 
 
 def _to_crs(roads: DrawnRoads, crs: CRS) -> RoadGraph:
     graph = roads.graph
     lines, nodes = graph.lines, graph.nodes
-    is_elsewhere = graph.crs != crs and crs.type_name != LOCAL_CRS.type_name
+    is_elsewhere = graph.crs != crs and not is_local(crs)
     if is_elsewhere and len(lines):
         lines = reproject(lines, graph.crs, crs)
         nodes = np.column_stack(transformer(graph.crs, crs).transform(*nodes.T))

@@ -19,8 +19,8 @@ from shapely.errors import ShapelyError
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.errors import DataError
-from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject, transformer, utm_epsg
-from roadseg.roads.formats.tables import edge_table, in_degrees, is_local, node_table
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, reproject, transformer, utm_epsg
+from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawn_once
 from roadseg.roads.labels.schemes import OWN_SPEED, stated_travel, wanted_keys
 from roadseg.roads.options import LabelOptions
@@ -221,7 +221,7 @@ def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
 
 
 def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
-    if graph.crs.type_name == LOCAL_CRS.type_name:
+    if is_local(graph.crs):
         return RoadGraph(LOCAL_CRS, graph.nodes, graph.ends, graph.lines, graph.attributes)
     is_metric = graph.crs.is_projected and graph.crs.axis_info[0].unit_name == "metre"
     if is_metric or len(graph.nodes) == 0:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Floats, Ints
 from roadseg.errors import DataError
-from roadseg.roads.formats.tables import in_degrees, is_local
+from roadseg.raster.grid import is_local
+from roadseg.roads.formats.tables import in_degrees
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.highways import highway_of
 from roadseg.roads.xml import xml_text

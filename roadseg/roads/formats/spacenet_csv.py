@@ -12,8 +12,7 @@ from shapely.errors import ShapelyError
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.errors import DataError
-from roadseg.raster.grid import LOCAL_CRS, Grid, transformer
-from roadseg.roads.formats.tables import is_local
+from roadseg.raster.grid import LOCAL_CRS, Grid, is_local, transformer
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, graph_from_lines
 from roadseg.system.files import whole
 from roadseg.system.text import first, one_line

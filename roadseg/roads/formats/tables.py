@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import shapely
 from numpy.typing import NDArray
-from pyproj import CRS
 
 from roadseg.arrays import Floats, Ints, Lines
-from roadseg.raster.grid import DEGREES, LOCAL_CRS, reproject, transformer
+from roadseg.raster.grid import DEGREES, reproject, transformer
+from roadseg.raster.grid import is_local as is_local  # noqa: PLC0414 - for formats/files.py
 from roadseg.roads.graph.crossings import likely_bridges
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
@@ -73,11 +73,6 @@ def in_degrees(graph: RoadGraph) -> tuple[Lines, Floats]:
     """Return the lines and the nodes, shape (n, 2), in longitude and latitude."""
     nodes = np.column_stack(transformer(graph.crs, DEGREES).transform(*graph.nodes.T))
     return reproject(graph.lines, graph.crs, DEGREES), nodes
-
-
-def is_local(crs: CRS) -> bool:
-    """Return whether coordinates have no place on earth."""
-    return crs.type_name == LOCAL_CRS.type_name
 
 
 def _keys(ends: Ints) -> Ints:

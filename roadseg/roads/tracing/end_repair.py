@@ -84,7 +84,7 @@ def straighten_ends(
     Source: that a skeleton branch inside the largest disc around its root shows no part of the
     shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
-    pixels = _Pixels(mask)
+    pixels = _RoadRaster(mask)
     graph = merge_chains(graph)
     while True:
         ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
@@ -115,7 +115,7 @@ def draw_out_ends(
         border: a geometry, such as the outline of the scene, near which ends stay as they are.
         border_m: up to this distance.
     """
-    pixels = _Pixels(mask)
+    pixels = _RoadRaster(mask)
     ends = find_dead_ends(graph, border, border_m)
     at_start = graph.ends[ends.edge, 0] == ends.node
     half_m = _tip_lengths(graph.lines[ends.edge], at_start, pixels) / _BRANCH_RADII
@@ -131,7 +131,7 @@ def draw_out_ends(
 
 
 def _find_branches(
-    graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: "_Pixels"
+    graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: "_RoadRaster"
 ) -> tuple[Ints, Ints]:
     """Return which dead ends are branches, and how many other edges each node has."""
     is_short = graph.length_m[ends.edge] <= _BRANCH_M
@@ -153,7 +153,7 @@ def _find_branches(
     return branches, graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
 
 
-def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_Pixels") -> Ints:
+def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_RoadRaster") -> Ints:
     """Return those of some dead ends along which road narrows to a corner."""
     corners = []
     for radii, sharp_radii in _CORNER_RADII:
@@ -167,7 +167,13 @@ def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_P
 
 
 def _are_surrounded(
-    graph: RoadGraph, ends: DeadEnds, rows: Ints, pixels: "_Pixels", *, part: float, radii: float
+    graph: RoadGraph,
+    ends: DeadEnds,
+    rows: Ints,
+    pixels: "_RoadRaster",
+    *,
+    part: float,
+    radii: float,
 ) -> Bools:
     """Return where road surrounds a place at this part of the way from the tip to the root.
 
@@ -219,7 +225,7 @@ def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
     return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
 
 
-def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadGraph:
+def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: "_RoadRaster") -> RoadGraph:
     """Move ends that bend into a corner onto the line of the road before, by rule 6."""
     lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
     at_start = graph.ends[ends.edge, 0] == ends.node
@@ -243,7 +249,7 @@ def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: "_Pixels") -> RoadGra
     return _redraw_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
 
 
-def _tip_lengths(lines: Lines, at_start: Bools, pixels: "_Pixels") -> Floats:
+def _tip_lengths(lines: Lines, at_start: Bools, pixels: "_RoadRaster") -> Floats:
     """Return the length of the tip of each road: 1.6 times half the width that it has there."""
     tip_m = np.zeros(len(lines))
     rows = np.arange(len(lines))
@@ -282,7 +288,7 @@ def _cross(left: Floats, right: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Pixels:
+class _RoadRaster:
     """The raster of road, asked about places in metres."""
 
     mask: CoarseMask

@@ -47,7 +47,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Pixels(Protocol):
+class PixelSource(Protocol):
     """The probabilities of a scene, read by window: an array, or a file of any size."""
 
     @property
@@ -58,7 +58,7 @@ class Pixels(Protocol):
     def speed_bins(self) -> SpeedBins | None:
         """Speeds that the bins stand for; None if there are no bins."""
 
-    def opened(self) -> AbstractContextManager["Pixels"]:
+    def opened(self) -> AbstractContextManager["PixelSource"]:
         """Return the same, open for many reads; other processes open it themselves."""
 
     def read_road(self, window: Window) -> Bytes:
@@ -77,7 +77,7 @@ class Run(Protocol):
         """Do the work for every item."""
 
 
-def find_graph(pixels: Pixels, options: TraceOptions, *, run: Run = map) -> RoadGraph:
+def find_graph(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
     """Find the road graph of a scene, in the scene's metric CRS.
 
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
@@ -100,7 +100,7 @@ def find_graph(pixels: Pixels, options: TraceOptions, *, run: Run = map) -> Road
         return measure_edges(graph, source, options, run=run)
 
 
-def find_paths(pixels: Pixels, options: TraceOptions, block: Window) -> TracedBlock:
+def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> TracedBlock:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
     around = widened(block, height=grid.height, width=grid.width)
@@ -210,7 +210,7 @@ def _tips(graph: RoadGraph) -> Floats:
 
 
 def measure_edges(
-    graph: RoadGraph, pixels: Pixels, options: TraceOptions, *, run: Run = map
+    graph: RoadGraph, pixels: PixelSource, options: TraceOptions, *, run: Run = map
 ) -> RoadGraph:
     """Return the graph with what the pixels along its edges say, see `find_graph`."""
     block_px = min(options.block_px, _MOST_BLOCK_PX)
@@ -232,7 +232,7 @@ def measure_edges(
     return add_travel(graph, np.where(is_known, speed_kph, default_kph))
 
 
-def read_group(pixels: Pixels, level: int, samples: SamplePoints) -> EdgeStatistics:
+def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeStatistics:
     """Read the pixels around sample points that lie in one block of a scene, and sum them up.
 
     Args:

@@ -10,10 +10,10 @@ from pyproj import CRS, Transformer
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.roads.formats.any_roads import (
-    Pixels,
+    PixelPlacement,
     check_nearness,
     common_crs,
-    find_pixels,
+    find_placement,
     place_roads,
     read_drawn,
 )
@@ -51,7 +51,7 @@ def draw(tmp_path):
 
 def read(path, image=None, gsd_m=None, trace=None):
     (source,) = find_sources(path).values()
-    return read_drawn(source, find_pixels(image, gsd_m), trace)
+    return read_drawn(source, find_placement(image, gsd_m), trace)
 
 
 def placed(path, **options):
@@ -149,7 +149,7 @@ def test_an_image_of_another_name_is_refused(tmp_path, image):
     path.write_text("ImageId,WKT_Pix\nimg1,LINESTRING EMPTY\nimg2,LINESTRING EMPTY\n")
     source = find_sources(path)["img2"]
     with pytest.raises(DataError, match=r"none of the 1 images has a name that fits \(img1\)"):
-        read_drawn(source, find_pixels(image, None), None)
+        read_drawn(source, find_placement(image, None), None)
 
 
 def test_a_raster_is_traced_and_its_pixels_are_kept(image):
@@ -230,7 +230,7 @@ def test_sides_without_roads_may_be_anywhere(draw):
 
 
 def test_no_image_means_no_pixels():
-    assert find_pixels(None, 0.3) == Pixels({}, 0.3)
+    assert find_placement(None, 0.3) == PixelPlacement({}, 0.3)
 
 
 @pytest.mark.parametrize(("spacing_m", "is_refused"), [(0.249, True), (0.251, False)])
