@@ -101,9 +101,6 @@ class PixelPlacement:
     gsd_m: float | None = None
 
 
-Pixels = PixelPlacement  # Its former name, in the signatures of read_drawn and _trace.
-
-
 def find_placement(image: Path | None, gsd_m: float | None) -> PixelPlacement:
     """Find out where pixels lie.
 
@@ -128,7 +125,9 @@ def trace_raster(raster: "Probability") -> RoadGraph:
     return find_graph(raster, TraceOptions())
 
 
-def read_drawn(source: RoadSource, pixels: Pixels, trace: Trace = trace_raster) -> DrawnRoads:
+def read_drawn(
+    source: RoadSource, pixels: PixelPlacement, trace: Trace = trace_raster
+) -> DrawnRoads:
     """Read the roads of a file, in its own CRS.
 
     All lines count, whatever kind of road their attributes name. Travel times, or else speeds, are
@@ -281,7 +280,7 @@ def _fits(graph: RoadGraph) -> bool:
     return bool(np.all(np.hypot(*apart.T) <= _APART_M))
 
 
-def _trace(source: RoadSource, pixels: Pixels, trace: Trace) -> DrawnRoads:
+def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
     from roadseg.raster.images import open_raster, valid_pixels  # noqa: PLC0415 - rasterio is slow
     from roadseg.roads.masks.probabilities import read_probability  # noqa: PLC0415 - to import
 

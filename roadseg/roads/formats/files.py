@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.errors import DataError
-from roadseg.raster.grid import DEGREES, LOCAL_CRS
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
 from roadseg.roads.formats.tables import (
     EDGE_COLUMNS,
     attributes_of,
     edge_table,
-    is_local,
     node_table,
 )
 from roadseg.roads.graph.road_graph import RoadGraph

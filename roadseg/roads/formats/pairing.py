@@ -1,4 +1,4 @@
-"""RoadSources: find the files on both sides of a comparison, and what belongs together."""
+"""Pairing: find the files on both sides of a comparison, and which of them belong together."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

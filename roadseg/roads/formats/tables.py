@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.raster.grid import DEGREES, reproject, transformer
-from roadseg.raster.grid import is_local as is_local  # noqa: PLC0414 - for formats/files.py
 from roadseg.roads.graph.crossings import likely_bridges
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 

@@ -17,6 +17,7 @@ from torch import nn
 from roadseg.errors import DeviceError
 from roadseg.learn.hardware import ipex
 from roadseg.learn.hardware.devices import pick_device
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.optimizers import build_optimizer, clip_gradients
 
 needs_ipex = pytest.mark.skipif(bool(ipex.mismatch()), reason=ipex.mismatch())
@@ -51,15 +52,13 @@ def build(device, kind="adamw"):
         *(nn.Upsample(scale_factor=2), nn.Conv2d(16, 1, 3, padding=1)),
     )
     model = device.to(model).train()
-    optimizer = build_optimizer(
-        model.parameters(),
-        device=device,
-        kind=kind,
+    options = TrainOptions(
+        optimizer=kind,
         learning_rate=0.1 if kind == "sgd" else 0.01,
         weight_decay=0.01,
         momentum=0.9,
     )
-    return model, optimizer
+    return model, build_optimizer(model.parameters(), options, device=device)
 
 
 def images(number):
