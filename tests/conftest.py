@@ -41,6 +41,7 @@ CITY = {
     "split": {"folds": 5, "block_m": 100.0},
     "train": {
         "encoder": "tu-test_resnet",
+        "encoder_weights": None,
         "window_px": 64,
         "windows_per_chip": 2,
         "batch_size": 2,

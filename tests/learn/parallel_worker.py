@@ -310,7 +310,8 @@ def stopped(device):
 
 def whole_training(device, chips, folder, *, interruption=None, save_minutes=5.0, **changes):
     """Train on two chips for two epochs of three steps each, validate on a third."""
-    small = {"encoder": "tu-test_resnet", "window_px": 32, "batch_size": 2, "epochs": 2}
+    small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
+    small |= {"batch_size": 2, "epochs": 2}
     job = TrainingJob(
         *(chips[:2], chips[2:3]),
         TrainOptions(**small, windows_per_chip=6, **changes),

