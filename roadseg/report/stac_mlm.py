@@ -129,7 +129,9 @@ def _version(facts: Mapping[str, Any]) -> dict[str, str]:
 
 def _start(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the weights that the training started from; of a path its last part."""
-    source = facts.get("init") or facts.get("encoder_weights")
+    # Earlier checkpoints only say which weights were asked for, not where they came from.
+    source = facts.get("init") or facts.get("began_with", facts.get("encoder_weights"))
+    source = None if source == "none" else source
     name = str(source).replace("\\", "/").rstrip("/").rpartition("/")[2] if source else None
     return {"mlm:pretrained": source is not None, "mlm:pretrained_source": name}
 

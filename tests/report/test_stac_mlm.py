@@ -118,6 +118,8 @@ def test_only_semantic_versions_are_told(version, is_told):
     [
         ({}, None),
         ({"encoder_weights": "imagenet"}, "imagenet"),
+        ({"encoder_weights": "auto", "began_with": "imagenet"}, "imagenet"),
+        ({"encoder_weights": "auto", "began_with": "none"}, None),
         ({"init": "/home/me/runs/a/fold-0"}, "fold-0"),
     ],
 )
