@@ -21,6 +21,8 @@ from roadseg.commands.tools.init_survey import (
 )
 from roadseg.config import FILE_NAME, Config, check_config, with_absolute_paths
 from roadseg.errors import ConfigError
+from roadseg.learn.network.weight_packages import PACKAGES
+from roadseg.learn.options import TrainOptions
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.sources import file_name, image_paths, source_path
 from roadseg.system.files import is_virtual, whole
@@ -66,6 +68,7 @@ class InitSummary(Summary):
         chip_px: longest side of a chip.
         chips: number of chips at most.
         block_m: side of the blocks of ground.
+        weights: encoder of the network, and the weights that it starts with.
     """
 
     config: str
@@ -98,6 +101,7 @@ class InitSummary(Summary):
     chip_px: int
     chips: int
     block_m: float
+    weights: str
 
     def __str__(self) -> str:
         """Return a table with a row for each subject."""
@@ -111,7 +115,7 @@ class InitSummary(Summary):
             "masks": self._values(),
             "matches": self._matches(),
             "split": self._split(),
-            "weights": 'from scratch; set train.encoder_weights to "imagenet" where downloads work',
+            "weights": self.weights,
             "wrote": f"{self.config}; next: roadseg run{config}",
         }
         return "\n".join(f"{name:<8}  {text}" for name, text in rows.items() if text)
@@ -198,7 +202,8 @@ def run(
     values = survey.values(settings, folder)
     with whole(output) as partial:
         partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    return _summary(output, survey.images, survey.labels, survey.defaults, values)
+    weights = _weights(settings.train)
+    return _summary(output, survey.images, survey.labels, survey.defaults, values, weights=weights)
 
 
 def find_config(images: Iterable[str], labels: Iterable[str], settings: Config) -> Config:
@@ -280,6 +285,8 @@ def _summary(
     labels: LabelSurvey,
     defaults: Defaults,
     values: Mapping[str, Any],
+    *,
+    weights: str,
 ) -> InitSummary:
     scenes = images.scenes
     first = next(iter(scenes.values()))
@@ -322,7 +329,19 @@ def _summary(
         chip_px=cut.chip_px,
         chips=cut.chips,
         block_m=cut.block_m,
+        weights=weights,
     )
+
+
+def _weights(options: TrainOptions) -> str:
+    """Return which encoder a training will have, and with which weights it starts."""
+    if options.init is not None:
+        return f"{options.encoder}, of {options.init}"
+    if options.encoder_weights not in ("auto", "imagenet"):
+        return f"{options.encoder}, {options.encoder_weights or 'random'}"
+    package = PACKAGES.get(options.encoder)
+    where = package.package if package and package.find() else "downloaded once"
+    return f"{options.encoder}, ImageNet ({where})"
 
 
 def _crs_name(crs: CRS) -> str:

@@ -4,11 +4,13 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from roadseg.errors import CheckpointError
 from roadseg.system.fingerprints import file_sha256
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 _COUNTER = "num_batches_tracked"  # Of batch norm: old files have none, and nothing reads it.
 
@@ -86,7 +88,7 @@ PACKAGES = {
 }
 
 
-def named_by_order(tensors: Mapping[str, Tensor], encoder: nn.Module) -> dict[str, Tensor]:
+def named_by_order(tensors: Mapping[str, "Tensor"], encoder: "nn.Module") -> dict[str, "Tensor"]:
     """Return tensors under the names that an encoder has for them.
 
     The packages name their tensors in another way than timm, but keep them in the same order. What
