@@ -19,6 +19,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.pretrained import first_weights
 from roadseg.learn.options import BestBy
 from roadseg.learn.training.history import Row, best_row, read_last
+from roadseg.learn.training.rehearsal import epoch_seconds
 from roadseg.learn.training.samples import Chip
 from roadseg.learn.training.train import TrainingJob, train
 from roadseg.raster.images import RasterFacts, scene_facts
@@ -33,7 +34,7 @@ from roadseg.system.stage_records import (
     read_record,
     read_stage_key,
 )
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, about_time
 from roadseg.system.workspace import Workspace, require
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ def run(
     folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
     with parallel(job.device, patience=patience) as processes:
+        if processes.size == 1 and (force or not checkpoint_path(folder, "last").exists()):
+            _announce(job, config)
         history = train(
             job,
             folder,
@@ -100,6 +103,15 @@ def run(
             write_model_card(config, workspace, fold=fold, epochs=len(history))
             record.finish(summary, _weights(folder))
     return summary
+
+
+def _announce(job: TrainingJob, config: Config) -> None:
+    """Log before the start how long it will take."""
+    epoch_s, epochs = epoch_seconds(job, workers=config.compute.workers), config.train.epochs
+    logger.info(
+        "training takes %s: at most %d epochs of %s",
+        *(about_time(epochs * epoch_s), epochs, about_time(epoch_s)),
+    )
 
 
 def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
@@ -128,14 +140,24 @@ def plan(
         return planned
     job = _job(config, workspace, fold)
     last = None if force else read_last(workspace.checkpoint(fold), job.settings)
-    return planned if last is None else _going_on(planned, last["history"], config.train.epochs)
+    if last is not None and last["history"]:
+        return _going_on(planned, last["history"], config.train.epochs)
+    return planned if planned.seconds is not None else _rehearsed(planned, job, config)
+
+
+def _rehearsed(plan: Plan, job: TrainingJob, config: Config) -> Plan:
+    """Return the plan with the time that all epochs take, by a rehearsal of a few windows."""
+    epoch_s = epoch_seconds(job, workers=config.compute.workers)
+    return replace(
+        plan,
+        seconds=epoch_s * config.train.epochs,
+        based_on=f"by a rehearsal, {config.train.epochs} epochs of {about_time(epoch_s)}",
+    )
 
 
 def _going_on(plan: Plan, history: list[Row], epochs: int) -> Plan:
     """Return the plan with what is left of a training, by the epochs that are done."""
     done = f"{len(history)} of {epochs} epochs are done"
-    if not history:
-        return plan
     each_s = statistics.fmean(row["seconds"] for row in history)
     return replace(
         plan,

@@ -52,6 +52,20 @@ def test_a_finished_training_says_that_nothing_is_left_to_profile(finished, capl
     assert caplog.messages[-1] == "--profile: this training is done; --force trains anew"
 
 
+def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog):
+    config, workspace = finished
+    shutil.rmtree(workspace.checkpoint(0))
+    planned = train.plan(config, workspace, fold=0)
+    assert planned.seconds > 0
+    assert planned.based_on.startswith("by a rehearsal, 2 epochs of about ")
+    with caplog.at_level("INFO"):
+        train.run(config, workspace, fold=0)
+        train.run(changed(config, epochs=3), workspace, fold=0)
+    told = [text for text in caplog.messages if text.startswith("training takes about ")]
+    assert len(told) == 1
+    assert "at most 2 epochs of about" in told[0]
+
+
 def test_more_epochs_go_on_with_the_training(finished):
     config, workspace = finished
     assert train.run(changed(config, epochs=3), workspace, fold=0).epochs == 3
