@@ -35,7 +35,7 @@ from roadseg.learn.inference.bench import bare_step, noise_trainer
 from roadseg.learn.network.models import Normalise, build_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import seed_step
-from roadseg.learn.training.samples import Chip, TrainingBatches, TrainingWindows
+from roadseg.learn.training.samples import Chip, TrainingBatches, training_windows
 from roadseg.raster.images import scene_facts
 from roadseg.raster.scaling import Scaling
 from roadseg.system.records import read_json
@@ -167,7 +167,7 @@ def roadseg(config, options, device):
 def bare(config, options, device):
     """Return a step on one batch in memory."""
     training, (chips, bins) = train_options(options), city(config)
-    windows = windows_of(chips, training)
+    windows = training_windows(chips, training)
     first = [windows[len(windows) + number] for number in range(training.batch_size)]
     images, masks = (torch.stack(each) for each in zip(*first, strict=True))
     return bare_step(training, images, [masks], bins=bins, device=device)
@@ -187,7 +187,7 @@ def plain(config, options, device):
     network = nn.Sequential(normalise, model).to(device.type).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=training.learning_rate, foreach=False)
     focal, dice = smp.losses.FocalLoss("binary"), smp.losses.DiceLoss("multilabel")
-    windows = windows_of(chips, training)
+    windows = training_windows(chips, training)
     order = range(len(windows), 2 * len(windows))
     batches = iter(DataLoader(windows, training.batch_size, sampler=order, num_workers=1))
 
@@ -203,17 +203,6 @@ def plain(config, options, device):
         optimizer.step()
 
     return step
-
-
-def windows_of(chips, training):
-    """Return the training windows."""
-    return TrainingWindows(
-        chips,
-        window_px=training.window_px,
-        windows_per_chip=training.windows_per_chip,
-        road_share=training.road_share,
-        seed=0,
-    )
 
 
 def report(rates, *, as_json):

@@ -16,7 +16,7 @@ from roadseg.learn.inference.engines import open_engine
 from roadseg.learn.inference.sliding_window import predict_parts
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.losses import loss_of, loss_sums
-from roadseg.learn.network.models import build_model
+from roadseg.learn.network.models import untrained_model
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.optimizers import build_optimizer
 from roadseg.learn.training.trainer import Trainer
@@ -210,15 +210,7 @@ def noise_trainer(options: TrainOptions, *, bands: int, bins: int, device: Devic
 
 
 def _model(options: TrainOptions, bands: int, bins: int, device: Device) -> nn.Module:
-    return device.to(
-        build_model(
-            architecture=options.architecture,
-            encoder=options.encoder,
-            encoder_weights=None,
-            in_channels=bands,
-            classes=bins + 1,
-        )
-    )
+    return device.to(untrained_model(options, bands=bands, bins=bins))
 
 
 def _scaling(bands: int) -> Scaling:

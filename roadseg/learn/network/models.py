@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from roadseg.errors import ConfigError, RoadsegError
+from roadseg.learn.options import TrainOptions
 from roadseg.raster.scaling import Scaling
 
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
@@ -88,6 +89,17 @@ def build_model(
         ) from error
     nn.init.constant_(cast("Tensor", last_layer(model).bias), _logit(_PRIOR))
     return model
+
+
+def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Module:
+    """Return the network of a training with random weights, for so many bands and speed bins."""
+    return build_model(
+        architecture=options.architecture,
+        encoder=options.encoder,
+        encoder_weights=None,
+        in_channels=bands,
+        classes=bins + 1,
+    )
 
 
 def knows_encoder(name: str) -> bool:

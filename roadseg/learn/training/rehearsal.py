@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.network.losses import loss_of, loss_sums
-from roadseg.learn.network.models import Normalise, build_model
+from roadseg.learn.network.models import Normalise, check_batch, untrained_model
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.samples import TrainingWindows, ValidationWindows
+from roadseg.learn.training.samples import ValidationWindows, training_windows
 from roadseg.learn.training.train import TrainingJob
 
 _WINDOWS = 2  # Windows that are rehearsed together; the time of one hardly depends on how many.
@@ -27,28 +27,25 @@ def epoch_seconds(job: TrainingJob, *, workers: int) -> float:
     Args:
         job: the training.
         workers: processes that read windows, which then takes no time of its own.
+
+    Raises:
+        ConfigError: if the network cannot be built, or takes no such batches.
+        DataError: if a chip cannot be read.
     """
     options, device = job.options, job.device
-    windows = TrainingWindows(
-        job.training,
-        window_px=options.window_px,
-        windows_per_chip=options.windows_per_chip,
-        road_share=options.road_share,
-        seed=options.seed,
-        augment=options.augment,
-        skeletons=options.loss.needs_skeletons,
-    )
+    windows = training_windows(job.training, options)
     begun = time.perf_counter()
     samples = [windows[number % len(windows)] for number in range(_WINDOWS)]
     reading_s = 0.0 if workers else (time.perf_counter() - begun) / _WINDOWS
     batch = [torch.stack(planes) for planes in zip(*samples, strict=True)]
     with torch.random.fork_rng([]):
-        model = build_model(
-            architecture=options.architecture,
-            encoder=options.encoder,
-            encoder_weights=None,
-            in_channels=batch[0].shape[1],
-            classes=job.bins.count + 1,
+        bands = batch[0].shape[1]
+        model = untrained_model(options, bands=bands, bins=job.bins.count)
+        check_batch(
+            model.train(),
+            in_channels=bands,
+            window_px=options.window_px,
+            batch_size=options.batch_size,
         )
         network = device.to(nn.Sequential(Normalise(job.training[0].scaling), device.to(model)))
         training_s = _window_seconds(

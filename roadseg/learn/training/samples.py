@@ -249,6 +249,19 @@ class _Deal(NamedTuple):
         return indices[start : start + self.batch_size]
 
 
+def training_windows(chips: Sequence[Chip], options: TrainOptions) -> TrainingWindows:
+    """Return the random windows of chips that a training learns from."""
+    return TrainingWindows(
+        chips,
+        window_px=options.window_px,
+        windows_per_chip=options.windows_per_chip,
+        road_share=options.road_share,
+        seed=options.seed,
+        augment=options.augment,
+        skeletons=options.loss.needs_skeletons,
+    )
+
+
 class TrainingBatches:
     """The batches of one epoch after another, for one of the processes that train together."""
 
@@ -266,15 +279,7 @@ class TrainingBatches:
         Raises:
             ConfigError: if an epoch has too few windows for a step.
         """
-        windows = TrainingWindows(
-            chips,
-            window_px=options.window_px,
-            windows_per_chip=options.windows_per_chip,
-            road_share=options.road_share,
-            seed=options.seed,
-            augment=options.augment,
-            skeletons=options.loss.needs_skeletons,
-        )
+        windows = training_windows(chips, options)
         self._accumulate = options.accumulate
         self._order = EpochBatches(
             len(windows),

@@ -21,7 +21,7 @@ from roadseg.learn.network.checkpoints import (
     read_tensors,
     write_facts_beside,
 )
-from roadseg.learn.network.models import build_model, check_batch, check_window
+from roadseg.learn.network.models import check_batch, check_window, untrained_model
 from roadseg.learn.network.pretrained import first_weights, new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
@@ -180,7 +180,7 @@ def train(
                 validation_batches=held_out,
                 folder=folder,
                 options=options,
-                settings=settings | {"began_with": origin},
+                settings=settings | ({"began_with": origin} if origin else {}),
                 progress=progress,
                 parallel=parallel,
                 save_minutes=save_minutes,
@@ -205,23 +205,18 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
 
 def _trainer(
     job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel
-) -> tuple[Trainer, str]:
+) -> tuple[Trainer, str | None]:
     """Return the network with its optimizer, as new or as the folder has them; and its origin."""
     options, device = job.options, job.device
     scaling = _shared_scaling(job.training)
     bands = len(scaling.mean)
     seed_step(options.seed, 0, 0)
+    origin: str | None
     if last is None:
         model, origin = new_network(options, in_channels=bands, bins=job.bins)
     else:
-        model = build_model(
-            architecture=options.architecture,
-            encoder=options.encoder,
-            encoder_weights=None,
-            in_channels=bands,
-            classes=job.bins.count + 1,
-        )
-        origin = str(last.get("began_with", "not on record"))
+        model = untrained_model(options, bands=bands, bins=job.bins.count)
+        origin = last.get("began_with")  # Which early trainings did not keep.
     check_batch(
         model.train(),
         in_channels=bands,

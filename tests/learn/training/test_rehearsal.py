@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from roadseg.errors import ConfigError
 from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import rehearsal
 from roadseg.learn.training.train import TrainingJob
@@ -43,6 +44,13 @@ def test_torchs_own_generator_stays_untouched(job, loss):
     before = torch.get_rng_state()
     assert rehearsal.epoch_seconds(job(loss=loss), workers=0) > 0
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_what_the_network_does_not_take_is_refused_as_by_the_training(job):
+    with pytest.raises(ConfigError, match="this network cannot train on 2 windows of 32 pixels"):
+        rehearsal.epoch_seconds(
+            job(architecture="pan", encoder="resnet18", batch_size=2), workers=0
+        )
 
 
 def test_the_last_round_counts(cpu, monkeypatch):

@@ -15,7 +15,11 @@ from safetensors.torch import load_file
 
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.checkpoints import load_checkpoint, read_checkpoint_facts
+from roadseg.learn.network.checkpoints import (
+    load_checkpoint,
+    read_checkpoint_facts,
+    save_checkpoint,
+)
 from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import epochs
 from roadseg.learn.training import train as training
@@ -332,6 +336,16 @@ def test_what_is_kept_while_validating_after_resuming_says_the_rate_of_the_last_
             run(tmp_path / "killed", **options)
     groups = read_checkpoint_facts(tmp_path / "killed", "last")["optimizer_state"]["groups"]
     assert {group["lr"] for group in groups} == {straight[-1]["learning_rate"]}
+
+
+def test_a_checkpoint_says_where_its_first_weights_came_from_if_that_is_known(run, tmp_path):
+    run(tmp_path, epochs=1)
+    facts = read_checkpoint_facts(tmp_path, "last")
+    assert facts["began_with"] == "none"
+    facts.pop("began_with")  # as a training kept it before this was said
+    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
+    run(tmp_path, epochs=2)
+    assert "began_with" not in read_checkpoint_facts(tmp_path, "best")
 
 
 def test_the_moving_average_is_what_is_kept(run, tmp_path):
