@@ -5,15 +5,15 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
-from roadseg.dataset.options import SplitOptions
+from roadseg.dataset.options import RunImageryOptions, SetLabelOptions, SplitOptions
+from roadseg.dataset.sets import SceneSet, scene_sets
 from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOptions, TrainOptions
 from roadseg.options import Section, setting
-from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
 from roadseg.system.files import with_home
 from roadseg.system.records import parse_json
@@ -47,7 +47,7 @@ class Config(Section):
         "Run folder for all outputs, relative to the config file.",
         strict=False,
     )
-    imagery: ImageryOptions = ImageryOptions()
+    imagery: RunImageryOptions = RunImageryOptions()
     labels: LabelOptions = LabelOptions()
     split: SplitOptions = SplitOptions()
     train: TrainOptions = TrainOptions()
@@ -58,6 +58,47 @@ class Config(Section):
     evaluate: EvaluateOptions = EvaluateOptions()
     report: ReportOptions = ReportOptions()
     compute: ComputeOptions = ComputeOptions()
+
+    @model_validator(mode="after")
+    def _sets_are_whole(self) -> "Config":
+        if self.imagery.sets and self.labels.roads:
+            raise ValueError(
+                "labels.roads: every set of imagery.sets names its own; leave out labels.roads, "
+                "or the sets"
+            )
+        scene_sets(self.imagery, self.labels)
+        return self
+
+    @property
+    def sets(self) -> list[SceneSet]:
+        """The sets of scenes with all their options; one without a name if there are none."""
+        return scene_sets(self.imagery, self.labels)
+
+    @property
+    def folds(self) -> int:
+        """The number of folds; where each set is one, that of the sets."""
+        return len(self.sets) if self.split.method == "sets" else self.split.folds
+
+    def of_set(self, name: str) -> "Config":
+        """Return the config with which the scenes of a set are read, as if there were no others.
+
+        Args:
+            name: of the set; without one the options of the run count.
+
+        Raises:
+            ConfigError: if there is no such set.
+        """
+        if not name:
+            return self
+        for of in self.sets:
+            if of.name == name:
+                given = of.imagery.model_fields_set
+                imagery = RunImageryOptions.model_construct(given, **dict(of.imagery))
+                return self.model_copy(update={"imagery": imagery, "labels": of.labels})
+        raise ConfigError(
+            f"imagery.sets.{name}: missing, but chips.json has scenes of this set; put it back, or "
+            "run `roadseg prepare` again"
+        )
 
     def __str__(self) -> str:
         """Return as JSON what differs from the defaults, as a config file has it."""
@@ -178,9 +219,22 @@ def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
         is_path = name is not None and ("/" in name or "." in name)
         return str(change_path(Path(str(name)))) if is_path else name
 
+    sets = {
+        name: of.model_copy(
+            update={
+                "images": tuple(map(change, of.images)),
+                "roads": tuple(map(change, of.roads)),
+                "labels": _with_area(of.labels, change),
+            }
+        )
+        for name, of in config.imagery.sets.items()
+    }
     sections: dict[str, dict[str, Any]] = {
-        "imagery": {"images": tuple(map(change, config.imagery.images))},
-        "labels": {"roads": tuple(map(change, config.labels.roads))},
+        "imagery": {"images": tuple(map(change, config.imagery.images)), "sets": sets},
+        "labels": {
+            "roads": tuple(map(change, config.labels.roads)),
+            "area": tuple(map(change, config.labels.area)),
+        },
         "split": {"file": change_path(config.split.file)},
         "train": {
             "init": change_path(config.train.init),
@@ -194,20 +248,27 @@ def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
     return config.model_copy(update={"run": run, **changed})
 
 
+def _with_area(labels: SetLabelOptions, change: Callable[[str], str]) -> SetLabelOptions:
+    """Return the labels of a set with changed paths of their area, if they have one."""
+    if "area" not in labels.model_fields_set:
+        return labels
+    return labels.model_copy(update={"area": tuple(map(change, labels.area))})
+
+
 def _explain(fault: Mapping[str, Any]) -> str:
     """Return a sentence for a fault that pydantic reports, with the dotted key."""
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"{key}: unknown key; {_nearest(key)}"
     if fault["type"] == "value_error":
-        return f"{key}.{fault['ctx']['error']}"
+        return f"{key}.{fault['ctx']['error']}".lstrip(".")
     return f"{key}: {expected_and_got(fault)}"
 
 
 def _nearest(key: str) -> str:
     """Return a question for the key that was probably meant, or else the keys of the section."""
     section, _, name = key.rpartition(".")
-    known = _known_keys()
+    known = _known_keys(_set_in(key))
     here = [k for k in known if k.rpartition(".")[0] == section]
     for candidates in (here, known):
         by_name = {k.rpartition(".")[2]: k for k in candidates}
@@ -217,17 +278,39 @@ def _nearest(key: str) -> str:
 
 
 def completions(begun: str) -> list[str]:
-    """Return the dotted keys of settings that begin so, each with the = that has to follow."""
-    known = _known_keys()
+    """Return the dotted keys of settings that begin so, each with the = that has to follow.
+
+    Of sets, whose names are not known, keys are told once the name is there.
+    """
+    known = _known_keys(_set_in(begun))
     sections = {key.rpartition(".")[0] for key in known}
     return [f"{key}=" for key in known if key.startswith(begun) and key not in sections]
 
 
-def _known_keys(section: type[Section] = Config, prefix: str = "") -> list[str]:
-    """Return the dotted keys of a section and of those in it, sections included."""
+def _set_in(key: str) -> str:
+    """Return the name of the set in a dotted key, empty if there is none."""
+    _, _, rest = key.partition("imagery.sets.")
+    name, dot, _ = rest.partition(".")
+    return name if dot else ""
+
+
+def _known_keys(of_set: str, section: type[Section] = Config, prefix: str = "") -> list[str]:
+    """Return the dotted keys of a section and of those in it, sections included.
+
+    Args:
+        of_set: name of the set whose keys are among them; empty for none.
+        section: of the config.
+        prefix: its own key, with a dot after it.
+    """
     keys = []
+    left_out = SetLabelOptions.left_out if issubclass(section, SetLabelOptions) else ()
     for name, field in section.model_fields.items():
+        if name in left_out:
+            continue
         keys.append(prefix + name)
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            keys += _known_keys(field.annotation, f"{prefix}{name}.")
+        inner, among = field.annotation, ""
+        if name == "sets" and of_set:
+            inner, among = get_args(inner)[1], f"{of_set}."
+        if isinstance(inner, type) and issubclass(inner, Section):
+            keys += _known_keys(of_set, inner, f"{prefix}{name}.{among}")
     return keys

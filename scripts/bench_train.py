@@ -128,7 +128,10 @@ def city(config):
     """Return the chips, and the number of speed bins."""
     workspace = Workspace(config.run)
     listed, scaling = read_chips(workspace.chips), read_json(workspace.scaling)
-    scenes = {scene.name: scene_facts(scene.image, config.imagery) for scene in listed.scenes}
+    scenes = {
+        scene.name: scene_facts(scene.image, config.of_set(scene.set).imagery)
+        for scene in listed.scenes
+    }
     chips = [
         Chip(
             scenes[chip.scene],

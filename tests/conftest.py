@@ -46,6 +46,8 @@ CITY = {
         "windows_per_chip": 2,
         "batch_size": 2,
         "epochs": 2,
+        "schedule": "step",  # with which a training goes on to more epochs
+        "warmup_steps": 0,
     },
     "predict": {"window_px": 64, "overlap_px": 16},
     "compute": {"workers": 0},

@@ -6,9 +6,17 @@ from pydantic import BaseModel
 from pyproj import CRS
 
 from roadseg.commands.tools import demo
-from roadseg.config import Config, check_config, find_config, load_config
+from roadseg.config import (
+    Config,
+    check_config,
+    completions,
+    find_config,
+    load_config,
+    with_relative_paths,
+)
 from roadseg.errors import ConfigError
 from roadseg.raster.grid import crs_setting
+from roadseg.roads.options import LabelOptions
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
@@ -109,7 +117,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
         ({"labels": {"roads": [1]}}, "labels.roads.0: expected a valid string, got 1"),
         (
             {"split": {"method": "x"}},
-            "split.method: expected 'blocks', 'random', 'groups' or 'file', got 'x'",
+            "split.method: expected 'blocks', 'random', 'groups', 'sets' or 'file', got 'x'",
         ),
         ({"imagery": {"bands": []}}, "imagery.bands: Tuple should have at least 1 item"),
         ({"run": 3}, "run: Input is not a valid path"),
@@ -177,7 +185,11 @@ def numbers(schema, name=""):
             yield from numbers(inner, name)
 
 
-WITHOUT_LIMITS = {".ImageryOptions.nodata", ".ImageryOptions.percentiles"}  # any; a rule of its own
+WITHOUT_LIMITS = {  # any; a rule of its own
+    ".RunImageryOptions.nodata",
+    ".SetOptions.nodata",
+    ".RunImageryOptions.percentiles",
+}
 
 
 @pytest.mark.parametrize("number", list(numbers(Config.model_json_schema())))
@@ -343,3 +355,135 @@ def test_a_list_of_millions_is_refused_at_its_first_fault(write):
 def test_a_config_is_shown_by_what_differs_from_the_defaults():
     config = Config.model_validate({"run": "here", "train": {"epochs": 3}})
     assert json.loads(str(config)) == {"run": "here", "train": {"epochs": 3}}
+
+
+SET = "imagery.sets.tianjin"
+
+
+def of_sets(**values):
+    """Give a config with a set of this name and these values beside another one."""
+    return {"imagery": {"gsd_m": 0.3, "sets": {"tianjin": values, "vegas": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            of_sets(labels={"bufer_m": 4}),
+            f"{SET}.labels.bufer_m: unknown key; did you mean {SET}.labels.buffer_m?",
+        ),
+        (
+            of_sets(wieght=3),
+            f"{SET}.wieght: unknown key; did you mean {SET}.weight?",
+        ),
+        (of_sets(weight=0), "imagery.sets.tianjin.weight: expected greater than or equal to 0.001"),
+        (
+            of_sets(labels={"bin_edges": [30.0]}),
+            f"{SET}.labels.bin_edges: is not among the labels of one set; set labels.bin_edges",
+        ),
+        (
+            of_sets(labels={"roads": ["a"]}),
+            f"{SET}.labels.roads: is not among the labels of one set; set roads of the set itself",
+        ),
+        (
+            of_sets(labels={"speed_key": "v"}),
+            'imagery.sets.tianjin.labels.speed_key: is read only if scheme is "attribute"',
+        ),
+        (
+            of_sets() | {"labels": {"roads": ["a"]}},
+            "labels.roads: every set of imagery.sets names its own; leave out labels.roads, or the",
+        ),
+        (
+            {"imagery": {"images": ["a"], "sets": {"b": {}}}},
+            "imagery.images: every set names its own; leave out images, or the sets",
+        ),
+        (
+            {"imagery": {"sets": {"a/b": {}}}},
+            "imagery.sets: expected a name of letters, digits, _ and -, of at most 64 characters",
+        ),
+        ({"imagery": {"sets": {"a.b": {}}}}, "imagery.sets: expected a name of letters"),
+        ({"imagery": {"sets": {"a": 3}}}, "imagery.sets.a: expected an object, got 3"),
+    ],
+)
+def test_what_is_wrong_with_a_set_is_told_in_one_line(write, values, message):
+    path = write(values)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_set_inherits_what_it_does_not_say(write):
+    scheme = {"labels": {"scheme": "attribute", "speed_key": "v", "buffer_m": 3.0}}
+    own = {"images": ["t"], "roads": ["r"], "labels": {"speed_key": "w"}, "bands": [1]}
+    tianjin, vegas = load_config(write(of_sets(**own) | scheme)).sets
+    assert (tianjin.imagery.gsd_m, tianjin.imagery.bands, vegas.imagery.bands) == (0.3, (1,), None)
+    assert (tianjin.labels.buffer_m, tianjin.labels.speed_key) == (3.0, "w")
+    assert (vegas.labels.speed_key, vegas.weight) == ("v", 1.0)
+
+
+def test_a_run_without_sets_has_one_without_a_name():
+    (only,) = Config().sets
+    assert (only.name, only.labels, only.weight) == ("", LabelOptions(), 1.0)
+    assert Config().of_set("") == Config()
+
+
+def test_a_weight_of_a_set_can_be_assigned(write):
+    config = load_config(write(of_sets()), ["imagery.sets.tianjin.weight=3"])
+    assert [of.weight for of in config.sets] == [3.0, 1.0]
+
+
+def test_a_config_with_sets_is_the_same_after_it_was_shown(write):
+    config = load_config(write(of_sets(images=["t"], labels={"buffer_m": 4.0})))
+    assert Config.model_validate_json(config.model_dump_json()) == config
+    assert json.loads(str(config))["imagery"]["sets"]["tianjin"]["labels"] == {"buffer_m": 4.0}
+
+
+def test_paths_of_sets_start_at_the_folder_of_the_config(write, tmp_path):
+    config = load_config(write(of_sets(images=["t/*.tif"], roads=["/r"])))
+    own = config.imagery.sets["tianjin"]
+    assert (own.images, own.roads) == ((f"{tmp_path}/t/*.tif",), ("/r",))
+    moved = with_relative_paths(config, tmp_path / "run", project=tmp_path)
+    assert moved.imagery.sets["tianjin"].images == ("../t/*.tif",)
+
+
+def test_the_schema_says_what_a_set_may_have():
+    schema = Config.model_json_schema()["$defs"]
+    assert {"images", "roads", "weight", "labels"} <= schema["SetOptions"]["properties"].keys()
+    of_labels = schema["SetLabelOptions"]["properties"].keys()
+    assert "buffer_m" in of_labels
+    assert not of_labels & {"roads", "bin_edges", "bin_unit", "licence"}
+
+
+@pytest.mark.parametrize(
+    ("begun", "keys"),
+    [
+        ("imagery.sets.x.we", ["imagery.sets.x.weight="]),
+        ("imagery.sets.x.labels.bu", ["imagery.sets.x.labels.buffer_m="]),
+        ("imagery.sets.x.labels.bin", []),
+    ],
+)
+def test_keys_of_a_set_are_completed_once_its_name_is_there(begun, keys):
+    assert completions(begun) == keys
+
+
+def test_paths_of_areas_are_those_of_the_folder_of_the_config(tmp_path):
+    path = tmp_path / "roadseg.json"
+    path.write_text('{"labels": {"area": ["city/border.gpkg", "/data/all.gpkg"]}}')
+    config = load_config(path)
+    assert config.labels.area == (str(tmp_path / "city/border.gpkg"), "/data/all.gpkg")
+    moved = with_relative_paths(config, tmp_path / "run", project=tmp_path)
+    assert moved.labels.area == ("../city/border.gpkg", "/data/all.gpkg")
+
+
+def test_paths_of_the_area_of_a_set_start_at_the_folder_of_the_config(write, tmp_path):
+    config = load_config(write(of_sets(labels={"area": ["border.gpkg"]})))
+    tianjin, vegas = config.sets
+    assert tianjin.labels.area == (f"{tmp_path}/border.gpkg",)
+    assert not vegas.labels.area
+
+
+def test_where_sets_are_folds_there_are_as_many(write):
+    by_sets = of_sets() | {"split": {"method": "sets", "folds": 5}}
+    assert load_config(write(by_sets)).folds == 2
+    assert load_config(write(of_sets())).folds == 5

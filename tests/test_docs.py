@@ -100,7 +100,7 @@ def test_settings_named_in_a_document_exist(document):
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.json")), ids=lambda p: p.name)
 def test_ready_configs_can_be_used(path):
-    assert load_config(path).imagery.images
+    assert all(of.imagery.images and of.labels.roads for of in load_config(path).sets)
 
 
 def test_the_ready_config_of_the_demo_is_the_one_it_writes():

@@ -114,7 +114,7 @@ def _record(config, workspace):
         ),
     ),
     "config.py": (
-        ("import SplitOptions", "import CountOptions, SplitOptions"),
+        ("import RunImageryOptions", "import CountOptions, RunImageryOptions"),
         (
             "    split: SplitOptions",
             "    count: CountOptions = CountOptions()\n    split: SplitOptions",

@@ -1,5 +1,7 @@
 """The reference pages of the site name all that the package has. `scripts/docs` builds the site."""
 
+import itertools
+import re
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -49,6 +51,17 @@ def test_every_key_of_the_config_is_shown(reference, name):
     section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     shown = [k for k in keys if f"| `{k}` |" in section or f"### {name}.{k}\n" in section]
     assert shown == list(keys)
+
+
+def test_keys_of_a_set_are_shown(reference):
+    section = reference.config_page().partition("\n### imagery.sets.NAME\n")[2]
+    assert "| `weight` | `1.0` |" in section.partition("\n#### imagery.sets.NAME.labels\n")[0]
+
+
+def test_no_heading_of_the_config_skips_a_level(reference):
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", reference.config_page(), re.MULTILINE)]
+    assert levels[0] == 2
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 def test_limits_units_and_choices_of_a_key_are_shown(reference):

@@ -93,7 +93,7 @@ def config_page() -> str:
     for name, section in schema["properties"].items():
         target = _target(section, schema)
         if "properties" in target:
-            parts.extend(_section(name, target, schema))
+            parts.extend(_section(name, 2, target, schema))
         else:
             parts.append(
                 f"\n## {name}\n\n{escape(_meaning(section))}\n\nDefault: {_default(section)}\n"
@@ -101,20 +101,25 @@ def config_page() -> str:
     return "".join(parts)
 
 
-def _section(path: str, target: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+def _section(
+    path: str, level: int, target: dict[str, Any], schema: dict[str, Any]
+) -> Iterator[str]:
+    """Yield a section under a heading of a level, then its inner sections a level below."""
     rows, nested = [], []
     for key, field in target["properties"].items():
         inner = _target(field, schema)
         if "properties" in inner:
             nested.append((f"{path}.{key}", inner))
             continue
+        if isinstance(of_names := field.get("additionalProperties"), dict):
+            inner = _target(of_names, schema)
+            nested += [(f"{path}.{key}.NAME", inner)] if "properties" in inner else []
         rows.append((f"`{key}`", _default(field), _kind(field, schema), escape(_meaning(field))))
-    heading = "#" * (2 + path.count("."))
     columns = ("key", "default", "values", "meaning")
     meaning = escape(_meaning(target))
-    yield f"\n{heading} {path}\n\n{meaning}\n\n{_table(columns, rows)}"
+    yield f"\n{'#' * level} {path}\n\n{meaning}\n\n{_table(columns, rows)}"
     for inner_path, inner in nested:
-        yield from _section(inner_path, inner, schema)
+        yield from _section(inner_path, level + 1, inner, schema)
 
 
 def _target(field: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from roadseg.api.notebooks import progress_in_notebook
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.system.locks import lock
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import Fold, Workspace
 
 if TYPE_CHECKING:
     from roadseg.commands.stages.evaluate import EvaluateSummary
@@ -76,11 +76,12 @@ def split(
 
 
 def train(
-    config: AnyConfig = None, *, overrides: Overrides = None, fold: int = 0, force: bool = False
+    config: AnyConfig = None, *, overrides: Overrides = None, fold: Fold = 0, force: bool = False
 ) -> "TrainSummary":
     """Train on all folds but one, as `roadseg train`; see `run` for the arguments.
 
-    An interrupted training continues with the same call.
+    Fold "all" trains on all chips, for as long as trainings of single folds found
+    best. An interrupted training continues with the same call.
     """
     from roadseg.commands.stages import train as stage  # noqa: PLC0415 - torch is slow
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def init(
-    images: AnyPath | Iterable[AnyPath],
-    labels: AnyPath | Iterable[AnyPath],
+    images: AnyPath | Iterable[AnyPath] = (),
+    labels: AnyPath | Iterable[AnyPath] = (),
     *,
+    cities: AnyPath | Iterable[AnyPath] = (),
     overrides: Overrides = None,
 ) -> Config:
     """Look at images and road labels, and return the config that fits them, as `roadseg init`.
@@ -29,6 +30,8 @@ def init(
     Args:
         images: files, folders or patterns of images.
         labels: the same of road labels.
+        cities: folders with images and labels instead, each a set with options of its own;
+            "NAME=FOLDER" names the set otherwise.
         overrides: options by their keys that are to stay as they are given.
 
     Raises:
@@ -37,7 +40,7 @@ def init(
     from roadseg.commands.tools import init as tool  # noqa: PLC0415 - slow to import
 
     settings = load_config(overrides=overrides)
-    return tool.find_config(_texts(images), _texts(labels), settings)
+    return tool.find_config(_texts(images), _texts(labels), settings, _texts(cities))
 
 
 def demo(folder: AnyPath) -> "DemoSummary":

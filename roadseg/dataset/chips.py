@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window
+from roadseg.roads.options import ShiftMetres
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import moved_with
 from roadseg.system.records import write_json
@@ -24,6 +25,8 @@ from roadseg.system.schemas import (
 )
 
 NO_ZONE = 0  # The zone of a scene without georeference.
+
+SetName = Annotated[str, Field(pattern=r"\A(\w[\w-]{0,63})?\z")]
 
 _ZONES = {NO_ZONE, *range(32601, 32662), *range(32701, 32762)}  # Those of UTM, and UPS last.
 _MOST_PX = 2**31  # Pixels of a side.
@@ -45,6 +48,9 @@ def _is_zone(zone: int) -> int:
 
 Coordinate = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
 XY = tuple[Coordinate, Coordinate]
+LabelShift = tuple[ShiftMetres, ShiftMetres]  # East and north.
+
+NO_SHIFT: LabelShift = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,9 @@ class SceneRecord:
         image: the raster.
         labels: the vector file or raster mask with its roads.
         gsd_m: ground size of a pixel along a row and along a column, metres.
+        set: name of the set of imagery.sets that it belongs to; empty where a run has no sets.
+        shift_m: metres east and north by which its labels were moved.
+        area: vector files with the polygons in which its labels are complete; none: everywhere.
     """
 
     __pydantic_config__ = STRICT
@@ -64,6 +73,9 @@ class SceneRecord:
     image: FilePath
     labels: FilePath
     gsd_m: tuple[Metres, Metres]
+    set: SetName = ""
+    shift_m: LabelShift = NO_SHIFT
+    area: tuple[FilePath, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,12 +126,22 @@ class ChipList:
         """Return the scene of that name."""
         return next(scene for scene in self.scenes if scene.name == name)
 
+    @property
+    def set_of(self) -> dict[str, str]:
+        """The name of the set of each scene, by the name of the scene."""
+        return {scene.name: scene.set for scene in self.scenes}
+
 
 def write_chips(
     path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord], bins: SpeedBins
 ) -> None:
     """Write the list of scenes and chips, and where it lies, for when it moves with the images."""
-    records = [asdict(s) | {k: str(getattr(s, k)) for k in ("image", "labels")} for s in scenes]
+    records = [
+        asdict(s)
+        | {k: str(getattr(s, k)) for k in ("image", "labels")}
+        | {"area": [str(path) for path in s.area]}
+        for s in scenes
+    ]
     values = {
         "folder": str(path.absolute().parent),
         "bins": asdict(bins),
@@ -149,4 +171,5 @@ def read_chips(path: Path) -> ChipList:
 
 def _moved(scene: SceneRecord, moved: Callable[[str], str]) -> SceneRecord:
     image, labels = (Path(moved(str(path))) for path in (scene.image, scene.labels))
-    return replace(scene, image=image, labels=labels)
+    area = tuple(Path(moved(str(path))) for path in scene.area)
+    return replace(scene, image=image, labels=labels, area=area)

@@ -68,15 +68,21 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
     return [names[first[joined[group]]] for group in group_of_chip]
 
 
-def deal_folds(groups: Sequence[Hashable], *, folds: int, seed: int) -> NDArray[np.int64]:
+def deal_folds(
+    groups: Sequence[Hashable], sets: Sequence[str] = (), *, folds: int, seed: int
+) -> NDArray[np.int64]:
     """Deal the chips into folds, those of one group into one fold.
 
     Groups are taken from large to small, equal ones in an order that the seed decides, and each
-    goes to the fold that has the fewest chips so far.
+    goes to the fold that has the fewest chips so far. With sets, those of the set with most groups
+    are dealt first, and each goes to the fold that has the fewest chips of its set, of such folds
+    to that with the fewest chips in all: so every fold has its share of every set.
 
     Args:
         groups: the group of each chip, such as its ground block; chips alone in their group are
             dealt one by one.
+        sets: the name of the set of each chip; none are one set. A group with chips of several
+            sets counts as one of that which has the most of them.
         folds: number of folds, at least 2; 5 makes an 80:20 split.
         seed: decides between equal choices.
 
@@ -92,13 +98,19 @@ def deal_folds(groups: Sequence[Hashable], *, folds: int, seed: int) -> NDArray[
             f"{count(len(groups), 'chip')} in {count(len(names), 'group')} cannot fill "
             f"{folds} folds"
         )
-    sizes = np.bincount(group_of_chip)
+    set_names, set_of_chip = _number(sets or [""] * len(groups))
+    sizes = np.zeros((len(names), len(set_names)), dtype=np.int64)  # Chips of each set.
+    np.add.at(sizes, (group_of_chip, set_of_chip), 1)
+    set_of = sizes.argmax(axis=1)
+    several = np.bincount(set_of, minlength=len(set_names))[set_of]
     shuffled = np.random.default_rng(seed).permutation(len(names))
-    filled = np.zeros(folds, dtype=np.int64)
+    order = np.lexsort((-sizes.sum(axis=1)[shuffled], set_of[shuffled], -several[shuffled]))
+    filled = np.zeros((folds, len(set_names)), dtype=np.int64)
     fold_of_group = np.empty(len(names), dtype=np.int64)
-    for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
-        fold_of_group[group] = filled.argmin()
-        filled[fold_of_group[group]] += sizes[group]
+    for group in shuffled[order].tolist():
+        fold = np.lexsort((filled.sum(axis=1), filled[:, set_of[group]]))[0]
+        fold_of_group[group] = fold
+        filled[fold] += sizes[group]
     return fold_of_group[group_of_chip]
 
 

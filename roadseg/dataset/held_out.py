@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from roadseg.dataset.chips import ChipList, ChipRecord
 from roadseg.dataset.fold_files import read_folds
 from roadseg.system.stage_records import read_summary
-from roadseg.system.workspace import Workspace, require
+from roadseg.system.workspace import Fold, Workspace, require
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class FoldChips:
     last_fold: int
 
 
-def read_fold_chips(workspace: Workspace, chips: Sequence[ChipRecord], fold: int) -> FoldChips:
-    """Part all chips of a run by a fold, each part in their order.
+def read_fold_chips(workspace: Workspace, chips: Sequence[ChipRecord], fold: Fold) -> FoldChips:
+    """Part all chips of a run by a fold, each part in their order; fold "all" holds none out.
 
     Raises:
         DataError: if the folds of the run are not of these chips.

@@ -1,17 +1,118 @@
-"""Options of the split into folds."""
+"""Options of the scenes of a run, of one set or several, and of the split into folds."""
 
 import re
 import warnings
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
+from roadseg.raster.options import Bands, ImageryOptions
+from roadseg.roads.options import LabelOptions
 
+SET_NAMES = "expected a name of letters, digits, _ and -, of at most 64 characters"
 _MOST_PARENTHESES = (
     100  # Of a pattern: Python compiles nested ones by recursion, to no fixed depth.
 )
+
+
+def is_set_name(name: str) -> bool:
+    """Return whether a name can be that of a set: a part of dotted keys and of names of files."""
+    return bool(re.fullmatch(r"\w[\w-]{0,63}", name))
+
+
+def _without_shared(schema: dict[str, Any]) -> None:
+    """Take out of a JSON Schema what the labels of one set cannot have."""
+    for key in SetLabelOptions.left_out:
+        schema["properties"].pop(key, None)
+
+
+class SetLabelOptions(LabelOptions):
+    """Options of labels in which a set differs from the others; only what is given counts."""
+
+    model_config = ConfigDict(json_schema_extra=_without_shared)
+    left_out: ClassVar[tuple[str, ...]] = ("roads", "bin_edges", "bin_unit", "licence")
+
+    @model_validator(mode="after")
+    def _is_of_one_set(self) -> "SetLabelOptions":
+        if shared := sorted(self.model_fields_set.intersection(self.left_out)):
+            instead = "roads of the set itself" if shared[0] == "roads" else f"labels.{shared[0]}"
+            raise ValueError(f"{shared[0]}: is not among the labels of one set; set {instead}")
+        return self
+
+    @model_validator(mode="after")
+    def _attribute_has_key(self) -> "SetLabelOptions":
+        return self  # The other half may be inherited: whole options are checked, see `sets.py`.
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        return {key: value for key, value in values.items() if key in self.model_fields_set}
+
+
+class SetOptions(Section):
+    """Scenes that are alike, such as those of one city, among others of a run."""
+
+    images: tuple[Text, ...] = setting(
+        (),
+        "paths",
+        "Scenes of the set, as imagery.images names them.",
+        max_length=1_000_000,
+        fail_fast=True,
+    )
+    roads: tuple[Text, ...] = setting(
+        (),
+        "paths",
+        "Their label files, as labels.roads names them.",
+        max_length=1_000_000,
+        fail_fast=True,
+    )
+    weight: float = setting(
+        1.0,
+        "weight",
+        "How often each chip of the set is drawn in training, beside those of other sets.",
+        ge=0.001,
+        le=1000,
+    )
+    bands: Bands | None = setting(
+        None,
+        "band numbers or names",
+        "Bands to use; null takes imagery.bands.",
+        min_length=1,
+        max_length=1000,
+    )
+    crs: Text | None = setting(
+        None, "CRS", "CRS of scenes of the set that name none; null takes imagery.crs."
+    )
+    gsd_m: float | None = setting(
+        None, "metres", "Size of pixels; null takes imagery.gsd_m.", ge=0.001, le=10_000
+    )
+    nodata: float | None = setting(
+        None, "pixel value", "Value of pixels without data; null takes imagery.nodata."
+    )
+    labels: SetLabelOptions = SetLabelOptions()
+
+
+class RunImageryOptions(ImageryOptions):
+    """The scenes of a run, of one set or of several."""
+
+    sets: dict[str, SetOptions] = setting(
+        {},
+        "-",
+        "Sets of scenes by name, such as one for each city, with options of their own; then "
+        "`images` and labels.roads stay empty.",
+        max_length=1000,
+    )
+
+    @model_validator(mode="after")
+    def _sets_have_names(self) -> "RunImageryOptions":
+        for name in self.sets:
+            if not is_set_name(name):
+                raise ValueError(f"sets: {SET_NAMES}, got {name!r:.80}")
+        if self.sets and self.images:
+            raise ValueError("images: every set names its own; leave out images, or the sets")
+        return self
 
 
 class SplitOptions(Section):
@@ -20,11 +121,12 @@ class SplitOptions(Section):
     folds: int = setting(
         5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
     )
-    method: Literal["blocks", "random", "groups", "file"] = setting(
+    method: Literal["blocks", "random", "groups", "sets", "file"] = setting(
         "blocks",
         "-",
         "Which chips share a fold: blocks, those of one block of ground; random, none; groups, "
-        "those of scenes whose names agree in `group`; file, those that `file` says.",
+        "those of scenes whose names agree in `group`; sets, those of a set of imagery.sets, "
+        "which are then as many folds; file, those that `file` says.",
     )
     block_m: float = setting(
         500.0, "metres", "Side of the square of ground whose chips share a fold.", ge=1, le=1e7

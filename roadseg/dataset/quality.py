@@ -3,8 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
-from roadseg.roads.speeds import SpeedBins
+from roadseg.roads.options import LabelOptions, ShiftRule
 from roadseg.system.text import count, counted
 
 EXAMPLES = 12  # Scenes that are shown on the sheets, and measured for a shift.
@@ -64,6 +65,28 @@ class Quality:
 
 
 @dataclass(frozen=True)
+class SetFigures:
+    """Figures of a set of scenes.
+
+    Attributes:
+        scenes: prepared.
+        chips: cut from them.
+        road_km: length of the lines inside the scenes.
+        road_share: share of the pixels with data that are road.
+    """
+
+    scenes: int
+    chips: int
+    road_km: float
+    road_share: float
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        chips = f"{count(self.scenes, 'scene')} in {count(self.chips, 'chip')}"
+        return f"{chips}; roads: {_road_text(self.road_km, self.road_share)}"
+
+
+@dataclass(frozen=True)
 class PrepareSummary:
     """The summary of prepare: what it read, and what it made.
 
@@ -89,6 +112,10 @@ class PrepareSummary:
         shifts_m: the same for each example in which it can be told.
         failed: scenes that were skipped, and why.
         sheets: pictures of labels over images.
+        moved: by which rule labels were moved before that: none, given, set or scene.
+        moved_m: metres east and north, the median over the scenes.
+        moved_range_m: least and greatest length of such a move, metres.
+        sets: figures of each set by name; empty where a run has no sets.
     """
 
     scenes: int
@@ -111,16 +138,22 @@ class PrepareSummary:
     shifts_m: dict[str, list[float]]
     failed: dict[str, str]
     sheets: list[str]
+    moved: str
+    moved_m: list[float]
+    moved_range_m: list[float]
+    sets: dict[str, SetFigures] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return it as a table."""
         rows = {
             "scenes": f"{self.scenes} of {self.bands} bands of {' and '.join(self.dtypes)}, "
             f"{self.gsd_m:.2f} m, in {self.chips} chips; {self.nodata_share:.1%} no data",
+            **{f"  {name}": str(figures) for name, figures in self.sets.items()},
             "labels": self._labels_text(),
-            "roads": self._road_text(self.road_km, self.road_share),
+            "roads": _road_text(self.road_km, self.road_share),
             **self._bin_rows(),
             "speeds": counted(self.roads_by_speed_source, "by "),
+            "moved": self._moved_text(),
             "shift": shift_text(self.shift_m),
             "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
             **{f"skipped {name}": why for name, why in self.failed.items()},
@@ -140,16 +173,27 @@ class PrepareSummary:
         }
         return "; ".join(text for text, there in parts.items() if there)
 
+    def _moved_text(self) -> str:
+        """Return how far labels were moved; nothing if they were not to be moved."""
+        if self.moved == "none":
+            return ""
+        text = f"labels moved by {_on_map(*self.moved_m)} ({self.moved})"
+        if self.moved != "scene":
+            return text
+        least_m, most_m = self.moved_range_m
+        return f"{text}; those of each scene by {least_m:.1f} to {most_m:.1f} m"
+
     def _bin_rows(self) -> dict[str, str]:
         return {
-            f"  {name}": self._road_text(self.road_km_by_speed_bin[name], share)
+            f"  {name}": _road_text(self.road_km_by_speed_bin[name], share)
             for name, share in self.pixel_share_by_speed_bin.items()
             if share
         }
 
-    def _road_text(self, km: float, share: float) -> str:
-        """Return the length of the roads, which only lines have, and their share of the pixels."""
-        return (f"{km:.2f} km on " if self.road_km else "") + f"{share:.2%} of the pixels"
+
+def _road_text(km: float, share: float) -> str:
+    """Return the length of the roads, which only lines have, and their share of the pixels."""
+    return (f"{km:.2f} km on " if km else "") + f"{share:.2%} of the pixels"
 
 
 @dataclass(frozen=True)
@@ -212,23 +256,25 @@ def summarise(
     scenes: Sequence[SceneSummary],
     labels: Mapping[str, Path],
     *,
-    bins: SpeedBins,
+    options: LabelOptions,
     failed: Mapping[str, str],
     quality: Quality,
+    set_of: Mapping[str, str],
 ) -> PrepareSummary:
     """Add up what was found in all scenes.
 
     Args:
         scenes: those that were prepared.
         labels: label file of each scene by name.
-        bins: speed bins of the masks.
+        options: of the labels.
         failed: why each of the other scenes was skipped.
         quality: of their labels.
+        set_of: name of the set of each scene by name, empty where there are no sets.
     """
+    bins = options.bins
     # What several scenes say of one label file counts once.
     files = {labels[scene.name]: scene for scene in scenes}
-    pixels = _sum(scene.pixels for scene in scenes)
-    valid = pixels.total() - pixels[str(IGNORE)]
+    pixels, valid, road_share = _pixels(scenes)
     share = {b: pixels[str(b)] / max(valid, 1) for b in range(1, bins.count + 1)}
     km = _sum(scene.road_km for scene in scenes)
     names = dict(enumerate(bins.names, start=1))
@@ -239,7 +285,7 @@ def summarise(
         dtypes=sorted({scene.dtype for scene in scenes}),
         gsd_m=round(float(np.mean([scene.gsd_m for scene in scenes])), 4),
         nodata_share=round(pixels[str(IGNORE)] / max(pixels.total(), 1), 6),
-        road_share=round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6),
+        road_share=road_share,
         pixel_share_by_speed_bin={names[b]: round(part, 6) for b, part in share.items()},
         road_km=round(km.total(), 3),
         road_km_by_speed_bin={name: round(km[str(b)], 3) for b, name in names.items()},
@@ -253,7 +299,43 @@ def summarise(
         shifts_m={name: xy_m for name, s in quality.shifts.items() if (xy_m := _metres(s))},
         failed=dict(failed),
         sheets=[str(path) for path in quality.sheets],
+        **_moved(scenes, options.shift),
+        sets={
+            name: _figures(of_set)
+            for name in dict.fromkeys(set_of.values())
+            if name and (of_set := [scene for scene in scenes if set_of[scene.name] == name])
+        },
     )
+
+
+def _moved(scenes: Sequence[SceneSummary], rule: ShiftRule) -> dict[str, Any]:
+    shifts_m = np.array([scene.shift_m for scene in scenes])
+    lengths_m = np.hypot(*shifts_m.T)
+    return {
+        "moved": rule if isinstance(rule, str) else "given",
+        "moved_m": np.median(shifts_m, axis=0).round(2).tolist(),
+        "moved_range_m": [round(float(m), 2) for m in (lengths_m.min(), lengths_m.max())],
+    }
+
+
+def _on_map(east_m: float, north_m: float) -> str:
+    """Return a shift in words: `4.1 m east, 2.0 m south`."""
+    east = f"{abs(east_m):.1f} m {'east' if east_m >= 0 else 'west'}"
+    return f"{east}, {abs(north_m):.1f} m {'north' if north_m >= 0 else 'south'}"
+
+
+def _figures(scenes: Sequence[SceneSummary]) -> SetFigures:
+    """Return what was found in the scenes of a set."""
+    km = sum(sum(scene.road_km.values()) for scene in scenes)
+    chips = sum(len(scene.chips) for scene in scenes)
+    return SetFigures(len(scenes), chips, round(km, 3), _pixels(scenes)[2])
+
+
+def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]:
+    """Return the pixels of each value, those with data, and which share of these is road."""
+    pixels = _sum(scene.pixels for scene in scenes)
+    valid = pixels.total() - pixels[str(IGNORE)]
+    return pixels, valid, round(1 - pixels[str(BACKGROUND)] / max(valid, 1), 6)
 
 
 def shift_text(shift_m: Sequence[float] | None) -> str:

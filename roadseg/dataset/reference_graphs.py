@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
+from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import read_labels
 from roadseg.raster.grid import Grid
-from roadseg.raster.windows import CERTAIN
+from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.labels.areas import polygons_in
 from roadseg.roads.labels.roads import Roads, roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_labels import is_mask_file
@@ -24,6 +27,8 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.fingerprints import stamp
 
+Area = shapely.Polygon | shapely.MultiPolygon
+
 
 @dataclass(frozen=True)
 class RouteScore:
@@ -34,7 +39,7 @@ class RouteScore:
 
 
 def reference_graph(
-    labels: Path,
+    scene: SceneRecord,
     mask: Path,
     grid: Grid,
     *,
@@ -47,19 +52,31 @@ def reference_graph(
     Labels that are areas have no centreline: their mask is traced, as predictions are.
 
     Args:
-        labels: label file of the scene.
+        scene: whose label file is read, and moved as its mask was.
         mask: mask of the scene that was made of it.
         grid: of the scene.
         options: how the labels are read.
         tracing: how a mask is traced.
         gsd_m: ground size of the pixels of a mask without georeference.
     """
-    if not is_mask_file(labels):
-        roads = read_labels(labels, options, content=stamp(labels)).roads
+    if not is_mask_file(scene.labels):
+        roads = read_labels(scene.labels, options, content=stamp(scene.labels)).roads
         if not roads.has_areas:
-            on_scene, _ = roads_on(grid, roads)
+            on_scene, _ = roads_on(grid, roads, shift_m=scene.shift_m)
             return _of_lines(on_scene)
     return find_graph(read_probability(mask, gsd_m=gsd_m), tracing)
+
+
+def measured_area(grid: Grid, window: Window, complete: shapely.MultiPolygon | None) -> Area:
+    """Return the part of a window in which labels are complete, in `grid.metric_crs`.
+
+    Args:
+        grid: of the scene.
+        window: of the scene.
+        complete: of `complete_area`; None is everywhere.
+    """
+    whole = grid.crop(*window).footprint_m
+    return whole if complete is None else polygons_in(whole & complete)
 
 
 def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: float) -> Counts:

@@ -1,7 +1,8 @@
 """Scenes: what prepare makes of one, image and labels to a mask, its chips, and its record."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,12 +13,13 @@ import shapely
 from numpy.typing import NDArray
 from pydantic import Field
 
-from roadseg.dataset.chips import ChipRecord
+from roadseg.dataset.chips import NO_SHIFT, ChipRecord, LabelShift
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import OpenScene, RasterFacts, open_scene
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
+from roadseg.roads.labels.areas import area_on, read_areas
 from roadseg.roads.labels.roads import (
     LabelFile,
     Roads,
@@ -25,10 +27,11 @@ from roadseg.roads.labels.roads import (
     lay_over,
     read_roads,
 )
-from roadseg.roads.masks.burning import BACKGROUND, IGNORE, burn_roads, road_areas
+from roadseg.roads.masks.burning import BACKGROUND, IGNORE, areas_of, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
 from roadseg.roads.options import LabelOptions
+from roadseg.system.fingerprints import stamp
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of, read_json, write_json
 from roadseg.system.schemas import STRICT, Band, Count, FileName, Metres, read_strict
@@ -46,13 +49,15 @@ class SceneTask:
         name: what its outputs are called.
         image: the raster.
         labels: its label file.
-        held: fingerprints of both.
+        held: fingerprints of both, and of each file of `area`.
         shared: whether other scenes have the same label file.
         mask: raster to write.
         record: JSON file to write beside it.
         imagery: settings of the image.
         label_options: settings of the labels.
         sample_px: how many pixels to sample for the scaling.
+        shift_m: metres east and north by which the labels are moved.
+        area: vector files with the polygons in which labels are complete; none: everywhere.
         force: whether to make it again even if nothing changed.
     """
 
@@ -66,6 +71,8 @@ class SceneTask:
     imagery: ImageryOptions
     label_options: LabelOptions
     sample_px: int
+    shift_m: LabelShift = NO_SHIFT
+    area: tuple[Path, ...] = ()
     force: bool = False
 
 
@@ -88,6 +95,8 @@ class SceneSummary:
         roads: roads in the label file.
         touching: indices of those that touch the scene.
         missed: why no road touches it, if so.
+        shift_m: metres east and north by which the labels were moved.
+        is_outside: whether no polygon of `labels.area` touches it.
         road_km: length of the lines inside the scene by speed bin, as text.
         speed_sources: roads that touch the scene by the key that gave their speed.
     """
@@ -108,6 +117,8 @@ class SceneSummary:
     roads: Count = 0
     touching: tuple[Count, ...] = ()
     missed: str | None = None
+    shift_m: LabelShift = NO_SHIFT
+    is_outside: bool = False
     road_km: dict[_Value, _Length] = field(default_factory=dict)
     speed_sources: dict[str, Count] = field(default_factory=dict)
 
@@ -139,8 +150,9 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
     """
     settings = [
         task.imagery.model_dump(mode="json", exclude={"images", "percentiles", "licence"}),
-        task.label_options.model_dump(mode="json", exclude={"roads", "licence"}),
+        task.label_options.model_dump(mode="json", exclude={"roads", "licence", "area"}),
         task.shared,
+        task.shift_m,
     ]
     key = key_of({"settings": settings}, task.held)
     with open_scene(task.image, task.imagery) as image:
@@ -164,6 +176,34 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
         DataError: if it cannot be used.
     """
     return _read_once(path, content, options.model_dump_json())
+
+
+def complete_area(
+    paths: Sequence[Path], grid: Grid, options: LabelOptions
+) -> shapely.MultiPolygon | None:
+    """Return where the labels of a scene are complete, in its metric CRS; None: everywhere.
+
+    Args:
+        paths: vector files with polygons.
+        grid: of the scene.
+        options: how label files are read.
+
+    Raises:
+        DataError: if a file cannot be used, or the scene has no place on the ground.
+    """
+    if not paths:
+        return None
+    if grid.is_local:
+        raise DataError(
+            f"{paths[0]}: labels.area cannot be laid over an image without georeference; give the "
+            "images their place, or leave it empty"
+        )
+    return area_on(grid, [_read_areas_once(path, stamp(path), options.crs) for path in paths])
+
+
+@lru_cache(maxsize=8)
+def _read_areas_once(path: Path, _content: str, crs: str | None) -> Roads:
+    return read_areas(path, crs=crs_setting(crs, "labels.crs"))
 
 
 @lru_cache(maxsize=2)  # Scenes that share a label file come one after the other.
@@ -220,60 +260,97 @@ def _make_mask(task: SceneTask, image: OpenScene, key: str) -> SceneSummary:
     """Write the mask of a scene, from a raster mask or from the roads of a vector file."""
     facts, bins = image.facts, task.label_options.bins
     tally = _Tally(facts.grid, chip_px=task.imagery.chip_px, bins=bins.count)
-    write = partial(_write_mask, task, image, tally, key)
-    summary = SceneSummary(
-        task.name, facts.bands, facts.dtype, facts.grid.pixel_size_m, chips=(), pixels={}
-    )
-    if is_mask_file(task.labels):
-        with open_mask_labels(task.labels, facts, task.label_options) as labels:
-            write(labels.read)
-    else:
-        roads, summary = _lay_labels(task, facts, summary)
-        areas = road_areas(roads, facts.grid, bins=bins)
-        write(lambda window: burn_roads(areas, facts.grid.crop(*window)))
+    with open_labels(task, image) as (draw, summary):
+        write_mask(
+            task.mask,
+            tally.watch(_draw_blocks(task.name, image, draw)),
+            facts.grid,
+            bins=bins,
+            key=key,
+        )
     return replace(summary, chips=tuple(tally.chips(task.name)), pixels=tally.pixels())
 
 
 Blocks = Iterator[tuple[Window, NDArray[np.uint8]]]
-Draw = Callable[[Window], NDArray[np.uint8]]  # The mask of a window, without regard to the image.
+Draw = Callable[[Window], NDArray[np.uint8]]
 
 
-def _write_mask(task: SceneTask, image: OpenScene, tally: "_Tally", key: str, draw: Draw) -> None:
-    blocks = _draw_blocks(task.name, image, draw)
-    bins = task.label_options.bins
-    write_mask(task.mask, tally.watch(blocks), image.facts.grid, bins=bins, key=key)
+@contextmanager
+def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, SceneSummary]]:
+    """Open the labels of a scene, moved, to draw the mask of any window of it.
 
+    Yields:
+        A function from a window to its mask, in which what holds no data in the image is ignored;
+        and the summary of the scene as far as the labels say it.
 
-def _draw_blocks(name: str, image: OpenScene, draw: Draw) -> Blocks:
-    """Yield the mask block by block; what holds no data in the image is ignored."""
+    Raises:
+        DataError: if the labels cannot be used.
+    """
     facts = image.facts
-    blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_BLOCK_PX)
-    for window in counted(blocks, name, total=len(blocks), unit="blocks"):
+    summary = SceneSummary(
+        task.name,
+        facts.bands,
+        facts.dtype,
+        facts.grid.pixel_size_m,
+        chips=(),
+        pixels={},
+        shift_m=task.shift_m,
+    )
+
+    area = complete_area(task.area, facts.grid, task.label_options)
+    inside = None if area is None else areas_of(area, facts.grid)
+    summary = replace(
+        summary, is_outside=area is not None and not area.intersects(facts.grid.footprint_m)
+    )
+
+    def on_image(draw: Draw, window: Window) -> NDArray[np.uint8]:
         mask = draw(window)
         if not facts.is_all_valid:
             mask[~image.valid(window)] = IGNORE
-        yield window, mask
+        if inside is not None:
+            mask[burn_roads(inside, facts.grid.crop(*window)) == BACKGROUND] = IGNORE
+        return mask
+
+    if is_mask_file(task.labels):
+        options, shift_m = task.label_options, task.shift_m
+        with open_mask_labels(task.labels, facts, options, shift_m=shift_m) as labels:
+            yield partial(on_image, labels.read), summary
+    else:
+        ground = facts.grid.footprint_m if area is None else area & facts.grid.footprint_m
+        roads, summary = _lay_labels(task, facts, summary, ground)
+        areas = road_areas(roads, facts.grid, bins=task.label_options.bins)
+        yield partial(on_image, lambda window: burn_roads(areas, facts.grid.crop(*window))), summary
+
+
+def _draw_blocks(name: str, image: OpenScene, draw: Draw) -> Blocks:
+    """Yield the mask block by block."""
+    grid = image.facts.grid
+    blocks = cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX)
+    for window in counted(blocks, name, total=len(blocks), unit="blocks"):
+        yield window, draw(window)
 
 
 def _lay_labels(
-    task: SceneTask, facts: RasterFacts, summary: SceneSummary
+    task: SceneTask, facts: RasterFacts, summary: SceneSummary, ground: shapely.Geometry
 ) -> tuple[Roads, SceneSummary]:
     """Return the roads that touch a scene, in its metric CRS, and its summary with the labels.
+
+    Only what lies on the ground that is given counts for lengths.
 
     Raises:
         DataError: if the label file cannot be used; or none of its roads touches the scene, and
             no other scene has the same file.
     """
     file = read_labels(task.labels, task.label_options, content=task.held["labels"])
-    roads, touching = lay_over(facts, task.labels, file.roads)
+    roads, touching = lay_over(facts, task.labels, file.roads, shift_m=task.shift_m)
     missed = None
     if len(file.roads.shapes) and not len(touching):
         missed = apart_text(facts, task.labels, file.roads)
     if missed and not task.shared:
         raise DataError(missed)
-    # Only lines have a length, and only what lies inside the scene counts.
+    # Only lines have a length.
     lines, bins = roads.lines_only(), task.label_options.bins
-    km = shapely.length(shapely.intersection(lines.shapes, facts.grid.footprint_m)) / 1000
+    km = shapely.length(shapely.intersection(lines.shapes, ground)) / 1000
     km_by_bin = np.bincount(bins.bin_of(lines.speed_mph), km, minlength=bins.count + 1)
     return roads, replace(
         summary,

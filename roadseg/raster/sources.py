@@ -31,29 +31,30 @@ _ARCHIVES = ("/vsizip/", "/vsitar/", "/vsi7z/", "/vsirar/")
 _ARCHIVE = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz|7z|rar))(/.*)?", re.IGNORECASE)
 
 
-def find_images(patterns: Iterable[str]) -> dict[str, Path]:
+def find_images(patterns: Iterable[str], *, setting: str = "imagery.images") -> dict[str, Path]:
     """Find scenes and give each a name: its file name, or with its folder's where two are alike.
 
     Args:
         patterns: files, folders, globs, addresses such as `s3://bucket/a.tif`, GDAL paths such
             as `/vsizip//data/x.zip/a.tif`, or lists of such: `list.txt`, or `@` before a file
             of any other name, with one to a line, relative to the list, and comments after #.
+        setting: key of the config that names them, for errors.
 
     Raises:
         DataError: if a pattern finds nothing, a list cannot be read, or two scenes would have
             one name.
     """
-    return name_images(image_paths(patterns))
+    return name_images(image_paths(patterns, setting=setting))
 
 
-def image_paths(patterns: Iterable[str]) -> list[Path]:
+def image_paths(patterns: Iterable[str], *, setting: str = "imagery.images") -> list[Path]:
     """Find images, as `find_images`, without a name for each.
 
     Raises:
         DataError: if a pattern finds nothing, or a list cannot be read.
     """
     each = [one for pattern in patterns for one in _unlisted(pattern)]
-    return _find(each, _IMAGES, what="images", setting="imagery.images")
+    return _find(each, _IMAGES, what="images", setting=setting)
 
 
 def name_images(paths: Collection[Path]) -> dict[str, Path]:
@@ -73,7 +74,9 @@ def name_images(paths: Collection[Path]) -> dict[str, Path]:
     return named
 
 
-def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str, Path]:
+def find_labels(
+    patterns: Iterable[str], images: Mapping[str, Path], *, setting: str = "labels.roads"
+) -> dict[str, Path]:
     """Find the label file of every scene: a single file serves all, several go by their names.
 
     Of a folder, vector files are taken, or raster masks where it holds no vector file; what
@@ -83,7 +86,7 @@ def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str
         DataError: if a pattern finds nothing, or a scene has no label file or two alike.
     """
     without = set(images.values())
-    paths = _find(patterns, _LABELS, what="label files", setting="labels.roads", without=without)
+    paths = _find(patterns, _LABELS, what="label files", setting=setting, without=without)
     if len(paths) == 1:
         return dict.fromkeys(images, paths[0])
     by_name: dict[str, Path] = {}
@@ -96,7 +99,7 @@ def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str
     try:
         matched = match_names(list(stems.values()), by_name)
     except ValueError as error:
-        raise DataError(f"labels.roads: image {error}") from error
+        raise DataError(f"{setting}: image {error}") from error
     missing = [path for name, path in images.items() if matched[stems[name]] is None]
     if missing:
         raise DataError(
@@ -104,6 +107,18 @@ def find_labels(patterns: Iterable[str], images: Mapping[str, Path]) -> dict[str
             f"({len(missing)} such images); a label file names its scene by the same number parts"
         )
     return {name: by_name[str(matched[stems[name]])] for name in images}
+
+
+def find_areas(patterns: Collection[str]) -> tuple[Path, ...]:
+    """Find the vector files with the polygons in which labels are complete; none for no pattern.
+
+    Raises:
+        DataError: if a pattern finds nothing.
+    """
+    if not patterns:
+        return ()
+    kinds = (ROAD_SUFFIXES,)
+    return tuple(_find(patterns, kinds, what="vector files", setting="labels.area"))
 
 
 def file_name(path: Path) -> str:

@@ -18,6 +18,8 @@ _METRICS = {
     "completeness": "completeness",
 }
 
+_SHOWN = ("loss", "iou", "f1")  # Scores of folds that a network of all of them names.
+
 Item = Mapping[str, Any]
 
 
@@ -86,6 +88,12 @@ def _output(properties: Item) -> Iterator[str]:
     ]
     yield f"One logit a pixel for each of {len(classes)} classes: {', '.join(classes)}."
     yield "The logistic function makes probabilities of them; a pixel may be of several classes."
+    if (threshold := properties.get("roadseg:threshold")) is not None:
+        by_set = properties.get("roadseg:thresholds", {}).items()
+        of_sets = "".join(f", of {name} {best:g}" for name, best in by_set)
+        yield ""
+        yield f"Road where the probability of any road is at least {threshold:g}{of_sets}: the IoU"
+        yield "of pixels held out is highest there."
 
 
 def _training(item: Item) -> Iterator[str]:
@@ -99,7 +107,11 @@ def _training(item: Item) -> Iterator[str]:
     yield f"- Ground: {data['area_km2']:.2f} km2 in {data['chips']} chips{_where(item)}"
     if data["road_km"] is not None:
         yield f"- Roads in the labels there: {data['road_km']:.2f} km"
-    yield f"- Held out: fold {data['fold']}, {held['chips']} chips"
+    if data["fold"] == "all":
+        folds = " and ".join(f"fold {fold}" for fold in held["folds"])
+        yield f"- Held out: nothing; trained for as long as the trainings without {folds} did best"
+    else:
+        yield f"- Held out: fold {data['fold']}, {held['chips']} chips"
     settings = properties["mlm:hyperparameters"].items()
     yield "- Settings: " + ", ".join(f"{name} {_plain(value)}" for name, value in settings)
 
@@ -120,6 +132,14 @@ def _sources(properties: Item) -> Iterator[str]:
 
 def _metrics(properties: Item) -> Iterator[str]:
     held = properties[VALIDATION]
+    if "folds" in held:
+        yield "It was trained on all chips, so that nothing is left to measure it on. Networks that"
+        yield "held a fold out reached there, at their best epoch:"
+        yield ""
+        for fold, scores in held["folds"].items():
+            figures = (f"{name} {value:.3f}" for name, value in scores.items() if name in _SHOWN)
+            yield f"- fold {fold}: {', '.join(figures)}"
+        return
     yield f"On windows of the {held['chips']} chips held out, at the best epoch:"
     yield f"loss {held['loss']:.4f}, IoU {held['iou']:.3f}, F1 {held['f1']:.3f} of any road."
     evaluation = properties.get(EVALUATION)
@@ -149,9 +169,13 @@ def _limits(item: Item) -> Iterator[str]:
         yield "- Other places, seasons and sensors than those of its training area are untested."
     chips = properties[VALIDATION]["chips"]
     fold = properties[TRAINING]["fold"]
-    yield f"- Fold {fold} was held out, but it chose the best epoch: the metrics"
-    yield "  flatter a little, and say nothing of ground far from the training area."
-    if chips < _FEW_CHIPS:
+    if fold == "all":
+        yield "- It has learned the chips of its run, so that it shows nothing there. Its figures"
+        yield "  are of other networks, and say nothing of ground far from the training area."
+    else:
+        yield f"- Fold {fold} was held out, but it chose the best epoch: the metrics"
+        yield "  flatter a little, and say nothing of ground far from the training area."
+    if 0 < chips < _FEW_CHIPS:
         yield f"- {chips} chips held out are few: another fold may well give other metrics."
     if properties[TRAINING]["area_km2"] < 1:
         yield "- It was trained on less than 1 km2."

@@ -16,18 +16,20 @@ from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_f
 from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
 from roadseg.report.stac_mlm import mlm_item
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import Fold, Workspace
 
 _NAMES = 5  # Names of files that a card lists; the others are counted.
 
 
-def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs: int) -> None:
+def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs: int) -> None:
     """Write the card of the network that was trained with a fold held out, if there is one.
+
+    That of a network trained on all of them has the figures of the folds that it learned from.
 
     Args:
         config: all settings.
         workspace: run folder.
-        fold: held out.
+        fold: held out; "all" if none is.
         epochs: that were trained.
 
     Raises:
@@ -52,7 +54,8 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
         },
         VALIDATION: {
             "chips": len(listed.chips) - len(training),
-            **{name.removeprefix("val_"): value for name, value in facts["score"].items()},
+            **_scores(facts["score"]),
+            **_scores_of_folds(facts),
         },
         IMAGES: {
             "files": _files(scene.image for scene in listed.scenes),
@@ -75,6 +78,17 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: int, epochs:
         properties=properties,
     )
     write_card(folder, item)
+
+
+def _scores(columns: Mapping[str, float]) -> dict[str, float]:
+    return {name.removeprefix("val_"): value for name, value in columns.items()}
+
+
+def _scores_of_folds(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scores of the folds from which a training on all chips learned."""
+    if (found := facts.get("from_folds")) is None:
+        return {}
+    return {"folds": {fold: _scores(columns) for fold, columns in found["scores"].items()}}
 
 
 def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[str, SceneSummary]:

@@ -13,7 +13,8 @@ from roadseg.system.stage_records import Record, read_record
 _CHECKPOINT = (
     *("architecture", "encoder", "encoder_weights", "fold", "epoch", "bands", "band_names"),
     *("gsd_m", "resample_m", "window_px", "batch_size", "optimizer", "learning_rate", "schedule"),
-    *("loss", "augment", "bin_edges", "bin_unit", "precision", "backend", "score", "scaling"),
+    *("loss", "augment", "bin_edges", "bin_unit", "precision", "backend", "score"),
+    *("threshold", "thresholds", "scaling"),
 )
 
 

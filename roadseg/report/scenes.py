@@ -12,12 +12,12 @@ from affine import Affine
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.reference_graphs import reference_graph
+from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
-from roadseg.raster.sources import find_images
 from roadseg.report.areas import Area, describe_area, map_areas, relative
 from roadseg.report.pictures import (
     Flat,
@@ -98,12 +98,15 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
     left_out: list[str] = []
     chips = _chips(workspace, left_out)
     listed = {scene.name: scene for scene in chips.scenes} if chips else {}
-    images = {name: scene.image for name, scene in listed.items()} or _images(config, left_out)
+    images = {name: (scene.image, scene.set) for name, scene in listed.items()}
+    images = images or _images(config, left_out)
     scenes = []
     for name in counted(names, "report: roads", total=len(names), unit="scenes"):
         try:
-            scene = _read_scene(config, workspace, name, images.get(name), left_out)
-            scenes.append(_with_reference(config, workspace, scene, listed.get(name), left_out))
+            image, of = images.get(name, (None, ""))
+            own = config.of_set(of)
+            scene = _read_scene(own, workspace, name, image, left_out)
+            scenes.append(_with_reference(own, workspace, scene, listed.get(name), left_out))
         except RoadsegError as error:
             left_out.append(str(error))
     if not scenes:
@@ -148,7 +151,7 @@ def describe_map(config: Config, shown: Shown, precision: Precision) -> dict[str
         "areas": [describe_area(area) for area in shown.areas],
         "graphs": graphs,
         "scenes": [scenes[row] for row in sorted(scenes)],
-        "threshold": config.graph.threshold,
+        "threshold": _thresholds_text(config, shown),
         "tolerance_m": _TOLERANCE_M,
         "snap_m": _SNAP_M,
         "bins": {
@@ -185,11 +188,19 @@ def encode_pictures(
             road = read_road(scene.probability, area.crs, side_px=side)
             most = int(_PROBABILITY * most_bytes)
             most_bytes -= add("probability", road, probability_uri(road, most_bytes=most))
-            mask = mask_uri(road, threshold=config.graph.threshold, most_bytes=most_bytes)
+            threshold = config.graph.threshold_for(scene.probability.threshold)
+            mask = mask_uri(road, threshold=threshold, most_bytes=most_bytes)
             add("mask", road, mask)
     except RoadsegError as error:
         shown.left_out.append(str(error))
     return layers
+
+
+def _thresholds_text(config: Config, shown: Shown) -> str:
+    """Return from which probability on masks show road: a number, or two of several scenes."""
+    rasters = (scene.probability for scene in shown.scenes if scene.probability)
+    found = sorted({config.graph.threshold_for(raster.threshold) for raster in rasters})
+    return " to ".join(f"{threshold:g}" for threshold in dict.fromkeys([*found[:1], *found[-1:]]))
 
 
 def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
@@ -202,9 +213,11 @@ def _chips(workspace: Workspace, left_out: list[str]) -> ChipList | None:
         return None
 
 
-def _images(config: Config, left_out: list[str]) -> dict[str, Path]:
+def _images(config: Config, left_out: list[str]) -> dict[str, tuple[Path, str]]:
+    """Find the images that the config names, each with the name of its set."""
     try:
-        return find_images(config.imagery.images) if config.imagery.images else {}
+        found = find_scenes([of for of in config.sets if of.imagery.images])
+        return {name: (path, of.name) for of, images in found for name, path in images.items()}
     except RoadsegError as error:
         left_out.append(str(error))
         return {}
@@ -261,7 +274,7 @@ def _with_reference(
         return scene
     try:
         roads = reference_graph(
-            listed.labels,
+            listed,
             mask,
             scene.grid,
             options=config.labels,

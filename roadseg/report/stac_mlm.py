@@ -21,6 +21,7 @@ _GAP_KM = 50.0  # Kilometres; beyond so much ground without chips another outlin
 _DECIMALS = 6  # Decimals of degrees, about 0.1 m.
 _SEMANTIC_VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}([-+][0-9A-Za-z.-]+)?")
 _NO_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_-]+")
+_THRESHOLDS = ("threshold", "thresholds")  # Facts of checkpoints; not measured by early versions.
 _NOT_HYPERPARAMETERS = {
     "architecture",
     "encoder",
@@ -76,11 +77,11 @@ def mlm_item(
         "type": "Feature",
         "stac_version": "1.1.0",
         "stac_extensions": [MLM, FILE],
-        "id": f"{_name(facts)}-fold-{facts['fold']}-{weights.sha256[:8]}".replace(" ", "-"),
+        "id": f"{_name(facts)}-{_fold(facts)}-{weights.sha256[:8]}".replace(" ", "-"),
         **_place(degrees),
         "properties": {
             "datetime": weights.written,
-            "title": f"Roads and their speeds, {_name(facts)}, fold {facts['fold']} held out",
+            "title": f"Roads and their speeds, {_name(facts)}, {_fold(facts)}{_held_out(facts)}",
             "gsd": facts["gsd_m"],
             "bands": bands,
             "mlm:name": _name(facts),
@@ -98,6 +99,7 @@ def mlm_item(
                 if value is not None and key not in _NOT_HYPERPARAMETERS
             },
             "roadseg:scaling": facts["scaling"]["ranges"],
+            **{f"roadseg:{name}": facts[name] for name in _THRESHOLDS if name in facts},
             "roadseg:versions": facts["versions"],
             **properties,
         },
@@ -119,6 +121,14 @@ def _name(facts: Mapping[str, Any]) -> str:
         _NO_NAME_CHARACTER.sub("-", word)
         for word in ("roadseg", facts["architecture"], facts["encoder"])
     )
+
+
+def _fold(facts: Mapping[str, Any]) -> str:
+    return "all folds" if facts["fold"] == "all" else f"fold {facts['fold']}"
+
+
+def _held_out(facts: Mapping[str, Any]) -> str:
+    return ", none held out" if facts["fold"] == "all" else " held out"
 
 
 def _version(facts: Mapping[str, Any]) -> dict[str, str]:

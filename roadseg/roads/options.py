@@ -4,7 +4,14 @@ import itertools
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
 from roadseg.raster.windows import CERTAIN
@@ -45,6 +52,26 @@ NO_ROADS = (
 _PixelValue = Annotated[int, Field(ge=-(2**31), lt=2**32)]
 
 _Speed = Annotated[float, Field(ge=0.1, le=1000)]
+
+ShiftMetres = Annotated[float, Field(ge=-100, le=100)]
+
+
+def _named_or_given(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """Check a shift, with one sentence for whatever is wrong with it."""
+    try:
+        return check(value)
+    except ValidationError as error:
+        expected = (
+            'expected "none", "set", "scene", or metres east and north up to 100: [4.0, -2.5]'
+        )
+        raise PydanticCustomError("shift", "{expected}", {"expected": expected}) from error
+
+
+ShiftRule = Annotated[
+    Literal["none", "set", "scene"]
+    | Annotated[tuple[ShiftMetres, ShiftMetres], Field(strict=False)],  # JSON has no tuples.
+    WrapValidator(_named_or_given),
+]
 
 
 class LabelOptions(Section):
@@ -112,6 +139,21 @@ class LabelOptions(Section):
         "null: every value but 0 and nodata is road with default_speed_mph.",
         max_length=65_536,
     )
+    shift: ShiftRule = setting(
+        "none",
+        "metres east and north",
+        'How labels are moved before they become masks: "none"; [4.0, -2.5], to the east and to '
+        'the south; "set", by one shift found from all scenes; or "scene", by that of each scene '
+        "where it can be told, else that of the set.",
+    )
+    area: tuple[Text, ...] = setting(
+        (),
+        "paths",
+        "Vector files with polygons in which labels are complete; what lies outside of all of them "
+        "is neither learnt nor measured. None: labels are complete everywhere.",
+        max_length=1000,
+        fail_fast=True,
+    )
     licence: Text | None = setting(
         None, "text", "Licence of the labels, such as ODbL-1.0, for the model card."
     )
@@ -144,14 +186,32 @@ class LabelOptions(Section):
 Protocol = Literal["spacenet", "sat2graph"]
 Weight = Literal["time", "length"]
 
+_USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
+
+
+def _number_or_auto(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """Say in one sentence what a threshold may be, whichever of both was meant."""
+    try:
+        return check(value)
+    except ValidationError as error:
+        expected = 'Input should be a number above 0 and below 1, or "auto"'
+        raise PydanticCustomError("threshold", expected) from error
+
+
+_Threshold = Annotated[
+    Annotated[float, Field(gt=0, lt=1)] | Literal["auto"], WrapValidator(_number_or_auto)
+]
 GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
 
 
 class TraceOptions(Section):
     """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
 
-    threshold: float = setting(
-        0.4, "probability", "Road where the probability is at least this.", gt=0, lt=1
+    threshold: _Threshold = setting(
+        "auto",
+        "probability",
+        "Road where the probability is at least this; auto takes what the network measured on "
+        "chips held out, as its rasters say, else 0.4.",
     )
     close_m: float = setting(
         0.0, "metres", "Cracks and notches in roads up to this wide are closed.", ge=0, le=1000
@@ -202,10 +262,20 @@ class TraceOptions(Section):
         le=65_536,
     )
 
-    @property
-    def level(self) -> int:
-        """The lowest byte of probability that is road."""
-        return int(np.ceil(self.threshold * CERTAIN))
+    def threshold_for(self, measured: float | None) -> float:
+        """Return the probability from which on pixels of a raster are road, 0 to 1.
+
+        Args:
+            measured: the threshold of the network that predicted the raster, as it says itself;
+                None if it does not, as masks and rasters of others.
+        """
+        if self.threshold != "auto":
+            return self.threshold
+        return _USUAL_THRESHOLD if measured is None else measured
+
+    def level_for(self, measured: float | None) -> int:
+        """Return the lowest byte of probability that is road; see `threshold_for`."""
+        return int(np.ceil(self.threshold_for(measured) * CERTAIN))
 
 
 class GraphOptions(TraceOptions):

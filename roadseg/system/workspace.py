@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from roadseg.errors import DataError, MissingInputError
 
+Fold = int | Literal["all"]  # That a network held out; "all" is one trained on all of them.
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 
 
@@ -27,8 +29,8 @@ class Workspace:
         """Return the path of the record of a stage: what it was made from, and its summary."""
         return self.root / f"{stage}.json"
 
-    def train_record(self, fold: int) -> Path:
-        """Return the path of the record of the training of one fold."""
+    def train_record(self, fold: Fold) -> Path:
+        """Return the path of the record of the training of one fold, or on all."""
         return self.checkpoint(fold) / "train.json"
 
     @property
@@ -74,9 +76,9 @@ class Workspace:
         """Return the path of the record of a scene, beside its mask: prepare -> train."""
         return self.masks / f"{_inside(scene)}.json"
 
-    def checkpoint(self, fold: int) -> Path:
-        """Return the folder of the weights and facts of one fold: train -> predict."""
-        return self.root / "checkpoints" / f"fold-{fold}"
+    def checkpoint(self, fold: Fold) -> Path:
+        """Return the folder of the weights and facts of one fold, or of all: train -> predict."""
+        return self.root / "checkpoints" / (fold if fold == "all" else f"fold-{fold}")
 
     @property
     def probabilities(self) -> Path:

@@ -37,6 +37,13 @@ def test_init_finds_the_config_that_the_command_writes(finished_city, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_init_makes_a_set_of_every_city(finished_city, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = roadseg.init(cities=[f"west={finished_city}"], overrides={"train.epochs": 3})
+    (west,) = found.sets
+    assert (west.name, west.imagery.images) == ("west", (str(finished_city / "images"),))
+
+
 def test_overrides_are_not_for_a_config_that_is_loaded(finished):
     config, _ = finished
     with pytest.raises(ConfigError, match="overrides: expected none beside a config"):

@@ -26,7 +26,8 @@ def path(tmp_path):
 
 
 def test_scenes_and_chips_written_come_back(path):
-    scenes = (SCENE, replace(SCENE, name="b"))
+    moved = replace(SCENE, name="b", shift_m=(4.0, -100.0), area=(Path("/data/area.gpkg"),))
+    scenes = (SCENE, moved)
     chips = (CHIP, replace(CHIP, name="a_r0_c650", window=(0, 650, 650, 650)))
     write_chips(path, scenes, chips, BINS)
     assert read_chips(path) == ChipList(scenes, chips, BINS)
@@ -54,6 +55,14 @@ FAULTS = {
     "pixels of no size": (
         lambda v: v["scenes"][0].update(gsd_m=[0, 0.3]),
         r"scenes\.0\.gsd_m\.0: expected greater than or equal to 0\.001, got 0",
+    ),
+    "a shift beyond the limit": (
+        lambda v: v["scenes"][0].update(shift_m=[0, -100.1]),
+        r"scenes\.0\.shift_m\.1: expected greater than or equal to -100, got -100\.1",
+    ),
+    "an area that is no list": (
+        lambda v: v["scenes"][0].update(area="a.gpkg"),
+        r"scenes\.0\.area: expected a valid array, got 'a\.gpkg'",
     ),
     "a window before the scene": (
         lambda v: v["chips"][0].update(window=[-1, 0, 650, 650]),

@@ -136,3 +136,43 @@ def test_a_fold_given_for_a_chip_comes_before_that_of_its_scene():
 def test_given_folds_that_do_not_fit_the_chips_are_refused(given, told):
     with pytest.raises(ValueError, match=told):
         folds_by_name(CHIPS, SCENES, given, folds=2)
+
+
+def by_set(folds, sets, name):
+    """Count the chips of a set in each fold."""
+    return np.bincount(folds[np.array(sets) == name], minlength=folds.max() + 1).tolist()
+
+
+def test_every_fold_has_its_share_of_every_set():
+    sets = ["large"] * 23 + ["small"] * 7
+    folds = deal_folds(range(30), sets, folds=5, seed=0)
+    assert sorted(by_set(folds, sets, "large")) == [4, 4, 5, 5, 5]
+    assert sorted(by_set(folds, sets, "small")) == [1, 1, 1, 2, 2]
+    assert np.bincount(folds).tolist() == [6] * 5
+
+
+def test_a_set_of_few_groups_goes_to_the_emptiest_folds():
+    sets = ["few"] * 2 + ["many"] * 8
+    folds = deal_folds(range(10), sets, folds=5, seed=3)
+    assert np.bincount(folds).tolist() == [2] * 5
+    assert max(by_set(folds, sets, "few")) == 1
+
+
+def test_no_fold_is_empty_though_every_set_has_too_few_groups():
+    sets = ["a"] * 3 + ["b"] * 3
+    assert np.bincount(deal_folds(range(6), sets, folds=5, seed=0), minlength=5).min() == 1
+
+
+def test_a_group_of_two_sets_counts_for_both():
+    sets = ["a", "b", "b", "a", "b"]
+    folds = deal_folds(["ab", "ab", "ab", "a", "b"], sets, folds=2, seed=0)
+    assert folds.tolist() in ([0, 0, 0, 1, 1], [1, 1, 1, 0, 0])
+
+
+@given(GROUPS, st.integers(0, 5))
+def test_one_set_is_dealt_as_none(groups, seed):
+    if len(set(groups)) > 1:
+        alone, named = (
+            deal_folds(groups, sets, folds=2, seed=seed) for sets in ((), ["x"] * len(groups))
+        )
+        assert alone.tolist() == named.tolist()

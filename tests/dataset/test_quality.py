@@ -5,9 +5,8 @@ from roadseg.dataset.quality import Quality, choose_examples, shift_text, summar
 from roadseg.dataset.scenes import SceneSummary
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import IGNORE
-from roadseg.roads.speeds import SpeedBins
+from roadseg.roads.options import LabelOptions
 
-BINS = SpeedBins((30.0,), "mph")
 CORNERS = ((0.0, 0.0), (9.0, 0.0), (9.0, 9.0), (0.0, 9.0))
 
 
@@ -23,9 +22,16 @@ def scene(name, *chips, **values):
     return SceneSummary(name, (1, 2), "uint8", (0.5, 0.3), chips, pixels, **values)
 
 
-def summary(*scenes, labels=None, failed=None):
+def summary(*scenes, labels=None, failed=None, shift="none"):
     labels = labels or {scene.name: f"{scene.name}.geojson" for scene in scenes}
-    return summarise(scenes, labels, bins=BINS, failed=failed or {}, quality=Quality(None, {}, []))
+    return summarise(
+        scenes,
+        labels,
+        options=LabelOptions(bin_edges=(30.0,), shift=shift),
+        failed=failed or {},
+        quality=Quality(None, {}, []),
+        set_of=dict.fromkeys(labels, ""),
+    )
 
 
 def test_shares_are_of_the_pixels_that_hold_data():
@@ -93,3 +99,26 @@ def test_a_shift_is_told_with_its_direction(shift_m, expected):
 
 def test_a_shift_that_cannot_be_told_is_told_so():
     assert shift_text(None) == "cannot be told from these images"
+
+
+@pytest.mark.parametrize(
+    ("shift", "told"),
+    [
+        ((4.1, -2.0), "labels moved by 4.1 m east, 2.0 m south (given)"),
+        ("set", "labels moved by 4.1 m east, 2.0 m south (set)"),
+    ],
+)
+def test_the_table_says_by_how_much_labels_were_moved(shift, told):
+    found = summary(scene("a", shift_m=(4.1, -2.0)), shift=shift)
+    assert told in str(found)
+
+
+def test_the_table_says_how_much_the_shifts_of_scenes_differ():
+    shifts = [(-3.0, 4.0), (-3.0, 0.0), (-6.0, 8.0)]
+    scenes = [scene(str(n), shift_m=shift_m) for n, shift_m in enumerate(shifts)]
+    told = "labels moved by 3.0 m west, 4.0 m north (scene); those of each scene by 3.0 to 10.0 m"
+    assert told in str(summary(*scenes, shift="scene"))
+
+
+def test_labels_that_were_not_to_be_moved_are_not_spoken_of():
+    assert "moved" not in str(summary(scene("a")))

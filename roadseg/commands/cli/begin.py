@@ -15,6 +15,7 @@ from roadseg.commands.cli.options import (
     JSON,
     LAUNCHING,
     SET,
+    of_config,
     take_settings,
     together,
 )
@@ -32,6 +33,14 @@ _ALWAYS_JSON = click.option(
 @click.option("--images", multiple=True, help="Folder, file or glob; may be repeated.")
 @click.option("--labels", multiple=True, help="Folder, file or glob; may be repeated.")
 @click.option(
+    "--city",
+    "cities",
+    multiple=True,
+    metavar="[NAME=]FOLDER",
+    help="Folder with images and labels that are a set of their own; may be repeated.",
+)
+@of_config("train", "--minutes")
+@click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("roadseg.json"),
@@ -44,23 +53,31 @@ _ALWAYS_JSON = click.option(
 def init(
     images: tuple[str, ...],
     labels: tuple[str, ...],
+    cities: tuple[str, ...],
     output: Path,
     assignments: tuple[str, ...],
     *,
+    minutes: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Look at images and road labels, and write a config for them.
 
-    Without --images or --labels they are looked for in this folder and in the folders in it.
+    Without --images or --labels they are looked for in this folder and in the folders in it. Where
+    several of these each hold both, each is a set, with options of its own.
 
     \b
     Examples:
-      roadseg init
+      roadseg init --minutes 30
       roadseg init --images images/ --labels roads/ --force
+      roadseg init --city san_diego/ --city tianjin/
     """
+    if minutes is not None:
+        assignments += (f"train.minutes={minutes}",)
     settings = importlib.import_module("roadseg.config").load_config(None, assignments)
-    summary = tool("init").run(images, labels, output, settings=settings, force=force)
+    summary = tool("init").run(
+        images, labels, output, settings=settings, cities=cities, force=force
+    )
     show(summary, as_json=as_json)
 
 

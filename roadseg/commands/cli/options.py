@@ -19,6 +19,7 @@ Option = Callable[[Command], Command]
 # The room and the class of the options of each section of the config.
 _SECTIONS = {
     "compute": ("learn", "ComputeOptions"),
+    "train": ("learn", "TrainOptions"),
     "predict": ("learn", "PredictOptions"),
     "tune": ("roads", "TuneOptions"),
 }
@@ -177,6 +178,35 @@ FOLD = click.option(
     default=0,
     show_default=True,
     help="Number of the fold held out.",
+)
+
+
+class _FoldOrAll(click.ParamType[Any]):
+    """The number of a fold, or all of them."""
+
+    name = "N|all"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """Return a number, or the word."""
+        if value == "all":
+            return value
+        number: object = click.IntRange(min=0)(value, param, ctx)
+        return number
+
+
+TRAINED_FOLD = click.option(
+    "--fold",
+    type=_FoldOrAll(),
+    default=0,
+    show_default=True,
+    help="Number of the fold held out; all: train on all chips, for as long as folds did best.",
+)
+NETWORK_OF_FOLD = click.option(
+    "--fold",
+    type=_FoldOrAll(),
+    help="Number of the fold held out, 0 by default; for IMAGES, all by default, if it is trained.",
 )
 OUTPUT = click.option(
     "--output",

@@ -12,18 +12,20 @@ from roadseg.commands.cli.options import (
     FOLD,
     LAUNCHING,
     LAUNCHING_SEVERAL,
+    NETWORK_OF_FOLD,
     ON_ERROR,
     OUTPUT,
     PREDICTING,
     SCHEDULER,
     SHARD,
+    TRAINED_FOLD,
     WORKERS,
 )
 from roadseg.commands.cli.summaries import announce
 
 if TYPE_CHECKING:
     from roadseg.config import Config
-    from roadseg.system.workspace import Workspace
+    from roadseg.system.workspace import Fold, Workspace
 
 
 @stage_command(WORKERS, SCHEDULER, ON_ERROR)
@@ -52,7 +54,7 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
 
 
 @stage_command(
-    FOLD,
+    TRAINED_FOLD,
     click.option(
         "--profile",
         type=click.IntRange(min=0, max=100),
@@ -64,17 +66,19 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
     *LAUNCHING_SEVERAL,
 )
 def train(
-    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, profile: int
+    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: "Fold", profile: int
 ) -> object:
     """Train on all folds but one, and validate on that one.
 
-    An interrupted training continues with the same command.
+    An interrupted training continues with the same command. With --fold all the last network for
+    images from elsewhere is trained, on all chips, once a fold has shown for how long.
 
     \b
     Examples:
       roadseg train --fold 0 --set train.epochs=10
       roadseg train --fold 0 --ncores 16 --allocator auto
       roadseg train --fold 0 --processes 2 --profile 4
+      roadseg train --fold all
     """
     if do == "plan":
         return stage("train").plan(config, workspace, fold=fold, force=force)
@@ -82,13 +86,14 @@ def train(
 
 
 @stage_command(
-    FOLD,
+    NETWORK_OF_FOLD,
     click.option(
         "--checkpoint",
         "checkpoints",
         type=click.Path(path_type=Path, file_okay=False),
         multiple=True,
-        help="Checkpoint folder with the network for IMAGES; repeated, predictions are averaged.",
+        help="Checkpoint folder with the network for IMAGES, else that of the run; repeated, "
+        "predictions are averaged.",
     ),
     OUTPUT,
     click.option(
@@ -109,7 +114,7 @@ def predict(
     *,
     do: str,
     force: bool,
-    fold: int,
+    fold: "Fold | None",
     checkpoints: tuple[Path, ...],
     output: Path | None,
     mosaic: str | None,
@@ -123,19 +128,21 @@ def predict(
     \b
     Examples:
       roadseg predict --fold 0
+      roadseg predict --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
     """
-    if not _all_or_none(images, checkpoints, output) or (mosaic and not images):
-        msg = "IMAGES, --checkpoint and --output go together, --mosaic with them"
+    if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
+        msg = "IMAGES and --output go together, --checkpoint and --mosaic with them"
         raise click.UsageError(msg)
     if output is None:
         function = stage_function("predict", do)
-        return function(config, workspace, fold=fold, force=force, shard=shard)
+        return function(config, workspace, fold=fold or 0, force=force, shard=shard)
+    usual = stage("predict").usual_checkpoint
     return stage_function("predict", f"{do}_images")(
         config,
         images,
-        checkpoints=list(checkpoints),
+        checkpoints=list(checkpoints) or [usual(workspace, fold)],
         output=output,
         mosaic=mosaic,
         force=force,

@@ -1,15 +1,23 @@
 """evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
 
 import csv
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import count_roads, mean_apls, reference_graph
+from roadseg.dataset.reference_graphs import (
+    count_roads,
+    mean_apls,
+    measured_area,
+    reference_graph,
+)
+from roadseg.dataset.scenes import complete_area
 from roadseg.errors import DataError
 from roadseg.raster.images import read_preview, scene_facts
 from roadseg.raster.scaling import read_scaling
@@ -28,9 +36,17 @@ from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_stage_key
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
+_SHORT = {  # Metrics of a set that the summary names.
+    "iou": "IoU",
+    "f1": "F1",
+    "apls_length": "APLS length",
+    "correctness": "correctness",
+    "completeness": "completeness",
+    "quality": "quality",
+}
 _PICTURE_PX = 1500  # Pixels; the picture of a larger scene is thinned to this side.
 
 
@@ -41,12 +57,14 @@ class EvaluateSummary(Summary):
     Pixels are pooled over all chips. `apls_length` and `apls_time` are means over the chips with
     roads on either side: chips that are rightly empty would only flatter them. All others are
     pooled over all chips as `roadseg score` does it: means of APLS and TOPO, sums of lengths. TOPO
-    is None if it was not measured, for too many roads.
+    is None if it was not measured, for too many roads. `threshold` is the probability from which
+    on pixels were road; None if scenes had several, as those of sets may. `by_set` has the same
+    for the chips of each set; it is empty where a run has no sets.
     """
 
     fold: int
     chips: int
-    threshold: float
+    threshold: float | None
     iou: float
     precision: float
     recall: float
@@ -63,11 +81,13 @@ class EvaluateSummary(Summary):
     topo_precision: float | None
     topo_recall: float | None
     topo_f1: float | None
+    by_set: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the metrics as a table."""
         rows = {
             "chips held out": f"{self.chips} (fold {self.fold})",
+            "threshold": "by set" if self.threshold is None else f"{self.threshold:g}",
             "pixel IoU": f"{self.iou:.3f}",
             "pixel precision": f"{self.precision:.3f}",
             "pixel recall": f"{self.recall:.3f}",
@@ -81,14 +101,25 @@ class EvaluateSummary(Summary):
             "roads, labels": f"{self.reference_km:.2f} km",
             "roads, predicted": f"{self.predicted_km:.2f} km",
         }
-        return "\n".join(f"{name:<17} {value}" for name, value in rows.items())
+        rows |= {f"of {name}": _in_short(metrics) for name, metrics in self.by_set.items()}
+        width = max(17, *map(len, rows))
+        return "\n".join(f"{name:<{width}} {value}" for name, value in rows.items())
+
+
+def _in_short(metrics: Mapping[str, float | None]) -> str:
+    """Return the metrics of a set in one line."""
+    shown = ", ".join(f"{title} {metrics[name]:.3f}" for name, title in _SHORT.items())
+    threshold = metrics["threshold"]
+    at = "" if threshold is None else f", threshold {threshold:g}"
+    return f"{count(int(metrics['chips'] or 0), 'chip')}{at}: {shown}"
 
 
 @dataclass(frozen=True)
 class ChipScore:
-    """Metrics of one chip: of its pixels, and of the roads in it."""
+    """Metrics of one chip: of its pixels from a threshold on, and of the roads in it."""
 
     chip: str
+    threshold: float
     pixels: Counts
     roads: Measures
 
@@ -108,16 +139,21 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     listed = read_chips(workspace.chips)
     chips_of = held_out_chips(workspace, listed, predicted)
     record.begin()
-    scores: list[ChipScore] = []
+    scores: dict[str, list[ChipScore]] = {}
     shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
     for number, (name, chips) in enumerate(shown):
-        scene = _read_scene(config, workspace, listed.scene(name))
+        record_of = listed.scene(name)
+        own = config.of_set(record_of.set)
+        scene = _read_scene(own, workspace, record_of)
         of_scene = counted(chips, name, total=len(chips), unit="chips")
-        scores += [_score_chip(config, scene, chip) for chip in of_scene]
+        of_set = scores.setdefault(record_of.set, [])
+        of_set += [_score_chip(config, scene, chip) for chip in of_scene]
         if number < config.evaluate.pictures:
-            _draw(config, workspace, listed.scene(name), scene)
-    summary = _pool(scores, fold=predicted.fold, threshold=config.graph.threshold)
-    _write_table(workspace, scores)
+            _draw(own, workspace, record_of, scene)
+    every = [score for of_set in scores.values() for score in of_set]
+    sets = [of.name for of in config.sets if of.name]
+    summary = _summary(every, scores, sets, fold=predicted.fold)
+    _write_table(workspace, every)
     drawn = map(workspace.picture, list(chips_of)[: config.evaluate.pictures])
     record.finish(summary, [workspace.evaluation, *drawn])
     _update_card(workspace, summary)
@@ -157,6 +193,7 @@ class _Scene:
     probability: Probability
     reference: RoadGraph
     predicted: RoadGraph
+    complete: shapely.MultiPolygon | None
 
 
 def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Scene:
@@ -167,7 +204,7 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
         mask=read_mask(mask),
         probability=probability,
         reference=reference_graph(
-            scene.labels,
+            scene,
             mask,
             probability.grid,
             options=config.labels,
@@ -175,20 +212,21 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
             gsd_m=config.imagery.gsd_m,
         ),
         predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
+        complete=complete_area(scene.area, probability.grid, config.labels),
     )
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
     row, col, height, width = chip.window
     window = (slice(row, row + height), slice(col, col + width))
-    area = scene.probability.grid.crop(row, col, height, width).footprint_m
+    area = measured_area(scene.probability.grid, chip.window, scene.complete)
     reference = clip_graph(scene.reference, area)
     predicted = clip_graph(scene.predicted, area)
+    threshold = config.graph.threshold_for(scene.probability.threshold)
     return ChipScore(
         chip=chip.name,
-        pixels=count_roads(
-            scene.mask[window], scene.probability.road[window], threshold=config.graph.threshold
-        ),
+        threshold=threshold,
+        pixels=count_roads(scene.mask[window], scene.probability.road[window], threshold=threshold),
         roads=compare(Side(reference, reference), Side(predicted, predicted), _options(config)),
     )
 
@@ -256,7 +294,22 @@ def _topo_shares(topo: Topo | None) -> tuple[float | None, float | None, float |
     return topo.precision, topo.recall, topo.f1
 
 
-def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSummary:
+def _summary(
+    scores: list[ChipScore],
+    by_set: Mapping[str, list[ChipScore]],
+    sets: Sequence[str],
+    *,
+    fold: int,
+) -> EvaluateSummary:
+    """Return the metrics of all chips, and of those of each set."""
+    of_sets = {name: asdict(_pool(by_set[name], fold=fold)) for name in sets if by_set.get(name)}
+    for metrics in of_sets.values():
+        for key in ("fold", "by_set"):
+            del metrics[key]
+    return replace(_pool(scores, fold=fold), by_set=of_sets)
+
+
+def _pool(scores: list[ChipScore], *, fold: int) -> EvaluateSummary:
     if not scores:
         raise DataError(
             f"no chip of fold {fold} is on a scene that was predicted; look at what failed, and "
@@ -267,10 +320,11 @@ def _pool(scores: list[ChipScore], *, fold: int, threshold: float) -> EvaluateSu
     # Chips that are rightly empty would only flatter the means over chips.
     routed = [score.roads for score in scores if score.has_roads]
     topo_precision, topo_recall, topo_f1 = _topo_shares(roads.topo)
+    thresholds = {score.threshold for score in scores}
     return EvaluateSummary(
         fold=fold,
         chips=len(scores),
-        threshold=threshold,
+        threshold=thresholds.pop() if len(thresholds) == 1 else None,
         iou=pixels.iou,
         precision=pixels.precision,
         recall=pixels.recall,

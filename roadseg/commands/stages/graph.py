@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
+from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import read_predicted
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
@@ -110,8 +111,10 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     names = read_predicted(workspace).scenes
     paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
     folder = workspace.graphs
+    # How rasters without a place are read depends on the set of their scene.
+    set_of = read_chips(workspace.chips).set_of if workspace.chips.exists() else {}
     record.begin()
-    summary = _trace_all(paths, folder, config)
+    summary = _trace_all(paths, folder, config, set_of)
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
@@ -161,23 +164,23 @@ def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphS
     """Find the road graph of any masks or probability rasters."""
     paths = find_images(images)
     with hold(output, [f"{name}.gpkg" for name in paths]):
-        return _trace_all(paths, output, config)
+        return _trace_all(paths, output, config, {})
 
 
 def trace_scene(
     config: Config,
     folder: Path,
-    scene: tuple[str, Path],
+    scene: tuple[str, Path, str],
     *,
     executor: Executor = HERE,
 ) -> Traced:
-    """Find the road graph of one scene, given by name and raster, and write it.
+    """Find the road graph of one scene, given by name, raster and name of its set, and write it.
 
     Its blocks are the work of the executor.
     """
-    name, path = scene
+    name, path, of = scene
     run = partial(in_order, what=name, unit="blocks", executor=executor)
-    pixels = _open(path, config)
+    pixels = _open(path, config.of_set(of))
     graph = find_graph(pixels, config.graph, run=run)
     graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
@@ -193,14 +196,20 @@ def trace_scene(
     )
 
 
-def _trace_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSummary:
-    """Trace all scenes, given by name and raster, and write their graphs and their network."""
+def _trace_all(
+    paths: dict[str, Path], folder: Path, config: Config, set_of: Mapping[str, str]
+) -> GraphSummary:
+    """Trace all scenes, given by name and raster, and write their graphs and their network.
+
+    Some of them may belong to sets, whose names are given by scene.
+    """
     check_formats(config.graph.formats)
     _refuse_taken(paths)
     names = list(paths)
     traced: dict[str, Traced] = {}
     failed: dict[str, str] = {}
-    outcomes = _outcomes(paths, folder, config)
+    scenes = [(name, path, set_of.get(name, "")) for name, path in paths.items()]
+    outcomes = _outcomes(scenes, folder, config)
     for outcome in counted(outcomes, "graph", total=len(names), unit="scenes"):
         if outcome.error is None:
             traced[names[outcome.index]] = cast("Traced", outcome.result)
@@ -213,18 +222,18 @@ def _trace_all(paths: dict[str, Path], folder: Path, config: Config) -> GraphSum
         raise DataError(
             f"all {len(failed)} scenes failed, the first: {next(iter(failed.values()))}"
         )
-    network = _write_together({n: paths[n] for n in names if n in traced}, folder, config)
+    network = _write_together([scene for scene in scenes if scene[0] in traced], folder, config)
     joined = np.zeros(0) if network is None else part_lengths(network.graph)
-    scenes = traced.values()
+    graphs = traced.values()
     return GraphSummary(
         [name for name in names if name in traced],
-        nodes=sum(scene.nodes for scene in scenes),
-        edges=sum(scene.edges for scene in scenes),
-        inferred=sum(scene.inferred for scene in scenes),
-        road_km=_km(math.fsum(scene.length_m for scene in scenes)),
+        nodes=sum(graph.nodes for graph in graphs),
+        edges=sum(graph.edges for graph in graphs),
+        inferred=sum(graph.inferred for graph in graphs),
+        road_km=_km(math.fsum(graph.length_m for graph in graphs)),
         folder=str(folder),
-        parts=sum(scene.parts for scene in scenes),
-        largest_km=_km(max(scene.largest_m for scene in scenes)),
+        parts=sum(graph.parts for graph in graphs),
+        largest_km=_km(max(graph.largest_m for graph in graphs)),
         joined=[] if network is None else network.scenes,
         joined_parts=len(joined),
         joined_largest_km=_km(float(joined.max(initial=0))),
@@ -243,20 +252,26 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
         raise DataError(f"{paths[taken[0]]}: {taken[0]} names the file of all scenes; rename it")
 
 
-def _outcomes(paths: dict[str, Path], folder: Path, config: Config) -> Iterator[Outcome[Traced]]:
+def _outcomes(
+    scenes: list[tuple[str, Path, str]], folder: Path, config: Config
+) -> Iterator[Outcome[Traced]]:
     """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
-    compute, scenes = config.compute, list(paths.items())
+    compute = config.compute
     if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
         return each(partial(trace_scene, config, folder), scenes, executor=compute.executor)
     return each(partial(trace_scene, config, folder, executor=compute.executor), scenes)
 
 
-def _write_together(paths: dict[str, Path], folder: Path, config: Config) -> RoadNetwork | None:
+def _write_together(
+    scenes: list[tuple[str, Path, str]], folder: Path, config: Config
+) -> RoadNetwork | None:
     """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
-    rasters = {name: _open(path, config) for name, path in paths.items()}
+    rasters = {name: _open(path, config.of_set(of)) for name, path, of in scenes}
     if "csv" in config.graph.formats:
-        scenes = ((name, read_gpkg(folder / f"{name}.gpkg"), rasters[name].grid) for name in paths)
-        write_submission(folder / f"{SUBMISSION}.csv", scenes)
+        graphs = (
+            (name, read_gpkg(folder / f"{name}.gpkg"), rasters[name].grid) for name in rasters
+        )
+        write_submission(folder / f"{SUBMISSION}.csv", graphs)
     network = trace_network(
         rasters,
         lambda name: read_gpkg(folder / f"{name}.gpkg"),

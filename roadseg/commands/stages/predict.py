@@ -1,6 +1,6 @@
 """predict: road probabilities of scenes. Reads checkpoints, writes probabilities/<scene>.tif."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,16 +11,18 @@ from pyproj import CRS
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import read_fold_chips
+from roadseg.errors import ConfigError, MissingInputError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import read_alike, weights_of
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images, image_paths
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
-from roadseg.system.stage_records import StageRecord, read_stage_key
+from roadseg.system.stage_records import StageRecord, read_record, read_stage_key
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import Workspace, require
+from roadseg.system.workspace import Fold, Workspace, require
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class PredictSummary(Summary):
     """Figures of a prediction."""
 
     checkpoint: str
-    fold: int | None
+    fold: Fold | None
     scenes: list[str]
     megapixels: float
     folder: str
@@ -45,7 +47,7 @@ def run(
     config: Config,
     workspace: Workspace,
     *,
-    fold: int,
+    fold: Fold,
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> PredictSummary:
@@ -57,7 +59,7 @@ def run(
     if not force and (done := record.summary()):
         return done
     scenes = _scenes_of(config, workspace, fold)
-    job = _job(config, (workspace.checkpoint(fold),), workspace.probabilities)
+    job = _job_of_run(config, workspace, fold)
     scenes = _nth(scenes, shard)
     with _held(job, scenes):
         if shard is not None:
@@ -118,11 +120,34 @@ def _summary(job: PredictionJob, scenes: dict[str, Path], *, force: bool) -> Pre
     )
 
 
+def usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
+    """Return the folder of the network of a run for images from elsewhere.
+
+    Args:
+        workspace: of the run.
+        fold: whose network; None for that of all folds, or where that is not trained, of fold 0.
+
+    Raises:
+        MissingInputError: if it is not trained.
+    """
+    if fold is None:
+        record = read_record(workspace.train_record("all"))
+        is_done = record is None or record.is_done  # A folder that was copied has no record.
+        fold = "all" if is_done and weights_of(workspace.checkpoint("all")).is_file() else 0
+    folder = workspace.checkpoint(fold)
+    if not weights_of(folder).is_file():
+        raise MissingInputError(
+            f"{weights_of(folder)} does not exist; run `roadseg train --fold {fold}` first, or "
+            "name the folder of a network with --checkpoint"
+        )
+    return folder
+
+
 def plan(
     config: Config,
     workspace: Workspace,
     *,
-    fold: int,
+    fold: Fold,
     after: str = "",
     force: bool = False,
     shard: tuple[int, int] | None = None,
@@ -136,7 +161,7 @@ def plan(
     stage_plan = planned(force=force, reads=reads, writes=writes, amount=amount)
     if after or not stage_plan.runs or not weights.exists():
         return stage_plan
-    job = _job(config, (workspace.checkpoint(fold),), workspace.probabilities)
+    job = _job_of_run(config, workspace, fold)
     need = job.need(_nth(_scenes_of(config, workspace, fold), shard), force=force)
     return planned(
         force=force,
@@ -183,7 +208,12 @@ def _crs(config: Config) -> CRS | None:
     return crs_setting(config.imagery.crs, "imagery.crs")
 
 
-def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[PredictSummary]:
+def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[PredictSummary]:
+    if fold == "all":
+        raise ConfigError(
+            "--fold all: this network has learned all chips, so that nothing is to be measured on "
+            "scenes of the run; name IMAGES to predict with --output, or a number of a fold"
+        )
     trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
     return StageRecord(
         workspace.record("predict"),
@@ -193,7 +223,7 @@ def _record(config: Config, workspace: Workspace, fold: int) -> StageRecord[Pred
     )
 
 
-def _scenes_of(config: Config, workspace: Workspace, fold: int) -> dict[str, Path]:
+def _scenes_of(config: Config, workspace: Workspace, fold: Fold) -> dict[str, Path]:
     listed = read_chips(workspace.chips)
     chips = read_fold_chips(workspace, listed.chips, fold).held_out
     held_out = {chip.scene for chip in chips}
@@ -204,14 +234,31 @@ def _scenes_of(config: Config, workspace: Workspace, fold: int) -> dict[str, Pat
     }
 
 
-def _job(config: Config, checkpoints: tuple[Path, ...], folder: Path) -> PredictionJob:
+def _job_of_run(config: Config, workspace: Workspace, fold: Fold) -> PredictionJob:
+    """Return the job on scenes of the run, each of which is read as its set is."""
+    set_of = read_chips(workspace.chips).set_of
+    imagery = {name: config.of_set(name).imagery for name in set(set_of.values())}
+    imagery_of = {scene: imagery[name] for scene, name in set_of.items()}
+    folders = (workspace.checkpoint(fold),)
+    return _job(config, folders, workspace.probabilities, imagery_of, set_of)
+
+
+def _job(
+    config: Config,
+    checkpoints: tuple[Path, ...],
+    folder: Path,
+    imagery_of: Mapping[str, ImageryOptions] | None = None,
+    set_of: Mapping[str, str] | None = None,
+) -> PredictionJob:
     return PredictionJob(
         checkpoints,
         folder,
         imagery=config.imagery,
         predict=config.predict,
         compute=config.compute,
-        threshold=config.graph.threshold,
+        tracing=config.graph,
+        imagery_of=imagery_of,
+        set_of=set_of,
     )
 
 

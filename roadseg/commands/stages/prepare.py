@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from roadseg.config import Config
 from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
+from roadseg.dataset.label_shifts import find_shifts
 from roadseg.dataset.quality import (
     ExampleTask,
     PrepareSummary,
@@ -21,13 +23,16 @@ from roadseg.dataset.quality import (
     summarise,
 )
 from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
+from roadseg.dataset.sets import SceneSet, find_sources, told_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.options import ComputeOptions
+from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import scene_facts
+from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
-from roadseg.raster.sources import find_images, find_labels
 from roadseg.report.plots.sheets import write_sheets
+from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import fingerprints
@@ -50,12 +55,30 @@ class Sources:
     Attributes:
         images: the image of each scene by name.
         labels: its label file.
+        sets: the set that it belongs to.
+        areas: files with the polygons in which its labels are complete; none: everywhere.
         held: fingerprint of each file.
     """
 
     images: Mapping[str, Path]
     labels: Mapping[str, Path]
+    sets: Mapping[str, SceneSet]
+    areas: Mapping[str, tuple[Path, ...]]
     held: Mapping[Path, str]
+
+    @property
+    def set_of(self) -> dict[str, str]:
+        """The name of the set of each scene."""
+        return {scene: of.name for scene, of in self.sets.items()}
+
+    @property
+    def labelled(self) -> set[Path]:
+        """All files with labels, and with the polygons in which they are complete."""
+        return {*self.labels.values(), *(path for area in self.areas.values() for path in area)}
+
+    def held_area(self, scene: str) -> dict[str, str]:
+        """Return the fingerprint of each file of the area of a scene."""
+        return {f"area {number}": self.held[path] for number, path in enumerate(self.areas[scene])}
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
@@ -66,22 +89,40 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         _name_again(workspace, sources, done, record)
         return done
     record.begin()
-    tasks = _tasks(config, workspace, sources, force=force)
-    prepared, failed = _prepare_all(tasks, config.compute)
+    tasks = _with_shifts(_tasks(workspace, sources, force=force), sources, config.compute)
+    keys = {name: of.key for name, of in sources.sets.items()}
+    prepared, failed = _prepare_all(tasks, config.compute, keys)
     scenes = [scene.summary for scene in prepared]
     _require_equal_bands(scenes, sources)
+    _require_area(scenes, sources)
     _require_roads(scenes, sources)
     scaling = _fit_scaling(prepared, config)
     _warn_of_dull(prepared, sources, scaling)
     write_scaling(workspace.scaling, scaling)
     _write_chips(config, workspace, sources, scenes)
     quality = _look_at_examples(config, workspace, sources, scenes, scaling)
-    bins = config.labels.bins
-    summary = summarise(scenes, sources.labels, bins=bins, failed=failed, quality=quality)
+    summary = summarise(
+        scenes,
+        sources.labels,
+        options=_shared_labels(config),
+        failed=failed,
+        quality=quality,
+        set_of=sources.set_of,
+    )
     if summary.shift_m and math.hypot(*summary.shift_m) > WORTH_M:
-        logger.warning("%s; look at %s", shift_text(summary.shift_m), workspace.quality)
+        logger.warning(
+            "%s; look at %s, and move them by labels.shift if that is so",
+            *(shift_text(summary.shift_m), workspace.quality),
+        )
     record.finish(summary, _outputs(workspace, summary, sources))
     return summary
+
+
+def _shared_labels(config: Config) -> LabelOptions:
+    """Return the options of labels; sets with different shifts are moved scene by scene."""
+    rules = [of.labels.shift for of in config.sets]
+    rule = rules[0] if all(rule == rules[0] for rule in rules) else "scene"
+    return config.labels.model_copy(update={"shift": rule})
 
 
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
@@ -93,13 +134,15 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
         workspace.record("prepare"),
         PrepareSummary,
         force=force,
-        reads=[files("images", images), files("labels", set(sources.labels.values()))],
+        reads=[files("images", images), files("labels", sources.labelled)],
         writes=[workspace.masks, workspace.chips, workspace.scaling, workspace.quality],
         amount=Amount(len(images), lambda done: done.scenes, "scenes"),
     )
     if dry_run.runs and config.compute.on_error == "stop":
-        for image in counted(images, "look at", total=len(images), unit="images"):
-            scene_facts(image, config.imagery)
+        scenes = sources.images.items()
+        for name, image in counted(scenes, "look at", total=len(images), unit="images"):
+            with told_by_set(sources.sets[name].key):
+                scene_facts(image, sources.sets[name].imagery)
     return dry_run
 
 
@@ -107,11 +150,19 @@ def _find_sources(config: Config, workspace: Workspace) -> Sources:
     """Find the image and the label file of every scene, and what they hold.
 
     Raises:
-        ConfigError: if the run folder is the one that they lie in.
+        ConfigError: if the run folder is the one that they lie in, or a CRS is none.
     """
-    images = find_images(config.imagery.images)
-    labels = find_labels(config.labels.roads, images)
-    paths = [*images.values(), *labels.values()]
+    for of in config.sets:
+        crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
+    found = find_sources(config.sets)
+    images = {name: source.image for name, source in found.items()}
+    labels = {name: source.labels for name, source in found.items()}
+    areas = {name: source.area for name, source in found.items()}
+    paths = [
+        *images.values(),
+        *labels.values(),
+        *{path for area in areas.values() for path in area},
+    ]
     run = workspace.root.resolve()
     for path in paths:
         if not is_virtual(path) and path.parent.resolve() == run:
@@ -119,7 +170,8 @@ def _find_sources(config: Config, workspace: Workspace) -> Sources:
                 f"run: {workspace.root} holds {path.name}, expected a folder for outputs alone; "
                 "name another one (`run` of the config, or --run)"
             )
-    return Sources(images, labels, fingerprints(paths))
+    sets = {name: source.of for name, source in found.items()}
+    return Sources(images, labels, sets, areas, fingerprints(paths))
 
 
 def _record(config: Config, workspace: Workspace, sources: Sources) -> StageRecord[PrepareSummary]:
@@ -127,15 +179,27 @@ def _record(config: Config, workspace: Workspace, sources: Sources) -> StageReco
     return StageRecord(
         workspace.record("prepare"),
         PrepareSummary,
-        settings={
-            "imagery": config.imagery.model_dump(mode="json", exclude={"licence", "images"}),
-            "labels": config.labels.model_dump(mode="json", exclude={"licence", "roads"}),
-        },
+        settings=_settings(config.imagery, config.labels)
+        | {f"set {of.name}": _settings(of.imagery, of.labels) for of in config.sets if of.name},
         inputs={
             **{f"image of {name}": held[path] for name, path in sources.images.items()},
+            **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
             **{f"labels of {name}": held[path] for name, path in sources.labels.items()},
+            **{
+                f"{key} of {name}": fingerprint
+                for name in sources.areas
+                for key, fingerprint in sources.held_area(name).items()
+            },
         },
     )
+
+
+def _settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
+    """Return the settings of images and labels that decide about what is made of them."""
+    return {
+        "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets"}),
+        "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
+    }
 
 
 def _name_again(
@@ -147,7 +211,12 @@ def _name_again(
     """Name images and labels in chips.json where they lie now, if they have moved."""
     listed = read_chips(workspace.chips)
     scenes = [
-        replace(scene, image=sources.images[scene.name], labels=sources.labels[scene.name])
+        replace(
+            scene,
+            image=sources.images[scene.name],
+            labels=sources.labels[scene.name],
+            area=sources.areas[scene.name],
+        )
         for scene in listed.scenes
     ]
     if scenes != list(listed.scenes):
@@ -161,9 +230,7 @@ def _outputs(workspace: Workspace, summary: PrepareSummary, sources: Sources) ->
     return [workspace.chips, workspace.scaling, *masks, *map(Path, summary.sheets)]
 
 
-def _tasks(
-    config: Config, workspace: Workspace, sources: Sources, *, force: bool
-) -> list[SceneTask]:
+def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[SceneTask]:
     """Return a task for each scene, those with one label file one after the other."""
     images, labels, held = sources.images, sources.labels, sources.held
     served = Counter(labels.values())
@@ -172,12 +239,13 @@ def _tasks(
             name=name,
             image=image.absolute(),
             labels=labels[name].absolute(),
-            held={"image": held[image], "labels": held[labels[name]]},
+            held={"image": held[image], "labels": held[labels[name]], **sources.held_area(name)},
             shared=served[labels[name]] > 1,
             mask=workspace.mask(name),
             record=workspace.scene_record(name),
-            imagery=config.imagery,
-            label_options=config.labels,
+            imagery=sources.sets[name].imagery,
+            label_options=sources.sets[name].labels,
+            area=tuple(path.absolute() for path in sources.areas[name]),
             sample_px=max(_SAMPLE_OF_A_SCENE_PX, _SAMPLE_PX // len(images)),
             force=force,
         )
@@ -185,16 +253,35 @@ def _tasks(
     ]
 
 
+def _with_shifts(
+    tasks: list[SceneTask], sources: Sources, compute: ComputeOptions
+) -> list[SceneTask]:
+    """Return the tasks with the shifts of their labels, which are found for each set apart."""
+    sets: dict[str, list[SceneTask]] = {}
+    for task in tasks:
+        sets.setdefault(sources.sets[task.name].name, []).append(task)
+    shifts = {
+        name: shift
+        for alike in sets.values()
+        for name, shift in find_shifts(alike, executor=compute.executor).items()
+    }
+    return [replace(task, shift_m=shifts[task.name]) for task in tasks]
+
+
 def _prepare_all(
-    tasks: list[SceneTask], compute: ComputeOptions
+    tasks: list[SceneTask], compute: ComputeOptions, keys: Mapping[str, str]
 ) -> tuple[list[PreparedScene], dict[str, str]]:
-    """Prepare all scenes; those that cannot be used stop the rest, or are skipped with a reason."""
+    """Prepare all scenes; those that cannot be used stop the rest, or are skipped with a reason.
+
+    An error names options by the key of the set of its scene.
+    """
     outcomes: list[Outcome[PreparedScene]] = []
     work = each(prepare_scene, tasks, executor=compute.executor)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
-                raise outcome.error
+                with told_by_set(keys[tasks[outcome.index].name]):
+                    raise outcome.error
             logger.warning("skipped %s: %s", tasks[outcome.index].name, outcome.error)
         outcomes.append(outcome)
     outcomes.sort(key=lambda outcome: outcome.index)
@@ -215,15 +302,36 @@ def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
             )
 
 
+def _require_area(scenes: list[SceneSummary], sources: Sources) -> None:
+    """Refuse polygons of a set of which none touches any of its scenes."""
+    for key, alike in _by_set(scenes, sources).items():
+        if all(scene.is_outside for scene in alike):
+            files = ", ".join(map(str, sources.areas[alike[0].name][:3]))
+            raise DataError(
+                f"{key}area: no polygon of {files} touches any of the {len(alike)} scenes; check "
+                "the CRS of both, or leave it empty where labels are complete everywhere"
+            )
+
+
 def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
-    """Refuse labels of which none lies on any scene."""
-    if not any(chip.road_share for scene in scenes for chip in scene.chips):
-        missed = (scene.missed for scene in scenes if scene.missed)
-        files = f"{len(set(sources.labels.values()))} label files of {len(scenes)} scenes"
-        raise DataError(next(missed, f"labels.roads: no road in any of the {files}"))
+    """Refuse labels of a set of which none lies on any of its scenes."""
+    for key, alike in _by_set(scenes, sources).items():
+        if not any(chip.road_share for scene in alike for chip in scene.chips):
+            missed = (scene.missed for scene in alike if scene.missed)
+            files = {sources.labels[scene.name] for scene in alike}
+            what = f"no road in any of the {len(files)} label files of {len(alike)} scenes"
+            raise DataError(next(missed, f"{key}roads: {what}"))
     for scene in scenes:
         if not any(chip.road_share for chip in scene.chips):
             logger.warning("%s: no road on it; all of it is background", scene.name)
+
+
+def _by_set(scenes: list[SceneSummary], sources: Sources) -> dict[str, list[SceneSummary]]:
+    """Return the scenes by the key of the labels of their set."""
+    sets: dict[str, list[SceneSummary]] = {}
+    for scene in scenes:
+        sets.setdefault(sources.sets[scene.name].key or "labels.", []).append(scene)
+    return sets
 
 
 def _fit_scaling(scenes: list[PreparedScene], config: Config) -> Scaling:
@@ -258,7 +366,18 @@ def _write_chips(
     config: Config, workspace: Workspace, sources: Sources, scenes: list[SceneSummary]
 ) -> None:
     images, labels = sources.images, sources.labels
-    records = [SceneRecord(s.name, images[s.name], labels[s.name], s.gsd_m) for s in scenes]
+    records = [
+        SceneRecord(
+            s.name,
+            images[s.name],
+            labels[s.name],
+            s.gsd_m,
+            sources.sets[s.name].name,
+            s.shift_m,
+            sources.areas[s.name],
+        )
+        for s in scenes
+    ]
     chips = [chip for scene in scenes for chip in scene.chips]
     write_chips(workspace.chips, records, chips, config.labels.bins)
 
@@ -271,9 +390,14 @@ def _look_at_examples(
     scaling: Scaling,
 ) -> Quality:
     """Draw examples of the labels over the images, and estimate how far they are apart."""
-    images = sources.images
     tasks = [
-        ExampleTask(chip, images[chip.scene], workspace.mask(chip.scene), config.imagery, scaling)
+        ExampleTask(
+            chip,
+            sources.images[chip.scene],
+            workspace.mask(chip.scene),
+            sources.sets[chip.scene].imagery,
+            scaling,
+        )
         for chip in choose_examples(scenes)
     ]
     work = each(make_example, tasks, executor=Executor(config.compute.workers))

@@ -18,12 +18,15 @@ from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import FoldChips, read_fold_chips
 from roadseg.dataset.reference_graphs import (
+    Area,
     RouteScore,
     count_roads,
     mean_apls,
+    measured_area,
     reference_graph,
     score_routes,
 )
+from roadseg.dataset.scenes import complete_area
 from roadseg.errors import RoadsegError
 from roadseg.learn.inference.engine_store import (
     engine_folder,
@@ -34,6 +37,7 @@ from roadseg.learn.inference.engine_store import (
 from roadseg.learn.inference.engines import Engine
 from roadseg.learn.inference.quantisation import Quantised, quantise
 from roadseg.learn.inference.sliding_window import count_windows, predict_rows
+from roadseg.learn.network.checkpoint_facts import threshold_of
 from roadseg.learn.network.checkpoints import (
     Checkpoint,
     checkpoint_path,
@@ -325,9 +329,10 @@ class Chips:
 
     def open(self, record: ChipRecord) -> Chip:
         """Return a chip of the files of its scene."""
-        scene = scene_facts(self.listed.scene(record.scene).image, self.config.imagery)
+        listed = self.listed.scene(record.scene)
+        scene = scene_facts(listed.image, self.config.of_set(listed.set).imagery)
         mask = self.workspace.mask(record.scene)
-        return Chip(scene, mask, record.window, self.checkpoint.scaling)
+        return Chip(scene, mask, record.window, self.checkpoint.scaling, set=listed.set)
 
     def compare(self, records: Sequence[ChipRecord], quantised: Quantised) -> Iterator[_Comparison]:
         """Predict chips with both networks, and compare the results and the labels."""
@@ -335,35 +340,42 @@ class Chips:
         for scene, of_scene in itertools.groupby(shown, key=lambda record: record.scene):
             chips = map(self.open, of_scene)
             first = next(chips)
-            labels, grid = self.listed.scene(scene).labels, first.scene.grid
+            labels, grid = self.listed.scene(scene), first.scene.grid
+            own = self.config.of_set(labels.set)
             reference = reference_graph(
                 labels,
                 first.mask,
                 grid,
-                options=self.config.labels,
+                options=own.labels,
                 tracing=self.config.graph,
-                gsd_m=self.config.imagery.gsd_m,
+                gsd_m=own.imagery.gsd_m,
             )
+            complete = complete_area(labels.area, grid, own.labels)
             for chip in itertools.chain([first], chips):
-                yield self._compare(chip, reference, quantised)
+                area = measured_area(grid, chip.window, complete)
+                yield self._compare(chip, reference, area, quantised)
 
-    def _compare(self, chip: Chip, roads: RoadGraph, quantised: Quantised) -> _Comparison:
+    def _compare(
+        self, chip: Chip, roads: RoadGraph, area: Area, quantised: Quantised
+    ) -> _Comparison:
         labels = read_mask(chip.mask, chip.window)
-        area = chip.scene.grid.crop(*chip.window).footprint_m
         reference = clip_graph(roads, area)
         int8, exact = (
-            self._side(self._predict(engine, chip), labels, reference)
+            self._side(self._predict(engine, chip), labels, reference, area)
             for engine in (quantised.engine, quantised.exact)
         )
         masks = count_pixels(exact.road, int8.road, labels != IGNORE)
         return _Comparison(masks, int8, exact)
 
-    def _side(self, predicted: Probability, labels: NDArray[np.uint8], roads: RoadGraph) -> _Side:
+    def _side(
+        self, predicted: Probability, labels: NDArray[np.uint8], roads: RoadGraph, area: Area
+    ) -> _Side:
         tracing, options = self.config.graph, self.config.evaluate
-        graph = find_graph(predicted, tracing)
+        graph = clip_graph(find_graph(predicted, tracing), area)
+        threshold = tracing.threshold_for(predicted.threshold)
         return _Side(
-            predicted.road >= tracing.threshold * CERTAIN,
-            count_roads(labels, predicted.road, threshold=tracing.threshold),
+            predicted.road >= threshold * CERTAIN,
+            count_roads(labels, predicted.road, threshold=threshold),
             score_routes(roads, graph, spacing_m=options.spacing_m, snap_m=options.snap_m),
         )
 
@@ -380,7 +392,8 @@ class Chips:
         values = np.concatenate([part.values for part in rows], axis=1)
         bands = np.rint(values * CERTAIN).astype(np.uint8)
         grid = chip.scene.grid.crop(*chip.window)
-        return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins)
+        threshold = threshold_of([self.checkpoint.facts], chip.set)
+        return Probability(grid, bands[-1], bands[:-1], self.checkpoint.bins, threshold)
 
 
 def _read(chip: Chip, window: Window) -> tuple[NDArray[np.uint8], Bools]:

@@ -32,8 +32,11 @@ _BYTES = 1_000_000  # Bytes of a megabyte, as report.max_mb counts.
 _NOT_SHOWN: dict[str, Any] = {
     "run": True,
     "compute": True,
-    "imagery": {"images"},
-    "labels": {"roads"},
+    "imagery": {
+        "images": True,
+        "sets": {"__all__": {"images": True, "roads": True, "labels": {"area"}}},
+    },
+    "labels": {"roads", "area"},
     "split": {"file"},
     "train": {"init", "encoder_weights"},
 }
@@ -150,8 +153,9 @@ def _inputs(workspace: Workspace, names: Iterable[str]) -> list[Path]:
 
 
 def _folds(workspace: Workspace) -> list[Path]:
-    """Return the checkpoint folders of all folds."""
-    return sorted(workspace.checkpoint(0).parent.glob("fold-*"))
+    """Return the checkpoint folders of all folds, and that of their chips together."""
+    last = workspace.checkpoint("all")
+    return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
 
 
 def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:

@@ -43,6 +43,7 @@ _HOW = {
     "blocks": "on {} blocks of ground",
     "random": "dealt one by one",
     "groups": "in {} groups of scenes",
+    "sets": "in {} sets, each a fold (split.folds does not count)",
     "file": "dealt by split.file",
 }
 _ADVICE = {
@@ -53,6 +54,7 @@ _ADVICE = {
 _INSTEAD = {
     "random": "set split.method to blocks, which keeps them together",
     "groups": "choose split.group so that they are one group, or set split.method to blocks",
+    "sets": "leave out the images of one of the sets, or set split.method to blocks",
     "file": "give them one fold in {file}, or set split.method to blocks",
 }
 
@@ -67,8 +69,9 @@ class SplitSummary(Summary):
         method: how they were dealt.
         chips_by_fold: how many chips each fold has.
         road_by_fold: share of road among the valid pixels of each fold.
-        groups_by_fold: what split.group found in the names of the scenes of each fold; empty
-            with other methods, and if there are many.
+        groups_by_fold: what split.group found in the names of the scenes of each fold, or the
+            sets that are folds; empty with other methods, and if there are many.
+        chips_of_sets: how many chips of each set each fold has; empty without sets.
     """
 
     chips: int
@@ -77,6 +80,7 @@ class SplitSummary(Summary):
     chips_by_fold: list[int]
     road_by_fold: list[float]
     groups_by_fold: list[list[str]] = field(default_factory=list)
+    chips_of_sets: dict[str, list[int]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return it in a sentence."""
@@ -88,9 +92,15 @@ class SplitSummary(Summary):
                 f"{len(sizes)} folds, road on {min(shares):.1%} to {max(shares):.1%} of the pixels"
             )
         return (
-            f"{self.chips} chips {how}; chips in folds: {', '.join(map(str, sizes))}; "
+            f"{self.chips} chips {how}; chips in folds: {_numbers(sizes)}"
+            f"{self._sets_text()}; "
             f"road in folds: {', '.join(f'{share:.1%}' for share in shares)}{self._groups_text()}"
         )
+
+    def _sets_text(self) -> str:
+        sets = (f"{name} {_numbers(folds)}" for name, folds in self.chips_of_sets.items())
+        is_told = 0 < len(self.chips_of_sets) <= _LISTED and self.method != "sets"
+        return f" (of {'; of '.join(sets)})" if is_told else ""
 
     def _groups_text(self) -> str:
         folds = (f"{fold} {' and '.join(names)}" for fold, names in enumerate(self.groups_by_fold))
@@ -110,13 +120,18 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     record = _record(config, workspace)
     if not force and (done := record.summary()):
         return done
-    chips = read_chips(require(workspace.chips, made_by="prepare")).chips
-    overlaps = _overlaps(chips)
+    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    chips, overlaps = listed.chips, _overlaps(listed.chips)
+    set_of = listed.set_of
+    sets = [set_of[chip.scene] for chip in chips]
     if options.method == "file":
         failed = read_summary(workspace.record("prepare"), _Prepared).failed
         folds, groups = _folds_of_file(options, chips, failed), options.folds
+    elif options.method == "sets":
+        names = _set_names(config)
+        folds, groups = _folds_of_sets(names, sets), len(names)
     else:
-        folds, groups = _folds_of_groups(options, workspace.chips, chips, overlaps)
+        folds, groups = _folds_of_groups(options, workspace.chips, chips, sets, overlaps)
     _refuse_overlaps(options, workspace.chips, chips, folds, overlaps)
     record.begin()
     named = {chip.name: int(fold) for chip, fold in zip(chips, folds, strict=True)}
@@ -127,9 +142,16 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
         chips=len(chips),
         groups=groups,
         method=options.method,
-        chips_by_fold=np.bincount(folds, minlength=options.folds).tolist(),
+        chips_by_fold=np.bincount(folds).tolist(),
         road_by_fold=road_by_fold(chips, folds).tolist(),
-        groups_by_fold=_groups_by_fold(options, chips, folds),
+        groups_by_fold=_groups_by_fold(options, chips, folds, sets),
+        chips_of_sets={
+            of.name: np.bincount(
+                folds[np.array(sets) == of.name], minlength=folds.max() + 1
+            ).tolist()
+            for of in config.sets
+            if of.name in sets and of.name
+        },
     )
     record.finish(summary, [workspace.folds, workspace.fold_layer, workspace.fold_map])
     return summary
@@ -153,9 +175,25 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
     return StageRecord(
         workspace.record("split"),
         SplitSummary,
-        settings=config.split.model_dump(mode="json", exclude={"file"}),
+        settings=config.split.model_dump(mode="json", exclude={"file"})
+        | ({"sets": _set_names(config)} if config.split.method == "sets" else {}),
         inputs={"what prepare made": read_stage_key(prepared), **_of_file(config.split)},
     )
+
+
+def _set_names(config: Config) -> list[str]:
+    """Return the names of the sets, each of which is a fold.
+
+    Raises:
+        ConfigError: if there are not several.
+    """
+    names = [of.name for of in config.sets]
+    if len(names) == 1:
+        raise ConfigError(
+            'split.method: "sets" makes a fold of every set, but imagery.sets has fewer than two; '
+            "name several, or set split.method to blocks"
+        )
+    return names
 
 
 def _of_file(options: SplitOptions) -> dict[str, str]:
@@ -180,20 +218,38 @@ def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:
     return placed[overlapping_pairs(corners, [chips[index].zone for index in placed.tolist()])]
 
 
+def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Folds:
+    """Return the place of the set of each chip among all sets."""
+    if missing := [name for name in names if name not in sets]:
+        raise DataError(
+            f"imagery.sets.{missing[0]}: no chip of this set is there to be a fold; look at which "
+            "scenes failed, or set split.method to blocks"
+        )
+    return np.array([names.index(name) for name in sets], dtype=np.int64)
+
+
 def _folds_of_groups(
-    options: SplitOptions, source: Path, chips: Sequence[ChipRecord], overlaps: Pairs
+    options: SplitOptions,
+    source: Path,
+    chips: Sequence[ChipRecord],
+    sets: Sequence[str],
+    overlaps: Pairs,
 ) -> tuple[Folds, int]:
     """Return the fold of each chip, and how many groups were dealt."""
     alone = _groups(options, chips)
     groups = join_groups(alone, overlaps) if options.method == "blocks" else alone
     try:
-        return deal_folds(groups, folds=options.folds, seed=options.seed), len(set(groups))
+        return deal_folds(groups, sets, folds=options.folds, seed=options.seed), len(set(groups))
     except ValueError as error:
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:
             joined = f"{_overlap_text(chips, overlaps)}, which joins their blocks"
             advice = f"{joined}: leave out images of the same ground, or {advice}"
         raise DataError(f"{source}: {error}; {advice}") from error
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hashable]:
@@ -219,15 +275,16 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
 
 
 def _groups_by_fold(
-    options: SplitOptions, chips: Sequence[ChipRecord], folds: Folds
+    options: SplitOptions, chips: Sequence[ChipRecord], folds: Folds, sets: Sequence[str]
 ) -> list[list[str]]:
     """Return the names of the groups in each fold, if there are few."""
-    if options.method != "groups":
+    if options.method not in ("groups", "sets"):
         return []
-    pairs = set(zip(folds.tolist(), map(str, _groups(options, chips)), strict=True))
+    groups = sets if options.method == "sets" else map(str, _groups(options, chips))
+    pairs = set(zip(folds.tolist(), groups, strict=True))
     if len(pairs) > _LISTED:
         return []
-    return [sorted(name for at, name in pairs if at == fold) for fold in range(options.folds)]
+    return [sorted(name for at, name in pairs if at == fold) for fold in range(folds.max() + 1)]
 
 
 def _folds_of_file(

@@ -4,6 +4,7 @@ Reads probabilities/, labels, chips.json, folds.json; writes tune.json, tune.png
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
 from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import reference_graph, score_routes
+from roadseg.dataset.reference_graphs import Area, measured_area, reference_graph, score_routes
+from roadseg.dataset.scenes import complete_area
 from roadseg.errors import DataError
-from roadseg.raster.images import read_grid
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.report.plots.tuning import write_tuning_plot
 from roadseg.roads.graph.clipping import clip_graph
@@ -57,7 +57,7 @@ class TuneSummary(Summary):
         after: APLS of the best trial.
         margin: how far the gain may be off by chance (95 %); None for a single chip.
         is_better: whether the gain is larger than that; if not, the settings stay.
-        settings: the best ones, or else those given.
+        settings: the best ones, or else those given; thresholds as numbers.
         config: file with all settings of the run and these values.
         plot: picture of all trials.
         tried: settings of each trial and its APLS.
@@ -96,12 +96,16 @@ class HeldOut:
 
     Attributes:
         probability: its raster.
+        threshold: probability from which on it has roads with the settings given.
+        gsd_m: ground size of its pixels, where the raster has no place on the ground.
         areas: each chip on the ground, in the metric CRS of the scene.
         references: the labelled roads in each of them.
     """
 
     probability: Path
-    areas: list[shapely.Polygon]
+    threshold: float
+    gsd_m: float | None
+    areas: list[Area]
     references: list[RoadGraph]
 
 
@@ -124,7 +128,7 @@ def run(
     else:
         record.begin()
         summary = _search(config, workspace, predicted, target)
-    _write_config(target, config, workspace, summary.settings)
+    _write_config(target, config, workspace, summary.settings if summary.is_better else {})
     record.finish(summary, [workspace.tuning_plot])
     return summary
 
@@ -159,19 +163,23 @@ def read_held_out(
 ) -> HeldOut:
     """Read the labels of a scene and cut them to its chips that are held out."""
     scene, chips = given
+    own = config.of_set(scene.set)
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
-    grid = read_grid(path, gsd_m=config.imagery.gsd_m)
+    raster = open_probability(path, gsd_m=own.imagery.gsd_m)
+    grid, threshold = raster.grid, config.graph.threshold_for(raster.threshold)
     reference = reference_graph(
-        scene.labels,
+        scene,
         mask,
         grid,
-        options=config.labels,
+        options=own.labels,
         tracing=config.graph,
-        gsd_m=config.imagery.gsd_m,
+        gsd_m=own.imagery.gsd_m,
     )
-    areas = [grid.crop(*chip.window).footprint_m for chip in chips]
-    return HeldOut(path, areas, [clip_graph(reference, area) for area in areas])
+    complete = complete_area(scene.area, grid, own.labels)
+    areas = [measured_area(grid, chip.window, complete) for chip in chips]
+    references = [clip_graph(reference, area) for area in areas]
+    return HeldOut(path, threshold, own.imagery.gsd_m, areas, references)
 
 
 def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> NDArray[np.float64]:
@@ -182,7 +190,7 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
     Returns:
         APLS by length, shape (trial, chip); NaN where there are no roads on either side.
     """
-    pixels = _read_road(scene.probability, config)
+    pixels = _read_road(scene)
     spacing_m, snap_m = config.evaluate.spacing_m, config.evaluate.snap_m
     scores = np.full((len(trials), len(scene.areas)), np.nan)
     traced: dict[float, tuple[RoadGraph, CoarseMask]] = {}
@@ -190,9 +198,10 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
     for row, settings in enumerate(shown):
         options = _with_graph(config, settings).graph
         # Thinning depends on the threshold only, among the settings that are searched.
-        if options.threshold not in traced:
-            traced[options.threshold] = _trace(pixels, options)
-        paths, mask = traced[options.threshold]
+        threshold = settings["threshold"]
+        if threshold not in traced:
+            traced[threshold] = _trace(pixels, options)
+        paths, mask = traced[threshold]
         graph = postprocess(paths, options, mask=mask, grid=pixels.grid, read_road=pixels.read_road)
         for col, (area, reference) in enumerate(zip(scene.areas, scene.references, strict=True)):
             inside = clip_graph(graph, area)
@@ -222,7 +231,8 @@ def _search(
             return list(np.concatenate(scores, axis=1))
 
         tune = config.tune
-        tried = search(score, _start(config), trials=tune.trials, seed=tune.seed)
+        start = _start(config, scenes)
+        tried = search(score, start, trials=tune.trials, seed=tune.seed)
     summary = _summary(tried, fold=fold, config=target, plot=workspace.tuning_plot)
     write_tuning_plot(
         Path(summary.plot), summary.tried, parameters=PARAMETERS, is_better=summary.is_better
@@ -244,9 +254,9 @@ def _held_out_chips(
     return [(listed.scene(name), chips[name]) for name in chips]
 
 
-def _read_road(path: Path, config: Config) -> Probability:
+def _read_road(scene: HeldOut) -> Probability:
     """Read the probability of any road of a whole scene, without the speed bins."""
-    raster = open_probability(path, gsd_m=config.imagery.gsd_m)
+    raster = open_probability(scene.probability, gsd_m=scene.gsd_m)
     window = Window(0, 0, raster.grid.height, raster.grid.width)
     return Probability(raster.grid, raster.read_road(window))
 
@@ -263,8 +273,11 @@ def _with_graph(config: Config, settings: Settings) -> Config:
     return config.model_copy(update={"graph": config.graph.model_copy(update=settings)})
 
 
-def _start(config: Config) -> Settings:
-    return {parameter.name: getattr(config.graph, parameter.name) for parameter in PARAMETERS}
+def _start(config: Config, scenes: Sequence[HeldOut]) -> Settings:
+    """Return the settings given; if scenes have several thresholds, with the mean of these."""
+    given = config.graph.model_dump()
+    given["threshold"] = round(statistics.fmean(scene.threshold for scene in scenes), 6)
+    return {parameter.name: given[parameter.name] for parameter in PARAMETERS}
 
 
 def _summary(tried: Sequence[Trial], *, fold: int, config: Path, plot: Path) -> TuneSummary:

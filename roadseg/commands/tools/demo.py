@@ -37,6 +37,7 @@ CONFIG: dict[str, Any] = {
     "split": {"folds": 5, "block_m": 100.0},
     "train": {
         "encoder": "resnet18",
+        "decoder_channels": None,
         "encoder_weights": None,
         "window_px": 192,
         "windows_per_chip": 12,
@@ -45,6 +46,7 @@ CONFIG: dict[str, Any] = {
         "learning_rate": 2e-3,
         "schedule": "cosine",
         "warmup_steps": 12,
+        "loss": {"focal": 0.75, "dice": 0.25, "bce": 0.0},
     },
     "predict": {"window_px": 512, "overlap_px": 64},
 }

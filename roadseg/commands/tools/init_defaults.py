@@ -1,6 +1,7 @@
 """Defaults: the settings that fit what a survey of images and labels found."""
 
-from collections.abc import Hashable, Mapping
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.folds import ground_blocks, join_groups
 from roadseg.dataset.footprints import OVERLAP_SHARE, Pairs, overlapping_pairs
 from roadseg.errors import DataError
+from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.names import grouping_pattern
 from roadseg.raster.windows import cut_chips
@@ -34,6 +36,7 @@ _SPLIT_BY = {
     "blocks": "by blocks of ground",
     "random": "at random",
     "groups": "by the names of scenes (split.group)",
+    "sets": "by sets",
     "file": "by split.file",
 }
 
@@ -82,13 +85,79 @@ class Defaults:
     split: str
 
 
-def choose_defaults(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Defaults:
+@dataclass(frozen=True)
+class Reading:
+    """Settings with which images and labels are read, as far as they are chosen.
+
+    Attributes:
+        imagery: by key.
+        labels: by key.
+        nodata: which pixels hold no data, in words.
+        widths: where the widths of roads come from, in words.
+    """
+
+    imagery: Settings
+    labels: Settings
+    nodata: str
+    widths: str
+
+
+def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Reading:
+    """Choose how images and labels of one kind are read; what `settings` give stays as it is."""
+    nodata, widths = choose_nodata(images, settings), choose_widths(labels, settings)
+    of_labels = choose_scheme(labels) | widths.settings
+    return Reading(
+        _unset(nodata.settings, settings.imagery),
+        _unset(of_labels, settings.labels),
+        nodata.text,
+        widths.text,
+    )
+
+
+def shared_reading(readings: Mapping[str, Reading]) -> Reading:
+    """Return what is chosen alike for all sets, given by name, and in words what is for each."""
+    first, *others = readings.values()
+
+    def alike(chosen: Settings, of_others: Sequence[Settings]) -> Settings:
+        missing = object()
+        return {
+            key: value
+            for key, value in chosen.items()
+            if all(each.get(key, missing) == value for each in of_others)
+        }
+
+    def told(texts: Mapping[str, str]) -> str:
+        if len(set(texts.values())) == 1:
+            return next(iter(texts.values()))
+        return "; ".join(f"{name}: {text}" for name, text in texts.items())
+
+    return Reading(
+        alike(first.imagery, [each.imagery for each in others]),
+        alike(first.labels, [each.labels for each in others]),
+        told({name: each.nodata for name, each in readings.items()}),
+        told({name: each.widths for name, each in readings.items()}),
+    )
+
+
+def _unset(chosen: Settings, section: Section) -> Settings:
+    """Return what of the chosen settings is left at its default."""
+    return {key: value for key, value in chosen.items() if key not in section.model_fields_set}
+
+
+def choose_defaults(
+    images: ImageSurvey, labels: LabelSurvey, settings: Config, *, reading: Reading
+) -> Defaults:
     """Choose settings for images and labels; what `settings` give stays as it is.
+
+    Args:
+        images: of the run.
+        labels: of the run.
+        settings: that are given.
+        reading: how all images and labels are read.
 
     Raises:
         DataError: if the images cannot fill the folds.
     """
-    nodata, widths = choose_nodata(images, settings), choose_widths(labels, settings)
     # The method of the split decides whether chips have to be small enough to fill the folds.
     split = choose_split(images, labels, settings)
     method = split.settings.get("method", settings.split.method)
@@ -96,22 +165,16 @@ def choose_defaults(images: ImageSurvey, labels: LabelSurvey, settings: Config) 
     # The encoders halve a window five times, so that its side is a multiple of 32 pixels.
     window_px = min(settings.train.window_px, cut.chip_px // 32 * 32)
     chosen: dict[str, Settings] = {
-        "imagery": {"chip_px": cut.chip_px} | nodata.settings,
-        "labels": choose_scheme(labels) | widths.settings,
+        "imagery": {"chip_px": cut.chip_px} | reading.imagery,
+        "labels": reading.labels,
         "split": {"block_m": cut.block_m} | split.settings,
         "train": {"window_px": window_px},
     }
-    # What is set, and not left at its default, stays.
     fitting = {
-        section: {
-            key: value
-            for key, value in changes.items()
-            if key not in getattr(settings, section).model_fields_set
-        }
-        for section, changes in chosen.items()
+        section: _unset(changes, getattr(settings, section)) for section, changes in chosen.items()
     }
     places = count_places(images.scenes, labels)
-    return Defaults(fitting, cut, places, nodata.text, widths.text, split.text)
+    return Defaults(fitting, cut, places, reading.nodata, reading.widths, split.text)
 
 
 def choose_nodata(images: ImageSurvey, settings: Config) -> Default:
@@ -171,7 +234,7 @@ def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> 
     if not several:
         return Default({"method": "blocks"}, _SPLIT_BY["blocks"])
     pattern = grouping_pattern(several)
-    if pattern is None:
+    if pattern is None or not all(re.search(pattern, name) for name in images.scenes):
         image = next(iter(several))
         raise DataError(
             f"{images.scenes[image].path}: several images without georeference share a label "
@@ -213,6 +276,11 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
         f"expected at least one for each of {split.folds} folds; add images, or have fewer folds "
         f"with --set split.folds={max(groups, 2)}"
     )
+
+
+def count_chips(scenes: Mapping[str, RasterFacts], *, chip_px: int) -> int:
+    """Count the chips of a size into which scenes are cut."""
+    return len(_cut(scenes, chip_px).places)
 
 
 def count_places(scenes: Mapping[str, RasterFacts], labels: LabelSurvey) -> int:

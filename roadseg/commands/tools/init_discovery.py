@@ -38,6 +38,12 @@ def discover_labels(folder: Path) -> str:
     return _only(lines or _rasters(folder)[1], folder, what="road labels", option="--labels")
 
 
+def inner_folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder that belong to no run."""
+    inner = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted(path for path in inner if not (path / _OF_A_RUN).exists())
+
+
 def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the folders with images, and those with raster masks."""
     rasters = {place: files for place in _folders(folder) if (files := _files(place, _IMAGES))}
@@ -47,8 +53,7 @@ def _rasters(folder: Path) -> tuple[list[Path], list[Path]]:
 
 def _folders(folder: Path) -> list[Path]:
     """Return the folder and those in it that belong to no run."""
-    inner = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return [folder, *sorted(path for path in inner if not (path / _OF_A_RUN).exists())]
+    return [folder, *inner_folders(folder)]
 
 
 def _files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:

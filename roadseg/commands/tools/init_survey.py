@@ -100,7 +100,7 @@ def survey_images(
         name: facts[path]
         for name, path in name_images([p for p in facts if p not in masks]).items()
     }
-    _require_alike(scenes.values())
+    require_alike(scenes.values())
     looked_at = spread(list(scenes), _PIXELS_OF)
     collars = {name: collar_share(*_corners(scenes[name])) for name in looked_at}
     return ImageSurvey(
@@ -174,6 +174,26 @@ def usable_widths(
     return float(known.mean()) if len(widths_m) else 0.0, widths_m[known]
 
 
+def require_alike(scenes: Iterable[RasterFacts]) -> None:
+    """Refuse scenes whose numbers of bands differ; types of pixels may.
+
+    Raises:
+        DataError: if they do.
+    """
+    kinds: dict[int, RasterFacts] = {}
+    for facts in scenes:
+        kinds.setdefault(len(facts.bands), facts)
+    if len(kinds) > 1:
+        few, many = (kinds[count] for count in (min(kinds), max(kinds)))
+        examples = (f"{f.path.name} with {len(f.bands)} of {f.dtype}" for f in (few, many))
+        first = ",".join(map(str, range(1, len(few.bands) + 1)))
+        raise DataError(
+            f"images with different numbers of bands found, such as {' and '.join(examples)}; "
+            f"choose bands that all of them have, as with --set imagery.bands=[{first}], or name "
+            "those of one kind, as with --images 'folder/*_MS_*.tif'"
+        )
+
+
 def _read_headers(
     paths: Sequence[Path], options: ImageryOptions
 ) -> tuple[dict[Path, RasterFacts], dict[Path, str]]:
@@ -203,22 +223,6 @@ def _masks_among(scenes: Sequence[RasterFacts]) -> tuple[Path, ...]:
         for path in alike
     ]
     return tuple(path for path in suspects if looks_like_mask(path))
-
-
-def _require_alike(scenes: Iterable[RasterFacts]) -> None:
-    """Refuse scenes whose numbers of bands differ; types of pixels may."""
-    kinds: dict[int, RasterFacts] = {}
-    for facts in scenes:
-        kinds.setdefault(len(facts.bands), facts)
-    if len(kinds) > 1:
-        few, many = (kinds[count] for count in (min(kinds), max(kinds)))
-        examples = (f"{f.path.name} with {len(f.bands)} of {f.dtype}" for f in (few, many))
-        first = ",".join(map(str, range(1, len(few.bands) + 1)))
-        raise DataError(
-            f"images with different numbers of bands found, such as {' and '.join(examples)}; "
-            f"choose bands that all of them have, as with --set imagery.bands=[{first}], or name "
-            "those of one kind, as with --images 'folder/*_MS_*.tif'"
-        )
 
 
 def _corners(facts: RasterFacts) -> tuple[NDArray[Any], NDArray[np.bool_]]:

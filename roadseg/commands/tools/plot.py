@@ -196,14 +196,15 @@ def _name_files(output: Path, pictures: int) -> Callable[[str, str], Path]:
 def _read_scene(
     config: Config, workspace: Workspace, chips: ChipList, scene: SceneRecord, paper: Paper
 ) -> _Scene:
-    facts = scene_facts(scene.image, config.imagery)
+    own = config.of_set(scene.set)
+    facts = scene_facts(scene.image, own.imagery)
     labels = reference_graph(
-        scene.labels,
+        scene,
         workspace.mask(scene.name),
         facts.grid,
-        options=config.labels,
+        options=own.labels,
         tracing=config.graph,
-        gsd_m=config.imagery.gsd_m,
+        gsd_m=own.imagery.gsd_m,
     )
     scaling = read_scaling(workspace.scaling)
     ground = Ground(

@@ -7,10 +7,11 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roadseg.arrays import Bools
 from roadseg.errors import DataError
 from roadseg.roads.formats.any_roads import (
     DEFAULT_SPEED_MPH,
@@ -35,6 +36,9 @@ from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, first
+
+if TYPE_CHECKING:
+    from roadseg.roads.masks.probabilities import Probability
 
 logger = logging.getLogger(__name__)
 
@@ -187,15 +191,19 @@ def compare_pixels(
     """
     if ours.raster is None or ours.valid is None or (theirs and theirs.raster is None):
         return ()
-    level = TraceOptions().level
-    road = ours.raster.road >= level
+    road = _road(ours.raster)
     other = np.zeros_like(road)
     if theirs is not None and theirs.raster is not None:
         if theirs.raster.grid != ours.raster.grid:
             logger.warning("%s: masks of other places or sizes, pixels are not compared", name)
             return ()
-        other = theirs.raster.road >= level
+        other = _road(theirs.raster)
     return count_pixels(road, other, ours.valid), count_centrelines(road, other, ours.valid)
+
+
+def _road(raster: "Probability") -> Bools:
+    """Return which pixels are road, shape (row, col), as tracing has them."""
+    return np.asarray(raster.road >= TraceOptions().level_for(raster.threshold))
 
 
 def _pool(pairs: Sequence[_Pair]) -> _Pair:

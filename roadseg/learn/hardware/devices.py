@@ -6,15 +6,17 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from roadseg.errors import ConfigError, DeviceError
 from roadseg.learn.hardware import cpu, ipex
+from roadseg.learn.hardware.depthwise import FastDepthwise
 from roadseg.learn.options import ComputeOptions
 
 _log = logging.getLogger(__name__)
@@ -73,6 +75,13 @@ class Device:
         """Return the context for the forward pass; loss and gradients stay in float32."""
         dtype = self.amp_dtype or torch.bfloat16
         return torch.autocast(self.type, dtype=dtype, enabled=self.amp_dtype is not None)
+
+    def fast_gradients(self) -> AbstractContextManager[Any]:
+        """Return the context for forward passes whose gradients are wanted, beside `autocast`."""
+        is_plain = self.backend == "native" and self.compiler is None
+        if self.type == "cpu" and self.amp_dtype is torch.bfloat16 and is_plain:
+            return FastDepthwise()
+        return nullcontext()
 
     def scaler(self) -> torch.amp.GradScaler:
         """Return what scales the loss for fp16; for other precisions it passes all through."""

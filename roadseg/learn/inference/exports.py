@@ -240,8 +240,9 @@ def _facts(checkpoint: Checkpoint, export: Export, *, form: str) -> dict[str, An
             "classes": list(bins.band_names),
             "bin_edges": list(bins.edges),
             "bin_unit": bins.unit,
+            "threshold": checkpoint.facts.get("threshold"),
             "how": "Probabilities 0..1, each class by itself: road of that speed, and last any "
-            "road.",
+            "road, which is road from threshold on, if that was measured.",
         },
         "max_difference": export.max_difference,
         "checkpoint": checkpoint.facts,

@@ -3,7 +3,7 @@
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from roadseg.learn.inference.tasks import (
     read_alike,
     weights_of,
 )
-from roadseg.learn.network.checkpoint_facts import Facts
+from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
@@ -38,6 +38,7 @@ from roadseg.raster.strips import require_room
 from roadseg.raster.windows import fitting_batch
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.thresholding import write_road_mask
+from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
@@ -45,6 +46,7 @@ from roadseg.system.parallel import Outcome, each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
+from roadseg.system.workspace import Fold
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +84,9 @@ class PredictionJob:
         imagery: ImageryOptions,
         predict: PredictOptions,
         compute: ComputeOptions,
-        threshold: float,
+        tracing: TraceOptions,
+        imagery_of: Mapping[str, ImageryOptions] | None = None,
+        set_of: Mapping[str, str] | None = None,
     ) -> None:
         """Name what predicts, and where to.
 
@@ -92,21 +96,24 @@ class PredictionJob:
             imagery: how scenes are read.
             predict: how they are predicted.
             compute: where.
-            threshold: probability from which a pixel of a mask is road.
+            tracing: from which probability on a pixel of a mask is road.
+            imagery_of: how single scenes are read, by name, where that differs.
+            set_of: the set of scenes of the run that trained the networks, by name.
 
         Raises:
             CheckpointError: if a checkpoint cannot be read, or they cannot predict together.
         """
-        self._imagery, self._compute, self._threshold = imagery, compute, threshold
+        self._imagery, self._compute, self._tracing = imagery, compute, tracing
         self._options = predict
+        self._imagery_of, self._set_of = imagery_of or {}, set_of or {}
         self.folder = folder
         self.folders = tuple(path.absolute() for path in checkpoints)
         self.failed: dict[str, str] = {}
         self._trained_alike = read_alike(self.folders)
 
     @property
-    def fold(self) -> int | None:
-        """The fold that the only checkpoint held out."""
+    def fold(self) -> Fold | None:
+        """The fold that the only checkpoint held out; "all" if it learned from all of them."""
         return self._trained_alike[0].get("fold") if len(self.folders) == 1 else None
 
     def run(self, images: dict[str, Path], *, force: bool) -> list[SceneToPredict]:
@@ -176,7 +183,7 @@ class PredictionJob:
                     image.absolute(),
                     trained[0],
                     scaling,
-                    imagery=self._imagery,
+                    imagery=self._imagery_of.get(name, self._imagery),
                     gsd=options.gsd,
                 )
             except RoadsegError as error:
@@ -187,9 +194,11 @@ class PredictionJob:
                 "nodata": facts.nodata,
                 "size": (facts.grid.height, facts.grid.width),
             }
+            threshold = threshold_of(trained, self._set_of.get(name, ""))
+            settings |= {} if threshold is None else {"threshold": threshold}
             key = key_of(settings, {"image": held[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
-            yield SceneToPredict(name, facts, path, key, bins, _tags(image, trained))
+            yield SceneToPredict(name, facts, path, key, bins, threshold, _tags(image, trained))
 
     def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
         """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
@@ -300,7 +309,7 @@ class PredictionJob:
     def _mask(self, scene: SceneToPredict) -> None:
         """Write the mask of a scene, if it is wanted and not there."""
         if self._options.mask:
-            threshold = self._threshold
+            threshold = self._tracing.threshold_for(scene.threshold)
             key = key_of({"threshold": threshold}, {"probability": scene.key})
             (path,) = self.masks_of([scene.name])
             if read_raster_key(path) != key:

@@ -16,7 +16,7 @@ from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scene_to_predict
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts
-from roadseg.learn.network.checkpoint_facts import Facts
+from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
     load_checkpoint,
@@ -29,7 +29,12 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.scene_reader import SceneReader
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
-from roadseg.roads.masks.probabilities import Probability, probability_strips, write_probability
+from roadseg.roads.masks.probabilities import (
+    Probability,
+    probability_strips,
+    threshold_tags,
+    write_probability,
+)
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import stamp
 
@@ -68,6 +73,7 @@ class SceneToPredict:
         path: of the raster.
         key: digest of all that the raster is made from.
         bins: speed bins that its bands stand for.
+        threshold: probability from which on the networks say road; None if not known.
         tags: provenance, as keys with their values.
     """
 
@@ -76,6 +82,7 @@ class SceneToPredict:
     path: Path
     key: str
     bins: SpeedBins
+    threshold: float | None
     tags: tuple[tuple[str, str], ...]
 
     @property
@@ -107,7 +114,7 @@ class SceneToPredict:
             self.facts.grid,
             bins=self.bins,
             key=self.key,
-            tags=dict(self.tags),
+            tags=dict(self.tags) | threshold_tags(self.threshold),
         )
 
 
@@ -224,7 +231,7 @@ def predict_scene(
             rows, cols = part.known.shape
             inside = values[:, part.start : part.start + rows, part.col : part.col + cols]
             inside[:] = part.values
-    return Probability(facts.grid, values[-1], values[:-1], bins)
+    return Probability(facts.grid, values[-1], values[:-1], bins, threshold_of(trained))
 
 
 def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:

@@ -1,8 +1,10 @@
 """Checkpoint facts: what a file of weights says of its network; read by a schema, without torch."""
 
 import math
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from safetensors import SafetensorError, safe_open
@@ -26,7 +28,20 @@ _Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
 _Text = Annotated[str, Field(max_length=1000)]
 _Version = Annotated[str, Field(pattern=r"\A[ -~]{1,100}\z")]  # goes into the tags of rasters
 _Measured = Annotated[float, Field(allow_inf_nan=True)]
+_Channels = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=5, max_length=5)
+]
 _Versions = dict[str, _Version]
+_Threshold = Annotated[float, Field(gt=0, lt=1)]
+
+
+class _FromFolds(BaseModel):
+    """What a training on all chips learned from trainings that held a fold out."""
+
+    model_config = TOLERANT
+
+    epochs: Annotated[int, Field(ge=1, le=10**6)]
+    scores: Annotated[dict[_Name, dict[str, _Measured]], Field(min_length=1)]
 
 
 class _Known(BaseModel):
@@ -36,6 +51,7 @@ class _Known(BaseModel):
 
     architecture: _Name
     encoder: _Name
+    decoder_channels: _Channels | None = None  # of segmentation-models, as early ones all have
     in_channels: Annotated[int, Field(ge=1, le=2**16)]
     classes: Annotated[int, Field(ge=1, le=255)]
     bands: Annotated[tuple[Band | _Text, ...], Field(min_length=1)]
@@ -48,7 +64,10 @@ class _Known(BaseModel):
     bin_edges: tuple[float, ...]
     bin_unit: BinUnit
     epoch: Count
-    fold: Count | None = None
+    fold: Count | Literal["all"] | None = None
+    from_folds: _FromFolds | None = None  # of fold "all" only
+    threshold: _Threshold | None = None  # not measured yet by early ones, nor before an epoch
+    thresholds: dict[_Text, _Threshold] = {}  # by set
     versions: _Versions
 
     @model_validator(mode="after")
@@ -75,6 +94,16 @@ class _Known(BaseModel):
             )
         if not {"roadseg", "torch"} <= self.versions.keys():
             raise ValueError(f"versions: expected roadseg and torch, got {self.versions!r:.60}")
+        return self
+
+    @model_validator(mode="after")
+    def _names_its_folds(self) -> Self:
+        """Refuse a network of all folds that does not say what these had found."""
+        if (self.fold == "all") != (self.from_folds is not None):
+            found = "none" if self.from_folds is None else "them"
+            raise ValueError(
+                f'from_folds: expected them where fold is "all", and nowhere else, got {found}'
+            )
         return self
 
     @model_validator(mode="after")
@@ -107,9 +136,6 @@ class _Row(BaseModel):
 
     epoch: Count
     train_loss: _Measured
-    val_loss: _Measured
-    val_iou: _Measured
-    val_f1: _Measured
     seconds: Annotated[float, Field(ge=0, le=1e12)]
 
 
@@ -134,10 +160,35 @@ class _Last(_Known):
         if [row.epoch for row in self.history] != list(range(1, self.epoch + 1)):
             raise ValueError(f"history: expected epochs 1 to {self.epoch}, as many as epoch says")
         columns = [row.model_dump().keys() for row in self.history]
-        needed = {f"val_{self.best_by}"}
+        held_out = {f"val_{self.best_by}", "val_loss", "val_iou", "val_f1"}
+        needed = set() if self.fold == "all" else held_out
         if any(each != columns[0] or not needed <= each for each in columns):
-            raise ValueError(f"history: expected columns alike, {min(needed)} among them")
+            missing = min(needed - columns[0], default="the same of all epochs")
+            raise ValueError(f"history: expected columns alike, {missing} among them")
+        measured = {name for name in columns[0] if name.startswith("val_")} if columns else set()
+        if self.fold == "all" and measured:
+            raise ValueError(
+                f"history: expected nothing measured on what is held out, as that is nothing, got "
+                f"{min(measured):.60}"
+            )
         return self
+
+
+def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None:
+    """Return the probability from which on networks that predict together say road.
+
+    Args:
+        checkpoints: facts of each.
+        of_set: name of the set of scenes that they predict; others than those of the training,
+            and none, have the threshold of all scenes held out.
+
+    Returns:
+        The mean; None if it was not measured for each of them.
+    """
+    measured = [
+        facts.get("thresholds", {}).get(of_set, facts.get("threshold")) for facts in checkpoints
+    ]
+    return None if None in measured else round(statistics.fmean(measured), 4)
 
 
 def read_weights_facts(path: Path) -> Facts:

@@ -1,7 +1,7 @@
 """Checkpoints: weights with the facts needed to use them, in one safetensors file. No pickle."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.network.checkpoint_facts import FORMAT, METADATA, Facts, read_weights_facts
-from roadseg.learn.network.models import build_model, knows_encoder, last_layer
+from roadseg.learn.network.models import WITH_CHANNELS, build_model, knows_encoder, last_layer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
@@ -170,6 +170,7 @@ def init_from(
     encoder: str,
     in_channels: int,
     bins: SpeedBins,
+    decoder_channels: Sequence[int] | None = None,
 ) -> Taken:
     """Begin with the weights of another run.
 
@@ -183,14 +184,19 @@ def init_from(
         encoder: of the model.
         in_channels: of the model.
         bins: that the model will learn.
+        decoder_channels: of the model, see `build_model`.
 
     Raises:
-        ConfigError: if the other run has another architecture, encoder or number of bands.
+        ConfigError: if the other run has another architecture, encoder, decoder or number of
+            bands.
         CheckpointError: if there is no checkpoint of roadseg, or it is damaged.
     """
     folder, which = (path, "best") if path.is_dir() else (path.parent, path.stem)
     facts = read_checkpoint_facts(folder, which)
-    _check_agrees(facts, path, architecture=architecture, encoder=encoder, in_channels=in_channels)
+    wanted = {"architecture": architecture, "encoder": encoder, "in_channels": in_channels}
+    channels = decoder_channels and list(decoder_channels)
+    decoder = {"decoder_channels": channels} if architecture.lower() in WITH_CHANNELS else {}
+    _check_agrees(facts, path, wanted | decoder)
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
     classes = bins.count + 1
@@ -259,6 +265,7 @@ def _build(path: Path, facts: Facts) -> nn.Module:
             encoder_weights=None,
             in_channels=facts["in_channels"],
             classes=facts["classes"],
+            decoder_channels=facts.get("decoder_channels"),
         )
     except ConfigError as error:
         raise CheckpointError(
@@ -295,14 +302,14 @@ def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
     return mixed
 
 
-def _check_agrees(facts: Facts, path: Path, **wanted: str | int) -> None:
+def _check_agrees(facts: Facts, path: Path, wanted: Facts) -> None:
     for key, value in wanted.items():
-        if facts[key] != value:
+        if facts.get(key) != value:
             hint = (
                 "choose as many with imagery.bands, or name it in train.encoder_weights, which "
                 "spreads the weights of three bands over others"
                 if key == "in_channels"
                 else f"set train.{key} to that, or name another run"
             )
-            difference = f"{key} {facts[key]}, expected {value}"
+            difference = f"{key} {facts.get(key)}, expected {value}"
             raise ConfigError(f"train.init: {path} has {difference}; {hint}")

@@ -7,9 +7,9 @@ import math
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import cast
+from typing import Any, cast
 
 import segmentation_models_pytorch as smp
 import timm
@@ -25,6 +25,7 @@ from roadseg.raster.scaling import Scaling
 _PRIOR = 0.05  # probability of a road that a new network starts with, near the share of roads
 _PATIENCE_S = 5  # Seconds that the hub has to answer.
 _LISTED = 100  # names in an error
+WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # architectures with `decoder_channels`
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
 _ENCODERS = smp.encoders.encoders
 _TIMM = "tu-"  # begins the names of encoders that timm has
@@ -46,6 +47,7 @@ def build_model(
     encoder_weights: str | None,
     in_channels: int,
     classes: int,
+    decoder_channels: Sequence[int] | None = None,
 ) -> nn.Module:
     """Build a network from float windows (window, band, row, col) to logits of the same size.
 
@@ -60,6 +62,8 @@ def build_model(
             of weights takes it.
         in_channels: bands; pretrained weights are spread over other numbers than 3.
         classes: logits for each pixel: one for each speed bin, the last for any road.
+        decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture
+            is one of `WITH_CHANNELS`; None takes those of segmentation-models.
 
     Raises:
         ConfigError: if a name is unknown, or the parts do not go together.
@@ -70,7 +74,10 @@ def build_model(
     if not knows_encoder(encoder):
         _check_name("encoder", encoder, _timm_encoders() if from_timm else list(_ENCODERS))
     weights = True if from_timm and encoder_weights else encoder_weights
-    options = next((o for name, o in _ANY_SIZE.items() if encoder.startswith(name)), {})
+    options: dict[str, Any] = {}
+    if decoder_channels is not None and architecture.lower() in WITH_CHANNELS:
+        options["decoder_channels"] = tuple(decoder_channels)
+    options |= next((o for name, o in _ANY_SIZE.items() if encoder.startswith(name)), {})
     try:
         with _hub() if encoder_weights else nullcontext():
             model: nn.Module = smp.create_model(
@@ -99,6 +106,7 @@ def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Modul
         encoder_weights=None,
         in_channels=bands,
         classes=bins + 1,
+        decoder_channels=options.decoder_channels,
     )
 
 

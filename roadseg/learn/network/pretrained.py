@@ -5,7 +5,7 @@ import logging
 import pickle
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -51,6 +51,7 @@ def build_pretrained(
     encoder_weights: str | None,
     in_channels: int,
     classes: int,
+    decoder_channels: Sequence[int] | None = None,
 ) -> tuple[nn.Module, str]:
     """Build a network as `build_model` does, with encoder weights from wherever they are.
 
@@ -65,6 +66,7 @@ def build_pretrained(
             `load_encoder`).
         in_channels: bands.
         classes: logits for each pixel.
+        decoder_channels: see `build_model`.
 
     Returns:
         The network, and where its encoder weights come from, in a few words.
@@ -80,6 +82,7 @@ def build_pretrained(
         encoder=encoder,
         in_channels=in_channels,
         classes=classes,
+        decoder_channels=decoder_channels,
     )
     if encoder_weights is None:
         return build(encoder_weights=None), _AT_RANDOM
@@ -127,6 +130,7 @@ def new_network(
         encoder_weights=options.encoder_weights if options.init is None else None,
         in_channels=in_channels,
         classes=bins.count + 1,
+        decoder_channels=options.decoder_channels,
     )
     if options.init is not None:
         taken = init_from(
@@ -134,6 +138,7 @@ def new_network(
             options.init,
             architecture=options.architecture,
             encoder=options.encoder,
+            decoder_channels=options.decoder_channels,
             in_channels=in_channels,
             bins=bins,
         )

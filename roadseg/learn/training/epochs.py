@@ -8,12 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.distributed import Parallel
@@ -24,10 +22,10 @@ from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.history import Row, best_row, has_ended, write_metrics
 from roadseg.learn.training.optimizers import learning_rate
 from roadseg.learn.training.profiles import Stepped
-from roadseg.learn.training.samples import TrainingBatches
+from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
-from roadseg.learn.training.validation import Scores, validate
+from roadseg.learn.training.validation import Scores, thresholds_in, validate
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 
@@ -66,7 +64,7 @@ class Epochs:
     Attributes:
         trainer: the network in training.
         batches: what it learns from.
-        validation_batches: batches to validate on.
+        validation_batches: batches to validate on; None if nothing is held out.
         folder: where the first process keeps what comes of it.
         options: of the training.
         settings: facts to keep in checkpoints.
@@ -81,7 +79,7 @@ class Epochs:
 
     trainer: Trainer
     batches: TrainingBatches
-    validation_batches: DataLoader[Any]
+    validation_batches: HeldOutBatches | None
     folder: Path
     options: TrainOptions
     settings: Facts
@@ -123,16 +121,20 @@ class Epochs:
         self._steps(number)
         trained_s = time.monotonic() - self._begun
         losses = float(self.parallel.sum(progress.loss)) / self.parallel.size
-        scores = self._validate(number)
+        held_out = self.validation_batches
+        scores = None if held_out is None else self._validate(number, held_out)
         row = {
             "epoch": number,
             "train_loss": _finite(losses) / progress.step,
-            **scores.columns(),
+            **_columns(scores),
             "learning_rate": self._rate(number * self.batches.steps),
             "seconds": round(self._seconds(), 3),
             "windows_per_s": round(self._windows(progress.step - before) / trained_s, 3),
         }
-        progress.history.append(row)
+        history = progress.history
+        # The columns of a training stay those of the version that began it.
+        row = {name: row[name] for name in history[0]} if history else row
+        history.append(row)
         progress.step, progress.seconds = 0, 0.0
         progress.loss.zero_()
         self._keep(row, scores)
@@ -157,7 +159,7 @@ class Epochs:
                 self._heed_signals()
                 self._save_if_due()
 
-    def _validate(self, epoch: int) -> Scores:
+    def _validate(self, epoch: int, held_out: HeldOutBatches) -> Scores:
         shown = False
 
         def after_batch(batch: Batch, logits: Tensor) -> None:
@@ -171,21 +173,18 @@ class Epochs:
 
         scores = validate(
             self.trainer,
-            counted(
-                self.validation_batches,
-                "validate",
-                total=len(self.validation_batches),
-                unit="batches",
-            ),
+            counted(held_out, "validate", total=len(held_out), unit="batches"),
             weights=self.options.loss,
             centrelines=self.options.best_by == "cldice",
             parallel=self.parallel,
             after_batch=after_batch,
+            sets=held_out.sets,
+            set_numbers=held_out.set_numbers,
         )
         _finite(scores.loss)
         return scores
 
-    def _keep(self, row: Row, scores: Scores) -> None:
+    def _keep(self, row: Row, scores: Scores | None) -> None:
         """Keep a finished epoch. `last` is last: once it is there, all is."""
         if not self.parallel.first:
             return
@@ -195,15 +194,15 @@ class Epochs:
         self.after_epoch(history)
         if best is row:
             weights = named(MODEL, self.trainer.model.state_dict())
-            save_checkpoint(folder, "best", weights, self._facts() | {"score": scores.columns()})
+            save_checkpoint(folder, "best", weights, self._facts() | {"score": _columns(scores)})
         self._save_last()
         self.board.scalars(len(history) * self.batches.steps, row)
         _log.info(
-            "epoch %d of %d: training loss %.4f, validation loss %.4f, IoU %.3f, %.1f windows/s",
-            *(len(history), self.options.epochs, row["train_loss"], row["val_loss"]),
-            *(row["val_iou"], row["windows_per_s"]),
+            "epoch %d of %d: training loss %.4f, %s%.1f windows/s",
+            *(len(history), self.options.epochs, row["train_loss"], _in_words(scores)),
+            row["windows_per_s"],
         )
-        if len(history) == 1 and scores.is_almost_blind:
+        if len(history) == 1 and scores is not None and scores.is_almost_blind:
             _log.warning(
                 "after the first epoch hardly any road is found (recall %.3f): if that stays so, "
                 "raise train.loss.dice or train.learning_rate, use encoder_weights or init, and "
@@ -242,13 +241,26 @@ class Epochs:
         return learning_rate(number - 1, self.options, steps_per_epoch=self.batches.steps)
 
     def _facts(self) -> Facts:
-        return {**self.settings, "epoch": len(self.progress.history), "versions": versions()}
+        history = self.progress.history
+        thresholds = thresholds_in(history[-1]) if history else {}
+        return {**self.settings, "epoch": len(history), **thresholds, "versions": versions()}
 
     def _seconds(self) -> float:
         return self.progress.seconds + time.monotonic() - self._begun
 
     def _windows(self, steps: int) -> int:
         return steps * self.batches.windows_per_step
+
+
+def _columns(scores: Scores | None) -> Row:
+    """Return the columns of what was measured; none if nothing is held out."""
+    return {} if scores is None else scores.columns()
+
+
+def _in_words(scores: Scores | None) -> str:
+    if scores is None:
+        return ""
+    return f"validation loss {scores.loss:.4f}, IoU {scores.roads.iou:.3f}, "
 
 
 def seed_step(seed: int, number: int, rank: int) -> None:

@@ -53,9 +53,13 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
 def best_row(history: list[Row], best_by: BestBy) -> Row:
     """Return the epoch with the lowest validation loss or the highest clDice, the first of equals.
 
+    Where nothing was held out it is the last one.
+
     clDice is cheap and asks whether roads connect. APLS is not offered: windows cut the routes that
     it is about, and the graphs of an untrained network are slow to trace.
     """
+    if "val_loss" not in history[0]:
+        return history[-1]
     if best_by == "loss":
         return min(history, key=lambda row: row["val_loss"])
     return max(history, key=lambda row: row["val_cldice"])

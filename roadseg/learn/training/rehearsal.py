@@ -1,87 +1,179 @@
-"""Rehearsal: how long a training will take on this machine, from a few windows of its own."""
+"""Rehearsal: how fast a training will go on this machine, from some steps of its own."""
 
+import itertools
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from roadseg.learn.hardware.devices import Device
-from roadseg.learn.network.losses import loss_of, loss_sums
-from roadseg.learn.network.models import Normalise, check_batch, untrained_model
+from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.models import untrained_model
 from roadseg.learn.options import TrainOptions
-from roadseg.learn.training.samples import ValidationWindows, training_windows
-from roadseg.learn.training.train import TrainingJob
+from roadseg.learn.training.samples import (
+    HeldOutBatches,
+    TrainingBatches,
+    training_windows,
+)
+from roadseg.learn.training.train import TrainingJob, accelerators, new_trainer
+from roadseg.learn.training.trainer import Batch, Trainer
+from roadseg.raster.scaling import Scaling
 
-_WINDOWS = 2  # Windows that are rehearsed together; the time of one hardly depends on how many.
-_ROUNDS = 2  # The last one counts; the first one warms up.
+START_S = 3.0  # Seconds before the first step: weights, and processes that read.
+KEEPING_S = 1.5  # Seconds in which an epoch keeps its checkpoint, table and curves.
+_LARGEST_PX = 2**19  # Pixels of a batch: the time of a window hardly depends on more of them.
+_WARM, _WARM_S = 5, 3.0  # Batches before the clock starts, and seconds after which fewer do.
+_MEASURED, _MEASURED_S = 8, 6.0  # Batches that are timed, and seconds after which fewer do.
 
 
-def epoch_seconds(job: TrainingJob, *, workers: int) -> float:
-    """Return how long one epoch of a training will take here, with its validation.
+@dataclass(frozen=True)
+class Pace:
+    """Times of a training on this machine.
 
-    A few of its windows are read and augmented, and go through a network like its own, forwards
-    and backwards and once more as in validation. Nothing that is random elsewhere changes.
+    Attributes:
+        window_s: seconds in which a process learns from a window, with its share of a step.
+        held_out_s: seconds in which a process validates on a window.
+        processes: how many train together.
+    """
+
+    window_s: float
+    held_out_s: float
+    processes: int = 1
+
+    def epoch_seconds(self, windows: int, held_out: int) -> float:
+        """Return the seconds of an epoch of so many windows, with its validation and checkpoint."""
+        return (windows * self.window_s + held_out * self.held_out_s) / self.processes + KEEPING_S
+
+
+def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
+    """Take some steps of a training, with a network like its own, and validate some batches.
+
+    Its windows are read and augmented as in the training itself. Nothing that is random
+    elsewhere changes, and nothing is written. Large windows are measured in smaller batches.
     Compilers are left out, so that a compiled training is faster than this.
 
     Args:
         job: the training.
-        workers: processes that read windows, which then takes no time of its own.
+        parallel: the processes that train together; all of them call this.
+        workers: processes that read windows.
 
     Raises:
         ConfigError: if the network cannot be built, or takes no such batches.
         DataError: if a chip cannot be read.
     """
-    options, device = job.options, job.device
-    windows = training_windows(job.training, options)
-    begun = time.perf_counter()
-    samples = [windows[number % len(windows)] for number in range(_WINDOWS)]
-    reading_s = 0.0 if workers else (time.perf_counter() - begun) / _WINDOWS
-    batch = [torch.stack(planes) for planes in zip(*samples, strict=True)]
-    with torch.random.fork_rng([]):
-        bands = batch[0].shape[1]
-        model = untrained_model(options, bands=bands, bins=job.bins.count)
-        check_batch(
-            model.train(),
-            in_channels=bands,
-            window_px=options.window_px,
-            batch_size=options.batch_size,
+    windows = training_windows(job.training, job.options)
+    options = _small(job.options, len(windows) // parallel.size)
+    pin = job.device.pin_memory
+    batches = TrainingBatches(
+        job.training, options, parallel=parallel, workers=workers, pin_memory=pin
+    )
+    checks: Iterable[Iterable[Batch]] = ()
+    if job.validation:
+        checks = itertools.repeat(
+            HeldOutBatches(
+                job.validation, options, parallel=parallel, workers=workers, pin_memory=pin
+            )
         )
-        network = device.to(nn.Sequential(Normalise(job.training[0].scaling), device.to(model)))
-        training_s = _window_seconds(
-            lambda: _learn(network.train(), batch, options, device), device
-        )
-        checking_s = _window_seconds(lambda: _check(network.eval(), batch, options, device), device)
-    held_out = ValidationWindows(job.validation, window_px=options.window_px)
-    return len(windows) * (reading_s + training_s) + len(held_out) * (reading_s + checking_s)
+    scaling, bins = job.training[0].scaling, job.bins.count
+    epochs = (batches.epoch(number, after=0) for number in itertools.count(1))
+    with _rehearsing(job.options, scaling, bins, device=job.device, parallel=parallel) as trainer:
+        return _pace(trainer, epochs, checks, options, parallel)
 
 
-def _window_seconds(work: Callable[[], object], device: Device) -> float:
-    """Return the seconds that a window of the batch takes once all is warm."""
-    seconds = 0.0
-    for _ in range(_ROUNDS):
+def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Pace:
+    """Take some steps of a training on random pixels, before there are chips to learn from.
+
+    Args:
+        options: of the training.
+        bands: of the images.
+        bins: number of speed bins.
+        device: where the network runs.
+
+    Raises:
+        ConfigError: if the network cannot be built, or takes no such batches.
+    """
+    scaling = Scaling({}, (127.0,) * bands, (64.0,) * bands)
+    small = _small(options, options.batch_size)
+    side, number = small.window_px, small.batch_size
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (number, bands, side, side), generator=generator)
+    masks = torch.ones(number, side, side, dtype=torch.uint8)
+    batch = [images.to(torch.uint8), masks, *[masks] * options.loss.needs_skeletons]
+    alone = Parallel()
+    with _rehearsing(options, scaling, bins, device=device, parallel=alone) as trainer:
+        steps, checks = itertools.repeat([[batch]]), itertools.repeat([batch])
+        return _pace(trainer, steps, checks, small, alone)
+
+
+def _small(options: TrainOptions, windows: int) -> TrainOptions:
+    """Return the options with batches of few pixels, of two windows at least if there are two."""
+    fitting = max(2, _LARGEST_PX // options.window_px**2)
+    size = max(1, min(options.batch_size, fitting, windows))
+    return options.model_copy(update={"batch_size": size, "accumulate": 1})
+
+
+@contextmanager
+def _rehearsing(
+    options: TrainOptions, scaling: Scaling, bins: int, *, device: Device, parallel: Parallel
+) -> Iterator[Trainer]:
+    """Give a trainer with random weights, and leave torch's generators as they were."""
+    device = replace(device, compiler=None)
+    with torch.random.fork_rng(accelerators(device)):
+        model = untrained_model(options, bands=len(scaling.mean), bins=bins)
+        yield new_trainer(model, options, scaling=scaling, device=device, parallel=parallel)
+
+
+def _pace(
+    trainer: Trainer,
+    epochs: Iterable[Iterable[Sequence[Batch]]],
+    checks: Iterable[Iterable[Batch]],
+    options: TrainOptions,
+    parallel: Parallel,
+) -> Pace:
+    """Time steps of some epochs, and batches of some validations."""
+    numbers = itertools.count(1)
+
+    def learn(batches: Sequence[Batch]) -> None:
+        trainer.step(batches, number=next(numbers), rate=options.learning_rate)
+        trainer.synchronize()
+
+    def check(batch: Batch) -> None:
+        trainer.evaluate(batch)
+        trainer.synchronize()
+
+    step_s = _seconds_of_one(learn, itertools.chain.from_iterable(epochs), parallel)
+    check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel)
+    # All processes have to plan the same.
+    times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
+    window_s, held_out_s = (times / options.batch_size).tolist()
+    return Pace(window_s, held_out_s, parallel.size)
+
+
+def _seconds_of_one(
+    work: Callable[[Any], None], batches: Iterable[Any], parallel: Parallel
+) -> float:
+    """Return the seconds of the work on a batch, once all is warm and nothing read ahead."""
+    left = iter(batches)
+    _work_for(_WARM_S, work, itertools.islice(left, _WARM), parallel)
+    return _work_for(_MEASURED_S, work, itertools.islice(left, _MEASURED), parallel)
+
+
+def _work_for(
+    seconds: float, work: Callable[[Any], None], batches: Iterable[Any], parallel: Parallel
+) -> float:
+    """Work on batches, one at least, until the time has passed; return the median of a batch.
+
+    So what else the machine does for a moment does not count. Without any batch it is 0.
+    """
+    spent_s: list[float] = []
+    for batch in batches:
         begun = time.perf_counter()
-        work()
-        device.synchronize()
-        seconds = time.perf_counter() - begun
-    return seconds / _WINDOWS
-
-
-def _learn(network: nn.Module, batch: list[Tensor], options: TrainOptions, device: Device) -> None:
-    _loss(network.train(), batch, options, device).backward()  # type: ignore[no-untyped-call]
-    network.zero_grad(set_to_none=True)
-    device.mark()
-
-
-@torch.no_grad()
-def _check(network: nn.Module, batch: list[Tensor], options: TrainOptions, device: Device) -> None:
-    _loss(network.eval(), batch, options, device)
-    device.mark()
-
-
-def _loss(network: nn.Module, batch: list[Tensor], options: TrainOptions, device: Device) -> Tensor:
-    images, *labels = batch
-    with device.autocast():
-        logits = network(device.to(images)).float()
-    labels = [device.to(label) for label in labels]
-    return loss_of(loss_sums(logits, *labels, weights=options.loss), weights=options.loss)
+        work(batch)
+        spent_s.append(time.perf_counter() - begun)
+        if not parallel.any(sum(spent_s) < seconds):
+            break
+    return statistics.median(spent_s) if spent_s else 0.0

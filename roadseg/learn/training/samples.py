@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from roadseg.learn.hardware.interrupts import ignore
 from roadseg.learn.options import KINDS, Kind, TrainOptions
 from roadseg.learn.training.augment import Augmenter, use_one_thread
 from roadseg.raster.images import RasterFacts, read_window
+from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.windows import Window, cover
 from roadseg.roads.masks.burning import IGNORE, road_pixels
@@ -28,6 +30,7 @@ from roadseg.system.machine import check_workers
 
 _CELL_PX = 32  # Side of the squares of a chip that may or may not hold a road.
 _AHEAD = 4  # Batches that each process has ready.
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,16 @@ class Chip:
         mask: uint8 raster of the whole scene: 0 background, else the speed bin, 255 ignore.
         window: row, col, height and width of the chip in the scene.
         scaling: how the bands become uint8.
+        set: name of the set that the scene belongs to; empty without sets.
+        weight: how often windows of it are drawn, beside those of other chips.
     """
 
     scene: RasterFacts
     mask: Path
     window: Window
     scaling: Scaling
+    set: str = ""
+    weight: float = 1.0
 
 
 class TrainingWindows(Dataset[tuple[Tensor, ...]]):
@@ -53,7 +60,9 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
     With `skeletons` a third plane says with 1 where the skeletons of the roads of the mask lie.
 
     Epoch e, counted from 1, has the indices e * len(self) onwards. A window depends on seed and
-    index alone, so that an epoch which was interrupted repeats exactly, in any process.
+    index alone, so that an epoch which was interrupted repeats exactly, in any process. Chips get
+    windows in proportion to their weights. With less than one window a chip, epochs go on where
+    the one before ended, in passes over all chips, each in an order of its own.
 
     Most of a scene is not road. So most windows are placed on one: on a square of 32 pixels of
     the chip, each that holds a road as likely as the others, anywhere around it. Chips smaller
@@ -65,7 +74,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         chips: Sequence[Chip],
         *,
         window_px: int,
-        windows_per_chip: int,
+        windows_per_chip: float,
         road_share: float,
         seed: int,
         augment: Collection[Kind] = KINDS,
@@ -76,7 +85,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         Args:
             chips: at least one; all have the same bands.
             window_px: side of the windows.
-            windows_per_chip: windows drawn from each chip an epoch.
+            windows_per_chip: windows drawn an epoch from each chip of weight 1.
             road_share: share of the windows that are placed on a road, 0..1; the others may
                 lie anywhere.
             seed: decides all that is random.
@@ -85,7 +94,14 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         """
         self._chips = list(chips)
         self._window_px = window_px
-        self._per_chip = windows_per_chip
+        weights = np.array([chip.weight for chip in self._chips])
+        self._total, self._ends = weights.sum(), weights.cumsum()
+        self._windows: int = max(1, round(windows_per_chip * self._total))
+        # Windows in which all chips come in turn: an epoch, or of shorter ones a pass over several.
+        self._pass = self._windows if windows_per_chip >= 1 else max(1, round(self._total))
+        # Whether each chip has a window in every pass.
+        self._reaches_all = weights.min() * self._pass >= self._total
+        self._in_order = windows_per_chip >= 1
         self._road_share = road_share
         self._seed = seed
         self._skeletons = skeletons
@@ -94,15 +110,28 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
 
     def __len__(self) -> int:
         """Windows of one epoch."""
-        return len(self._chips) * self._per_chip
+        return self._windows
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
         """Draw, read and augment a window."""
-        number = index % len(self) // self._per_chip
+        number = self.chip_of(index)
         rng = np.random.default_rng([self._seed, index])
         image, mask = _read(self._chips[number], self._draw(number, rng), self._window_px)
         image, mask = self._augment(image, mask, seed=int(rng.integers(2**32)))
         return _tensors(image, mask, skeletons=self._skeletons)
+
+    def chip_of(self, index: int) -> int:
+        """Return the number of the chip of a window."""
+        # Epochs are counted from 1; index 0 is that of a window before the first.
+        turn, place = divmod(index - self._windows, self._pass)
+        if not self._in_order:
+            place = int(_pass_order(self._seed, turn + 1, self._pass)[place])
+        # Chips whose share is less than one place have one in some turns only, and the others
+        # follow: the places move by the golden ratio, which spreads them evenly over all turns.
+        moved = 0.5 if self._reaches_all else (0.5 + _GOLDEN * turn) % 1
+        at = (place + moved) / self._pass * self._total
+        number = int(np.searchsorted(self._ends, at, side="right"))
+        return min(number, len(self._chips) - 1)  # As sums of floats may end a little early.
 
     def _draw(self, number: int, rng: np.random.Generator) -> Window:
         row, col, height, width = self._chips[number].window
@@ -131,16 +160,31 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
     an empty window, all of it ignored, which fills up the last batch.
     """
 
-    def __init__(self, chips: Sequence[Chip], *, window_px: int, skeletons: bool = False) -> None:
-        """Cover the chips with windows; see `TrainingWindows` for skeletons."""
+    def __init__(
+        self,
+        chips: Sequence[Chip],
+        *,
+        window_px: int,
+        skeletons: bool = False,
+        most: int | None = None,
+    ) -> None:
+        """Cover the chips with windows.
+
+        Args:
+            chips: at least one; all have the same bands.
+            window_px: side of the windows.
+            skeletons: whether skeletons are needed as well, see `TrainingWindows`.
+            most: number of windows at most; of more, so many are taken, evenly spread.
+        """
         self._window_px = window_px
         self._skeletons = skeletons
         self._bands = len(chips[0].scene.bands)
-        self._windows = [
+        windows = [
             (chip, window)
             for chip in chips
             for window in cover(*chip.window[2:], window_px=window_px, overlap_px=0)
         ]
+        self._windows = windows if most is None else spread(windows, most)
 
     def __len__(self) -> int:
         """Windows of all chips."""
@@ -150,6 +194,10 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
         """Read a window; -1 is the empty one."""
         image, mask = self._empty() if index == -1 else self._read(*self._windows[index])
         return _tensors(image, mask, skeletons=self._skeletons)
+
+    def set_of(self, index: int) -> str:
+        """Return the name of the set of a window; of the empty one, which counts nothing, any."""
+        return self._windows[index][0].set
 
     def _empty(self) -> tuple[Bytes, Bytes]:
         shape = (self._window_px, self._window_px)
@@ -303,22 +351,49 @@ class TrainingBatches:
         return zip(*[iter(self._loader)] * self._accumulate, strict=False)
 
 
-def validation_batches(
-    chips: Sequence[Chip],
-    options: TrainOptions,
-    *,
-    parallel: Parallel,
-    workers: int,
-    pin_memory: bool,
-) -> DataLoader[Any]:
-    """Return the windows that cover the chips, in batches of one size."""
-    windows = ValidationWindows(
-        chips, window_px=options.window_px, skeletons=options.loss.needs_skeletons
+def held_out_windows(chips: Sequence[Chip], options: TrainOptions) -> ValidationWindows:
+    """Return the windows of chips held out that a training is validated on."""
+    return ValidationWindows(
+        chips,
+        window_px=options.window_px,
+        skeletons=options.loss.needs_skeletons,
+        most=options.validation_windows,
     )
-    order = ValidationBatches(
-        len(windows), batch_size=options.batch_size, rank=parallel.rank, ranks=parallel.size
-    )
-    return _loader(windows, order, workers, pin_memory=pin_memory)
+
+
+class HeldOutBatches:
+    """The windows that cover the chips held out, in batches of one size.
+
+    Attributes:
+        sets: names of the sets of the chips; of chips without sets a single empty one.
+        set_numbers: of every batch, which of `sets` each window belongs to.
+    """
+
+    def __init__(
+        self,
+        chips: Sequence[Chip],
+        options: TrainOptions,
+        *,
+        parallel: Parallel,
+        workers: int,
+        pin_memory: bool,
+    ) -> None:
+        """Get ready to read what this process has of them."""
+        windows = held_out_windows(chips, options)
+        order = ValidationBatches(
+            len(windows), batch_size=options.batch_size, rank=parallel.rank, ranks=parallel.size
+        )
+        self.sets = list(dict.fromkeys(chip.set for chip in chips))
+        self.set_numbers = [[self.sets.index(windows.set_of(i)) for i in each] for each in order]
+        self._loader = _loader(windows, order, workers, pin_memory=pin_memory)
+
+    def __len__(self) -> int:
+        """Batches of this process."""
+        return len(self.set_numbers)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give the batches in their order."""
+        return iter(self._loader)
 
 
 def _read(chip: Chip, area: Window, window_px: int) -> tuple[Bytes, Bytes]:
@@ -345,6 +420,12 @@ def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...
     if skeletons:
         planes.append(skeletonise(road_pixels(mask)).astype(np.uint8))
     return tuple(torch.from_numpy(plane) for plane in planes)
+
+
+@lru_cache(maxsize=4)  # The windows of one epoch come from two passes, or three.
+def _pass_order(seed: int, number: int, windows: int) -> NDArray[np.int64]:
+    """Return the order in which one of several passes goes through so many windows."""
+    return np.random.default_rng([seed, number, windows]).permutation(windows)
 
 
 def _road_cells(mask: Bytes) -> NDArray[np.int64]:

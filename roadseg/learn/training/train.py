@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from roadseg.errors import CheckpointError, DataError
 from roadseg.learn.hardware.devices import Device
@@ -27,7 +28,8 @@ from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
 from roadseg.learn.training.profiles import profiled
-from roadseg.learn.training.samples import Chip, TrainingBatches, validation_batches
+from roadseg.learn.training.samples import Chip, HeldOutBatches, TrainingBatches
+from roadseg.learn.training.state import State
 from roadseg.learn.training.tensorboard import open_board, require_tensorboard
 from roadseg.learn.training.trainer import Trainer
 from roadseg.raster.scaling import Scaling
@@ -45,7 +47,7 @@ class TrainingJob:
 
     Attributes:
         training: chips to learn from.
-        validation: chips to measure on.
+        validation: chips to measure on; none trains without measuring, to the last epoch.
         options: of network, windows, loss and optimizer.
         facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...).
         bins: speed bins of the masks.
@@ -75,6 +77,7 @@ class TrainingJob:
             **self._network_facts(),
             **{f"first_{name}": weights for name, weights in first_weights(options).items()},
             "sharing": options.distributed.model_dump(),
+            **_weights(self.training),
             "training_chips": _digest(self.training),
             "validation_chips": _digest(self.validation),
             "precision": self.device.precision,
@@ -158,12 +161,18 @@ def train(
     batches = TrainingBatches(
         job.training, options, parallel=parallel, workers=workers, pin_memory=device.pin_memory
     )
-    held_out = validation_batches(
-        job.validation, options, parallel=parallel, workers=workers, pin_memory=device.pin_memory
-    )
+    held_out = None
+    if job.validation:
+        held_out = HeldOutBatches(
+            job.validation,
+            options,
+            parallel=parallel,
+            workers=workers,
+            pin_memory=device.pin_memory,
+        )
     progress = _progress(folder, last, device)
     next_step = len(progress.history) * batches.steps + progress.step + 1
-    with torch.random.fork_rng(_accelerators(device)):
+    with torch.random.fork_rng(accelerators(device)):
         trainer, origin = _trainer(job, folder, last, parallel=parallel)
         begin()
         board_folder = folder / "tensorboard" if options.tensorboard and parallel.first else None
@@ -199,7 +208,9 @@ def fixed_options(options: TrainOptions) -> dict[str, Any]:
     """
     fields = options.model_dump(exclude={"distributed", "tensorboard"})
     fields["init"] = options.init and str(options.init)
-    free = _MAY_CHANGE if options.schedule == "step" else ("patience",)
+    free: tuple[str, ...] = _MAY_CHANGE if options.schedule == "step" else ("patience",)
+    if options.minutes is not None:  # All that was planned for them stays.
+        free = ()
     return {key: value for key, value in fields.items() if key not in free}
 
 
@@ -207,9 +218,7 @@ def _trainer(
     job: TrainingJob, folder: Path, last: Facts | None, *, parallel: Parallel
 ) -> tuple[Trainer, str | None]:
     """Return the network with its optimizer, as new or as the folder has them; and its origin."""
-    options, device = job.options, job.device
-    scaling = _shared_scaling(job.training)
-    bands = len(scaling.mean)
+    options, bands = job.options, len(job.training[0].scaling.mean)
     seed_step(options.seed, 0, 0)
     origin: str | None
     if last is None:
@@ -217,25 +226,43 @@ def _trainer(
     else:
         model = untrained_model(options, bands=bands, bins=job.bins.count)
         origin = last.get("began_with")  # Which early trainings did not keep.
-    check_batch(
-        model.train(),
-        in_channels=bands,
-        window_px=options.window_px,
-        batch_size=options.batch_size,
-    )
-    model = device.to(model)
-    if parallel.size > 1:
-        side = options.window_px
-        freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
-    trainer = Trainer(
-        model,
-        options,
-        scaling=scaling,
-        device=device,
-        parallel=parallel,
-        state=None if last is None else (read_tensors(folder, "last"), last),
+    scaling = _shared_scaling(job.training)
+    state = None if last is None else (read_tensors(folder, "last"), last)
+    trainer = new_trainer(
+        model, options, scaling=scaling, device=job.device, parallel=parallel, state=state
     )
     return trainer, origin
+
+
+def new_trainer(
+    model: nn.Module,
+    options: TrainOptions,
+    *,
+    scaling: Scaling,
+    device: Device,
+    parallel: Parallel,
+    state: State | None = None,
+) -> Trainer:
+    """Move a model to the device and make it ready for its first step, or for its next one.
+
+    Args:
+        model: from normalised windows to logits.
+        options: of the training.
+        scaling: mean and standard deviation of the bands.
+        device: where the network is to run.
+        parallel: the processes that train together.
+        state: of the trainer to go on with.
+
+    Raises:
+        ConfigError: if the network does not take such batches, or the options contradict.
+        CheckpointError: if the state is not one of such a trainer.
+    """
+    bands, side = len(scaling.mean), options.window_px
+    check_batch(model.train(), in_channels=bands, window_px=side, batch_size=options.batch_size)
+    model = device.to(model)
+    if parallel.size > 1:
+        freeze_unused(model, torch.zeros(1, bands, side, side).to(device.type))
+    return Trainer(model, options, scaling=scaling, device=device, parallel=parallel, state=state)
 
 
 def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
@@ -253,7 +280,7 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
     return Progress(list(history), loss.to(device.type), step, last["seconds"])
 
 
-def _accelerators(device: Device) -> list[int]:
+def accelerators(device: Device) -> list[int]:
     """Return whose random generators a training must leave as they were."""
     return [torch.cuda.current_device()] if device.type == "cuda" else []
 
@@ -267,6 +294,12 @@ def _shared_scaling(chips: Sequence[Chip]) -> Scaling:
                 "expected one for all"
             )
     return first.scaling
+
+
+def _weights(chips: Sequence[Chip]) -> Facts:
+    """Return as a fact how often chips of each set are drawn; nothing without sets."""
+    weights = {chip.set: chip.weight for chip in chips if chip.set}
+    return {"set_weights": weights} if weights else {}
 
 
 def _digest(chips: Sequence[Chip]) -> str:

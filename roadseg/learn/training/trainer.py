@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from roadseg.errors import ConfigError
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
-from roadseg.learn.network.losses import loss_of, loss_sums
+from roadseg.learn.network.losses import forgive, loss_of, loss_sums
 from roadseg.learn.network.models import Normalise
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.local_sgd import HierarchicalAverager, statistics
@@ -119,9 +119,14 @@ class Trainer:
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the logits of the model that is kept, float32, and the sums of its loss."""
-        logits, sums = self._forward(self._in_validation.eval(), batch)
+        logits, labels = self._forward(self._in_validation.eval(), batch)
+        sums = loss_sums(logits, *labels, weights=self._options.loss)
         self._device.mark()
         return logits, sums
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that it was given."""
+        self._device.synchronize()
 
     def replicas_agree(self, number: int) -> bool:
         """Return whether all processes hold the same weights after a step."""
@@ -139,16 +144,19 @@ class Trainer:
         return state_of(self._model, self._optimizer, self._average, self._scaler)
 
     def _loss(self, batch: Batch, number: int) -> Tensor:
-        _, sums = self._forward(self._in_training, batch)
-        return loss_of(self._averager.shared(sums, number), weights=self._options.loss)
+        weights = self._options.loss
+        with self._device.fast_gradients():
+            logits, (masks, *skeletons) = self._forward(self._in_training, batch)
+        masks = forgive(masks, logits, above=weights.bootstrap)
+        sums = loss_sums(logits, masks, *skeletons, weights=weights)
+        return loss_of(self._averager.shared(sums, number), weights=weights)
 
-    def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the logits of a batch, float32, and the sums of its loss."""
+    def _forward(self, network: nn.Module, batch: Batch) -> tuple[Tensor, list[Tensor]]:
+        """Return the logits of a batch, float32, and its labels on the device."""
         images, *labels = batch
         with self._device.autocast():
             logits = network(self._device.to(images)).float()
-        labels = [self._device.to(label) for label in labels]
-        return logits, loss_sums(logits, *labels, weights=self._options.loss)
+        return logits, [self._device.to(label) for label in labels]
 
     def _update_weights(self) -> None:
         if self._scaler.is_enabled():

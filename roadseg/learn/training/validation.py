@@ -1,19 +1,26 @@
-"""Validation: loss, IoU, F1 and perhaps clDice of a network on the windows held out."""
+"""Validation: loss, IoU, F1, threshold and perhaps clDice of a network on windows held out."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 
 import torch
 from torch import Tensor
 
 from roadseg.errors import DataError
 from roadseg.learn.hardware.distributed import Parallel
+from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.losses import loss_of
 from roadseg.learn.options import LossOptions
 from roadseg.learn.training.trainer import Batch, Trainer
+from roadseg.raster.windows import CERTAIN
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, road_pixels
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts, count_centrelines
+from roadseg.roads.metrics.thresholds import LEVELS, Histogram
 
+IOU_OF = "val_iou_"  # The column of a set in the table of epochs begins so.
+THRESHOLD = "threshold"  # The column of the best one; those of sets have their name behind it.
+_EVEN = 0.5  # probability from which on a pixel is rather road than not
 _ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a network is blind
 
 
@@ -23,17 +30,29 @@ class Scores:
 
     Attributes:
         loss: over all valid pixels together.
-        roads: valid pixels of any road that are right, wrong and missed at probability 0.5.
-        centrelines: those of the skeletons, likewise; None if they were not asked for.
+        pixels: valid ones by their probability of any road.
+        centrelines: pixels of skeletons at probability 0.5; None if they were not asked for.
+        by_set: the pixels of each set by its name; empty without sets.
     """
 
     loss: float
-    roads: Counts
+    pixels: Histogram
     centrelines: CentrelineCounts | None = None
+    by_set: Mapping[str, Histogram] = field(default_factory=dict)
+
+    @property
+    def roads(self) -> Counts:
+        """Valid pixels of any road that are right, wrong and missed at probability 0.5."""
+        return self.pixels.at(_EVEN)
 
     def columns(self) -> dict[str, float]:
         """Return what goes into the table of epochs."""
         columns = {"val_loss": self.loss, "val_iou": self.roads.iou, "val_f1": self.roads.f1}
+        columns |= {f"{IOU_OF}{name}": side.at(_EVEN).iou for name, side in self.by_set.items()}
+        threshold = self.pixels.best_threshold
+        columns |= {"val_best_iou": self.pixels.at(threshold).iou, THRESHOLD: threshold}
+        of_sets = {name: side.best_threshold for name, side in self.by_set.items()}
+        columns |= {f"{THRESHOLD}_{name}": best for name, best in of_sets.items()}
         return columns | ({"val_cldice": self.centrelines.cldice} if self.centrelines else {})
 
     @property
@@ -44,6 +63,20 @@ class Scores:
         return predicted < _ALMOST_NONE * reference
 
 
+def thresholds_in(columns: Mapping[str, float]) -> Facts:
+    """Return what a checkpoint says of the thresholds in a row of the table of epochs.
+
+    It is nothing where a training began before they were measured.
+    """
+    if THRESHOLD not in columns:
+        return {}
+    begins = f"{THRESHOLD}_"
+    of_sets = {
+        name.removeprefix(begins): best for name, best in columns.items() if name.startswith(begins)
+    }
+    return {"threshold": columns[THRESHOLD]} | ({"thresholds": of_sets} if of_sets else {})
+
+
 def validate(
     trainer: Trainer,
     batches: Iterable[Batch],
@@ -52,6 +85,8 @@ def validate(
     centrelines: bool,
     parallel: Parallel,
     after_batch: Callable[[Batch, Tensor], None],
+    sets: Sequence[str] = ("",),
+    set_numbers: Iterable[Sequence[int]] = itertools.repeat((0,)),
 ) -> Scores:
     """Measure the model that a trainer keeps over all valid pixels, of all processes together.
 
@@ -62,38 +97,53 @@ def validate(
         centrelines: whether to thin the roads of every window, on the CPU, and count that too.
         parallel: processes that share the windows.
         after_batch: called with every batch and its logits.
+        sets: names of the sets of scenes, an empty one where there are none.
+        set_numbers: for every batch, which of them each of its windows belongs to.
 
     Raises:
         DataError: if no pixel is valid.
     """
-    sums, counts = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+    sums, counts = torch.zeros(()), torch.zeros((len(sets), 2, LEVELS), dtype=torch.int64)
     lines = torch.zeros(4, dtype=torch.int64)
-    for batch in batches:
+    for batch, numbers in zip(batches, set_numbers, strict=False):
         logits, batch_sums = trainer.evaluate(batch)
         sums = sums.to(logits.device) + batch_sums
-        counts = counts.to(logits.device) + count(logits, batch[1].to(logits.device))
+        of_windows = count(logits, batch[1].to(logits.device))
+        of_set = torch.tensor(numbers, device=logits.device).expand(len(of_windows))
+        counts = counts.to(logits.device).index_add(0, of_set, of_windows)
         if centrelines:
             lines += count_lines(logits, batch[1])
         after_batch(batch, logits)
-    valid, *roads = parallel.sum(counts).tolist()
-    if valid == 0:
+    pixels = parallel.sum(counts).cpu().numpy()
+    if not pixels.any():
         raise DataError(
             "the validation chips hold no pixel with data; split the chips in another way"
         )
     loss = float(loss_of(parallel.sum(sums), weights=weights))
-    pixels = Counts(*(int(number) for number in roads))
+    every = Histogram(*pixels.sum(axis=0))
+    by_set = {
+        name: Histogram(*sides)
+        for name, sides in zip(sets, pixels, strict=True)
+        if name and sides[1].any()  # A set without roads says nothing of a threshold.
+    }
     if not centrelines:
-        return Scores(loss, pixels)
-    return Scores(loss, pixels, CentrelineCounts(*parallel.sum(lines.to(sums.device)).tolist()))
+        return Scores(loss, every, by_set=by_set)
+    of_lines = CentrelineCounts(*parallel.sum(lines.to(sums.device)).tolist())
+    return Scores(loss, every, of_lines, by_set)
 
 
 def count(logits: Tensor, masks: Tensor) -> Tensor:
-    """Count valid pixels, and true positives, false positives and false negatives among them."""
-    valid = masks != IGNORE
-    reference = valid & (masks != BACKGROUND)
-    predicted = valid & (logits[:, -1] > 0)
-    right = reference & predicted
-    return torch.stack([m.sum() for m in (valid, right, predicted & ~right, reference & ~right)])
+    """Count the valid pixels of each window by their probability of any road.
+
+    Returns:
+        Shape (window, 2, 256): those without and those with road, by the byte that the
+        probability has in a raster.
+    """
+    windows = torch.arange(len(masks), device=masks.device)[:, None, None]
+    level = (logits[:, -1].float().sigmoid().nan_to_num() * CERTAIN).round().long()
+    cell = (2 * windows + (masks != BACKGROUND)) * LEVELS + level
+    pixels = torch.bincount(cell[masks != IGNORE], minlength=2 * LEVELS * len(masks))
+    return pixels.view(-1, 2, LEVELS)
 
 
 def count_lines(logits: Tensor, masks: Tensor) -> Tensor:

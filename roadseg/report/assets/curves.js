@@ -61,8 +61,11 @@ function plotted(epochs, key, x, y, kind) {
 function showTraining(section, training) {
   for (const { name, epochs, best_epoch: best } of training) {
     if (training.length > 1) section.append(make("h3", {}, name));
-    section.append(make("div", { class: "columns" },
-      curve("Loss", epochs, [{ key: "train_loss", name: "training" }, { key: "val_loss", name: "validation" }], best, false),
-      curve("Validation, pixels", epochs, [{ key: "val_iou", name: "IoU" }, { key: "val_f1", name: "F1" }], best, true)));
+    // A training on all chips holds nothing out, so that its epochs lack what is measured there.
+    const known = (series) => series.filter(({ key }) => key in epochs[0]);
+    const losses = known([{ key: "train_loss", name: "training" }, { key: "val_loss", name: "validation" }]);
+    const scores = known([{ key: "val_iou", name: "IoU" }, { key: "val_f1", name: "F1" }]);
+    section.append(make("div", { class: "columns" }, curve("Loss", epochs, losses, best, false),
+      ...(scores.length ? [curve("Validation, pixels", epochs, scores, best, true)] : [])));
   }
 }

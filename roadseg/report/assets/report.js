@@ -52,6 +52,8 @@ function showRest(shown, map) {
   const scores = shown.scores?.rows.length ? new Scores(shown.scores, shown.scene_of) : null;
   const training = shown.training.filter(({ epochs }) => epochs.length);
   const missing = (id, what, command) => byId(id).append(note(`${what}; made by `, command));
+  const sets = Object.entries(shown.summaries.evaluate?.by_set ?? {});
+  if (sets.length) byId("metrics").append(setsTable(sets));
   if (scores) map.table = new ScoreTable(byId("metrics"), scores, map);
   else missing("metrics", "No metrics in this run", "roadseg evaluate");
   if (map.has("image") || map.has("reference")) map.sides = new SideBySide(map, scores);

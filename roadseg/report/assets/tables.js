@@ -92,6 +92,19 @@ class ScoreTable {
   }
 }
 
+// A table with a row for each set of scenes, given as pairs of its name and its figures.
+function setsTable(sets) {
+  const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_"));
+  const isCount = (name) => name === "scenes" || name === "chips";
+  const figure = (name, value) => (typeof value !== "number" || isCount(name) ? asText(value) : value.toFixed(3));
+  const head = ["set", ...columns].map((name) =>
+    make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, METRIC_NAMES[name] ?? inWords(name))));
+  const rows = sets.map(([name, figures]) =>
+    make("tr", {}, make("td", {}, name), ...columns.map((key) => make("td", {}, figure(key, figures[key])))));
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures by set" },
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
+}
+
 function bars(title, values, said) {
   const most = Math.max(...values.map(([, value]) => value), 1e-9);
   const cells = values.flatMap(([name, value]) => {
@@ -106,7 +119,7 @@ const quality = (name, value) =>
   (name.endsWith("_share") && typeof value === "number" ? `${(value * 100).toFixed(2)} %` : asText(value));
 
 function showQuality(section, { facts, sheets }) {
-  const long = new Set(["road_km_by_speed_bin", "pixel_share_by_speed_bin", "shifts_m"]);
+  const long = new Set(["road_km_by_speed_bin", "pixel_share_by_speed_bin", "shifts_m", "sets"]);
   const rows = Object.entries(facts).filter(([name]) => !long.has(name));
   const columns = [make("div", { class: "card" }, make("h3", {}, "Images and labels"),
     pairs(rows.map(([name, value]) => [QUALITY_NAMES[name] ?? inWords(name), quality(name, value)])))];
@@ -115,6 +128,8 @@ function showQuality(section, { facts, sheets }) {
   if (km.length) columns.push(bars("Labelled roads by speed", km, (value) => `${value.toFixed(1)} km`));
   else if (share.length) columns.push(bars("Pixels of road by speed", share, (value) => `${(value * 100).toFixed(2)} %`));
   section.append(make("div", { class: "columns" }, ...columns));
+  const sets = Object.entries(facts.sets ?? {});
+  if (sets.length) section.append(setsTable(sets));
   const shifts = Object.entries(facts.shifts_m ?? {}).filter(([, value]) => Array.isArray(value));
   if (shifts.length) section.append(shiftsTable(shifts));
   if (sheets.length) section.append(make("h3", {}, "Labels over images"));

@@ -18,10 +18,12 @@ _SIZE_PX = (1000, 900)
 def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epoch: int) -> None:
     """Write a PNG: the losses of training and validation above, IoU, F1 and learning rate below.
 
+    Where nothing was held out, the lines of validation are left out.
+
     Args:
         path: file to write.
-        history: one row an epoch, at least one, with the keys epoch, train_loss, val_loss,
-            val_iou, val_f1 and learning_rate.
+        history: one row an epoch, at least one, with the keys epoch, train_loss and
+            learning_rate, and, where chips were held out, val_loss, val_iou and val_f1.
         best_epoch: the epoch to mark, one of the history.
 
     Raises:
@@ -42,16 +44,22 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
     scores.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     _add_rates(scores, history)
     best = next(row for row in history if row["epoch"] == best_epoch)
-    losses.set_title(
-        f"best epoch {best_epoch} of {len(history)}: validation loss {best['val_loss']:.4f}, "
-        f"IoU {best['val_iou']:.3f}, F1 {best['val_f1']:.3f}"
-    )
+    losses.set_title(_title(best, len(history)))
     for axis in (losses, scores):
         axis.axvline(best_epoch, color=GREY, linestyle=":", zorder=0)
         axis.grid(visible=True, alpha=0.3)
     figure.subplots_adjust(left=0.09, right=0.92, top=0.95, bottom=0.07, hspace=0.1)
     with whole(path) as partial:
         figure.savefig(partial)
+
+
+def _title(best: Mapping[str, float], epochs: int) -> str:
+    if "val_loss" not in best:
+        return f"{epochs} epochs, nothing held out: training loss {best['train_loss']:.4f}"
+    return (
+        f"best epoch {best['epoch']:.0f} of {epochs}: validation loss {best['val_loss']:.4f}, "
+        f"IoU {best['val_iou']:.3f}, F1 {best['val_f1']:.3f}"
+    )
 
 
 def _add_lines(
@@ -62,9 +70,12 @@ def _add_lines(
     """Draw a line for each key, in a colour and with a name; its epochs are dots."""
     epochs = [row["epoch"] for row in history]
     for key, (colour, name) in lines.items():
+        if key not in history[0]:
+            continue
         values = [row[key] for row in history]
         axis.plot(epochs, values, color=colour, label=name, marker="o", markersize=4)
-    axis.legend(loc="best", frameon=False)
+    if axis.lines:
+        axis.legend(loc="best", frameon=False)
 
 
 def _add_rates(axis: Any, history: Sequence[Mapping[str, float]]) -> None:  # noqa: ANN401

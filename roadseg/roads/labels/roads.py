@@ -13,9 +13,10 @@ import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import ProjError
+from shapely.affinity import translate
 
 from roadseg.errors import DataError
-from roadseg.raster.grid import DEGREES, Grid, reproject, transformer
+from roadseg.raster.grid import DEGREES, XY, Grid, reproject, transformer
 from roadseg.roads.labels.schemes import read_attributes, wanted_keys
 from roadseg.roads.options import LabelOptions, SchemeName
 
@@ -89,6 +90,12 @@ class Roads:
     def to_crs(self, crs: CRS) -> "Roads":
         """Return the roads in another CRS."""
         return replace(self, crs=crs, shapes=reproject(self.shapes, self.crs, crs))
+
+    def moved(self, shift_m: XY) -> "Roads":
+        """Return the roads moved by so much in x and y of their CRS."""
+        if not any(shift_m):
+            return self
+        return replace(self, shapes=shapely.transform(self.shapes, lambda xy: xy + shift_m))
 
     def lines_only(self) -> "Roads":
         """Return the roads whose shape is a line."""
@@ -299,8 +306,8 @@ def drop_duplicates(roads: Roads) -> tuple[Roads, int]:
     return (roads if kept.all() else roads.take(kept)), int(np.sum(~kept))
 
 
-def roads_on(grid: Grid, roads: Roads) -> tuple[Roads, Indices]:
-    """Find the roads whose surface touches a scene.
+def roads_on(grid: Grid, roads: Roads, *, shift_m: XY = (0.0, 0.0)) -> tuple[Roads, Indices]:
+    """Find the roads whose surface touches a scene, once they are moved.
 
     Only roads near the scene are looked at one by one, so that a scene of a large label file
     costs little. A road with a vertex that has no place in the metric CRS touches nothing.
@@ -308,22 +315,25 @@ def roads_on(grid: Grid, roads: Roads) -> tuple[Roads, Indices]:
     Args:
         grid: of a scene with a place on earth.
         roads: in any CRS.
+        shift_m: metres east and north by which they are moved.
 
     Returns:
-        Those roads in the scene's metric CRS, and their indices, rising.
+        Those roads in the scene's metric CRS, moved, and their indices, rising.
     """
-    outline = _outline_m(grid)
+    outline = translate(_outline_m(grid), -shift_m[0], -shift_m[1])
     near = _near(grid, roads, outline)
     metric = roads.take(near).to_crs(grid.metric_crs)
     finite = np.flatnonzero(np.isfinite(shapely.bounds(metric.shapes)).all(axis=1))
     if _is_finite(outline):
         apart_m = shapely.distance(metric.shapes[finite], outline)
         finite = finite[apart_m <= metric.half_width_m[finite]]
-    return metric.take(finite), near[finite]
+    return metric.take(finite).moved(shift_m), near[finite]
 
 
-def lay_over(facts: "RasterFacts", labels: Path, roads: Roads) -> tuple[Roads, NDArray[np.intp]]:
-    """Return the roads that touch a scene, in its metric CRS, and their indices.
+def lay_over(
+    facts: "RasterFacts", labels: Path, roads: Roads, *, shift_m: XY = (0.0, 0.0)
+) -> tuple[Roads, Indices]:
+    """Return the roads that touch a scene once they are moved, as `roads_on`.
 
     Raises:
         DataError: if the scene has no place on the ground.
@@ -333,7 +343,7 @@ def lay_over(facts: "RasterFacts", labels: Path, roads: Roads) -> tuple[Roads, N
             f"{facts.path}: has no georeference, so {labels} cannot be laid over it; use raster "
             "masks of the same size as labels.roads, or give the image its place"
         )
-    return roads_on(facts.grid, roads)
+    return roads_on(facts.grid, roads, shift_m=shift_m)
 
 
 def apart_text(facts: "RasterFacts", labels: Path, roads: Roads) -> str:

@@ -57,6 +57,17 @@ def road_areas(roads: Roads, grid: Grid, *, bins: SpeedBins) -> RoadAreas:
     )
 
 
+def areas_of(polygons: shapely.MultiPolygon, grid: Grid) -> RoadAreas:
+    """Make polygons ready to be burnt with 1.
+
+    Args:
+        polygons: in `grid.metric_crs`.
+        grid: of the scene.
+    """
+    shapes = reproject(shapely.get_parts(polygons), grid.metric_crs, grid.crs)
+    return RoadAreas(shapes, np.ones(len(shapes), dtype=np.uint8))
+
+
 def burn_roads(areas: RoadAreas, grid: Grid) -> NDArray[np.uint8]:
     """Burn roads into the mask of a scene or of a window of it; overlaps go to the faster road.
 

@@ -15,7 +15,7 @@ from rasterio.enums import ColorInterp, Compression, Resampling
 from rasterio.vrt import WarpedVRT
 
 from roadseg.errors import DataError
-from roadseg.raster.grid import Grid, crs_of, crs_setting, has_transform, transformer
+from roadseg.raster.grid import XY, Grid, crs_of, crs_setting, has_transform, reproject
 from roadseg.raster.images import RasterFacts, area, open_raster, read_grid, valid_pixels
 from roadseg.raster.sampling import spread_windows
 from roadseg.raster.windows import Window
@@ -79,7 +79,9 @@ class MaskLabels:
 
 
 @contextmanager
-def open_mask_labels(path: Path, facts: RasterFacts, options: LabelOptions) -> Iterator[MaskLabels]:
+def open_mask_labels(
+    path: Path, facts: RasterFacts, options: LabelOptions, *, shift_m: XY = (0.0, 0.0)
+) -> Iterator[MaskLabels]:
     """Open a raster mask to read the mask of speed bins that it gives an image.
 
     A mask with georeference may have any CRS and pixels: each pixel of the image takes the value
@@ -96,6 +98,8 @@ def open_mask_labels(path: Path, facts: RasterFacts, options: LabelOptions) -> I
         facts: the image.
         options: the speed bins wanted, the speed of each value that is road or of all roads, and
             the CRS of a mask that does not name its own.
+        shift_m: metres east and north by which the mask is moved; what it no longer reaches is
+            ignored.
 
     Raises:
         DataError: if the mask cannot be read, cannot be laid over the image or misses it, or
@@ -116,7 +120,7 @@ def open_mask_labels(path: Path, facts: RasterFacts, options: LabelOptions) -> I
             numbers = bins.bin_of(list(speeds_mph.values()))
             bin_by_value = dict(zip(speeds_mph, numbers, strict=True))
         default_bin = np.uint8(bins.bin_of(options.default_speed_mph))
-        with _lay_over(path, source, facts, crs) as seen:
+        with _lay_over(path, source, facts, crs, shift_m) as seen:
             yield MaskLabels(source, seen, bin_by_value, default_bin)
 
 
@@ -207,10 +211,12 @@ def _drawn_roads(values: NDArray[Any], source: rasterio.DatasetReader) -> NDArra
 
 
 def _lay_over(
-    path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: CRS | None
+    path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: CRS | None, shift_m: XY
 ) -> AbstractContextManager[rasterio.DatasetReader]:
-    """Return the mask as seen on the grid of an image."""
+    """Return the mask, moved, as seen on the grid of an image."""
     grid = _grid(path, source, facts, crs)
+    if any(shift_m):
+        grid = grid.moved(*shift_m)
     wanted = facts.grid
     if grid.coincides(wanted, within_px=_SAME_PX):
         return nullcontext(source)
@@ -260,9 +266,8 @@ def _lacks(source: rasterio.DatasetReader, facts: RasterFacts) -> str:
 def _require_touch(path: Path, grid: Grid, facts: RasterFacts) -> None:
     """Check that a mask and an image share ground, not only an edge."""
     outline = shapely.segmentize(facts.grid.footprint, facts.grid.footprint.length / _STEPS)
-    convert = transformer(facts.grid.crs, grid.crs)
-    xy = np.column_stack(convert.transform(*shapely.get_coordinates(outline).T))
-    places = grid.to_pixel(xy)
+    there = reproject(np.array([outline], dtype=object), facts.grid.crs, grid.crs)
+    places = grid.to_pixel(shapely.get_coordinates(there))
     low, high = places.min(axis=0), places.max(axis=0)
     size = np.array([grid.height, grid.width])
     if not ((high > _SAME_PX).all() and (low < size - _SAME_PX).all()):

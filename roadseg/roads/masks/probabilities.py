@@ -1,6 +1,7 @@
 """Probability rasters: one band per speed bin and one for any road, written and read."""
 
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from roadseg.roads.masks.mask_files import (
 )
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.files import whole
+from roadseg.system.text import one_line
 
 _COG = {
     "level": "1",  # A higher one takes up to twice as long for 5 % less room.
@@ -38,6 +40,7 @@ _TILE_PX, _SPARE_PX = 512, 64  # Rows of a tile, and those that GDAL holds besid
 _MOST_CACHE_BYTES = 2**28
 _BLOCK_PX = 4096  # Side of the blocks of a raster that is looked through.
 _SHOWN_PX = 512  # Pixels; the larger side of a picture in a notebook.
+_THRESHOLD_TAG = "ROADSEG_THRESHOLD"
 _MASK_VALUES = 7  # Integer rasters of others with no larger value are masks.
 
 
@@ -50,12 +53,15 @@ class Probability:
         road: probability of any road, shape (row, col), uint8 with 255 for certain.
         bins: probability of each speed bin, shape (bin, row, col), alike; None if not known.
         speed_bins: which speeds the bins stand for; None if not known.
+        threshold: probability from which on the network that predicted it says road, 0 to 1;
+            None if not known.
     """
 
     grid: Grid
     road: Bytes
     bins: Bytes | None = None
     speed_bins: SpeedBins | None = None
+    threshold: float | None = None
 
     def opened(self) -> AbstractContextManager["Probability"]:
         """Yield the same, as a raster in a file does."""
@@ -83,8 +89,8 @@ class Probability:
             )
         values = np.concatenate([self.bins, self.road[np.newaxis]])
         rows = [Rows(0, values, np.ones(self.road.shape, dtype=bool))]
-        bins = self.speed_bins
-        write_probability(Path(path), rows, self.grid, bins=bins, key="in memory", tags={})
+        bins, tags = self.speed_bins, threshold_tags(self.threshold)
+        write_probability(Path(path), rows, self.grid, bins=bins, key="in memory", tags=tags)
         return Path(path)
 
     def __repr__(self) -> str:
@@ -114,6 +120,7 @@ class ProbabilityFile:
         speed_bins: which speeds its bins stand for; None if not known.
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
         model: the fold and epoch of the checkpoint that predicted it, empty if not known.
+        threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
         source: the opened raster; None opens it for every window, also where it is unpickled.
     """
 
@@ -122,6 +129,7 @@ class ProbabilityFile:
     speed_bins: SpeedBins | None
     is_mask: bool
     model: str = ""
+    threshold: float | None = None
     source: Any = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -237,7 +245,13 @@ def read_probability(
     """
     opened = open_probability(path, crs=crs, gsd_m=gsd_m)
     whole_scene = Window(0, 0, opened.grid.height, opened.grid.width)
-    return Probability(opened.grid, *opened.read_all(whole_scene), opened.speed_bins)
+    pixels = opened.read_all(whole_scene)
+    return Probability(opened.grid, *pixels, opened.speed_bins, opened.threshold)
+
+
+def threshold_tags(threshold: float | None) -> dict[str, str]:
+    """Return the tags with which a raster says from which probability on it shows road."""
+    return {} if threshold is None else {_THRESHOLD_TAG: f"{threshold:g}"}
 
 
 def open_probability(
@@ -246,7 +260,8 @@ def open_probability(
     """Return what the bands of a probability raster, or of a mask, are.
 
     Rasters of several bands are what `write_probability` writes: its tags say which speeds the
-    bands stand for; without tags, eight bands are the default bins and any road. Of a single
+    bands stand for, and from which probability on there is road; without tags, eight bands are
+    the default bins and any road. Of a single
     band, floats are probabilities 0..1; integers are a mask if `roadseg prepare` wrote them, or
     if none is above 7 (any value but 0 and nodata is road, and its speed bin in a mask of
     `roadseg prepare`), else probabilities 0..255.
@@ -258,7 +273,8 @@ def open_probability(
             their pixels.
 
     Raises:
-        DataError: if it cannot be read, lies nowhere, or has another number of bands.
+        DataError: if it cannot be read, lies nowhere, or has another number of bands, or tags
+            that say what cannot be.
     """
     grid = read_grid(path, crs=crs, gsd_m=gsd_m)
     with open_raster(path) as source:
@@ -266,10 +282,15 @@ def open_probability(
         known = _speed_bins(path, tags)
         if source.count > 1:
             bins = _bins_of_bands(path, source.count, known)
-            return ProbabilityFile(path, grid, bins, is_mask=False, model=_model(tags))
+            measured = _threshold(path, tags)
+            return ProbabilityFile(
+                path, grid, bins, is_mask=False, model=_model(tags), threshold=measured
+            )
         if tags.get(CONTENT_TAG) == SPEED_BINS and known:
             return ProbabilityFile(path, grid, known, is_mask=True)
-        return ProbabilityFile(path, grid, None, is_mask=_is_mask(source))
+        is_mask = _is_mask(source)
+        measured = None if is_mask else _threshold(path, tags)
+        return ProbabilityFile(path, grid, None, is_mask=is_mask, threshold=measured)
 
 
 def _reading(strips: Strips) -> dict[str, Any]:
@@ -298,6 +319,22 @@ def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
         return bins_of(tags)
     except ValueError as error:
         raise DataError(f"{path}: {error}; expected a file that roadseg wrote") from error
+
+
+def _threshold(path: Path, tags: Mapping[str, str]) -> float | None:
+    text = tags.get(_THRESHOLD_TAG)
+    if text is None:
+        return None
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = math.nan
+    if not 0 < threshold < 1:
+        raise DataError(
+            f"{path}: the tag {_THRESHOLD_TAG} is {one_line(text)!r:.60}, expected a number above "
+            "0 and below 1; predict it again, or remove the tag"
+        )
+    return threshold
 
 
 def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBins:

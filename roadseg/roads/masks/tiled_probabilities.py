@@ -1,5 +1,6 @@
 """TiledProbability: probability rasters on common pixels, read as one."""
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,8 @@ class TiledProbability:
         tiles: the rasters.
         places: where they lie on the grid.
         has_overlaps: whether any two of them show the same pixel.
+        threshold: probability from which on there is road, 0 to 1: that of the tiles, or the mean
+            of those that they name; None if none names any.
         sources: tiles that stay open; None opens each for every window, also where it is
             unpickled.
     """
@@ -47,6 +50,7 @@ class TiledProbability:
     tiles: tuple[ProbabilityFile, ...]
     places: tuple[Window, ...]
     has_overlaps: bool
+    threshold: float | None = None
     sources: "_OpenTiles | None" = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -154,7 +158,15 @@ def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
     grid, places = cover_tiles(first, [place for place in placed if place is not None])
     boxes = [shapely.box(p.col, p.row, p.col + p.width, p.row + p.height) for p in places]
     shared = sum(box.area for box in boxes) > shapely.union_all(boxes).area
-    return TiledProbability(grid, tiles[0].speed_bins, tuple(tiles), tuple(places), shared)
+    named = [tile.threshold for tile in tiles if tile.threshold is not None]
+    return TiledProbability(
+        grid=grid,
+        speed_bins=tiles[0].speed_bins,
+        tiles=tuple(tiles),
+        places=tuple(places),
+        has_overlaps=shared,
+        threshold=round(statistics.fmean(named), 4) if named else None,
+    )
 
 
 def _all_bands(tile: ProbabilityFile, window: Window) -> Bytes:

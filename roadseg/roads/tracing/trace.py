@@ -58,6 +58,10 @@ class PixelSource(Protocol):
     def speed_bins(self) -> SpeedBins | None:
         """Speeds that the bins stand for; None if there are no bins."""
 
+    @property
+    def threshold(self) -> float | None:
+        """Probability from which on their network says road, 0 to 1; None if not known."""
+
     def opened(self) -> AbstractContextManager["PixelSource"]:
         """Return the same, open for many reads; other processes open it themselves."""
 
@@ -104,7 +108,7 @@ def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> Tra
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
     around = widened(block, height=grid.height, width=grid.width)
-    is_road = pixels.read_road(around) >= options.level
+    is_road = pixels.read_road(around) >= options.level_for(pixels.threshold)
     return trace_block(
         is_road,
         block,
@@ -215,7 +219,8 @@ def measure_edges(
     """Return the graph with what the pixels along its edges say, see `find_graph`."""
     block_px = min(options.block_px, _MOST_BLOCK_PX)
     groups = SamplePointGroups(graph, pixels.grid, block_px=block_px)
-    parts = list(run(partial(read_group, pixels, options.level), groups))
+    level = options.level_for(pixels.threshold)
+    parts = list(run(partial(read_group, pixels, level), groups))
     bins = pixels.speed_bins
     statistics = add_up(parts, len(graph.lines), bins.count if bins else 0)
     speed_kph = _speeds(statistics, bins)

@@ -93,8 +93,10 @@ def test_two_unlike_cities_go_through_all_stages_and_one_is_held_out(ready, gsd)
 @pytest.mark.usefixtures("cities")
 def test_each_city_is_a_fold_whose_number_is_told(ready):
     summary = pipeline.prepare(*ready("spacenet_cities.json"))
-    assert "in 2 groups of scenes; chips in folds: 4, 3;" in str(summary)
-    assert str(summary).endswith("; folds: 0 7_Moscow, 1 8_Mumbai")
+    assert "in 2 sets, each a fold (split.folds does not count); chips in folds: 4, 3;" in str(
+        summary
+    )
+    assert str(summary).endswith("; folds: 0 Moscow, 1 Mumbai")
 
 
 @pytest.mark.usefixtures("cities")
@@ -102,6 +104,10 @@ def test_cities_share_a_fold_where_there_are_fewer_folds(ready, draw):
     draw("SN5_roads_train_AOI_9_Other", count=2, origin=(660_000.0, 4_000_000.0), epsg=32611)
     wider = '["../data/SN5_roads/train/AOI_*/{}/*.{}"]'
     globs = (
+        "imagery.sets={}",
+        "split.folds=2",
+        "split.method=groups",
+        r"split.group=AOI_(\d+_[A-Za-z]+)",
         f"imagery.images={wider.format('PS-RGB', 'tif')}",
         f"labels.roads={wider.format('geojson_roads_speed', 'geojson')}",
     )

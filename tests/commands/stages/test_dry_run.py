@@ -146,12 +146,22 @@ def test_the_plan_of_a_mosaic_leaves_no_vrt(planned, finished_city):
     assert not (finished_city / "o").exists()
 
 
-def test_a_project_that_never_ran_knows_no_time_and_invents_none(planned):
+def test_a_project_that_never_ran_knows_no_time_but_that_of_the_training(planned):
     found = planned("run", "--run", "elsewhere")["stages"]
     assert [plan["why"] for plan in found[:2]] == ["it never ran here", "after prepare"]
+    (training,) = (plan for plan in found if plan["stage"] == "train")
+    assert training["seconds"] > 0
+    assert training["based_on"].startswith("by a rehearsal on random pixels, ")
+    found.remove(training)
     assert {(p["seconds"], p["memory_mb"], p["based_on"]) for p in found} == {
         (None, None, "not known: no earlier run here")
     }
+
+
+def test_a_training_whose_time_is_limited_is_planned_for_it(planned):
+    words = ["--run", "elsewhere", "--set", "train.minutes=3"]
+    (training,) = (p for p in planned("run", *words)["stages"] if p["stage"] == "train")
+    assert 0.85 * 180 < training["seconds"] <= 180
 
 
 @pytest.mark.parametrize("command", ["split", "train", "predict", "graph", "evaluate", "tune"])

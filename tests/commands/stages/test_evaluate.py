@@ -195,18 +195,19 @@ def test_the_table_holds_what_score_measures(finished):
     assert [row[name] for name in names] == [f"{summary[name]:.4f}" for name in names]
 
 
-def chip(*, labelled, found):
+def chip(*, labelled, found, threshold=0.4):
     """Score a chip with a road of 100 m on the sides that have one."""
     roads = np.array([shapely.LineString([(0, 0), (100, 0)])])
     graphs = [graph_from_lines(roads[: int(has)], LOCAL_CRS) for has in (labelled, found)]
     sides = [
         Side(each, each) for each in (add_travel(g, np.full(len(g.lines), 40.0)) for g in graphs)
     ]
-    return evaluate.ChipScore("chip", Counts(), compare(*sides, CompareOptions()))
+    roads = compare(*sides, CompareOptions())
+    return evaluate.ChipScore("chip", threshold, Counts(), roads)
 
 
 def pooled(*chips):
-    return evaluate._pool(list(chips), fold=0, threshold=0.4)  # noqa: SLF001
+    return evaluate._pool(list(chips), fold=0)  # noqa: SLF001
 
 
 def test_chips_that_are_rightly_empty_do_not_raise_the_mean_apls():
@@ -214,6 +215,13 @@ def test_chips_that_are_rightly_empty_do_not_raise_the_mean_apls():
     both = pooled(empty, missed)
     assert (both.chips, both.apls_length, both.pooled_apls_length) == (2, 0, 0.5)
     assert pooled(empty).apls_length == 1
+
+
+@pytest.mark.parametrize(("thresholds", "told"), [((0.6, 0.6), 0.6), ((0.5, 0.6), None)])
+def test_the_threshold_is_told_if_it_is_one_for_all(thresholds, told):
+    chips = [chip(labelled=True, found=True, threshold=each) for each in thresholds]
+    assert pooled(*chips).threshold == told
+    assert ("by set" in str(pooled(*chips))) == (told is None)
 
 
 def test_shares_of_road_are_of_all_chips_together():
@@ -224,3 +232,28 @@ def test_shares_of_road_are_of_all_chips_together():
 def test_an_evaluation_of_nothing_says_what_to_do():
     with pytest.raises(DataError, match=r"no chip of fold 0 .* run `roadseg predict` again"):
         pooled()
+
+
+def test_only_what_lies_in_the_area_of_labels_is_measured(finished):
+    config, workspace = finished
+    (scene,) = held_out(workspace)
+    whole = evaluate_the_truth(config, workspace)
+    path, grid = workspace.root / "area.gpkg", read_facts(workspace.mask(scene)).grid
+    geopandas.GeoSeries([grid.crop(0, 0, 32, 64).footprint_m], crs=grid.metric_crs).to_file(path)
+    listed = json.loads(workspace.chips.read_text())
+    for one in listed["scenes"]:
+        one["area"] = [str(path)]
+    workspace.chips.write_text(json.dumps(listed))
+    part = evaluate.run(config, workspace, force=True)
+    assert 0 < part.reference_km < 0.8 * whole.reference_km
+    assert part.predicted_km == pytest.approx(part.reference_km, rel=0.05)
+
+
+def test_labels_are_measured_where_they_were_moved(finished):
+    config, workspace = finished
+    evaluate_the_truth(config, workspace)
+    listed = json.loads(workspace.chips.read_text())
+    for one in listed["scenes"]:
+        one["shift_m"] = [6.0, 6.0]
+    workspace.chips.write_text(json.dumps(listed))
+    assert evaluate.run(config, workspace, force=True).completeness < 0.3

@@ -82,6 +82,11 @@ def copied(source, path):
     shutil.copy(source, path)
 
 
+def copy_city(path):
+    for name in ("images", "roads"):
+        shutil.copytree(name, path / name)
+
+
 PROVIDED = {  # what examples name, and how it is made
     "run/graphs/city.gpkg": partial(draw, ends=HEIDELBERG),
     "labels.geojson": partial(draw, ends=HEIDELBERG),
@@ -97,6 +102,8 @@ PROVIDED = {  # what examples name, and how it is made
     "run/tuned.json": write_shown_config,
     "city.tif": partial(copied, "images/city_0.tif"),
     "mask.tif": partial(copied, "run/masks/city_0.tif"),
+    "san_diego/": copy_city,
+    "tianjin/": copy_city,
     "tiles/": lambda path: copied("images/city_0.tif", path / "a.tif"),
 }
 

@@ -461,6 +461,42 @@ def test_a_mask_is_written_on_request_and_alone_if_the_rest_is_there(
     assert (tmp_path / "out/here.tif").stat().st_mtime_ns == first
 
 
+def test_a_raster_names_the_mean_threshold_of_its_networks(finished, make_scene, tmp_path):
+    folder, image = finished[1].checkpoint(0), make_scene(tmp_path, "here")[0]
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    change_facts(folder, threshold=0.5, thresholds={"a": 0.1})
+    change_facts(other, threshold=0.61)
+    predict_images(finished, [image], tmp_path / "out", folders=[folder, other])
+    assert read_probability(tmp_path / "out/here.tif").threshold == 0.555
+
+
+def test_a_network_of_an_earlier_version_names_no_threshold(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "here")
+    change_facts(finished[1].checkpoint(0), threshold=None)
+    predict_images(finished, [image], tmp_path / "out")
+    assert read_probability(tmp_path / "out/here.tif").threshold is None
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 1.5, -1, "0.5", True])
+def test_a_checkpoint_with_another_threshold_is_one_line(finished, make_scene, tmp_path, wrong):
+    image, _ = make_scene(tmp_path, "here")
+    change_facts(finished[1].checkpoint(0), threshold=wrong)
+    with pytest.raises(CheckpointError, match=r"best\.safetensors: threshold: expected"):
+        predict_images(finished, [image], tmp_path / "out")
+
+
+def test_a_mask_has_the_pixels_from_the_threshold_on(finished, make_scene, tmp_path):
+    image, _ = make_scene(tmp_path, "here")
+    predict_images(finished, [image], tmp_path / "out")
+    road = pixels_of(tmp_path / "out/here.tif")[-1]
+    middle = float(np.median(road)) / 255
+    change_facts(finished[1].checkpoint(0), threshold=middle)
+    predict_images(finished, [image], tmp_path / "out", predicting={"mask": True})
+    found = read_mask(tmp_path / "out/road_masks/here.tif")
+    assert ((found > 0) == (road >= round(middle, 4) * 255)).all()
+
+
 def test_adjoining_tiles_are_one_scene(finished, make_scene, tmp_path):
     origins = {"west": (660000.0, 4000000.0), "east": (660064.0, 4000000.0)}
     images = [make_scene(tmp_path, name, origin=origin)[0] for name, origin in origins.items()]

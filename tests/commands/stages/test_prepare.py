@@ -5,9 +5,11 @@ import signal
 import threading
 import time
 
+import geopandas
 import numpy as np
 import pytest
 import rasterio
+import shapely
 
 from roadseg.commands.stages import prepare
 from roadseg.config import load_config
@@ -353,3 +355,87 @@ def test_a_run_folder_that_holds_the_inputs_is_refused(city, folder):
     with pytest.raises(ConfigError, match=rf"run: .*{folder} holds city_0\.\w+, expected a folder"):
         prepare.run(config, Workspace(config.run))
     assert not (config.run / "chips.json").exists()
+
+
+def test_labels_are_moved_by_the_shift_that_is_given(city):
+    run(city)
+    before = read(city.parent / "run/masks/city_0.tif")
+    summary = run(city, "labels.shift=[3, -2]")
+    moved = read(city.parent / "run/masks/city_0.tif")
+    assert np.array_equal(moved[12:-12, 13:-10], before[10:-14, 10:-13])
+    assert "labels moved by 3.0 m east, 2.0 m south (given)" in str(summary)
+
+
+def test_the_list_of_scenes_says_by_how_much_labels_were_moved(city):
+    run(city, "labels.shift=[3, -2]")
+    scenes = json.loads((city.parent / "run/chips.json").read_text())["scenes"]
+    assert [scene["shift_m"] for scene in scenes] == [[3, -2]] * 5
+
+
+@pytest.mark.parametrize("rule", ["set", "scene"])
+def test_a_shift_that_was_found_is_the_same_with_any_number_of_processes(city, rule):
+    first = run(city, f"labels.shift={rule}")
+    files = written(city.parent / "run")
+    assert run(city, f"labels.shift={rule}", "compute.workers=2", force=True) == first
+    assert written(city.parent / "run") == files
+
+
+@pytest.mark.parametrize("shift", ['"sets"', "[1]", "[1, 2, 3]", "[1, 100.5]", "3", '["a", 1]'])
+def test_a_shift_that_is_none_is_refused_in_one_sentence(city, shift):
+    told = (
+        r'labels\.shift: expected "none", "set", "scene", or metres east and north up to 100: .*got'
+    )
+    with pytest.raises(ConfigError, match=told):
+        load_config(city, [f"labels.shift={shift}"])
+
+
+@pytest.mark.parametrize("shift", ["[100, -100]", "none", '"set"'])
+def test_a_shift_up_to_the_limit_is_taken(city, shift):
+    assert load_config(city, [f"labels.shift={shift}"]).labels.shift is not None
+
+
+def write_area(city, box):
+    """Write a polygon, in metres from the upper left corner of the first scene."""
+    left, up, right, down = box
+    area = shapely.box(660000 + left, 4000000 - down, 660000 + right, 4000000 - up)
+    path = city.parent / "area.gpkg"
+    geopandas.GeoSeries([area], crs=32611).to_file(path)
+    return f'labels.area=["{path}"]'
+
+
+def test_what_lies_outside_of_the_area_of_labels_is_ignored(city):
+    run(city)
+    before = read(city.parent / "run/masks/city_0.tif")
+    run(city, write_area(city, (-100, -100, 20, 1000)))
+    mask = read(city.parent / "run/masks/city_0.tif")
+    assert (mask[:, 20:] == 255).all()
+    assert np.array_equal(mask[:, :20], before[:, :20])
+
+
+def test_lengths_of_roads_are_those_in_the_area(city):
+    whole = run(city)
+    part = run(city, write_area(city, (-100, -100, 32, 1000)))
+    assert 0 < part.road_km < whole.road_km / 5
+
+
+def test_scenes_outside_of_the_area_have_no_chips(city):
+    assert run(city, write_area(city, (-100, -100, 70, 1000))).chips == 1
+
+
+def test_masks_are_made_again_when_the_area_changes(city):
+    area = write_area(city, (-100, -100, 20, 1000))
+    run(city, area)
+    run(city, write_area(city, (-100, -100, 30, 1000)))
+    assert (read(city.parent / "run/masks/city_0.tif")[:, 20:30] != 255).all()
+
+
+def test_an_area_that_touches_no_scene_is_refused(city):
+    with pytest.raises(DataError, match=r"labels\.area: no polygon of .*area\.gpkg touches any of"):
+        run(city, write_area(city, (5000, 0, 6000, 1000)))
+
+
+def test_an_area_that_is_not_there_is_refused(city):
+    with pytest.raises(
+        DataError, match=r"nowhere\.gpkg: no vector files found there.*labels\.area"
+    ):
+        run(city, 'labels.area=["nowhere.gpkg"]')

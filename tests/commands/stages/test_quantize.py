@@ -35,7 +35,7 @@ def trained(finished):
     """Put a network of few layers in the place of the trained one."""
     folder = finished[1].checkpoint(0)
     facts = load_checkpoint(folder).facts | {"encoder": "tu-test_resnet"}
-    names = ("architecture", "encoder", "in_channels", "classes")
+    names = ("architecture", "encoder", "in_channels", "classes", "decoder_channels")
     model = build_model(encoder_weights=None, **{name: facts[name] for name in names})
     weights = {f"model.{name}": value for name, value in model.state_dict().items()}
     save_checkpoint(folder, "best", weights, facts)

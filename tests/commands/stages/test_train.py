@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from roadseg.commands.stages import train
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.system.workspace import Workspace
 
 
@@ -64,6 +65,28 @@ def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog
     told = [text for text in caplog.messages if text.startswith("training takes about ")]
     assert len(told) == 1
     assert "at most 2 epochs of about" in told[0]
+
+
+def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(finished, caplog):
+    config, workspace = finished
+    limited = changed(config, minutes=0.2)
+    with caplog.at_level("INFO"):
+        summary = train.run(limited, workspace, fold=0, force=True)
+    assert 4 <= summary.epochs <= 10
+    assert summary.seconds < 20
+    (told,) = (text for text in caplog.messages if text.startswith("training takes "))
+    assert f"{summary.epochs} epochs of about" in told
+    last = read_checkpoint_facts(workspace.checkpoint(0), "last")
+    assert (last["minutes"], last["epochs"]) == (0.2, summary.epochs)
+    workspace.train_record(0).unlink()
+    assert train.run(limited, workspace, fold=0).epochs == summary.epochs
+
+
+def test_another_limit_of_time_is_refused(finished):
+    config, workspace = finished
+    train.run(changed(config, minutes=0.2), workspace, fold=0, force=True)
+    with pytest.raises(ConfigError, match=r"began with train.minutes 0.2 \(now 0.3\)"):
+        train.run(changed(config, minutes=0.3), workspace, fold=0)
 
 
 def test_more_epochs_go_on_with_the_training(finished):
@@ -149,3 +172,11 @@ def test_train_before_split_names_split(city):
     config = load_config(city)
     with pytest.raises(MissingInputError, match="run `roadseg split` first"):
         train.run(config, Workspace(config.run), fold=0)
+
+
+def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(finished):
+    config, workspace = finished
+    limited = changed(config, minutes=0.2, validation_windows=1)
+    train.run(limited, workspace, fold=0, force=True)
+    facts = read_checkpoint_facts(workspace.checkpoint(0), "last")
+    assert facts["validation_windows"] is None

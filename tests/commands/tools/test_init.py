@@ -1,6 +1,7 @@
 import json
 import shutil
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,11 @@ import rasterio
 
 from roadseg.commands.stages.pipeline import prepare
 from roadseg.commands.tools import init, init_survey
+from roadseg.commands.tools.init_sets import balanced_weights
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
+from roadseg.learn.training import forecast
+from roadseg.learn.training.rehearsal import Pace
 from roadseg.system.workspace import Workspace
 
 
@@ -433,3 +437,201 @@ def test_prepare_works_on_what_init_wrote_for_real_data(
     folds = json.loads((tmp_path / "run" / "folds.json").read_text())
     assert len(folds) <= found.chips
     assert set(folds.values()) == set(range(5))
+
+
+NORTH, SOUTH = (660_000.0, 4_000_000.0), (660_000.0, 3_900_000.0)
+
+
+@pytest.fixture
+def cities(tmp_path, monkeypatch, make_scene):
+    """Draw a large city with lines and a small one with masks, and go to their folder."""
+    for number in range(9):
+        make_scene(tmp_path / "large", f"a{number}", origin=(NORTH[0] + 200 * number, NORTH[1]))
+    for number in range(2):
+        place = (SOUTH[0] + 200 * number, SOUTH[1])
+        image, labels = make_scene(tmp_path / "small town", f"b{number}", origin=place)
+        masks = tmp_path / "small town/masks"
+        masks.mkdir(exist_ok=True)
+        with rasterio.open(image) as source:
+            road, profile = source.read(1) > 140, source.profile | {"count": 1}
+        with rasterio.open(masks / image.name, "w", **profile) as target:
+            target.write(road.astype(np.uint8), 1)
+        labels.unlink()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def look_here(*assignments, images=(), labels=(), **options):
+    """Run init on the working folder; give its summary and the sets that it wrote."""
+    settings = load_config(None, assignments)
+    summary = init.run(images, labels, Path("found.json"), settings=settings, force=True, **options)
+    values = json.loads(Path("found.json").read_text())
+    load_config(Path("found.json"))
+    return summary, values["imagery"].get("sets")
+
+
+@pytest.mark.usefixtures("cities")
+def test_folders_that_each_hold_images_and_labels_become_sets():
+    summary, sets = look_here()
+    assert sets["large"] == {
+        "images": ["large/images"],
+        "roads": ["large/roads"],
+        "weight": 1.0,
+    } | {"labels": {"scheme": "spacenet"}}
+    assert sets["small_town"]["roads"] == ["small town/masks"]
+    assert "\nset large       9 images of 1.00 m in 9 chips, weight 1; large/images" in str(summary)
+    assert "\nset small_town  2 images of 1.00 m in 2 chips, weight 2.1; " in str(summary)
+
+
+@pytest.mark.usefixtures("cities")
+def test_sets_that_init_writes_can_be_prepared_and_split():
+    look_here()
+    config = load_config(Path("found.json"))
+    assert "(of large 2, 2, 2, 2, 1; of small_town " in str(prepare(config, Workspace(config.run)))
+
+
+def test_a_folder_without_labels_is_no_set(cities, make_scene):
+    make_scene(cities / "bare", "c0")
+    shutil.rmtree(cities / "bare/roads")
+    assert look_here()[1].keys() == {"large", "small_town"}
+
+
+def test_images_and_labels_of_the_folder_itself_come_first(cities, make_scene):
+    make_scene(cities, "c0")
+    summary, sets = look_here("split.folds=2", "imagery.chip_px=32")
+    assert (summary.scenes, summary.sets, sets) == (1, {}, None)
+
+
+def test_one_folder_with_both_is_no_set(cities):
+    shutil.rmtree(cities / "small town")
+    summary, sets = look_here()
+    assert not sets
+    assert summary.scenes == 9
+    assert load_config(Path("found.json")).imagery.images == (str(cities / "large/images"),)
+
+
+@pytest.mark.usefixtures("cities")
+def test_cities_may_be_named():
+    sets = look_here(cities=["west=large", "small town/"])[1]
+    assert list(sets) == ["west", "small_town"]
+
+
+@pytest.mark.usefixtures("cities")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"cities": ["nowhere"]}, "--city nowhere: no such folder; write FOLDER, or NAME=FOLDER"),
+        ({"cities": ["large", "large=small town"]}, "--city large=small town: another city is"),
+        ({"cities": ["a.b=large"]}, "--city a.b=large: expected a name of letters"),
+        ({"cities": ["large/images"]}, "no road labels found here"),
+        ({"cities": ["large"], "images": ["large/images"]}, "leave out --images and --labels"),
+    ],
+)
+def test_cities_that_cannot_be_sets_are_told(options, told):
+    with pytest.raises(ConfigError, match=told):
+        look_here(**options)
+
+
+@pytest.mark.usefixtures("cities")
+def test_what_is_set_for_a_set_stays():
+    sets = look_here("imagery.sets.large.weight=0.5", "imagery.sets.large.labels.scheme=constant")[
+        1
+    ]
+    assert (sets["large"]["weight"], sets["small_town"]["weight"]) == (0.5, 2.1)
+    assert (sets["large"]["images"], sets["large"]["roads"]) == (["large/images"], ["large/roads"])
+    assert sets["large"]["labels"] == {"scheme": "constant"}
+
+
+@pytest.mark.usefixtures("cities")
+def test_settings_of_a_set_that_is_not_there_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"imagery\.sets\.larg: no such set; found large, small_t"
+    ):
+        look_here("imagery.sets.larg.weight=2")
+
+
+@pytest.mark.usefixtures("city")
+def test_settings_of_a_set_are_refused_where_there_are_none(tmp_path):
+    with pytest.raises(ConfigError, match="no sets were found; name them by --city"):
+        look(tmp_path, "imagery.sets.a.weight=2")
+
+
+def test_what_all_sets_share_is_written_once(cities):
+    for name in ("large", "small town"):
+        for image in (cities / name / "images").iterdir():
+            change(image, lambda pixels: pixels * np.tri(64, 64, 20, dtype=np.uint8))
+    sets = look_here()[1]
+    assert json.loads(Path("found.json").read_text())["imagery"]["nodata"] == 0
+    assert not any("nodata" in values for values in sets.values())
+
+
+def test_black_wedges_of_one_set_count_for_it_alone(cities):
+    for image in (cities / "large/images").iterdir():
+        change(image, lambda pixels: pixels * np.tri(64, 64, 20, dtype=np.uint8))
+    summary, sets = look_here()
+    assert sets["large"]["nodata"] == 0
+    assert "nodata" not in sets["small_town"]
+    assert json.loads(Path("found.json").read_text())["imagery"]["nodata"] is None
+    assert "large: 0 in every band" in summary.nodata
+
+
+def test_a_set_without_georeference_is_told_by_its_key_and_has_a_size_of_its_own(cities):
+    shutil.rmtree(cities / "small town")
+    for number in range(2):
+        pixels = np.full((3, 64, 64), 90, np.uint8)
+        write_plain(cities / f"plain/images/p{number}.png", pixels)
+        write_plain(
+            cities / f"plain/masks/p{number}.png", pixels[:1] // 90 * np.eye(64)[np.newaxis]
+        )
+    with pytest.raises(DataError, match=r"set imagery\.sets\.plain\.gsd_m to the ground size"):
+        look_here()
+    summary, sets = look_here("imagery.sets.plain.gsd_m=0.9")
+    assert (summary.sets["plain"].gsd_m, sets["plain"]["gsd_m"]) == (0.9, 0.9)
+    config = load_config(Path("found.json"))
+    assert "of plain " in str(prepare(config, Workspace(config.run)))
+
+
+@pytest.mark.parametrize(
+    ("chips", "weights"),
+    [
+        ({"a": 183, "b": 19}, {"a": 1.0, "b": 3.1}),
+        ({"a": 4, "b": 4}, {"a": 1.0, "b": 1.0}),
+        ({"a": 1, "b": 10_000}, {"a": 100.0, "b": 1.0}),
+    ],
+)
+def test_small_sets_get_weights_by_the_root_of_their_chips(chips, weights):
+    assert balanced_weights(chips) == weights
+
+
+TINY = ("train.encoder=tu-test_resnet", "train.encoder_weights=null", "train.window_px=32")
+
+
+def test_with_minutes_a_training_is_planned_for_them(city):
+    summary = look(city, *TINY, "train.minutes=2", "split.folds=2")
+    options = written(city)["train"]
+    assert options["minutes"] == 2
+    assert options["patience"] == options["epochs"] >= 4
+    assert options["windows_per_chip"] > 8
+    assert "2 min on cpu" in summary.training["training"]
+    assert "every place is seen " in str(summary)
+
+
+def test_without_minutes_nothing_is_planned(city):
+    assert not look(city, *TINY).training
+    assert written(city)["train"]["epochs"] == 30
+
+
+def test_too_few_minutes_write_nothing(city):
+    with pytest.raises(ConfigError, match=r"train.minutes: 0.1 min are too few"):
+        look(city, *TINY, "train.minutes=0.1", "train.batch_size=4096")
+    assert not (city / "found.json").exists()
+
+
+@pytest.mark.usefixtures("cities")
+def test_sets_are_planned_by_their_weights(monkeypatch):
+    monkeypatch.setattr(forecast, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
+    look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=1")
+    even = json.loads(Path("found.json").read_text())["train"]["windows_per_chip"]
+    look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=10")
+    heavy = json.loads(Path("found.json").read_text())["train"]["windows_per_chip"]
+    assert even * (9 + 2) == pytest.approx(heavy * (9 + 20))

@@ -164,3 +164,31 @@ def test_bytes_are_normalised_band_by_band():
     scaling = Scaling({"uint8": ((0.0, 255.0),) * 2}, mean=(10.0, 20.0), std=(2.0, 4.0))
     images = torch.tensor([12, 12], dtype=torch.uint8).view(1, 2, 1, 1)
     assert Normalise(scaling)(images).flatten().tolist() == [1.0, -2.0]
+
+
+@pytest.mark.parametrize("architecture", ["unet", "unetplusplus", "manet"])
+def test_a_decoder_has_the_channels_that_are_asked_for(architecture):
+    def weights(channels):
+        model = build_model(
+            architecture=architecture,
+            encoder="resnet18",
+            encoder_weights=None,
+            in_channels=3,
+            classes=2,
+            decoder_channels=channels,
+        )
+        return sum(weight.numel() for weight in model.decoder.parameters())
+
+    assert weights((256, 128, 64, 32, 16)) == weights(None) > 1.2 * weights((128, 64, 32, 16, 16))
+
+
+def test_architectures_without_such_channels_are_built_as_they_are():
+    model = build_model(
+        architecture="fpn",
+        encoder="resnet18",
+        encoder_weights=None,
+        in_channels=3,
+        classes=2,
+        decoder_channels=(8, 8, 8, 8, 8),
+    )
+    assert model(torch.zeros(1, 3, 64, 64)).shape == (1, 2, 64, 64)

@@ -277,6 +277,7 @@ def test_what_was_taken_is_said():
         ({"encoder": "resnet34"}, "has encoder resnet18, expected resnet34; set train.encoder"),
         ({"architecture": "fpn"}, "has architecture unet, expected fpn; set train.architecture"),
         ({"in_channels": 8}, "has in_channels 3, expected 8; choose as many with imagery.bands"),
+        ({"decoder_channels": (8,) * 5}, "has decoder_channels None, expected .8, 8.*; set train."),
     ],
 )
 def test_a_run_of_another_shape_is_refused(run, changes, words):

@@ -282,3 +282,51 @@ def test_each_scene_has_its_own_order_of_bands(make_chips):
     first, second = (ValidationWindows([c], window_px=64)[0][0] for c in (chip, turned))
     assert torch.equal(second, first.flip(0))
     assert not torch.equal(second, first)
+
+
+def chips_of(chips, weights, *, per_chip, epochs, seed=0):
+    """Give the number of the chip of every window of some epochs, a list for each."""
+    weighted = [replace(chip, weight=weight) for chip, weight in zip(chips, weights, strict=False)]
+    windows = training_windows(weighted, per_chip=per_chip, seed=seed)
+    size = len(windows)
+    return [[windows.chip_of(epoch * size + i) for i in range(size)] for epoch in epochs]
+
+
+def test_chips_have_windows_in_proportion_to_their_weights(make_chips):
+    (numbers,) = chips_of(make_chips(chip_px=64), [3, 1, 1, 2.5], per_chip=4, epochs=[1])
+    assert np.bincount(numbers).tolist() == [12, 4, 4, 10]
+
+
+def test_equal_weights_give_every_chip_its_windows_in_turn(make_chips):
+    (numbers,) = chips_of(make_chips(chip_px=64), [1] * 4, per_chip=3, epochs=[7])
+    assert numbers == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize(("per_chip", "windows"), [(0.001, 1), (0.5, 4), (1.5, 11)])
+def test_an_epoch_has_windows_by_the_sum_of_weights(make_chips, per_chip, windows):
+    (numbers,) = chips_of(make_chips(chip_px=64), [3, 1, 1, 2.4], per_chip=per_chip, epochs=[1])
+    assert len(numbers) == windows
+
+
+def test_short_epochs_go_through_all_chips_before_any_comes_again(make_chips):
+    chips = make_chips(chip_px=40)
+    epochs = chips_of(chips, [1] * 16, per_chip=0.25, epochs=range(1, 9))
+    first, second = ([n for epoch in four for n in epoch] for four in (epochs[:4], epochs[4:]))
+    assert [len(epoch) for epoch in epochs] == [4] * 8
+    assert sorted(first) == sorted(second) == list(range(16))
+    assert first != second
+
+
+def test_the_order_of_short_epochs_depends_on_the_seed(make_chips):
+    chips = make_chips(chip_px=40)
+    options = {"weights": [1] * len(chips), "per_chip": 0.5, "epochs": [1]}
+    assert chips_of(chips, **options) == chips_of(chips, **options)
+    assert chips_of(chips, **options) != chips_of(chips, **options, seed=1)
+
+
+@pytest.mark.parametrize("per_chip", [0.5, 1])
+def test_light_chips_come_in_some_epochs_each(make_chips, per_chip):
+    epochs = chips_of(make_chips(chip_px=64), [0.25] * 4, per_chip=per_chip, epochs=range(1, 41))
+    counts = np.bincount([number for epoch in epochs for number in epoch])
+    assert all(len(numbers) == 1 for numbers in epochs)
+    assert counts.min() >= 9

@@ -1,59 +1,100 @@
-"""A rehearsal says how long an epoch takes, and changes nothing."""
+"""A rehearsal says how fast a training goes, and changes nothing."""
 
 import pytest
 import torch
 
 from roadseg.errors import ConfigError
+from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import rehearsal
+from roadseg.learn.training.rehearsal import KEEPING_S, Pace, guess_pace, measure_pace
 from roadseg.learn.training.train import TrainingJob
 from roadseg.roads.speeds import DEFAULT_BINS
 
 FACTS = {"gsd_m": 0.5, "bands": (1, 2, 3), "resample_m": None, "nodata": None}
+SMALL = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
 
 
 @pytest.fixture
-def job(make_chips, cpu):
-    """Give a function that makes a training of two chips, with one held out."""
+def pace(make_chips, cpu):
+    """Give a function that measures a training of two chips, with one held out."""
     chips = make_chips(chip_px=64)
 
-    def job(**options):
-        small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
-        options = TrainOptions(**small | options)
-        return TrainingJob(chips[:2], chips[2:3], options, FACTS, DEFAULT_BINS, cpu)
+    def pace(**options):
+        options = TrainOptions(**SMALL | options)
+        job = TrainingJob(chips[:2], chips[2:3], options, FACTS, DEFAULT_BINS, cpu)
+        return measure_pace(job, parallel=Parallel(), workers=0)
 
-    return job
-
-
-def test_an_epoch_is_its_windows_and_those_held_out(job, monkeypatch):
-    times = iter([3.0, 0.5])
-    monkeypatch.setattr(rehearsal, "_window_seconds", lambda *_: next(times))
-    windows, held_out = 2 * 5, 4  # 64 px in windows of 32
-    seconds = rehearsal.epoch_seconds(job(windows_per_chip=5), workers=1)
-    assert seconds == pytest.approx(windows * 3.0 + held_out * 0.5)
+    return pace
 
 
-def test_reading_takes_time_where_no_worker_reads(job, monkeypatch):
-    monkeypatch.setattr(rehearsal, "_window_seconds", lambda *_: 0.0)
-    assert rehearsal.epoch_seconds(job(), workers=0) > 0
-    assert rehearsal.epoch_seconds(job(), workers=1) == 0
+@pytest.fixture
+def batches(monkeypatch):
+    """Sizes of the batches that trainers learn from and validate on."""
+    sizes = {"step": [], "evaluate": []}
+
+    def step(_trainer, batches, **_):
+        sizes["step"] += [len(batch[0]) for batch in batches]
+
+    def evaluate(_trainer, batch):
+        sizes["evaluate"].append(len(batch[0]))
+
+    monkeypatch.setattr(rehearsal.Trainer, "step", step)
+    monkeypatch.setattr(rehearsal.Trainer, "evaluate", evaluate)
+    return sizes
+
+
+def test_an_epoch_is_its_windows_and_those_held_out_shared_by_the_processes():
+    assert Pace(3.0, 0.5).epoch_seconds(10, 4) == 32.0 + KEEPING_S
+    assert Pace(3.0, 0.5, processes=2).epoch_seconds(10, 4) == 16.0 + KEEPING_S
 
 
 @pytest.mark.parametrize("loss", [LossOptions(), LossOptions(cldice=0.5)])
-def test_torchs_own_generator_stays_untouched(job, loss):
+def test_learning_takes_time_and_torchs_own_generator_stays_untouched(pace, loss):
     before = torch.get_rng_state()
-    assert rehearsal.epoch_seconds(job(loss=loss), workers=0) > 0
+    measured = pace(loss=loss)
+    assert measured.window_s > measured.held_out_s > 0
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_what_the_network_does_not_take_is_refused_as_by_the_training(job):
+def test_batches_are_those_of_the_training(pace, batches):
+    pace(batch_size=3, accumulate=2)
+    assert set(batches["step"]) == set(batches["evaluate"]) == {3}
+
+
+def test_large_windows_are_measured_two_at_a_time(cpu, batches):
+    options = TrainOptions(**SMALL | {"window_px": 544, "batch_size": 8})
+    guess_pace(options, bands=3, bins=1, device=cpu)
+    assert set(batches["step"]) == set(batches["evaluate"]) == {2}
+
+
+def test_few_windows_make_smaller_batches(pace, batches):
+    pace(batch_size=1, windows_per_chip=1, window_px=64)
+    assert set(batches["step"]) == {1}
+
+
+def test_what_the_network_does_not_take_is_refused_as_by_the_training(pace):
     with pytest.raises(ConfigError, match="this network cannot train on 2 windows of 32 pixels"):
-        rehearsal.epoch_seconds(
-            job(architecture="pan", encoder="resnet18", batch_size=2), workers=0
-        )
+        pace(architecture="pan", encoder="resnet18", batch_size=2)
 
 
-def test_the_last_round_counts(cpu, monkeypatch):
-    clock = iter([0.0, 50.0, 100.0, 104.0])
+@pytest.mark.parametrize("loss", [LossOptions(), LossOptions(skeleton_recall=0.5)])
+def test_without_chips_a_pace_is_guessed_with_as_many_bands(cpu, loss):
+    guessed = guess_pace(TrainOptions(**SMALL, loss=loss), bands=8, bins=3, device=cpu)
+    assert guessed.window_s > guessed.held_out_s > 0
+
+
+def test_the_first_batches_do_not_count_and_of_the_others_the_median_does(monkeypatch):
+    clock = iter([0, 2, 2, 4, 4, 5, 5, 9, 9, 10.5])
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
-    assert rehearsal._window_seconds(lambda: None, cpu) == 4.0 / 2  # noqa: SLF001
+    done = []
+    # Two batches warm up for 3 s, three are timed for 6 s: they take 1, 4 and 1.5 s.
+    assert rehearsal._seconds_of_one(done.append, range(99), Parallel()) == 1.5  # noqa: SLF001
+    assert done == [0, 1, 2, 3, 4]
+
+
+def test_quick_batches_are_few(monkeypatch):
+    monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: 0.0)
+    done = []
+    rehearsal._seconds_of_one(done.append, range(99), Parallel())  # noqa: SLF001
+    assert len(done) == 13

@@ -27,7 +27,8 @@ from roadseg.learn.training.train import TrainingJob, fixed_options, train
 from roadseg.learn.training.trainer import Trainer
 from roadseg.learn.training.validation import Scores
 from roadseg.raster.scaling import Scaling
-from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
+from roadseg.roads.metrics.pixels import CentrelineCounts
+from roadseg.roads.metrics.thresholds import Histogram
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
 RECIPE = TrainOptions(
@@ -39,6 +40,8 @@ RECIPE = TrainOptions(
     epochs=3,
     patience=9,
     learning_rate=1e-3,
+    schedule="step",
+    warmup_steps=0,
     lr_milestones=(1,),
     lr_gamma=0.5,
 )
@@ -97,6 +100,13 @@ def die():
     raise StoppedError
 
 
+def pixels(*, found, missed):
+    """Return pixels with road, so many of which are certain, and so many certainly not."""
+    levels = np.zeros((2, 256), dtype=np.int64)
+    levels[1, [0, 255]] = missed, found
+    return Histogram(*levels)
+
+
 def weights(folder, which="last"):
     return load_file(folder / f"{which}.safetensors")
 
@@ -119,9 +129,34 @@ def test_training_leaves_checkpoints_and_one_line_an_epoch(run, tmp_path):
     assert names == checkpoints | {"metrics.csv"}
     header, *lines = (tmp_path / "fold" / "metrics.csv").read_text().splitlines()
     assert header == (
-        "epoch,train_loss,val_loss,val_iou,val_f1,learning_rate,seconds,windows_per_s"
+        "epoch,train_loss,val_loss,val_iou,val_f1,val_best_iou,threshold,"
+        "learning_rate,seconds,windows_per_s"
     )
     assert len(lines) == len(history) == 2
+
+
+def test_sets_are_measured_apart_and_their_weights_kept(make_chips, start, tmp_path):
+    training, validation = (
+        [replace(chip, set=name, weight=weight) for chip, name, weight in zip(*each, strict=True)]
+        for chips in [make_chips(chip_px=64)]
+        for each in ((chips[:2], "ab", (2.0, 1.0)), (chips[1::-1], "ab", (2.0, 1.0)))
+    )
+    (row,) = start(training, validation, tmp_path, epochs=1)
+    assert min(row["val_iou_a"], row["val_iou_b"]) <= row["val_iou"]
+    assert row["val_iou"] <= max(row["val_iou_a"], row["val_iou_b"])
+    facts = read_checkpoint_facts(tmp_path, "last")
+    assert facts["set_weights"] == {"a": 2.0, "b": 1.0}
+    assert facts["thresholds"] == {"a": row["threshold_a"], "b": row["threshold_b"]}
+    with pytest.raises(ConfigError, match="began with set_weights"):
+        start([replace(chip, weight=1.0) for chip in training], validation, tmp_path, epochs=2)
+
+
+def test_a_set_held_out_without_roads_has_no_threshold(make_chips, start, tmp_path):
+    chips = make_chips(chip_px=64)  # the third has no road
+    held_out = [replace(chips[2], set="a"), replace(chips[3], set="b")]
+    (row,) = start([replace(chips[0], set="a")], held_out, tmp_path, epochs=1, batch_size=1)
+    assert "threshold_b" in row
+    assert not {"threshold_a", "val_iou_a"} & row.keys()
 
 
 def test_the_best_checkpoint_holds_the_facts_to_predict(run, tmp_path):
@@ -130,6 +165,8 @@ def test_the_best_checkpoint_holds_the_facts_to_predict(run, tmp_path):
     best = min(history, key=lambda row: row["val_loss"])
     assert facts["epoch"] == best["epoch"]
     assert facts["score"]["val_loss"] == best["val_loss"]
+    assert facts["threshold"] == best["threshold"]
+    assert read_checkpoint_facts(tmp_path, "last")["threshold"] == history[-1]["threshold"]
     assert (facts["gsd_m"], facts["bands"], facts["encoder"]) == (0.5, [1, 2, 3], "tu-test_resnet")
 
 
@@ -210,9 +247,37 @@ def test_a_killed_training_goes_on_to_the_same_weights(
             run(tmp_path / "killed", save_minutes=save_minutes)
     run(tmp_path / "killed")
     assert same_checkpoints(tmp_path / "straight", tmp_path / "killed")
+    for which in WHICH:
+        one, other = (read_checkpoint_facts(tmp_path / n, which) for n in ("straight", "killed"))
+        assert one["threshold"] == other["threshold"]
+
+
+@pytest.mark.parametrize("moment", [(Trainer, "step", 2), (epochs, "save_checkpoint", 3)])
+def test_a_killed_training_on_all_chips_goes_on_to_the_same_weights(
+    make_chips, start, tmp_path, monkeypatch, moment
+):
+    chips = make_chips(chip_px=64)[:2]
+    facts = JOB["facts"] | {
+        "fold": "all",
+        "threshold": 0.6,
+        "from_folds": {"epochs": 2, "scores": {"0": {"val_loss": 0.5}}},
+    }
+    history = start(chips, [], tmp_path / "straight", facts=facts, epochs=2)
+    assert list(history[0]) == [
+        *("epoch", "train_loss", "learning_rate", "seconds", "windows_per_s")
+    ]
+    with monkeypatch.context() as patch:
+        at_call(patch, *moment, die)
+        with pytest.raises(StoppedError):
+            start(chips, [], tmp_path / "killed", facts=facts, epochs=2, save_minutes=0.0)
+    start(chips, [], tmp_path / "killed", facts=facts, epochs=2)
+    assert same_checkpoints(tmp_path / "straight", tmp_path / "killed")
+    best = read_checkpoint_facts(tmp_path / "killed", "best")
+    assert (best["epoch"], best["threshold"], best["score"]) == (2, 0.6, {})
 
 
 PLAIN: dict[str, object] = {}
+PIECES = {"windows_per_chip": 0.5, "batch_size": 1, "accumulate": 1, "epochs": 3}
 AVERAGED = {"ema": 0.9, "accumulate": 2, "windows_per_chip": 4, "schedule": "cosine"}
 ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
 
@@ -223,6 +288,8 @@ ENDINGS = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
         (signal.SIGTERM, "step", PLAIN),
         (signal.SIGINT, "step", AVERAGED),
         (signal.SIGTERM, "step", {"optimizer": "sgd"}),
+        (signal.SIGINT, "evaluate", PIECES),
+        (signal.SIGTERM, "step", {"loss": LossOptions(bootstrap=0.5)}),
         (signal.SIGTERM, "evaluate", AVERAGED),
         (signal.SIGINT, "evaluate", PLAIN),
     ],
@@ -306,6 +373,18 @@ def test_an_ended_training_returns_at_once(run, tmp_path, monkeypatch):
     assert run(tmp_path, epochs=1) == history
 
 
+def test_a_training_that_began_without_thresholds_goes_on_without(run, tmp_path):
+    run(tmp_path, epochs=1)
+    facts = read_checkpoint_facts(tmp_path, "last")
+    for name in ("threshold", "val_best_iou"):
+        del facts["history"][0][name]
+    del facts["threshold"]
+    save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
+    history = run(tmp_path, epochs=2)
+    assert history[0].keys() == history[1].keys()
+    assert "threshold" not in read_checkpoint_facts(tmp_path, "last")
+
+
 def test_training_stops_early_and_stays_stopped(run, tmp_path, monkeypatch):
     losses, original = iter([0.5, 0.4, 0.6, 0.4, 0.1]), epochs.validate
 
@@ -345,7 +424,7 @@ def test_a_checkpoint_says_where_its_first_weights_came_from_if_that_is_known(ru
     facts.pop("began_with")  # as a training kept it before this was said
     save_checkpoint(tmp_path, "last", weights(tmp_path), facts)
     run(tmp_path, epochs=2)
-    assert "began_with" not in read_checkpoint_facts(tmp_path, "best")
+    assert "began_with" not in read_checkpoint_facts(tmp_path, "last")
 
 
 def test_the_moving_average_is_what_is_kept(run, tmp_path):
@@ -404,7 +483,7 @@ def test_a_loss_that_is_no_number_stops_before_anything_is_saved(run, tmp_path, 
 
 
 def test_a_validation_loss_that_is_no_number_stops_too(run, tmp_path, monkeypatch):
-    scores = Scores(math.nan, Counts(1, 1, 1))
+    scores = Scores(math.nan, pixels(found=1, missed=1))
     monkeypatch.setattr(epochs, "validate", lambda *_, **__: scores)
     with pytest.raises(RoadsegError, match="no longer a number"):
         run(tmp_path / "fold")
@@ -415,7 +494,7 @@ def test_a_validation_loss_that_is_no_number_stops_too(run, tmp_path, monkeypatc
 def test_a_network_blind_after_the_first_epoch_is_a_warning(
     run, tmp_path, monkeypatch, caplog, found
 ):
-    scores = Scores(0.5, Counts(true_positive=found, false_negative=100 - found))
+    scores = Scores(0.5, pixels(found=found, missed=100 - found))
     monkeypatch.setattr(epochs, "validate", lambda *_, **__: scores)
     with caplog.at_level(logging.WARNING):
         run(tmp_path, epochs=2)
@@ -471,7 +550,7 @@ def test_profiled_steps_end_in_the_same_weights_and_facts(tmp_path, run):
 
 
 def test_more_epochs_are_another_training_only_where_the_rate_is_planned_to_the_end():
-    assert "epochs" not in fixed_options(TrainOptions())
+    assert "epochs" not in fixed_options(TrainOptions(schedule="step"))
     assert fixed_options(TrainOptions(schedule="cosine", epochs=7))["epochs"] == 7
 
 

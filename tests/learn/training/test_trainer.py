@@ -48,7 +48,16 @@ def take(trainer, *seeds, first=1):
     return trainer.state()[0]
 
 
-@pytest.mark.parametrize("changes", [{}, {"ema": 0.9}, {"kind": "sgd"}, {"kind": "adamw"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"ema": 0.9},
+        {"kind": "sgd"},
+        {"kind": "adamw"},
+        {"weights": LossOptions(bootstrap=0.5)},
+    ],
+)
 def test_a_trainer_goes_on_from_its_state_as_if_it_had_never_stopped(cpu, changes):
     straight = take(build(cpu, **changes), 1, 2, 3)
     stopped = build(cpu, **changes)
@@ -133,3 +142,13 @@ def test_the_moving_average_is_what_is_evaluated(cpu):
     weights, average = trainer.state()[0], trainer.model.state_dict()
     name = "segmentation_head.0.weight"
     assert not torch.equal(weights["model." + name], average[name])
+
+
+def test_bootstrapping_changes_what_is_learnt_but_not_how_it_is_measured(cpu):
+    plain, forgiving = build(cpu), build(cpu, weights=LossOptions(bootstrap=0.3))
+    logits, sums = plain.evaluate(batch(1))
+    again, measured = forgiving.evaluate(batch(1))
+    assert torch.equal(logits, again)
+    assert torch.equal(sums, measured)
+    losses = [each.step([batch(1)], number=1, rate=1e-3) for each in (plain, forgiving)]
+    assert losses[0] != losses[1]

@@ -29,6 +29,12 @@ def test_any_number_of_epochs_is_drawn(tmp_path, epochs):
     assert imread(tmp_path / "a.png").shape == (900, 1000, 4)
 
 
+def test_epochs_of_which_nothing_was_measured_are_drawn_without(tmp_path):
+    rows = [{"epoch": e, "train_loss": 1 / e, "learning_rate": 1e-3} for e in (1, 2)]
+    write_curves(tmp_path / "a.png", rows, best_epoch=2)
+    assert imread(tmp_path / "a.png").shape == (900, 1000, 4)
+
+
 def test_losses_are_above_scores_and_the_rate_is_at_the_right(figure):
     names = [[line.get_label() for line in axis.get_lines()][:2] for axis in figure.axes]
     assert names[:2] == [["training", "validation"], ["IoU", "F1"]]

@@ -375,3 +375,33 @@ def test_a_raster_that_lies_nowhere_is_refused(path):
     write_raster(path, np.zeros((1, 4, 4), np.uint8), crs=None)
     with pytest.raises(DataError, match=r"a\.tif: no coordinate system found"):
         read_probability(path)
+
+
+def with_threshold(path, text):
+    """Write probabilities whose tag of the threshold is this text."""
+    write(path)
+    with rasterio.open(path, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as target:
+        target.update_tags(ROADSEG_THRESHOLD=text)
+    return path
+
+
+def test_a_raster_keeps_the_threshold_of_its_network(path):
+    write(path)
+    assert read_probability(path).threshold is None
+    again = replace(read_probability(path), threshold=0.62).save(path.with_name("b.tif"))
+    assert read_probability(again).threshold == 0.62
+
+
+@pytest.mark.parametrize("text", ["0.001", "0.999"])
+def test_a_threshold_lies_between_0_and_1(path, text):
+    assert read_probability(with_threshold(path, text)).threshold == float(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "1", "-0.5", "nan", "1e999", "half", "half\nof it", "9" * 999]
+)
+def test_a_tag_that_is_no_threshold_is_one_line(path, text):
+    with pytest.raises(DataError, match=r"a\.tif: the tag ROADSEG_THRESHOLD is .*; predict") as no:
+        read_probability(with_threshold(path, text))
+    assert "\n" not in str(no.value)
+    assert len(str(no.value)) < 400 + len(str(path))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import shapely
@@ -57,6 +59,16 @@ def test_of_tiles_that_overlap_the_first_with_data_is_seen(cut):
 
     pixels = as_one(cut(HALVES[0], Window(0, 0, 60, 80), is_known=is_known))
     assert np.array_equal(pixels.read_road(Window(0, 0, 60, 80)), GROUND[-1])
+
+
+@pytest.mark.parametrize(
+    ("of_tiles", "of_all"),
+    [((None, None), None), ((0.6, 0.6), 0.6), ((0.5, 0.6), 0.55), ((None, 0.6), 0.6)],
+)
+def test_tiles_with_several_thresholds_have_their_mean(cut, of_tiles, of_all):
+    pairs = zip(cut(*HALVES), of_tiles, strict=True)
+    tiles = [replace(tile, threshold=threshold) for tile, threshold in pairs]
+    assert as_one(tiles).threshold == of_all
 
 
 def test_a_tile_that_cannot_be_read_any_more_is_named(cut):

@@ -46,6 +46,17 @@ def test_a_probability_on_the_threshold_is_road(value, edges):
     assert len(find(np.minimum(cross(), value).astype(np.uint8)).lines) == edges  # 0.4 * 255 = 102
 
 
+@pytest.mark.parametrize(
+    ("of_raster", "given", "edges"),
+    [(0.4, "auto", 4), (0.41, "auto", 0), (0.9, 0.4, 4), (0.1, 0.41, 0)],
+)
+def test_the_threshold_is_that_of_the_raster_unless_one_is_given(of_raster, given, edges):
+    road = np.minimum(cross(), 102).astype(np.uint8)
+    grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
+    pixels = Probability(grid, road, threshold=of_raster)
+    assert len(find_graph(pixels, TraceOptions(threshold=given)).lines) == edges
+
+
 @pytest.mark.parametrize(("max_gap_m", "inferred"), [(5, [0, 0]), (15, [0, 0, 1])])
 def test_gaps_are_linked_up_to_their_limit(max_gap_m, inferred):
     road = np.zeros((60, 200), dtype=np.uint8)

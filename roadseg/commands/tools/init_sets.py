@@ -1,0 +1,150 @@
+"""Sets for init: cities with images and labels of their own, surveyed apart, in one config."""
+
+import logging
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from roadseg.commands.tools.init_discovery import discover_images, discover_labels, inner_folders
+from roadseg.commands.tools.init_survey import ImageSurvey, LabelSurvey, require_alike
+from roadseg.config import Config
+from roadseg.dataset.options import SET_NAMES, is_set_name
+from roadseg.dataset.sets import scene_name
+from roadseg.errors import ConfigError
+
+Value = TypeVar("Value")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class City:
+    """Images and labels that are a set of their own.
+
+    Attributes:
+        name: of the set; empty if it is the only one.
+        images: files, folders or globs.
+        labels: likewise.
+    """
+
+    name: str
+    images: list[str]
+    labels: list[str]
+
+
+@dataclass(frozen=True)
+class SurveyedCity:
+    """A city, what its images and labels hold, and the settings with which they were read."""
+
+    city: City
+    images: ImageSurvey
+    labels: LabelSurvey
+    settings: Config
+
+
+def given_cities(texts: Iterable[str]) -> list[City]:
+    """Return the cities that `FOLDER` or `NAME=FOLDER` name.
+
+    Raises:
+        ConfigError: if a folder is none, has no images or labels, or two have one name.
+    """
+    cities: dict[str, City] = {}
+    for text in texts:
+        name, equals, place = text.partition("=")
+        folder = Path(place if equals else text)
+        if not folder.is_dir():
+            raise ConfigError(f"--city {text}: no such folder; write FOLDER, or NAME=FOLDER")
+        name = name if equals else _name_of(folder)
+        if not is_set_name(name):
+            raise ConfigError(f"--city {text}: {SET_NAMES}, got {name!r:.80}")
+        if name in cities:
+            raise ConfigError(f"--city {text}: another city is called {name}; write NAME={folder}")
+        cities[name] = City(name, [discover_images(folder)], [discover_labels(folder)])
+    return list(cities.values())
+
+
+def found_cities(folder: Path) -> list[City]:
+    """Return the folders in a folder that each hold images and labels; a single one has no name."""
+    cities: list[City] = []
+    for inner in inner_folders(folder):
+        try:
+            images, labels = discover_images(inner), discover_labels(inner)
+        except ConfigError as error:
+            _log.info("no city of its own: %s", error)
+            continue
+        cities.append(City(_name_of(inner), [images], [labels]))
+    if len(cities) == 1:
+        return [replace(cities[0], name="")]
+    return cities if len({city.name for city in cities}) == len(cities) else []
+
+
+def settings_of(settings: Config, cities: Sequence[City]) -> list[Config]:
+    """Return the settings with which each city is read.
+
+    Raises:
+        ConfigError: if settings are given for a set that is none of the cities.
+    """
+    names = [city.name for city in cities]
+    if unknown := sorted({of.name for of in settings.sets} - {"", *names}):
+        known = (
+            f"found {', '.join(names)}" if names[0] else "no sets were found; name them by --city"
+        )
+        raise ConfigError(f"--set imagery.sets.{unknown[0]}: no such set; {known}")
+    given = {of.name for of in settings.sets}
+    return [settings.of_set(name) if name in given else settings for name in names]
+
+
+def balanced_weights(chips: Mapping[str, int]) -> dict[str, float]:
+    """Return weights by which small sets are not drowned, and large ones still count for more.
+
+    They fall with the square root of the number of chips, so that a set of four times as many is
+    drawn twice as often in all; the largest set has 1. Two digits are kept.
+
+    Args:
+        chips: of each set by name, at least one.
+    """
+    most = max(chips.values())
+    return {name: float(f"{math.sqrt(most / number):.2g}") for name, number in chips.items()}
+
+
+def join_surveys(cities: Sequence[SurveyedCity]) -> tuple[ImageSurvey, LabelSurvey]:
+    """Return what the images and labels of all cities hold, by the names of scenes in one run.
+
+    Raises:
+        DataError: if the numbers of bands differ.
+    """
+    if len(cities) == 1:
+        return cities[0].images, cities[0].labels
+    require_alike(facts for each in cities for facts in each.images.scenes.values())
+    images, labels = [each.images for each in cities], [each.labels for each in cities]
+    times = Counter(name for each in images for name in each.scenes)
+
+    def named(values: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+        return {
+            scene_name(name, each.city.name, times): value
+            for each, of_city in zip(cities, values, strict=True)
+            for name, value in of_city.items()
+        }
+
+    return ImageSurvey(
+        scenes=named([each.scenes for each in images]),
+        masks=tuple(path for each in images for path in each.masks),
+        unusable={path: why for each in images for path, why in each.unusable.items()},
+        collars=named([each.collars for each in images]),
+        looked_at=sum(each.looked_at for each in images),
+    ), LabelSurvey(
+        matches=named([each.matches for each in labels]),
+        files={path: file for each in labels for path, file in each.files.items()},
+        read=sum(each.read for each in labels),
+        mask_values=sum((each.mask_values for each in labels), Counter[int]()),
+        bare=tuple(named([dict.fromkeys(each.bare) for each in labels])),
+    )
+
+
+def _name_of(folder: Path) -> str:
+    """Return the name of a folder as one of a set."""
+    return re.sub(r"[^\w-]+", "_", folder.absolute().name).strip("_-")[:64] or "city"

@@ -1,0 +1,164 @@
+"""Sets of scenes: the whole options of each, and its images and labels with the names of scenes."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roadseg.dataset.options import RunImageryOptions, SetOptions
+from roadseg.errors import DataError, RoadsegError
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.sources import find_areas, find_images, find_labels
+from roadseg.roads.options import LabelOptions
+
+# Keys of options that a set may have itself.
+_OF_A_SET = re.compile(
+    r"(?<![\w.])(?:imagery\.(bands|crs|gsd_m|nodata)|(labels\.(?!roads|bin_|licence)\w+))\b"
+)
+_OWN = ("bands", "crs", "gsd_m", "nodata")  # A set that has none takes those of the run.
+
+
+@dataclass(frozen=True)
+class SceneSet:
+    """Scenes that are read alike.
+
+    Attributes:
+        name: of the set; empty where a run has no sets.
+        key: of the config in which it stands, with a dot after it; empty without sets.
+        imagery: how its scenes are read.
+        labels: how its labels are read.
+        weight: how often each of its chips is drawn in training, beside those of other sets.
+    """
+
+    name: str
+    key: str
+    imagery: ImageryOptions
+    labels: LabelOptions
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a scene.
+
+    Attributes:
+        of: the set that it belongs to.
+        image: the raster.
+        labels: its label file.
+        area: files with the polygons in which its labels are complete; none: everywhere.
+    """
+
+    of: SceneSet
+    image: Path
+    labels: Path
+    area: tuple[Path, ...] = ()
+
+
+def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSet]:
+    """Return the sets of a run, in the order of its config; without any, all scenes are one.
+
+    Raises:
+        ValueError: if the options of a set do not go together with those it inherits.
+    """
+    if not imagery.sets:
+        return [SceneSet("", "", plain(imagery), labels)]
+    return [_whole(name, own, imagery, labels) for name, own in imagery.sets.items()]
+
+
+def plain(imagery: ImageryOptions) -> ImageryOptions:
+    """Return how scenes are read, without sets."""
+    fields = {name: getattr(imagery, name) for name in ImageryOptions.model_fields}
+    return ImageryOptions.model_construct(imagery.model_fields_set - {"sets"}, **fields)
+
+
+def find_sources(sets: Iterable[SceneSet]) -> dict[str, Source]:
+    """Find the image and the label file of every scene, by its name.
+
+    Names are those of `find_images`; where two sets have scenes of one name, that of the set comes
+    first. Labels are looked for in the set of a scene only.
+
+    Raises:
+        ConfigError: if a set names no images or no labels.
+        DataError: if a pattern finds nothing, a scene has no labels or two alike, or two scenes
+            would have one name.
+    """
+    sources: dict[str, Source] = {}
+    for of, images in find_scenes(sets):
+        roads = of.labels.roads
+        labels = find_labels(roads, images, setting=f"{of.key}roads" if of.key else "labels.roads")
+        with told_by_set(of.key):
+            area = find_areas(of.labels.area)
+        for name, image in images.items():
+            taken = sources.setdefault(name, Source(of, image, labels[name], area))
+            if taken.image != image:
+                raise DataError(f"{taken.image} and {image} would have the same name; rename one")
+    return sources
+
+
+def find_scenes(sets: Iterable[SceneSet]) -> list[tuple[SceneSet, dict[str, Path]]]:
+    """Find the images of sets, by the names of their scenes.
+
+    Raises:
+        ConfigError: if a set names no images.
+        DataError: if a pattern finds nothing.
+    """
+    found = [
+        (of, find_images(of.imagery.images, setting=f"{of.key or 'imagery.'}images")) for of in sets
+    ]
+    times = Counter(name for _, images in found for name in images)
+    return [
+        (of, {scene_name(name, of.name, times): path for name, path in images.items()})
+        for of, images in found
+    ]
+
+
+@contextmanager
+def told_by_set(key: str) -> Iterator[None]:
+    """Let errors inside name options of images and labels by their keys in a set.
+
+    Args:
+        key: of the set, see `SceneSet`; with an empty one errors stay as they are.
+    """
+    try:
+        yield
+    except RoadsegError as error:
+        told = _OF_A_SET.sub(lambda found: f"{key}{found[1] or found[2]}", str(error))
+        if not key or told == str(error):
+            raise
+        raise type(error)(told) from error
+
+
+def scene_name(name: str, of: str, times: Mapping[str, int]) -> str:
+    """Return the name of a scene in a run: that in its set, after the set's if others have it too.
+
+    Args:
+        name: in its set.
+        of: name of the set.
+        times: how often each name occurs in all sets.
+    """
+    return f"{of}_{name}" if times[name] > 1 else name
+
+
+def _whole(
+    name: str, own: SetOptions, imagery: RunImageryOptions, labels: LabelOptions
+) -> SceneSet:
+    """Return a set with what it inherits."""
+    given = {key: value for key in _OWN if (value := getattr(own, key)) is not None}
+    changed = {key: getattr(own.labels, key) for key in own.labels.model_fields_set}
+    key = f"imagery.sets.{name}."
+    try:
+        LabelOptions.model_validate(dict(labels) | changed)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise ValueError(f"{key}labels.{fault.get('ctx', {}).get('error', error)}") from error
+    return SceneSet(
+        name,
+        key,
+        plain(imagery).model_copy(update=given | {"images": own.images}),
+        labels.model_copy(update=changed | {"roads": own.roads}),
+        own.weight,
+    )

@@ -1,0 +1,91 @@
+"""Timetable: how many epochs of how many windows fit into the time that there is."""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from roadseg.errors import CheckpointError, ConfigError
+from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
+from roadseg.learn.options import TrainOptions
+from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace
+
+# What a timetable decides; it is kept with the training, which goes on with the same.
+PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
+
+_MINUTE_S = 60.0
+_RESERVE = 0.03  # Share of the time that is left for what a rehearsal does not foresee.
+_VALIDATION = 0.1  # Largest share of the time for validation.
+_FEWEST_EPOCHS, _MOST_EPOCHS = 4, 10
+_WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
+
+
+def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> TrainOptions:
+    """Return options whose training ends after `options.minutes`, on a machine of this pace.
+
+    1. There are as many epochs as validations of all that is held out, with their checkpoints,
+       fit into a twentieth of the time, but 4 at least and 10 at most: their number changes how
+       often there is news, and not what is learnt.
+    2. Validation takes at most a tenth of the time. Where all that is held out takes more, fewer
+       windows are validated on, spread evenly.
+    3. All other time goes into steps. The learning rate rises over a twentieth of them.
+    4. No epoch ends the training early, as the learning rate is planned to the end.
+
+    Args:
+        options: with `minutes`.
+        pace: of this machine.
+        weight: of all training chips together; their number, if each counts once.
+        held_out: number of windows that cover all that is held out.
+
+    Raises:
+        ConfigError: if there is no time for a step in each epoch.
+    """
+    minutes = options.minutes or 0.0
+    time_s = minutes * _MINUTE_S * (1 - _RESERVE) - START_S
+    windows_s = pace.held_out_s / pace.processes
+    fitting = _VALIDATION / 2 * time_s / (held_out * windows_s + KEEPING_S)
+    epochs = int(min(max(fitting, _FEWEST_EPOCHS), _MOST_EPOCHS))
+    checked = max(1, min(held_out, int(_VALIDATION * time_s / (epochs * windows_s))))
+    left_s = time_s / epochs - KEEPING_S - checked * windows_s
+    step = options.batch_size * options.accumulate * pace.processes
+    steps = int(left_s / (step * pace.window_s / pace.processes))
+    if steps < 1:
+        raise ConfigError(
+            f"train.minutes: {minutes:g} min are too few for {epochs} epochs of a step of {step} "
+            f"windows, which takes {step * pace.window_s / pace.processes:.1f} s here; give it "
+            "more time, or make train.batch_size or train.window_px smaller"
+        )
+    return options.model_copy(
+        update={
+            "epochs": epochs,
+            "patience": epochs,
+            "windows_per_chip": steps * step / weight,
+            "validation_windows": None if checked == held_out else checked,
+            "warmup_steps": max(1, round(_WARM_UP * steps * epochs)),
+        }
+    )
+
+
+def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
+    """Return options with what was planned when the training began that a folder holds.
+
+    Raises:
+        ConfigError: if that was planned for another time.
+        CheckpointError: if the folder holds no such plan.
+    """
+    facts = read_checkpoint_facts(folder, "last")
+    if facts.get("minutes") != options.minutes:
+        raise ConfigError(
+            f"{checkpoint_path(folder, 'last')}: this training began with train.minutes "
+            f"{facts.get('minutes')} (now {options.minutes}); restore that to go on with it, or "
+            "train anew with --force"
+        )
+    if options.minutes is None:
+        return options
+    planned = {key: facts.get(key) for key in PLANNED}
+    try:
+        return TrainOptions.model_validate({**dict(options), **planned})
+    except ValidationError as error:
+        raise CheckpointError(
+            f"{checkpoint_path(folder, 'last')}: expected the plan of a training, found "
+            f"{planned!r:.100}; restore the file, or train anew with --force"
+        ) from error

@@ -1,0 +1,72 @@
+import pytest
+
+from roadseg.dataset.options import RunImageryOptions, SetOptions
+from roadseg.dataset.sets import find_scenes, find_sources, scene_sets, told_by_set
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.options import LabelOptions
+
+
+@pytest.fixture
+def sets(tmp_path):
+    """Give a function that makes files of images and labels, and returns the sets of them."""
+
+    def make(**images):
+        options = {}
+        for name, stems in images.items():
+            for kind, suffix in (("images", "tif"), ("roads", "geojson")):
+                (tmp_path / name / kind).mkdir(parents=True)
+                for stem in stems:
+                    (tmp_path / name / kind / f"{stem}.{suffix}").touch()
+            place = tmp_path / name
+            options[name] = SetOptions(images=(f"{place}/images",), roads=(f"{place}/roads",))
+        return scene_sets(RunImageryOptions(sets=options), LabelOptions())
+
+    return make
+
+
+def test_scenes_of_one_name_in_two_sets_have_the_name_of_the_set_before(sets):
+    found = find_sources(sets(a=["s1", "s2"], b=["s2", "s3"]))
+    assert list(found) == ["s1", "a_s2", "b_s2", "s3"]
+    assert {source.of.name for name, source in found.items() if "2" in name} == {"a", "b"}
+
+
+def test_labels_are_those_of_the_set_of_a_scene(sets):
+    found = find_sources(sets(a=["s1", "s2"], b=["s2", "s3"]))
+    assert found["b_s2"].labels.parts[-3:] == ("b", "roads", "s2.geojson")
+
+
+def test_scenes_that_would_still_have_one_name_are_refused(sets):
+    with pytest.raises(DataError, match="would have the same name; rename one"):
+        find_sources(sets(a=["s", "b_s"], b=["s", "t"]))
+
+
+def test_images_of_a_run_without_sets_have_their_names(tmp_path):
+    (tmp_path / "s1.tif").touch()
+    imagery = RunImageryOptions(images=(str(tmp_path),))
+    ((of, images),) = find_scenes(scene_sets(imagery, LabelOptions()))
+    assert (of.name, list(images)) == ("", ["s1"])
+
+
+def told(message, key, kind=DataError):
+    """Return what an error says that arises in a set of this key."""
+    with pytest.raises(kind) as caught, told_by_set(key):
+        raise kind(message)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ("a.tif: set imagery.gsd_m to it", "a.tif: set imagery.sets.x.gsd_m to it"),
+        ("labels.crs: no CRS", "imagery.sets.x.labels.crs: no CRS"),
+        ("see imagery.sets.x.labels.crs", "see imagery.sets.x.labels.crs"),
+        ("imagery.chip_px and labels.bin_edges", "imagery.chip_px and labels.bin_edges"),
+    ],
+)
+def test_an_error_in_a_set_names_the_options_of_the_set(message, named):
+    assert told(message, "imagery.sets.x.") == named
+    assert told(message, "") == message
+
+
+def test_an_error_in_a_set_is_of_the_same_kind():
+    assert told("imagery.crs: none", "imagery.sets.x.", ConfigError) == "imagery.sets.x.crs: none"

@@ -1,0 +1,76 @@
+"""Polygons in which labels are complete, and what of them lies on a scene."""
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.errors import DataError
+from roadseg.raster.grid import Grid
+from roadseg.roads.labels.areas import area_on, polygons_in, read_areas
+
+UTM = CRS.from_epsg(32611)
+GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
+LEFT = shapely.box(659000, 3999000, 660050, 4001000)
+UPPER = shapely.box(659000, 3999950, 661000, 4001000)
+FAR = shapely.box(670000, 3999950, 671000, 4001000)
+LINE = shapely.LineString([(660000, 4000000), (660100, 4000000)])
+
+
+def write(path, *shapes, crs=UTM):
+    geopandas.GeoDataFrame(
+        {"landuse": ["x"] * len(shapes)}, geometry=list(shapes), crs=crs
+    ).to_file(path)
+    return path
+
+
+def on_grid(*areas):
+    return area_on(GRID, areas) & GRID.footprint_m
+
+
+def test_polygons_of_all_files_count(tmp_path):
+    left = read_areas(write(tmp_path / "a.gpkg", LEFT))
+    upper = read_areas(write(tmp_path / "b.gpkg", UPPER, FAR))
+    assert on_grid(left).area == pytest.approx(5000)
+    assert on_grid(left, upper).area == pytest.approx(7500)
+
+
+def test_polygons_may_be_in_any_crs(tmp_path):
+    table = geopandas.GeoSeries([LEFT], crs=UTM).to_crs(4326)
+    areas = read_areas(write(tmp_path / "a.geojson", *table, crs=4326))
+    assert on_grid(areas).area == pytest.approx(5000, rel=0.01)
+
+
+def test_lines_among_polygons_are_left_out(tmp_path):
+    assert len(read_areas(write(tmp_path / "a.gpkg", LEFT, LINE)).shapes) == 1
+
+
+def test_polygons_elsewhere_leave_nothing(tmp_path):
+    assert area_on(GRID, [read_areas(write(tmp_path / "a.gpkg", FAR))]).is_empty
+
+
+def test_a_file_without_polygons_is_refused(tmp_path):
+    told = r"a\.gpkg: found no polygon among its 1 shapes, expected .*; draw them, or take"
+    with pytest.raises(DataError, match=told):
+        read_areas(write(tmp_path / "a.gpkg", LINE))
+
+
+def test_points_and_lines_where_polygons_touch_are_no_area():
+    both = shapely.GeometryCollection([shapely.Point(0, 0), LINE, LEFT])
+    assert polygons_in(both).area == LEFT.area
+    assert polygons_in(LEFT).area == LEFT.area
+    assert polygons_in(shapely.MultiPolygon([LEFT, FAR])).area == LEFT.area + FAR.area
+    assert np.isclose(polygons_in(LINE).area, 0)
+
+
+def test_a_polygon_around_half_of_the_earth_holds_the_scene(tmp_path):
+    areas = read_areas(write(tmp_path / "a.geojson", shapely.box(-179, -80, 1, 85), crs=4326))
+    assert on_grid(areas).area == pytest.approx(100 * 100)
+
+
+def test_holes_in_polygons_stay_holes(tmp_path):
+    ring = shapely.difference(LEFT, shapely.box(660000, 3999950, 660050, 4000000))
+    areas = read_areas(write(tmp_path / "a.gpkg", ring))
+    assert on_grid(areas).area == pytest.approx(2500)
