@@ -256,7 +256,7 @@ def test_a_scene_that_changes_its_set_makes_prepare_run_again(sets):
 def test_chips_of_a_set_are_drawn_by_its_weight(sets):
     config, workspace = sets("train.windows_per_chip=4")
     pipeline.prepare(config, workspace)
-    job = train._job(config, workspace, 0)  # noqa: SLF001 - what the windows are drawn from
+    job = train._job(config, workspace, 0, anew=False)  # noqa: SLF001 - what the windows are drawn from
     windows = training_windows(job.training, config.train)
     drawn = [job.training[windows.chip_of(index)].set for index in range(len(windows))]
     of_lines = sum(chip.set == "lines" for chip in job.training)

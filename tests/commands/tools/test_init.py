@@ -8,8 +8,9 @@ import pytest
 import rasterio
 
 from roadseg.commands.stages.pipeline import prepare
-from roadseg.commands.tools import init, init_survey
-from roadseg.commands.tools.init_sets import balanced_weights
+from roadseg.commands.survey import contents
+from roadseg.commands.survey.cities import balanced_weights
+from roadseg.commands.tools import init
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.training import forecast
@@ -291,8 +292,8 @@ class TestLabels:
         assert look(city).dropped["not for cars"] == 1
 
     def test_of_many_label_files_some_are_read(self, city, monkeypatch):
-        monkeypatch.setattr(init_survey, "_MANY_FILES", 4)
-        monkeypatch.setattr(init_survey, "_FEW", 3)
+        monkeypatch.setattr(contents, "_MANY_FILES", 4)
+        monkeypatch.setattr(contents, "_FEW", 3)
         summary = look(city)
         assert (summary.label_files, summary.label_files_read, summary.labels) == (5, 3, 6)
         assert "6 with 6 roads in 3 of 5 files" in str(summary)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from roadseg.commands.tools.init_discovery import discover_images, discover_labels, inner_folders
-from roadseg.commands.tools.init_survey import ImageSurvey, LabelSurvey, require_alike
+from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, require_alike
+from roadseg.commands.survey.discovery import discover_images, discover_labels, inner_folders
 from roadseg.config import Config
 from roadseg.dataset.options import SET_NAMES, is_set_name
 from roadseg.dataset.sets import scene_name

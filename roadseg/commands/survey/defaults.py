@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadseg.commands.tools.init_survey import ImageSurvey, LabelSurvey, usable_widths
+from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, usable_widths
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
 from roadseg.dataset.folds import ground_blocks, join_groups

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roadseg.commands.tools.init_defaults import Settings
+from roadseg.commands.survey.defaults import Settings
 from roadseg.config import Config
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.training.forecast import Forecast, forecast_scenes

@@ -1,0 +1,178 @@
+"""Training jobs: the chips of a run, dealt for a fold, and how they are learnt."""
+
+import logging
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from roadseg.config import Config
+from roadseg.dataset.chips import ChipRecord, read_chips
+from roadseg.dataset.held_out import read_fold_chips
+from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.network.checkpoints import checkpoint_path
+from roadseg.learn.training.all_folds import (
+    FoldTraining,
+    as_long_as_folds,
+    found_before,
+    what_folds_found,
+)
+from roadseg.learn.training.samples import Chip
+from roadseg.learn.training.train import TrainingJob
+from roadseg.raster.images import RasterFacts, scene_facts
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.scaling import read_scaling
+from roadseg.system.stage_records import read_stage_key
+from roadseg.system.workspace import Fold, Workspace, require
+
+logger = logging.getLogger(__name__)
+
+
+def training_job(
+    config: Config,
+    workspace: Workspace,
+    fold: Fold,
+    *,
+    is_trained: Callable[[int], bool],
+    anew: bool = False,
+) -> TrainingJob:
+    """Return what decides about the weights: the chips of both sides, and how to learn.
+
+    Args:
+        config: of the run.
+        workspace: with what `prepare` and `split` made.
+        fold: that is held out; "all" holds none out.
+        is_trained: whether the training that held a fold out is done, and holds for the config.
+        anew: whether a training on all chips that has begun is not gone on with.
+
+    Raises:
+        ConfigError: if there is no such fold, or nothing left to train on.
+        DataError: if there is no road to learn.
+        MissingInputError: if a stage before has not run.
+    """
+    job = _job_as_configured(config, workspace, fold)
+    if fold != "all":
+        return job
+    folder = workspace.checkpoint("all")
+    if not anew and checkpoint_path(folder, "last").exists():
+        found, trained = found_before(folder), None
+    else:
+        folds = _trained_folds(config, workspace, is_trained)
+        found, trained = what_folds_found(folds), next(iter(folds.values()))
+    weight = sum(chip.weight for chip in job.training)
+    options = as_long_as_folds(job.options, found, trained, weight=weight)
+    return replace(job, options=options, facts={**job.facts, **found})
+
+
+def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:
+    """Return it with the options of the config."""
+    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    sides = _read_sides(workspace, listed.chips, fold)
+    scaling = read_scaling(workspace.scaling)
+    imagery = {name: config.of_set(name).imagery for name in set(listed.set_of.values())}
+    scenes = {scene.name: scene_facts(scene.image, imagery[scene.set]) for scene in listed.scenes}
+    sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
+    set_of, weights = listed.set_of, {of.name: of.weight for of in config.sets}
+    training, validation = (
+        [
+            Chip(
+                scenes[chip.scene],
+                workspace.mask(chip.scene),
+                chip.window,
+                scaling,
+                set=set_of[chip.scene],
+                weight=weights.get(set_of[chip.scene], 1.0),
+            )
+            for chip in side
+        ]
+        for side in sides
+    )
+    return TrainingJob(
+        training,
+        validation,
+        config.train,
+        facts={
+            **_read_as([imagery[scene.set] for scene in listed.scenes], list(scenes.values())),
+            "gsd_m": statistics.median(sizes_m),
+            "gsd_range_m": [min(sizes_m), max(sizes_m)],
+            "band_names": _band_names(list(scenes.values())),
+            "fold": fold,
+            "prepared_data": read_stage_key(workspace.record("split")),
+        },
+        bins=listed.bins,
+        device=chosen_device(config.compute),
+    )
+
+
+def _read_sides(
+    workspace: Workspace, chips: Sequence[ChipRecord], fold: Fold
+) -> tuple[list[ChipRecord], list[ChipRecord]]:
+    """Return the chips to train on, and those to validate on."""
+    require(workspace.folds, made_by="split")
+    parted = read_fold_chips(workspace, chips, fold)
+    training, validation = parted.training, parted.held_out
+    if not validation and fold != "all":
+        raise ConfigError(f"--fold {fold}: there are folds 0 to {parted.last_fold} (split.folds)")
+    if not training:
+        raise ConfigError(f"--fold {fold}: it holds all {len(validation)} chips; see split.folds")
+    if not any(chip.road_share for chip in training):
+        raise DataError(
+            f"--fold {fold}: there is no road on any of the {len(training)} chips to train on; "
+            "label more chips with roads, or deal them otherwise (split.block_m, split.seed)"
+        )
+    if validation and not any(chip.road_share for chip in validation):
+        logger.warning(
+            "fold %d: there is no road on any of the %d chips held out, so its scores say nothing",
+            *(fold, len(validation)),
+        )
+    return training, validation
+
+
+def _trained_folds(
+    config: Config, workspace: Workspace, is_trained: Callable[[int], bool]
+) -> dict[int, FoldTraining]:
+    """Return the trainings that held a fold out, are done, and hold for this config.
+
+    Raises:
+        MissingInputError: if there is none.
+    """
+    listed = read_chips(require(workspace.chips, made_by="prepare"))
+    weights = {of.name: of.weight for of in config.sets}
+    set_of, trained = listed.set_of, {}
+    last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
+    for fold in range(last_fold + 1):
+        if is_trained(fold):
+            chips = read_fold_chips(workspace, listed.chips, fold).training
+            weight = sum(weights.get(set_of[chip.scene], 1.0) for chip in chips)
+            trained[fold] = FoldTraining(workspace.checkpoint(fold), weight)
+    if not trained:
+        raise MissingInputError(
+            f"{workspace.checkpoint(0)}: no fold is trained with this config, so nothing says for "
+            "how long to train on all of them; run `roadseg train --fold 0` first"
+        )
+    return trained
+
+
+def _read_as(imagery: Sequence[ImageryOptions], scenes: Sequence[RasterFacts]) -> dict[str, Any]:
+    """Return how scenes are read, as far as it is one for all; None says that each has its own.
+
+    Args:
+        imagery: options with which each scene was read.
+        scenes: the facts of each.
+    """
+    sizes, nodata = ({getattr(each, key) for each in imagery} for key in ("gsd_m", "nodata"))
+    # Where a set names its bands, those count; others take the bands that stand here.
+    both = zip(imagery, scenes, strict=True)
+    unnamed = (facts.bands for own, facts in both if own.bands is None)
+    return {
+        "bands": next(unnamed, imagery[0].bands),
+        "resample_m": sizes.pop() if len(sizes) == 1 else None,
+        "nodata": nodata.pop() if len(nodata) == 1 else None,
+    }
+
+
+def _band_names(scenes: list[RasterFacts]) -> tuple[str, ...]:
+    """Return the descriptions of the bands if all scenes have the same, else none."""
+    names = {scene.names for scene in scenes}
+    return names.pop() if len(names) == 1 else ()

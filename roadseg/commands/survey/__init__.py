@@ -1,0 +1,1 @@
+"""Survey of images and road labels, from which init writes a config."""

@@ -1,0 +1,301 @@
+"""Summary of init: what was found in images and labels, and what was chosen for them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyproj import CRS
+
+from roadseg.commands.survey.values import Survey
+from roadseg.config import FILE_NAME
+from roadseg.raster.grid import LOCAL_CRS
+from roadseg.raster.images import RasterFacts
+from roadseg.raster.sources import file_name
+from roadseg.system.text import Summary, count, counted
+
+_CLASSES = 8  # Masks with more values of roads than this hold no classes of roads.
+
+
+@dataclass(frozen=True)
+class SetFindings:
+    """Findings of a set of scenes.
+
+    Attributes:
+        scenes: number of its images.
+        chips: cut from them.
+        weight: how often each is drawn in training, beside those of other sets.
+        gsd_m: mean ground size of the pixels of the first.
+        images: folders, files or globs.
+        labels: likewise.
+    """
+
+    scenes: int
+    chips: int
+    weight: float
+    gsd_m: float
+    images: list[str]
+    labels: list[str]
+
+    def __str__(self) -> str:
+        """Return them in a line."""
+        return (
+            f"{count(self.scenes, 'image')} of {self.gsd_m:.2f} m in {count(self.chips, 'chip')}, "
+            f"weight {self.weight:g}; {_few(self.images)} with {_few(self.labels)}"
+        )
+
+
+@dataclass(frozen=True)
+class InitSummary(Summary):
+    """Findings in images and labels, and the config file that was written.
+
+    Attributes:
+        config: the file.
+        scenes: number of images, without masks.
+        kinds: number of images by bands and type of pixels.
+        size_px: rows and columns of the first.
+        gsd_m: mean ground size of its pixels.
+        image_crs: coordinate systems of the images.
+        masks: masks of roads that were found among the images and left out.
+        unusable: images that cannot be used, and why.
+        nodata: which pixels hold no data.
+        places: number of places that the images show.
+        label_files: files with labels of these images.
+        label_files_read: number of those that were read; the labels below are theirs.
+        label_crs: their coordinate systems.
+        label_keys: their attributes, with the number of files that have them.
+        labels: number of features in them.
+        roads: number of roads in them.
+        dropped: labels left out, by reason.
+        mask_values: values of raster masks, with the number of masks that have them.
+        matches: file name of each scene's labels.
+        bare: scenes on which no road lies.
+        mask_speeds_mph: speed of each of these values, if given.
+        scheme: what the attributes mean.
+        default_mph: speed of roads whose attributes say nothing of it.
+        speed_sources: roads by the key that gave their speed.
+        widths: where the widths of roads come from.
+        folds: number of parts for training and testing.
+        split: which chips share a fold, in words.
+        chip_px: longest side of a chip.
+        chips: number of chips at most.
+        block_m: side of the blocks of ground.
+        weights: encoder of the network, and the weights that it starts with.
+        sets: findings of each set of scenes by its name; empty if all are one.
+        training: the plan for `train.minutes`, by row; empty if that is not set.
+    """
+
+    config: str
+    scenes: int
+    kinds: dict[str, int]
+    size_px: tuple[int, int]
+    gsd_m: float
+    image_crs: list[str]
+    masks: list[str]
+    unusable: dict[str, str]
+    nodata: str
+    places: int
+    label_files: int
+    label_files_read: int
+    label_crs: list[str]
+    label_keys: dict[str, int]
+    labels: int
+    roads: int
+    dropped: dict[str, int]
+    mask_values: dict[str, int]
+    matches: dict[str, str]
+    bare: list[str]
+    mask_speeds_mph: dict[str, float]
+    scheme: str
+    default_mph: float
+    speed_sources: dict[str, int]
+    widths: str
+    folds: int
+    split: str
+    chip_px: int
+    chips: int
+    block_m: float
+    weights: str
+    sets: dict[str, SetFindings] = field(default_factory=dict)
+    training: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return a table with a row for each subject."""
+        config = "" if self.config == FILE_NAME else f" --config {self.config}"
+        rows = {
+            "images": self._images(),
+            **{f"set {name}": str(findings) for name, findings in self.sets.items()},
+            "left out": f"{_few(self.masks)}, as a mask of roads" if self.masks else "",
+            "unusable": _few([f"{image}: {why}" for image, why in self.unusable.items()]),
+            "no data": self.nodata,
+            **(self._line_rows() if self.label_crs else {}),
+            "masks": self._values(),
+            "matches": self._matches(),
+            "split": self._split(),
+            "weights": self.weights,
+            **self.training,
+            "wrote": f"{self.config}; next: roadseg run{config}",
+        }
+        width = max(8, *map(len, rows))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items() if text)
+
+    def _images(self) -> str:
+        height, width = self.size_px
+        kinds = _few([f"{number} with {kind}" for kind, number in self.kinds.items()])
+        several = f" of {self.places} places" if self.places < self.scenes else ""
+        return (
+            f"{kinds}{several}; {width} x {height} px of {self.gsd_m:.2f} m"
+            + (" and others" if self.scenes > 1 else "")
+            + f"; {_few(self.image_crs)}"
+        )
+
+    def _line_rows(self) -> dict[str, str]:
+        files = count(self.label_files, "file")
+        some = f"{self.label_files_read} of " if self.label_files_read < self.label_files else ""
+        by_default = {"default": self._by_default()}
+        sources = ", ".join(
+            f"{number} by {by_default.get(key, key)}" for key, number in self.speed_sources.items()
+        )
+        return {
+            "labels": f"{self.labels} with {self.roads} roads in {some}{files}; "
+            f"{_few(self.label_crs)}"
+            + (f"; left out: {counted(self.dropped)}" if self.dropped else "")
+            + (f"; no road on {_few(self.bare)}" if self.bare else ""),
+            "keys": ", ".join(self.label_keys) or "none",
+            "speeds": f"scheme {self.scheme}: {sources}",
+            "widths": self.widths,
+        }
+
+    def _values(self) -> str:
+        if not self.mask_values:
+            return ""
+        text = f"{self.label_files} raster masks with the values {_few(list(self.mask_values), 8)}"
+        if self.mask_speeds_mph:
+            return f"{text}; speeds by labels.mask_speeds_mph"
+        text += f"; speed of all by {self._by_default()}"
+        # Few values are probably classes of roads, so that each may have a speed of its own.
+        roads = [value for value in self.mask_values if value != "0"]
+        if not 1 < len(roads) <= _CLASSES:
+            return text
+        own = ", ".join(f'"{value}": {self.default_mph:g}' for value in roads)
+        return f"{text}, or each its own with --set 'labels.mask_speeds_mph={{{own}}}'"
+
+    def _by_default(self) -> str:
+        return f"labels.default_speed_mph ({self.default_mph:g} mph)"
+
+    def _split(self) -> str:
+        size = f" of {self.block_m:g} m" if self.split == "by blocks of ground" else ""
+        return (
+            f"{self.chips} chips of at most {self.chip_px} px into {self.folds} folds "
+            f"{self.split}{size}"
+            + ("; images of one place share a fold" if self.places < self.scenes else "")
+        )
+
+    def _matches(self) -> str:
+        image, label = next(iter(self.matches.items()))
+        more = f", and {len(self.matches) - 1} more" if len(self.matches) > 1 else ""
+        return f"{image} has its roads in {label}{more}"
+
+
+def summarise(
+    output: Path,
+    survey: Survey,
+    values: Mapping[str, Any],
+    *,
+    weights: str,
+    training: Mapping[str, str],
+) -> InitSummary:
+    """Return what was found and chosen.
+
+    Args:
+        output: the config file.
+        survey: of images and labels.
+        values: of the config.
+        weights: encoder of the network, and the weights that it starts with.
+        training: the plan of the training, by row.
+    """
+    images, labels, defaults = survey.images, survey.labels, survey.defaults
+    scenes = images.scenes
+    first = next(iter(scenes.values()))
+    files = list(labels.files.values())
+    cut = defaults.cut
+    return InitSummary(
+        config=str(output),
+        scenes=len(scenes),
+        kinds=dict(
+            Counter(
+                f"{count(len(facts.bands), 'band')} of {facts.dtype}" for facts in scenes.values()
+            )
+        ),
+        size_px=(first.grid.height, first.grid.width),
+        gsd_m=_pixel_m(first),
+        image_crs=sorted({_crs_name(facts.grid.crs) for facts in scenes.values()}),
+        masks=[file_name(path) for path in images.masks],
+        unusable={file_name(path): why for path, why in images.unusable.items()},
+        nodata=defaults.nodata,
+        places=defaults.places,
+        label_files=len(set(labels.matches.values())),
+        label_files_read=labels.read,
+        label_crs=sorted({_crs_name(file.roads.crs) for file in files}),
+        label_keys=dict(Counter(key for file in files for key in file.keys)),
+        labels=sum(file.features for file in files),
+        roads=sum(len(file.roads.shapes) for file in files),
+        dropped=dict(sum((file.dropped for file in files), Counter[str]())),
+        mask_values={str(value): n for value, n in sorted(labels.mask_values.items())},
+        matches={name: file_name(path) for name, path in labels.matches.items()},
+        bare=list(labels.bare),
+        mask_speeds_mph={str(k): v for k, v in (values["labels"]["mask_speeds_mph"] or {}).items()},
+        scheme=_schemes(values),
+        default_mph=values["labels"]["default_speed_mph"],
+        speed_sources=dict(
+            Counter(source for file in files for source in file.roads.speed_source.tolist())
+        ),
+        widths=defaults.widths,
+        folds=values["split"]["folds"],
+        split=defaults.split,
+        chip_px=cut.chip_px,
+        chips=cut.chips,
+        block_m=cut.block_m,
+        weights=weights,
+        training=dict(training),
+        sets={
+            each.city.name: SetFindings(
+                scenes=len(each.images.scenes),
+                chips=survey.chips[each.city.name],
+                weight=own["weight"],
+                gsd_m=_pixel_m(next(iter(each.images.scenes.values()))),
+                images=own["images"],
+                labels=own["roads"],
+            )
+            for each in survey.cities
+            if (own := values["imagery"].get("sets", {}).get(each.city.name))
+        },
+    )
+
+
+def _pixel_m(facts: RasterFacts) -> float:
+    return round(float(np.mean(facts.grid.pixel_size_m)), 4)
+
+
+def _schemes(values: Mapping[str, Any]) -> str:
+    """Return the schemes of all labels."""
+    one = values["labels"]["scheme"]
+    sets = values["imagery"].get("sets", {}).values()
+    found = dict.fromkeys(own.get("labels", {}).get("scheme", one) for own in sets)
+    return " and ".join(found) or one
+
+
+def _crs_name(crs: CRS) -> str:
+    """Return the authority's number of a CRS, such as EPSG:32611, or else its name."""
+    if crs == LOCAL_CRS:
+        return "no georeference"
+    authority = crs.to_authority()
+    return ":".join(authority) if authority else str(crs.name)
+
+
+def _few(names: Sequence[str], shown: int = 3) -> str:
+    """Return the first names, and how many there are if some are left out."""
+    more = f", {len(names)} in all" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
