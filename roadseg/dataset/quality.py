@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scenes import SceneSummary
-from roadseg.dataset.shifts import Shift, directions, estimate_shift
+from roadseg.dataset.shifts import Shift, combine_shifts, directions, estimate_shift
 from roadseg.raster.images import read_window, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
@@ -73,17 +73,20 @@ class SetFigures:
         chips: cut from them.
         road_km: length of the lines inside the scenes.
         road_share: share of the pixels with data that are road.
+        shift_m: as in `PrepareSummary`, of this set alone.
     """
 
     scenes: int
     chips: int
     road_km: float
     road_share: float
+    shift_m: list[float] | None = None
 
     def __str__(self) -> str:
         """Return them in words."""
         chips = f"{count(self.scenes, 'scene')} in {count(self.chips, 'chip')}"
-        return f"{chips}; roads: {_road_text(self.road_km, self.road_share)}"
+        off = f"; {math.hypot(*self.shift_m):.1f} m off the images" if self.shift_m else ""
+        return f"{chips}; roads: {_road_text(self.road_km, self.road_share)}{off}"
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,13 @@ class PrepareSummary:
     moved_m: list[float]
     moved_range_m: list[float]
     sets: dict[str, SetFigures] = field(default_factory=dict)
+
+    @property
+    def shifts_by_key(self) -> dict[str, list[float]]:
+        """The shift of the labels of each set, or of all, by the key of the config to mend it."""
+        known = {f"imagery.sets.{name}.labels.shift": of.shift_m for name, of in self.sets.items()}
+        known = known or {"labels.shift": self.shift_m}
+        return {key: shift_m for key, shift_m in known.items() if shift_m}
 
     def __str__(self) -> str:
         """Return it as a table."""
@@ -301,7 +311,7 @@ def summarise(
         sheets=[str(path) for path in quality.sheets],
         **_moved(scenes, options.shift),
         sets={
-            name: _figures(of_set)
+            name: _figures(of_set, quality)
             for name in dict.fromkeys(set_of.values())
             if name and (of_set := [scene for scene in scenes if set_of[scene.name] == name])
         },
@@ -324,11 +334,13 @@ def _on_map(east_m: float, north_m: float) -> str:
     return f"{east}, {abs(north_m):.1f} m {'north' if north_m >= 0 else 'south'}"
 
 
-def _figures(scenes: Sequence[SceneSummary]) -> SetFigures:
+def _figures(scenes: Sequence[SceneSummary], quality: Quality) -> SetFigures:
     """Return what was found in the scenes of a set."""
     km = sum(sum(scene.road_km.values()) for scene in scenes)
     chips = sum(len(scene.chips) for scene in scenes)
-    return SetFigures(len(scenes), chips, round(km, 3), _pixels(scenes)[2])
+    shifts = [quality.shifts[scene.name] for scene in scenes if scene.name in quality.shifts]
+    shift_m = _metres(combine_shifts(shifts))
+    return SetFigures(len(scenes), chips, round(km, 3), _pixels(scenes)[2], shift_m)
 
 
 def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]:

@@ -3,6 +3,7 @@ import pytest
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.quality import Quality, choose_examples, shift_text, summarise
 from roadseg.dataset.scenes import SceneSummary
+from roadseg.dataset.shifts import Shift
 from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.options import LabelOptions
@@ -22,15 +23,15 @@ def scene(name, *chips, **values):
     return SceneSummary(name, (1, 2), "uint8", (0.5, 0.3), chips, pixels, **values)
 
 
-def summary(*scenes, labels=None, failed=None, shift="none"):
+def summary(*scenes, labels=None, failed=None, shift="none", shifts=None, set_of=None):
     labels = labels or {scene.name: f"{scene.name}.geojson" for scene in scenes}
     return summarise(
         scenes,
         labels,
         options=LabelOptions(bin_edges=(30.0,), shift=shift),
         failed=failed or {},
-        quality=Quality(None, {}, []),
-        set_of=dict.fromkeys(labels, ""),
+        quality=Quality(None, shifts or {}, []),
+        set_of=set_of or dict.fromkeys(labels, ""),
     )
 
 
@@ -122,3 +123,14 @@ def test_the_table_says_how_much_the_shifts_of_scenes_differ():
 
 def test_labels_that_were_not_to_be_moved_are_not_spoken_of():
     assert "moved" not in str(summary(scene("a")))
+
+
+def test_how_far_labels_are_off_is_told_of_each_set():
+    shifts = {"a": Shift(3.0, 4.0, confidence=1), "b": Shift(0.0, 0.1, confidence=1)}
+    found = summary(*map(scene, "abc"), shifts=shifts, set_of={"a": "old", "b": "new", "c": "bare"})
+    assert found.shifts_by_key == {
+        "imagery.sets.old.labels.shift": [3, 4],
+        "imagery.sets.new.labels.shift": [0, 0.1],
+    }
+    assert "5.0 m off the images" in str(found.sets["old"])
+    assert "off" not in str(found.sets["bare"])

@@ -57,7 +57,7 @@ def init(
     output: Path,
     assignments: tuple[str, ...],
     *,
-    minutes: str | None,
+    minutes: float | None,
     force: bool,
     as_json: bool,
 ) -> None:

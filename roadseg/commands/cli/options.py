@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin
 
 import click
@@ -93,8 +94,11 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
     """Return the type of click that takes what a field takes."""
     if get_origin(field.annotation) is Literal:
         return click.Choice(get_args(field.annotation))
+    # An option that is not given stands for None, if the field takes that.
+    kinds = get_args(field.annotation) or (field.annotation,)
+    kind, *others = [each for each in kinds if each is not NoneType]
     # Texts are checked with the config that they become a part of.
-    if field.annotation not in (int, float):
+    if others or kind not in (int, float):
         return click.STRING
     limits = {
         name: limit
@@ -102,7 +106,7 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
         for name in ("ge", "gt", "le", "lt")
         if (limit := getattr(bound, name, None)) is not None
     }
-    limits_type = click.IntRange if field.annotation is int else click.FloatRange
+    limits_type = click.IntRange if kind is int else click.FloatRange
     return limits_type(
         min=limits.get("ge", limits.get("gt")),
         max=limits.get("le", limits.get("lt")),

@@ -109,11 +109,12 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         quality=quality,
         set_of=sources.set_of,
     )
-    if summary.shift_m and math.hypot(*summary.shift_m) > WORTH_M:
-        logger.warning(
-            "%s; look at %s, and move them by labels.shift if that is so",
-            *(shift_text(summary.shift_m), workspace.quality),
-        )
+    for key, shift_m in summary.shifts_by_key.items():
+        if math.hypot(*shift_m) > WORTH_M:
+            logger.warning(
+                "%s; look at %s, and move them by %s if that is so",
+                *(shift_text(shift_m), workspace.quality, key),
+            )
     record.finish(summary, _outputs(workspace, summary, sources))
     return summary
 

@@ -191,6 +191,8 @@ def plan(
             None if fold == "all" else config.train.epochs, lambda done: done.epochs, "epochs"
         ),
     )
+    if config.train.minutes is not None and fold != "all":
+        planned = replace(planned, seconds=None)  # As an earlier training had other epochs.
     folder = workspace.checkpoint(fold)
     if after and not force and checkpoint_path(folder, "last").exists():
         why = f"{planned.why}; refused without --force if that changes the chips"

@@ -1,6 +1,7 @@
 """Rehearsal: how fast a training will go on this machine, from some steps of its own."""
 
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,7 @@ KEEPING_S = 1.5  # Seconds in which an epoch keeps its checkpoint, table and cur
 _LARGEST_PX = 2**19  # Pixels of a batch: the time of a window hardly depends on more of them.
 _WARM, _WARM_S = 5, 3.0  # Batches before the clock starts, and seconds after which fewer do.
 _MEASURED, _MEASURED_S = 8, 6.0  # Batches that are timed, and seconds after which fewer do.
+_SHARE = 0.05  # Largest share of a training that is rehearsed.
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     """Take some steps of a training, with a network like its own, and validate some batches.
 
     Its windows are read and augmented as in the training itself. Nothing that is random
-    elsewhere changes, and nothing is written. Large windows are measured in smaller batches.
+    elsewhere changes, and nothing is written. Large windows are measured in smaller batches, and
+    of short trainings a twentieth at most.
     Compilers are left out, so that a compiled training is faster than this.
 
     Args:
@@ -81,7 +84,9 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     scaling, bins = job.training[0].scaling, job.bins.count
     epochs = (batches.epoch(number, after=0) for number in itertools.count(1))
     with _rehearsing(job.options, scaling, bins, device=job.device, parallel=parallel) as trainer:
-        return _pace(trainer, epochs, checks, options, parallel)
+        steps = job.options.epochs * len(windows) / (options.batch_size * parallel.size)
+        in_all = math.inf if job.options.minutes else steps
+        return _pace(trainer, epochs, checks, options, parallel, in_all=in_all)
 
 
 def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Pace:
@@ -133,8 +138,10 @@ def _pace(
     checks: Iterable[Iterable[Batch]],
     options: TrainOptions,
     parallel: Parallel,
+    *,
+    in_all: float = math.inf,
 ) -> Pace:
-    """Time steps of some epochs, and batches of some validations."""
+    """Time steps of some epochs, and batches of some validations; `in_all` steps are to come."""
     numbers = itertools.count(1)
 
     def learn(batches: Sequence[Batch]) -> None:
@@ -145,8 +152,8 @@ def _pace(
         trainer.evaluate(batch)
         trainer.synchronize()
 
-    step_s = _seconds_of_one(learn, itertools.chain.from_iterable(epochs), parallel)
-    check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel)
+    step_s = _seconds_of_one(learn, itertools.chain.from_iterable(epochs), parallel, in_all=in_all)
+    check_s = _seconds_of_one(check, itertools.chain.from_iterable(checks), parallel, in_all=in_all)
     # All processes have to plan the same.
     times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
     window_s, held_out_s = (times / options.batch_size).tolist()
@@ -154,12 +161,23 @@ def _pace(
 
 
 def _seconds_of_one(
-    work: Callable[[Any], None], batches: Iterable[Any], parallel: Parallel
+    work: Callable[[Any], None],
+    batches: Iterable[Any],
+    parallel: Parallel,
+    *,
+    in_all: float = math.inf,
 ) -> float:
-    """Return the seconds of the work on a batch, once all is warm and nothing read ahead."""
+    """Return the seconds of the work on a batch, once all is warm and nothing read ahead.
+
+    Of `in_all` batches that are to come it takes the time of a small share at most.
+    """
     left = iter(batches)
-    _work_for(_WARM_S, work, itertools.islice(left, _WARM), parallel)
-    return _work_for(_MEASURED_S, work, itertools.islice(left, _MEASURED), parallel)
+    first_s = _work_for(0, work, itertools.islice(left, 1), parallel)
+    most_s = _SHARE * in_all * first_s if math.isfinite(in_all) else math.inf
+    warm_s = min(_WARM_S, most_s) - first_s
+    if parallel.any(warm_s > 0):
+        _work_for(warm_s, work, itertools.islice(left, _WARM - 1), parallel)
+    return _work_for(min(_MEASURED_S, most_s), work, itertools.islice(left, _MEASURED), parallel)
 
 
 def _work_for(

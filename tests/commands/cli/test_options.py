@@ -54,6 +54,7 @@ def test_an_option_of_a_field_has_its_help(command, option):
     ("words", "message"),
     [
         (["train", "--device", "abacus"], "'abacus' is not one of 'auto', 'cpu'"),
+        (["init", "--minutes", "0"], "0 is not in the range 0.1<=x<=1000000"),
         (["prepare", "--workers", "-1"], "-1 is not in the range 0<=x<=1024"),
         (["score", "a", "b", "--spacing-m", "0"], "is not in the range 0.1<=x<=100000"),
         (["diff", "a", "--reference", "b", "--tolerance-m", "0"], "is not in the range 0<x<=1000"),

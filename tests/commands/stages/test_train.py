@@ -82,6 +82,12 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
     assert train.run(limited, workspace, fold=0).epochs == summary.epochs
 
 
+def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_earlier_one(finished):
+    config, workspace = finished
+    planned = train.plan(changed(config, minutes=1, epochs=500), workspace, fold=0, force=True)
+    assert 0.85 * 60 < planned.seconds <= 60
+
+
 def test_another_limit_of_time_is_refused(finished):
     config, workspace = finished
     train.run(changed(config, minutes=0.2), workspace, fold=0, force=True)

@@ -1,5 +1,7 @@
 """A rehearsal says how fast a training goes, and changes nothing."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -98,3 +100,12 @@ def test_quick_batches_are_few(monkeypatch):
     done = []
     rehearsal._seconds_of_one(done.append, range(99), Parallel())  # noqa: SLF001
     assert len(done) == 13
+
+
+def test_a_short_training_is_rehearsed_for_a_twentieth_of_its_steps_at_most(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
+    done = []
+    # Batches of 1 s; a twentieth of 40 are 2 s: one warms up, and then one more; two are timed.
+    rehearsal._seconds_of_one(done.append, range(99), Parallel(), in_all=40)  # noqa: SLF001
+    assert len(done) == 4
