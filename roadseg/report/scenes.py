@@ -12,6 +12,7 @@ from affine import Affine
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.reference_graphs import reference_graph
+from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import Grid, crs_setting
@@ -58,6 +59,7 @@ class ShownScene:
         probability: None if there is none.
         graph: None if there is none.
         reference: roads of the labels on it, in the CRS of the graph; None if there are none.
+        complete: where these labels are complete, in the same CRS; None is everywhere.
     """
 
     name: str
@@ -66,6 +68,7 @@ class ShownScene:
     probability: ProbabilityFile | None
     graph: RoadGraph | None
     reference: RoadGraph | None
+    complete: shapely.MultiPolygon | None = None
 
 
 @dataclass(frozen=True)
@@ -281,10 +284,12 @@ def _with_reference(
             tracing=config.graph,
             gsd_m=config.imagery.gsd_m,
         )
+        complete = complete_area(listed.area, scene.grid, config.labels)
     except RoadsegError as error:
         left_out.append(str(error))
         return scene
-    return replace(scene, reference=clip_graph(roads, scene.grid.footprint_m))
+    reference = clip_graph(roads, scene.grid.footprint_m)
+    return replace(scene, reference=reference, complete=complete)
 
 
 @dataclass(frozen=True)
@@ -351,13 +356,14 @@ def _encode_graphs(shown: Shown, precision: Precision) -> list[dict[str, Any]]:
 
 
 def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[str, Any]:
-    """Return the roads of the labels, and what of them was missed and what is false."""
+    """Return the roads of the labels, and what is missed and false where these are complete."""
     if scene.reference is None:
         return {}
-    reference = _in_crs_of(area, scene.reference)
-    roads = {"reference": reference}
+    roads = {"reference": _in_crs_of(area, scene.reference)}
     if scene.graph is not None:
-        predicted = _in_crs_of(area, scene.graph)
+        both, complete = (scene.reference, scene.graph), scene.complete
+        measured = both if complete is None else [clip_graph(each, complete) for each in both]
+        reference, predicted = (_in_crs_of(area, graph) for graph in measured)
         missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
         roads |= {"missed": missed, "false": false}
     return {

@@ -36,17 +36,12 @@ CONFIG: dict[str, Any] = {
     "labels": {"roads": ["roads"]},
     "split": {"folds": 5, "block_m": 100.0},
     "train": {
-        "encoder": "resnet18",
-        "decoder_channels": None,
-        "encoder_weights": None,
         "window_px": 192,
         "windows_per_chip": 12,
         "batch_size": 4,
-        "epochs": 8,
+        "epochs": 4,
         "learning_rate": 2e-3,
-        "schedule": "cosine",
         "warmup_steps": 12,
-        "loss": {"focal": 0.75, "dice": 0.25, "bce": 0.0},
     },
     "predict": {"window_px": 512, "overlap_px": 64},
 }

