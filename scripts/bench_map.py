@@ -3,11 +3,12 @@
 
     scripts/bench_map.py --image city.tif --checkpoint A B [--engine eager int8] [--size 4096]
 
-The scene is IMAGE, mirrored to --size. Every checkpoint maps it with every engine that it has, in
-turns: `roadseg predict` and `roadseg graph`, each a process of its own with all that it takes to
-start. Prints medians of the rounds: seconds of both, megapixels a second, square kilometres an
-hour, times the first way, largest memory, and watt-hours for a square kilometre where the machine
-counts the energy of its processors (RAPL, /sys/class/powercap).
+The scene is IMAGE, mirrored to --size. Every checkpoint maps it with every engine of --engine, in
+turns; INT8 engines have to have been made by `roadseg quantize`. `roadseg predict` and `roadseg
+graph` are each a process of its own with all that it takes to start. Prints medians of the rounds:
+seconds of both, megapixels a second, square kilometres an hour, times the first way, largest
+memory, and watt-hours for a square kilometre where the machine counts the energy of its
+processors (RAPL, /sys/class/powercap).
 """
 
 import argparse
@@ -84,7 +85,9 @@ def mapped(image, checkpoint, engine, out):
         "predict", "--engine", engine, "--checkpoint", checkpoint, "--output", out, image
     )
     traced = timed("graph", "--output", out / "graphs", out / image.name)
-    spent = None if before is None else energy_j() - before
+    after = energy_j()
+    # A counter that began again at 0 meanwhile says nothing.
+    spent = None if before is None or after < before else after - before
     return Run(predicted[0], traced[0], max(predicted[1], traced[1]), spent)
 
 
@@ -102,10 +105,12 @@ def timed(*words):
 
 def energy_j():
     """Return the joules that all processors have used, or None where they are not counted."""
-    counters = sorted(POWERCAP.glob("intel-rapl:[0-9]*/energy_uj"))
-    packages = [path for path in counters if path.parent.name.count(":") == 1]
+    zones = [path.parent for path in POWERCAP.glob("intel-rapl:[0-9]*/energy_uj")]
     try:
-        return sum(int(path.read_text()) for path in packages) / 1e6 if packages else None
+        # Other zones are parts of a package, or the whole machine.
+        packages = [z for z in zones if (z / "name").read_text().startswith("package")]
+        used = [int((zone / "energy_uj").read_text()) for zone in packages]
+        return sum(used) / 1e6 if used else None
     except PermissionError:
         return None
 

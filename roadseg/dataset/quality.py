@@ -164,7 +164,9 @@ class PrepareSummary:
             **self._bin_rows(),
             "speeds": counted(self.roads_by_speed_source, "by "),
             "moved": self._moved_text(),
-            "shift": shift_text(self.shift_m),
+            "shift": ""
+            if any(of.shift_m for of in self.sets.values())
+            else shift_text(self.shift_m),
             "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
             **{f"skipped {name}": why for name, why in self.failed.items()},
         }

@@ -15,7 +15,7 @@ from roadseg.dataset.reference_graphs import reference_graph
 from roadseg.dataset.scenes import complete_area
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
-from roadseg.raster.grid import Grid, crs_setting
+from roadseg.raster.grid import Grid, crs_setting, reproject
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, read_scaling
@@ -59,7 +59,7 @@ class ShownScene:
         probability: None if there is none.
         graph: None if there is none.
         reference: roads of the labels on it, in the CRS of the graph; None if there are none.
-        complete: where these labels are complete, in the same CRS; None is everywhere.
+        complete: where these labels are complete, in `grid.metric_crs`; None is everywhere.
     """
 
     name: str
@@ -356,16 +356,25 @@ def _encode_graphs(shown: Shown, precision: Precision) -> list[dict[str, Any]]:
 
 
 def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[str, Any]:
-    """Return the roads of the labels, and what is missed and false where these are complete."""
+    """Return the roads of the labels, and what is missed and false where these are complete.
+
+    The labels there are "measured", if they are not all of them.
+    """
     if scene.reference is None:
         return {}
-    roads = {"reference": _in_crs_of(area, scene.reference)}
+    reference = _in_crs_of(area, scene.reference)
+    roads = {"reference": reference}
     if scene.graph is not None:
-        both, complete = (scene.reference, scene.graph), scene.complete
-        measured = both if complete is None else [clip_graph(each, complete) for each in both]
-        reference, predicted = (_in_crs_of(area, graph) for graph in measured)
+        predicted = _in_crs_of(area, scene.graph)
         missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
         roads |= {"missed": missed, "false": false}
+    if scene.complete is not None:
+        # What lies across the border is compared whole, and cut only then.
+        (complete,) = reproject(
+            np.array([scene.complete], dtype=object), scene.grid.metric_crs, area.crs
+        )
+        errors = {"measured": reference} | {k: v for k, v in roads.items() if k != "reference"}
+        roads |= {name: clip_graph(graph, complete) for name, graph in errors.items()}
     return {
         name: encode_lines(graph.lines, area.origin, precision) for name, graph in roads.items()
     }

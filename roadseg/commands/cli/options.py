@@ -5,8 +5,8 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
 
 import click
 
@@ -95,7 +95,8 @@ def _click_type(field: "FieldInfo") -> click.ParamType[Any]:
     if get_origin(field.annotation) is Literal:
         return click.Choice(get_args(field.annotation))
     # An option that is not given stands for None, if the field takes that.
-    kinds = get_args(field.annotation) or (field.annotation,)
+    is_union = get_origin(field.annotation) in (Union, UnionType)
+    kinds = get_args(field.annotation) if is_union else (field.annotation,)
     kind, *others = [each for each in kinds if each is not NoneType]
     # Texts are checked with the config that they become a part of.
     if others or kind not in (int, float):

@@ -29,7 +29,7 @@ KEEPING_S = 1.5  # Seconds in which an epoch keeps its checkpoint, table and cur
 _LARGEST_PX = 2**19  # Pixels of a batch: the time of a window hardly depends on more of them.
 _WARM, _WARM_S = 5, 3.0  # Batches before the clock starts, and seconds after which fewer do.
 _MEASURED, _MEASURED_S = 8, 6.0  # Batches that are timed, and seconds after which fewer do.
-_SHARE = 0.05  # Largest share of a training that is rehearsed.
+_SHARE = 0.05  # Of the batches of a training, the share that is rehearsed at most, but for two.
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
     """Take some steps of a training, with a network like its own, and validate some batches.
 
     Its windows are read and augmented as in the training itself. Nothing that is random
-    elsewhere changes, and nothing is written. Large windows are measured in smaller batches, and
-    of short trainings a twentieth at most.
+    elsewhere changes, and nothing is written. Large windows are measured in smaller batches. Where
+    its time is not limited, a twentieth of its steps is rehearsed at most, but for two.
     Compilers are left out, so that a compiled training is faster than this.
 
     Args:
@@ -169,11 +169,13 @@ def _seconds_of_one(
 ) -> float:
     """Return the seconds of the work on a batch, once all is warm and nothing read ahead.
 
-    Of `in_all` batches that are to come it takes the time of a small share at most.
+    It takes the time of a share of `in_all` batches at most, but for one that warms up and one
+    that is timed.
     """
     left = iter(batches)
     first_s = _work_for(0, work, itertools.islice(left, 1), parallel)
-    most_s = _SHARE * in_all * first_s if math.isfinite(in_all) else math.inf
+    # Half of the share is for what warms up, half for what is timed.
+    most_s = _SHARE / 2 * in_all * first_s if math.isfinite(in_all) else math.inf
     warm_s = min(_WARM_S, most_s) - first_s
     if parallel.any(warm_s > 0):
         _work_for(warm_s, work, itertools.islice(left, _WARM - 1), parallel)

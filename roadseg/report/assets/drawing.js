@@ -132,7 +132,8 @@ function drawLabels(context, view, scene) {
 function drawErrors(context, view, scene) {
   const [found, missed, wrong] = ERRORS.map((error) => [error]);
   const width = roadWidth(view);
-  const lines = scene.strokes("reference")?.draw(context, view, found, width) ?? 0;
+  const labels = scene.strokes("measured") ?? scene.strokes("reference");
+  const lines = labels?.draw(context, view, found, width) ?? 0;
   scene.strokes("false")?.draw(context, view, wrong, width);
   scene.strokes("missed")?.draw(context, view, missed, width + 0.8);
   return lines;

@@ -102,10 +102,10 @@ def test_quick_batches_are_few(monkeypatch):
     assert len(done) == 13
 
 
-def test_a_short_training_is_rehearsed_for_a_twentieth_of_its_steps_at_most(monkeypatch):
-    clock = itertools.count()
+@pytest.mark.parametrize(("in_all", "rehearsed"), [(40, 2), (80, 4), (120, 6)])
+def test_a_twentieth_of_a_short_training_is_rehearsed(monkeypatch, in_all, rehearsed):
+    clock = itertools.count()  # Batches take 1 s each.
     monkeypatch.setattr(rehearsal.time, "perf_counter", lambda: next(clock))
     done = []
-    # Batches of 1 s; a twentieth of 40 are 2 s: one warms up, and then one more; two are timed.
-    rehearsal._seconds_of_one(done.append, range(99), Parallel(), in_all=40)  # noqa: SLF001
-    assert len(done) == 4
+    rehearsal._seconds_of_one(done.append, range(99), Parallel(), in_all=in_all)  # noqa: SLF001
+    assert len(done) == rehearsed
