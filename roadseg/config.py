@@ -14,6 +14,7 @@ from roadseg.dataset.sets import SceneSet, scene_sets
 from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOptions, TrainOptions
 from roadseg.options import Section, setting
+from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
 from roadseg.system.files import with_home
 from roadseg.system.records import parse_json
@@ -99,6 +100,18 @@ class Config(Section):
             f"imagery.sets.{name}: missing, but chips.json has scenes of this set; put it back, or "
             "run `roadseg prepare` again"
         )
+
+    def imagery_of(self, set_of: Mapping[str, str]) -> dict[str, ImageryOptions]:
+        """Return how each scene is read, by its name.
+
+        Args:
+            set_of: the name of the set of each scene, by the name of the scene.
+
+        Raises:
+            ConfigError: if there is no such set.
+        """
+        imagery = {name: self.of_set(name).imagery for name in set(set_of.values())}
+        return {scene: imagery[name] for scene, name in set_of.items()}
 
     def __str__(self) -> str:
         """Return as JSON what differs from the defaults, as a config file has it."""

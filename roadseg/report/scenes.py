@@ -363,18 +363,18 @@ def _encode_errors(scene: ShownScene, area: Area, precision: Precision) -> dict[
     if scene.reference is None:
         return {}
     reference = _in_crs_of(area, scene.reference)
-    roads = {"reference": reference}
+    errors = {}
     if scene.graph is not None:
         predicted = _in_crs_of(area, scene.graph)
         missed, false = missed_and_false(reference, predicted, tolerance_m=_TOLERANCE_M)
-        roads |= {"missed": missed, "false": false}
+        errors = {"missed": missed, "false": false}
     if scene.complete is not None:
         # What lies across the border is compared whole, and cut only then.
-        (complete,) = reproject(
-            np.array([scene.complete], dtype=object), scene.grid.metric_crs, area.crs
-        )
-        errors = {"measured": reference} | {k: v for k, v in roads.items() if k != "reference"}
-        roads |= {name: clip_graph(graph, complete) for name, graph in errors.items()}
+        border = np.array([scene.complete], dtype=object)
+        (complete,) = reproject(border, scene.grid.metric_crs, area.crs)
+        whole = {"measured": reference, **errors}
+        errors = {name: clip_graph(graph, complete) for name, graph in whole.items()}
+    roads = {"reference": reference, **errors}
     return {
         name: encode_lines(graph.lines, area.origin, precision) for name, graph in roads.items()
     }

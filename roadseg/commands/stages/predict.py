@@ -237,10 +237,8 @@ def _scenes_of(config: Config, workspace: Workspace, fold: Fold) -> dict[str, Pa
 def _job_of_run(config: Config, workspace: Workspace, fold: Fold) -> PredictionJob:
     """Return the job on scenes of the run, each of which is read as its set is."""
     set_of = read_chips(workspace.chips).set_of
-    imagery = {name: config.of_set(name).imagery for name in set(set_of.values())}
-    imagery_of = {scene: imagery[name] for scene, name in set_of.items()}
     folders = (workspace.checkpoint(fold),)
-    return _job(config, folders, workspace.probabilities, imagery_of, set_of)
+    return _job(config, folders, workspace.probabilities, config.imagery_of(set_of), set_of)
 
 
 def _job(

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from roadseg.commands.stages.training_jobs import training_job
+from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
@@ -18,12 +19,9 @@ from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.network.pretrained import first_weights
 from roadseg.learn.options import BestBy, TrainOptions
-from roadseg.learn.training.forecast import forecast_scenes
 from roadseg.learn.training.history import Row, best_row, read_last
-from roadseg.learn.training.rehearsal import START_S, Pace, measure_pace
+from roadseg.learn.training.rehearsal import START_S, measure_pace
 from roadseg.learn.training.samples import (
-    Chip,
-    ValidationWindows,
     held_out_windows,
     training_windows,
 )
@@ -134,9 +132,9 @@ def run(
 
 def _rehearsed(job: TrainingJob, processes: Parallel, *, workers: int) -> TrainingJob:
     """Log before the start how long it will take; plan it, where its time is limited."""
-    job, pace = _rehearse(job, processes, workers=workers)
+    job, epoch_s = _rehearse(job, processes, workers=workers)
     if processes.first:
-        epoch_s, epochs = _epoch_seconds(job, pace), job.options.epochs
+        epochs = job.options.epochs
         logger.info(
             "training takes %s: %s%d epochs of %s",
             about_time(START_S + epochs * epoch_s),
@@ -146,28 +144,21 @@ def _rehearsed(job: TrainingJob, processes: Parallel, *, workers: int) -> Traini
     return job
 
 
-def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[TrainingJob, Pace]:
-    """Return the training with what is planned for its time, and the pace of this machine."""
+def _rehearse(job: TrainingJob, processes: Parallel, *, workers: int) -> tuple[TrainingJob, float]:
+    """Return the training with what is planned for its time, and the seconds of an epoch."""
     pace = measure_pace(job, parallel=processes, workers=workers)
-    if job.options.minutes is None or not job.validation:
-        return job, pace
-    weight = sum(chip.weight for chip in job.training)
-    # All that is held out, whatever an earlier plan has left in the config.
-    every = job.options.model_copy(update={"validation_windows": None})
-    held_out = len(held_out_windows(job.validation, every))
-    options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
-    return replace(job, options=options), pace
-
-
-def _epoch_seconds(job: TrainingJob, pace: Pace) -> float:
-    """Return how long an epoch takes at this pace, with its validation."""
-    windows = training_windows(job.training, job.options)
-    return pace.epoch_seconds(len(windows), len(_held_out(job)))
-
-
-def _held_out(job: TrainingJob) -> ValidationWindows | Sequence[Chip]:
-    """Return the windows to validate on, none if no chip is held out."""
-    return job.validation and held_out_windows(job.validation, job.options)
+    held_out = 0
+    if job.validation:
+        # All that is held out, whatever an earlier plan has left in the config.
+        every = job.options.model_copy(update={"validation_windows": None})
+        held_out = len(held_out_windows(job.validation, every))
+        if job.options.minutes is not None:
+            weight = sum(chip.weight for chip in job.training)
+            options = fit_minutes(job.options, pace, weight=weight, held_out=held_out)
+            job = replace(job, options=options)
+    windows = len(training_windows(job.training, job.options))
+    checked = min(job.options.validation_windows or held_out, held_out)
+    return job, pace.epoch_seconds(windows, checked)
 
 
 def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
@@ -212,8 +203,8 @@ def plan(
 
 def _with_rehearsal(plan: Plan, job: TrainingJob, config: Config) -> Plan:
     """Return the plan with the time that all epochs take, by a rehearsal."""
-    job, pace = _rehearse(job, Parallel(), workers=config.compute.workers)
-    return _with_epochs(plan, job.options, _epoch_seconds(job, pace), "by a rehearsal")
+    job, epoch_s = _rehearse(job, Parallel(), workers=config.compute.workers)
+    return _with_epochs(plan, job.options, epoch_s, "by a rehearsal")
 
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
@@ -223,14 +214,7 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
         for of, images in find_scenes(config.sets)
         for image in images.values()
     ]
-    seen = forecast_scenes(
-        config.train,
-        scenes,
-        chip_px=config.imagery.chip_px,
-        folds=config.folds,
-        bins=config.labels.bins.count,
-        device=chosen_device(config.compute),
-    )
+    seen = forecast_training(scenes, config, device=chosen_device(config.compute))
     return _with_epochs(plan, seen.options, seen.epoch_s, "by a rehearsal on random pixels")
 
 

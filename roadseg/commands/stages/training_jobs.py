@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from roadseg.config import Config
-from roadseg.dataset.chips import ChipRecord, read_chips
+from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
@@ -70,10 +70,10 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
     listed = read_chips(require(workspace.chips, made_by="prepare"))
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
-    imagery = {name: config.of_set(name).imagery for name in set(listed.set_of.values())}
-    scenes = {scene.name: scene_facts(scene.image, imagery[scene.set]) for scene in listed.scenes}
+    imagery = config.imagery_of(listed.set_of)
+    scenes = {scene.name: scene_facts(scene.image, imagery[scene.name]) for scene in listed.scenes}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
-    set_of, weights = listed.set_of, {of.name: of.weight for of in config.sets}
+    set_of, weights = listed.set_of, _scene_weights(config, listed)
     training, validation = (
         [
             Chip(
@@ -82,7 +82,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
                 chip.window,
                 scaling,
                 set=set_of[chip.scene],
-                weight=weights.get(set_of[chip.scene], 1.0),
+                weight=weights[chip.scene],
             )
             for chip in side
         ]
@@ -93,7 +93,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
         validation,
         config.train,
         facts={
-            **_read_as([imagery[scene.set] for scene in listed.scenes], list(scenes.values())),
+            **_read_as(list(imagery.values()), list(scenes.values())),
             "gsd_m": statistics.median(sizes_m),
             "gsd_range_m": [min(sizes_m), max(sizes_m)],
             "band_names": _band_names(list(scenes.values())),
@@ -138,13 +138,12 @@ def _trained_folds(
         MissingInputError: if there is none.
     """
     listed = read_chips(require(workspace.chips, made_by="prepare"))
-    weights = {of.name: of.weight for of in config.sets}
-    set_of, trained = listed.set_of, {}
+    weights, trained = _scene_weights(config, listed), {}
     last_fold = read_fold_chips(workspace, listed.chips, "all").last_fold
     for fold in range(last_fold + 1):
         if is_trained(fold):
             chips = read_fold_chips(workspace, listed.chips, fold).training
-            weight = sum(weights.get(set_of[chip.scene], 1.0) for chip in chips)
+            weight = sum(weights[chip.scene] for chip in chips)
             trained[fold] = FoldTraining(workspace.checkpoint(fold), weight)
     if not trained:
         raise MissingInputError(
@@ -152,6 +151,12 @@ def _trained_folds(
             "how long to train on all of them; run `roadseg train --fold 0` first"
         )
     return trained
+
+
+def _scene_weights(config: Config, listed: ChipList) -> dict[str, float]:
+    """Return by the name of each scene how often its chips are drawn, beside those of others."""
+    weights = {of.name: of.weight for of in config.sets}
+    return {scene: weights.get(name, 1.0) for scene, name in listed.set_of.items()}
 
 
 def _read_as(imagery: Sequence[ImageryOptions], scenes: Sequence[RasterFacts]) -> dict[str, Any]:

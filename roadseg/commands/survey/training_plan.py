@@ -1,11 +1,11 @@
-"""Training plan for init: what fits into the minutes that a training may take on this machine."""
+"""Training plan: how long a training will take, and what fits into the minutes that it may."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roadseg.commands.survey.defaults import Settings
 from roadseg.config import Config
-from roadseg.learn.hardware.devices import chosen_device
+from roadseg.learn.hardware.devices import Device, chosen_device
 from roadseg.learn.training.forecast import Forecast, forecast_scenes
 from roadseg.learn.training.timetable import PLANNED
 from roadseg.raster.images import RasterFacts
@@ -24,6 +24,29 @@ class TrainingPlan:
     rows: dict[str, str]
 
 
+def forecast_training(
+    scenes: Sequence[tuple[RasterFacts, float]], config: Config, *, device: Device
+) -> Forecast:
+    """Say how long the training of a config takes, before its scenes are cut into chips.
+
+    Args:
+        scenes: facts of each scene's image, and the weight of its chips.
+        config: all settings.
+        device: where the network runs.
+
+    Raises:
+        ConfigError: if the network cannot be built, or there is no time for a step.
+    """
+    return forecast_scenes(
+        config.train,
+        scenes,
+        chip_px=config.imagery.chip_px,
+        folds=config.folds,
+        bins=config.labels.bins.count,
+        device=device,
+    )
+
+
 def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -> TrainingPlan:
     """Plan a training for `train.minutes`, by some steps of its network on random pixels.
 
@@ -35,14 +58,7 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
         ConfigError: if there is no time for a step in each epoch.
     """
     device = chosen_device(config.compute)
-    seen = forecast_scenes(
-        config.train,
-        scenes,
-        chip_px=config.imagery.chip_px,
-        folds=config.folds,
-        bins=config.labels.bins.count,
-        device=device,
-    )
+    seen = forecast_training(scenes, config, device=device)
     settings = {key: getattr(seen.options, key) for key in PLANNED}
     where = f"{device.name} in {device.precision}"
     rows = {"training": _pace_text(seen, where), "": _ground_text(seen, config)}
