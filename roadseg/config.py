@@ -5,7 +5,8 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from types import NoneType
+from typing import Any, TypeGuard, get_args, get_origin
 
 from pydantic import ValidationError, model_validator
 
@@ -16,13 +17,14 @@ from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOption
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
-from roadseg.system.files import with_home
+from roadseg.system.files import whole, with_home
 from roadseg.system.records import parse_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
 VARIABLE = "ROADSEG_CONFIG"
 
+_SCHEMA = "$schema"  # Key by which editors find the schema; no setting.
 _MOST_FAULTS = 10  # Faults of a config that one error names.
 _LARGEST_BYTES = 2**24  # Bytes of a config; with a path for each image, 150,000 images.
 
@@ -146,25 +148,32 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
         ConfigError: naming the file, the dotted key, what was expected and what was found.
     """
     values = {} if path is None else _read(path)
-    for assignment in assignments:
-        _assign(values, assignment)
-    config = check_config(values, path or Path("--set"))
+    assigned = [_assign(values, assignment) for assignment in assignments]
+    config = check_config(values, path or Path("--set"), assigned=assigned)
     return with_absolute_paths(config, path.resolve().parent if path else Path.cwd())
 
 
 def _read(path: Path) -> dict[str, Any]:
+    return {key: value for key, value in _read_all(path).items() if key != _SCHEMA}
+
+
+def _read_all(path: Path) -> dict[str, Any]:
     try:
         values = parse_json(path, largest=_LARGEST_BYTES)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected a JSON object with sections, got {values!r:.60}")
-    values.pop("$schema", None)
     return values
 
 
-def check_config(values: Mapping[str, Any], path: Path) -> Config:
+def check_config(values: Mapping[str, Any], path: Path, *, assigned: Sequence[str] = ()) -> Config:
     """Check the values of a config file.
+
+    Args:
+        values: of the file, with those that were assigned on the command line.
+        path: of the file.
+        assigned: dotted keys that were assigned; faults of these are not blamed on the file.
 
     Raises:
         ConfigError: with a sentence for each wrong key or value.
@@ -172,11 +181,17 @@ def check_config(values: Mapping[str, Any], path: Path) -> Config:
     try:
         return Config.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        raise ConfigError(f"{path}: {first_faults(error, _explain, most=_MOST_FAULTS)}") from error
+        wrong = [".".join(map(str, fault["loc"])) for fault in error.errors(include_url=False)]
+        is_assigned = all(any(f"{key}.".startswith(f"{own}.") for own in assigned) for key in wrong)
+        where = "--set" if is_assigned else path
+        raise ConfigError(f"{where}: {first_faults(error, _explain, most=_MOST_FAULTS)}") from error
 
 
-def _assign(values: dict[str, Any], assignment: str) -> None:
-    """Put an assignment such as "train.epochs=3" into the values of a config."""
+def _assign(values: dict[str, Any], assignment: str) -> str:
+    """Put an assignment such as "train.epochs=3" into the values of a config; return its key.
+
+    A setting that is a list takes its items with commas between, or JSON.
+    """
     key, equals, text = assignment.partition("=")
     option = f"--set {' '.join(assignment.split()):.200}"
     *sections, name = key.split(".")
@@ -186,10 +201,84 @@ def _assign(values: dict[str, Any], assignment: str) -> None:
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
             raise ConfigError(f"{option}: {section} is not a section")
+    value = _json_or_text(text)
+    if _is_list(key) and not isinstance(value, list | NoneType):
+        value = [_json_or_text(part) for part in text.split(",")]
+    values[name] = value
+    return key
+
+
+def _json_or_text(text: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
-        values[name] = parse_json(text)
+        return parse_json(text)
     except ValueError:
-        values[name] = text
+        return text
+
+
+def _is_list(key: str) -> bool:
+    """Return whether the setting with a dotted key takes a list."""
+    kind: Any = Config
+    parts = iter(key.split("."))
+    for part in parts:
+        field = kind.model_fields.get(part) if _is_section(kind) else None
+        if field is None:
+            return False
+        kind = field.annotation
+        if get_origin(kind) is dict and next(parts, None):  # the name of a set
+            kind = get_args(kind)[1]
+    return tuple in {get_origin(each) for each in (kind, *get_args(kind))}
+
+
+def _is_section(kind: Any) -> TypeGuard[type[Section]]:  # noqa: ANN401 - of any field
+    return isinstance(kind, type) and issubclass(kind, Section)
+
+
+def change_config(path: Path, assignments: Sequence[str]) -> None:
+    """Write a config file with other values for some settings; all else in it stays as it is.
+
+    Args:
+        path: of the file.
+        assignments: changes such as "train.epochs=3", see `load_config`.
+
+    Raises:
+        ConfigError: if the file could not be used with them, and is left as it was.
+        OutputError: if it cannot be written.
+    """
+    values = _read_all(path)
+    assigned = [_assign(values, assignment) for assignment in assignments]
+    check_config({k: v for k, v in values.items() if k != _SCHEMA}, path, assigned=assigned)
+    with whole(path) as partial:
+        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def value_of(config: Config, key: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a setting or a section by its dotted key, as JSON has it.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    value: Any = config.model_dump(mode="json")
+    for part in key.split("."):
+        if not isinstance(value, dict) or part not in value:
+            raise ConfigError(f"{key}: unknown key; {_nearest(key)}")
+        value = value[part]
+    return value
+
+
+def differences(there: Config, here: Config) -> dict[str, list[Any]]:
+    """Return the settings in which two configs differ: both values by dotted key."""
+    one, other = (_flat(config.model_dump(mode="json")) for config in (there, here))
+    keys = dict.fromkeys([*one, *other])
+    return {key: [one.get(key), other.get(key)] for key in keys if one.get(key) != other.get(key)}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of sections by their dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        inner = _flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else None
+        flat |= {f"{prefix}{key}": value} if inner is None else inner
+    return flat
 
 
 def with_relative_paths(config: Config, folder: Path, *, project: Path) -> Config:
@@ -290,6 +379,11 @@ def _nearest(key: str) -> str:
     return f"known here: {', '.join(here)}"
 
 
+def keys_named(name: str) -> list[str]:
+    """Return the dotted keys of the settings with a name, such as ["train.epochs"] of "epochs"."""
+    return [key for key in _known_keys("") if key.rpartition(".")[2] == name]
+
+
 def completions(begun: str) -> list[str]:
     """Return the dotted keys of settings that begin so, each with the = that has to follow.
 
@@ -324,6 +418,6 @@ def _known_keys(of_set: str, section: type[Section] = Config, prefix: str = "") 
         inner, among = field.annotation, ""
         if name == "sets" and of_set:
             inner, among = get_args(inner)[1], f"{of_set}."
-        if isinstance(inner, type) and issubclass(inner, Section):
+        if _is_section(inner):
             keys += _known_keys(of_set, inner, f"{prefix}{name}.{among}")
     return keys

@@ -119,7 +119,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
             {"split": {"method": "x"}},
             "split.method: expected 'blocks', 'random', 'groups', 'sets' or 'file', got 'x'",
         ),
-        ({"imagery": {"bands": []}}, "imagery.bands: Tuple should have at least 1 item"),
+        ({"imagery": {"bands": []}}, "imagery.bands: expected at least 1 item, got 0: []"),
         ({"run": 3}, "run: Input is not a valid path"),
     ],
     ids=lambda value: value[:28] if isinstance(value, str) else "",
@@ -263,13 +263,66 @@ def test_a_file_that_is_no_config_is_refused(write, text, message):
         ("imagery.bands=[1,2]", (1, 2)),
         ("imagery.crs=EPSG:32611", "EPSG:32611"),
         ("imagery.crs=null", None),
+        ("imagery.images=a.tif,b", ("/data/a.tif", "/data/b")),
+        ("imagery.bands=1,2", (1, 2)),
+        ("imagery.bands=red", ("red",)),
+        ("imagery.bands=null", None),
+        ("graph.formats=gpkg,osm", ("gpkg", "osm")),
+        ("graph.formats=gpkg", ("gpkg",)),
+        ("train.decoder_channels=null", None),
     ],
 )
 def test_an_assignment_changes_one_setting(write, assignment, value):
     section, name = assignment.split("=")[0].split(".")
-    config = load_config(write({"train": {"epochs": 9, "patience": 4}}), [assignment])
+    path = write({"train": {"epochs": 9, "patience": 4}})
+    config = load_config(path, [assignment.replace("=a.tif,b", "=/data/a.tif,/data/b")])
     assert getattr(getattr(config, section), name) == value
     assert config.train.patience == 4
+
+
+def test_the_list_of_a_set_takes_commas_as_well(write):
+    given = ["imagery.sets.a.images=/x,/y", "imagery.sets.a.roads=/z", "imagery.sets.a.bands=1,2"]
+    (of,) = load_config(write({}), given).sets
+    assert (of.imagery.images, of.imagery.bands) == (("/x", "/y"), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("values", "assignments", "where"),
+    [
+        ({}, ["train.epochs=x"], "--set"),
+        ({}, ["train.loss.dice=x"], "--set"),
+        ({"train": {"epochs": "x"}}, ["train.batch_size=3"], "file"),
+        ({"train": {"epochs": "x"}}, ["train.batch_size=y"], "file"),
+    ],
+)
+def test_a_wrong_value_is_blamed_on_where_it_stands(write, values, assignments, where):
+    path = write(values)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, assignments)
+    assert str(caught.value).startswith(f"{path if where == 'file' else where}: train.")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("train.decoder_channels=1,2", "expected at least 5 items, got 2: [1, 2]"),
+        (
+            "train.decoder_channels=1,2,3,4,5,6",
+            "expected at most 5 items, got 6: [1, 2, 3, 4, 5, 6]",
+        ),
+    ],
+)
+def test_a_list_of_another_length_is_told_in_plain_words(write, assignment, message):
+    with pytest.raises(ConfigError) as caught:
+        load_config(write({}), [assignment])
+    assert str(caught.value) == f"--set: train.decoder_channels: {message}"
+
+
+def test_a_wrong_item_is_the_only_fault_of_its_list(write):
+    with pytest.raises(ConfigError) as caught:
+        load_config(write({}), ["graph.formats=shp"])
+    assert str(caught.value).startswith("--set: graph.formats.0: expected 'gpkg', 'geojson', ")
+    assert ";" not in str(caught.value)
 
 
 def test_the_last_assignment_wins(write):

@@ -49,14 +49,6 @@ def test_the_tree_is_the_package():
     assert sorted(paths(tree())) == sorted(there)
 
 
-def test_the_tree_in_readme_is_the_top_of_the_package():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.search(r"```\nroadseg/ .*\n((?:  .*\n)+)```", readme)
-    assert shown
-    top = [line for line in tree() if re.match(r"  \S", line)]
-    assert shown[1].splitlines() == top
-
-
 def test_every_line_of_the_tree_says_what_it_is():
     assert [line for line in tree() if len(line.split()) == 1] == []
 

@@ -1,4 +1,4 @@
-"""README's tours: what they show is run, block by block, and says what is shown.
+"""Tours of the documents: what they show is run, block by block, and says what is shown.
 
 A tour is made of the console blocks that stand below a comment `<!-- tour: NAME -->`. Lines that
 start with `$ ` are commands, the lines below one what it says: its words are compared, figures
@@ -27,7 +27,8 @@ from click.testing import CliRunner
 from roadseg.commands.cli.main import main
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = ("README.md", "docs/article.md")
+TEXT_OF_ALL = "".join((ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS)
 BLOCK = re.compile(r"<!-- tour: (\w+) -->\n+```console\n(.*?)```", re.DOTALL)
 SHELL = set("|&;<>$`*?")
 SMALL = {
@@ -119,7 +120,7 @@ def walk(tour):
     for command, shown in tour:
         code, output = answer(command)
         assert (code, command) == (0, command), output
-        assert says(output, shown), f"$ {command}\n{output}\n--- README shows:\n{shown}"
+        assert says(output, shown), f"$ {command}\n{output}\n--- shown:\n{shown}"
         shrink_new(seen)
 
 
@@ -168,9 +169,9 @@ def draw_masks(_):
 @pytest.mark.parametrize(
     ("name", "draw"), [("spacenet", draw_spacenet), ("own", draw_own), ("masks", draw_masks)]
 )
-def test_a_tour_of_readme_says_what_is_shown(name, draw, tmp_path, monkeypatch, make_scene):
-    tour = tours(README).get(name)
-    assert tour, f"README.md has no console block below <!-- tour: {name} -->"
+def test_a_tour_says_what_is_shown(name, draw, tmp_path, monkeypatch, make_scene):
+    tour = tours(TEXT_OF_ALL).get(name)
+    assert tour, f"{' and '.join(DOCUMENTS)} have no console block below <!-- tour: {name} -->"
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
     draw(make_scene)

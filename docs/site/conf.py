@@ -54,7 +54,10 @@ CONTENTS = {
         *("docs/graphs", "docs/metrics", "docs/article"),
     ],
     "Notebooks": ["docs/notebooks/own_images", "docs/notebooks/routing", "docs/notebooks/scores"],
-    "Reference": ["docs/site/api", "docs/site/commands", "docs/site/config"],
+    "Reference": [
+        *("docs/reference", "docs/glossary"),
+        *("docs/site/api", "docs/site/commands", "docs/site/config"),
+    ],
     "Project": [
         *("docs/measurements", "docs/architecture", "docs/decisions/README", "CONTRIBUTING"),
         *("CHANGELOG", "SECURITY"),

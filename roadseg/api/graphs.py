@@ -252,7 +252,7 @@ def route(
 
     Raises:
         ConfigError: if a place is not near the roads.
-        RoadsegError: if there is no way.
+        RoadsegError: if there is no route.
     """
     from roadseg.commands.tools.route import find_route  # noqa: PLC0415 - slow to import
 

@@ -20,6 +20,7 @@ from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.masks.burning import road_pixels
 from roadseg.roads.masks.mask_files import colour_table, read_mask, write_mask
 from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import stamp
@@ -58,13 +59,14 @@ class Mask:
         return Probability(self.grid, road, bins, self.speed_bins)
 
     def save(self, path: AnyPath) -> Path:
-        """Write it as a GeoTIFF with a colour table, as `roadseg prepare` does.
+        """Write it as a GeoTIFF with a colour table, and beside it a style for QGIS.
 
         Raises:
             OutputError: if the file cannot be written.
         """
         window = Window(0, 0, *self.pixels.shape)
         write_mask(Path(path), [(window, self.pixels)], self.grid, bins=self.speed_bins)
+        write_style(Path(path), mask_renderer(self.speed_bins))
         return Path(path)
 
     def __repr__(self) -> str:

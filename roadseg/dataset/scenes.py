@@ -30,6 +30,7 @@ from roadseg.roads.labels.roads import (
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE, areas_of, burn_roads, road_areas
 from roadseg.roads.masks.mask_files import read_raster_key, write_mask
 from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
+from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.options import LabelOptions
 from roadseg.system.fingerprints import stamp
 from roadseg.system.progress import counted
@@ -268,6 +269,7 @@ def _make_mask(task: SceneTask, image: OpenScene, key: str) -> SceneSummary:
             bins=bins,
             key=key,
         )
+    write_style(task.mask, mask_renderer(bins))
     return replace(summary, chips=tuple(tally.chips(task.name)), pixels=tally.pixels())
 
 

@@ -37,8 +37,8 @@ _UTM_LIMITS = (-80.0, 84.0)  # Degrees of latitude; UTM covers what lies between
 _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # What GDAL gives for no geotransform.
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
-    "or use raster masks of its size as labels and set imagery.gsd_m to the ground size of its "
-    "pixels in metres"
+    "or, where the labels are raster masks of its size, say how many metres its pixels measure, "
+    "such as --set imagery.gsd_m=0.5"
 )
 
 

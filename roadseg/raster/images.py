@@ -184,6 +184,12 @@ def open_scene(path: Path, options: ImageryOptions) -> Iterator["OpenScene"]:
         yield OpenScene(facts, source)
 
 
+def sample_pixels(facts: RasterFacts, *, pixels: int) -> NDArray[Any]:
+    """Read pixels of a scene that hold data, see `OpenScene.sample`."""
+    with open_whole(facts.path) as source:
+        return OpenScene(facts, source).sample(pixels=pixels)
+
+
 @dataclass(frozen=True)
 class OpenScene:
     """A scene that is open: what it is, a sample of its pixels, and which of them hold data."""

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex
 from roadseg.system.files import whole
 
 # Scripts in an order in which each stands after those that it needs.
@@ -15,6 +16,8 @@ _SCRIPTS = (
     *("elements.js", "lines.js", "routing.js", "colours.js", "viewport.js", "drawing.js"),
     *("map.js", "tools.js", "panel.js", "scenes.js", "curves.js", "tables.js", "report.js"),
 )
+# Colours of roads against known ones, by the names that the page shows.
+_PALETTE = json.dumps({"found": as_hex(FOUND), "missed": as_hex(MISSED), "false": as_hex(FALSE)})
 _POLICY = (
     "default-src 'none'; img-src data:; style-src '{style}'; script-src '{script}'; "
     "base-uri 'none'; form-action 'none'"
@@ -32,9 +35,10 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
         shown: all that it shows, as JSON. Texts of it become text, whatever is in them.
     """
     style = f"\n{_page_file('report.css')}\n"
-    script = "\n".join(["", '"use strict";', "{", *map(_page_file, _SCRIPTS), "}", ""])
+    parts = ['"use strict";', "{", f"const PALETTE = {_PALETTE};", *map(_page_file, _SCRIPTS), "}"]
+    script = "\n".join(["", *parts, ""])
     policy = _POLICY.format(style=_digest(style), script=_digest(script))
-    parts = {
+    places = {
         "@title@": html.escape(title),
         "@policy@": policy,
         "@style@": style,
@@ -42,7 +46,7 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
         "@data@": as_data(shown),
     }
     page = _page_file("report.html")
-    for place, part in parts.items():
+    for place, part in places.items():
         before, after = page.split(place)
         page = before + part + after
     return page

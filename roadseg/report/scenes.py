@@ -29,6 +29,7 @@ from roadseg.report.pictures import (
     read_road,
 )
 from roadseg.report.roads import Precision, encode_graph, encode_lines, missed_and_false
+from roadseg.roads.colours import as_hex, bin_colours
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.joining import in_crs
@@ -162,6 +163,7 @@ def describe_map(config: Config, shown: Shown, precision: Precision) -> dict[str
             "unit": shown.bins.unit,
             "kph": KPH_PER_MPH if shown.bins.unit == "mph" else 1,
             "names": shown.bins.names,
+            "colours": [as_hex(colour) for colour in bin_colours(shown.bins)],
         },
     }
 

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -15,6 +16,8 @@ from tempfile import TemporaryFile
 
 from roadseg.errors import ConfigError, OutputError, RoadsegError
 from roadseg.system.text import one_line
+
+_log = logging.getLogger(__name__)
 
 # Suffixes of rasters in which a pixel says whether there is a road.
 MASK_SUFFIXES = (
@@ -76,6 +79,7 @@ def whole(path: Path) -> Iterator[Path]:
         _remove(partial)
         yield partial
         put(partial, path)
+        _log.debug("wrote %s", path)
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise
@@ -105,6 +109,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         for written in partial.rglob("*"):
             _sync(written)
         _put_folder(partial, folder, former)
+        _log.debug("wrote %s", folder)
     except OSError as error:
         if isinstance(error, RoadsegError):
             raise

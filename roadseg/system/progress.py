@@ -60,9 +60,10 @@ class Progress:
 
     def __str__(self) -> str:
         """Return what is done, and how many of how many."""
-        digits = 0 if isinstance(self.total, int) else 3
-        done, total = f"{min(self.done, self.total):.{digits}f}", f"{self.total:.{digits}f}"
-        return f"{self.what}: {done} of {total} {self.unit}"
+        done = min(self.done, self.total)
+        if isinstance(self.total, int):  # What is under way does not count as done.
+            return f"{self.what}: {int(done)} of {self.total} {self.unit}"
+        return f"{self.what}: {done:.3f} of {self.total:.3f} {self.unit}"
 
     @property
     def outlook(self) -> str:

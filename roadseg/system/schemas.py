@@ -16,7 +16,10 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from roadseg.errors import DataError
 from roadseg.system.records import read_json
-from roadseg.system.text import one_line
+from roadseg.system.text import count, one_line
+
+# Faults of lists: the words for their limit, and where pydantic keeps it.
+_LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
 
 T = TypeVar("T")
 
@@ -101,12 +104,19 @@ def first_faults(
         most: faults that are described one by one.
     """
     faults = error.errors(include_url=False)
+    # A list with a wrong item counts as too short as well, which explains nothing.
+    lists = {fault["loc"][:end] for fault in faults for end in range(len(fault["loc"]))}
+    faults = [f for f in faults if f["type"] != "too_short" or f["loc"] not in lists]
     more = f"; and {len(faults) - most} more" if len(faults) > most else ""
     return "; ".join(describe(dict(fault)) for fault in faults[:most]) + more
 
 
 def expected_and_got(fault: Mapping[str, Any]) -> str:
     """Return what pydantic expected and what it got: `expected a valid integer, got '3'`."""
+    if fault["type"] in _LENGTHS:
+        word, limit = _LENGTHS[fault["type"]]
+        found = f"{len(fault['input'])}: {fault['input']!r:.60}"
+        return f"expected {word} {count(fault['ctx'][limit], 'item')}, got {found}"
     return f"{fault['msg'].replace('Input should be', 'expected')}, got {fault['input']!r:.60}"
 
 

@@ -124,8 +124,9 @@ class StageRecord(Generic[Summary]):
         if reason is None:
             _log.info("%s is up to date; --force makes it again", self.path.stem)
             return read_summary(self.path, self._kind)
-        if not reason.renews:
-            _log.info("%s runs: %s", self.path.stem, reason.text)
+        # What was lost or changed by others is worth a line; all else is what was asked for.
+        level = logging.DEBUG if reason.renews else logging.INFO
+        _log.log(level, "%s runs: %s", self.path.stem, reason.text)
         return None
 
     def reason(self) -> Reason | None:

@@ -128,6 +128,11 @@ class Workspace:
         return self.root / "evaluation.csv"
 
     @property
+    def qgis_project(self) -> Path:
+        """Return the path of the QGIS project with all layers of the run: report -> the user."""
+        return self.root / "roadseg.qgz"
+
+    @property
     def report(self) -> Path:
         """Return the path of the page that shows the run: report -> the user."""
         return self.root / "report.html"

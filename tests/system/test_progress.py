@@ -124,6 +124,15 @@ def test_what_was_done_before_does_not_count_for_the_rate(clock):
         assert work.outlook == "30.0 epochs/h, about 18 min left"
 
 
+def test_a_part_of_an_item_counts_for_the_time_left_and_not_as_done(clock):
+    with Progress("train", total=4, unit="epochs") as work:
+        for _ in range(9):
+            clock.now += 5
+            work.add(1 / 10)
+        assert work.outlook == "1.2 epochs/min, about 3 min left"
+        assert str(work) == "train: 0 of 4 epochs"
+
+
 @pytest.mark.parametrize(("under_way_s", "left_s"), [(20, 70), (30, 60), (300, 60)])
 def test_the_time_left_runs_down_for_as_long_as_one_item_took_before(clock, under_way_s, left_s):
     with Progress("train", total=4, unit="epochs") as work:

@@ -1,32 +1,27 @@
-"""The commands to begin with: init, config, demo and doctor; and bench."""
+"""The commands to begin with: map, init, demo, doctor and models; and bench."""
 
 import importlib
-import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from roadseg.commands.cli.command import load, tool
+from roadseg.commands.cli.command import PARTLY, load, tool
 from roadseg.commands.cli.options import (
     CONFIG,
     DEVICES,
+    FORCE,
     JSON,
     LAUNCHING,
+    ON_ERROR,
+    PREDICTING,
     SET,
+    WORKERS,
     of_config,
     take_settings,
     together,
 )
 from roadseg.commands.cli.summaries import announce, show
-
-_ALWAYS_JSON = click.option(
-    "--json",
-    is_flag=True,
-    expose_value=False,
-    help="Accepted, but without effect: the output is always JSON.",
-)
 
 
 @click.command()
@@ -81,62 +76,72 @@ def init(
     show(summary, as_json=as_json)
 
 
-@click.group()
-def config() -> None:
-    """Check, show or describe the config.
+@click.command("map")
+@click.argument("images", nargs=-1, required=True)
+@click.option(
+    "--labels",
+    multiple=True,
+    metavar="PATH",
+    help="Known roads of the same ground, to train on: folder, file or glob; may be repeated.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    type=click.Path(path_type=Path, file_okay=False),
+    multiple=True,
+    help="Instead of labels: checkpoint folder of a network; repeated, predictions are averaged.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0.1),
+    default=20.0,
+    show_default=True,
+    help="Time that a training on labels may take.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("roadseg-map"),
+    show_default=True,
+    help="Folder for the config, the graphs, the report and all else.",
+)
+@together(FORCE, SET, JSON, *PREDICTING, WORKERS, ON_ERROR, *DEVICES)
+def map_images(
+    images: tuple[str, ...],
+    labels: tuple[str, ...],
+    checkpoints: tuple[Path, ...],
+    output: Path,
+    assignments: tuple[str, ...],
+    *,
+    minutes: float,
+    force: bool,
+    as_json: bool,
+    **values: Any,  # noqa: ANN401 - how to predict, and where to compute
+) -> None:
+    """Map the roads of IMAGES, in one command, and show how far the map is to be trusted.
+
+    With --labels, such as the roads of OpenStreetMap, a network is trained on these images, and
+    measured on a fifth of the ground that is held out for this. With --checkpoint, an existing
+    network maps the images. The same command continues a map that was interrupted.
 
     \b
-    Example: roadseg config show
+    Examples:
+      roadseg map images/ --labels osm_roads.gpkg --minutes 12
+      roadseg map new.tif --checkpoint run/checkpoints/fold-0
     """
-
-
-@dataclass(frozen=True)
-class _Checked:
-    usable: bool
-
-    def __str__(self) -> str:
-        return "every key and value of the config can be used"
-
-
-@config.command()
-@CONFIG
-@SET
-@JSON
-def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
-    """Check that the config can be used, without running anything.
-
-    \b
-    Example: roadseg config check --config roadseg.json
-    """
-    load(config_path, assignments)
-    show(_Checked(usable=True), as_json=as_json)
-
-
-@config.command("show")
-@CONFIG
-@SET
-@_ALWAYS_JSON
-def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
-    """Print the config with every default filled in and every path made absolute.
-
-    Without a config file these are the defaults.
-
-    \b
-    Example: roadseg config show --set train.epochs=3
-    """
-    click.echo(load(config_path, assignments, required=False).model_dump_json(indent=2))
-
-
-@config.command()
-@_ALWAYS_JSON
-def schema() -> None:
-    """Print the JSON Schema: every key with its default, unit and meaning.
-
-    \b
-    Example: roadseg config schema > roadseg.schema.json
-    """
-    models = importlib.import_module("roadseg.config")
-    click.echo(json.dumps(models.Config.model_json_schema(), indent=2))
+    given = take_settings(values) + assignments
+    summary = tool("map").run(
+        images,
+        output,
+        labels=labels,
+        checkpoints=checkpoints,
+        settings=(f"train.minutes={minutes}", *given) if labels else given,
+        force=force,
+        say=announce,
+    )
+    show(summary, as_json=as_json)
+    if summary.failed:
+        click.get_current_context().exit(PARTLY)
 
 
 @click.command()

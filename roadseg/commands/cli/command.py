@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +30,9 @@ from roadseg.commands.cli.summaries import show
 if TYPE_CHECKING:
     from roadseg.config import Config
 
-_PARTLY = 4  # Exit code of a command that skipped scenes that failed.
+_log = logging.getLogger(__name__)
+
+PARTLY = 4  # Exit code of a command that skipped scenes that failed.
 _ALONE = ("prepare", "split", "run")  # Commands beside which no other may use the run folder.
 
 
@@ -66,7 +69,7 @@ def stage_command(
                 summary = function(config, workspace, do=do, **values)
             show(summary, as_json=as_json)
             if not dry_run and getattr(summary, "failed", None):
-                click.get_current_context().exit(_PARTLY)
+                click.get_current_context().exit(PARTLY)
 
         shared = (CONFIG, SET, RUN, FORCE, DRY_RUN, JSON)
         return click.command()(together(*options, *shared)(command))
@@ -102,6 +105,7 @@ def load(
     module = importlib.import_module("roadseg.config")
     path = module.find_config(config_path, required=required)
     keep_config(path)
+    _log.debug("config: %s", path or "the defaults")
     return cast("Config", module.load_config(path, assignments))
 
 

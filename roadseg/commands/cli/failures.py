@@ -22,6 +22,16 @@ def keep_words(ctx: click.Context, words: Sequence[str]) -> None:
     ctx.meta[_WORDS] = list(words)
 
 
+def word_after(ctx: click.Context, word: str) -> str:
+    """Return the word after another one on the command line, or after its "="; empty if none."""
+    words: list[str] = ctx.meta.get(_WORDS, [])
+    for each, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = each.partition("=")
+        if name == word:
+            return value if equals else following
+    return ""
+
+
 def keep_config(path: Path | None) -> None:
     """Keep which config file a command uses, for the report of a fault."""
     if path:

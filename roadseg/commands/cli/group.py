@@ -1,12 +1,13 @@
 """A group of commands: how it lists them, and how it ends when one of them fails."""
 
 import errno
+import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
-from roadseg.commands.cli.failures import keep_words, report_failure
+from roadseg.commands.cli.failures import keep_words, report_failure, word_after
 from roadseg.commands.cli.logs import add_log_options, write_line
 from roadseg.commands.cli.process import INTERRUPTED, last_line
 
@@ -23,6 +24,8 @@ class Group(click.Group):
         """Run the command."""
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _with_setting(error, ctx) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         # An interrupt is not an error: it gets a line that says how to go on.
@@ -68,6 +71,21 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click declares it
         """Return the commands in the order in which they are used."""
         return list(self.commands)
+
+
+def _with_setting(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
+    """Return an error that names the setting of the config that an unknown option stands for."""
+    name = error.option_name.lstrip("-").replace("-", "_")
+    keys = importlib.import_module("roadseg.config").keys_named(name)
+    command = error.ctx.info_name if error.ctx else ""
+    # A command is interested in the settings of its own section first.
+    key = next((key for key in keys if key.startswith(f"{command}.")), keys[0] if keys else None)
+    if key is None:
+        return error
+    value = word_after(ctx, error.option_name)
+    value = "VALUE" if not value or value.startswith("--") else value
+    msg = f"No such option {error.option_name!r}. It is a setting: --set {key}={value}"
+    return click.UsageError(msg, ctx=error.ctx)
 
 
 def _is_closed_pipe(error: BaseException) -> bool:

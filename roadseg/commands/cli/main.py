@@ -4,6 +4,7 @@ import click
 
 from roadseg.commands.cli import (
     begin,
+    config_commands,
     improve,
     results,
     stages,
@@ -16,7 +17,7 @@ from roadseg.commands.cli.process import handle_signals
 @click.group(
     cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="roadseg")
+@click.version_option(None, "-V", "--version", package_name="roadseg")
 def main() -> None:
     """Turn satellite images and road labels into a routable road network.
 
@@ -38,8 +39,9 @@ main.params.extend(LOGGING)
 main.add_commands(
     {
         "To begin": [
+            begin.map_images,
             begin.init,
-            begin.config,
+            config_commands.config,
             begin.demo,
             begin.doctor,
             begin.models,

@@ -137,7 +137,7 @@ def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[fl
 
 
 def _end(option: str, name: str, meaning: str) -> Option:
-    """Return the option of an end of the way."""
+    """Return the option of an end of the route."""
     return click.option(
         option, name, metavar="LON,LAT", required=True, callback=_place, help=meaning
     )
@@ -145,15 +145,15 @@ def _end(option: str, name: str, meaning: str) -> Option:
 
 @click.command()
 @click.argument("graph", type=click.Path(path_type=Path))
-@_end("--from", "start", "Place where the way begins.")
-@_end("--to", "goal", "Place where the way ends.")
+@_end("--from", "start", "Place where the route begins.")
+@_end("--to", "goal", "Place where the route ends.")
 @of_field("roads", "RouteOptions", "--weight")
 @of_field("roads", "RouteOptions", "--snap-m")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="File to write, .geojson or .gpkg, with the way as one line.",
+    help="File to write, .geojson or .gpkg, with the route as one line.",
 )
 @JSON
 def route(
@@ -166,11 +166,11 @@ def route(
     weight: str | None,
     snap_m: float | None,
 ) -> None:
-    """Find the fastest way through a GRAPH, to try a result.
+    """Find the fastest route through a GRAPH, to try a result.
 
     GRAPH is a GeoPackage or GraphML that `roadseg graph` wrote, or any other file with road lines.
-    Start and goal are joined to the nearest place on a road. For a graph without georeference they
-    are x,y in its metres.
+    Start and destination are joined to the nearest place on a road. For a graph without
+    georeference they are x,y in its metres.
 
     \b
     Examples:

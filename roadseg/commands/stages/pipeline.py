@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from roadseg.commands.survey.checks import check_settings, check_training
 from roadseg.config import Config
 from roadseg.system.dry_runs import Plan, Plans
 from roadseg.system.text import Summary
@@ -77,6 +78,9 @@ def run(
         force: do every stage again.
         say: called with the name and the summary of every stage but the last two when it is done.
     """
+    check_settings(config, fold=fold)
+    if not workspace.train_record(fold).exists():  # Else its network was built before.
+        check_training(config)
     done: dict[str, Any] = {}
     for name in STAGES:
         stage = _stage(name)
@@ -102,6 +106,7 @@ def plan(
 
     A stage runs for certain after an earlier one that gives other results.
     """
+    check_settings(config, fold=fold)
     plans: list[Plan] = []
     for name in stages:
         renewing = [earlier.stage for earlier in plans if _is_renewed(name, earlier)]

@@ -39,6 +39,7 @@ from roadseg.system.fingerprints import fingerprints
 from roadseg.system.parallel import Executor, Outcome, each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
+from roadseg.system.text import count, first
 from roadseg.system.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -294,12 +295,12 @@ def _prepare_all(
 
 
 def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
-    first, images = scenes[0], sources.images
+    model, images = scenes[0], sources.images
     for scene in scenes:
-        if len(scene.bands) != len(first.bands):
+        if len(scene.bands) != len(model.bands):
             raise DataError(
-                f"{images[scene.name]}: {len(scene.bands)} bands, but {images[first.name]} has "
-                f"{len(first.bands)}; choose with imagery.bands, or name alike scenes only"
+                f"{images[scene.name]}: {len(scene.bands)} bands, but {images[model.name]} has "
+                f"{len(model.bands)}; choose with imagery.bands, or name alike scenes only"
             )
 
 
@@ -322,9 +323,12 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
             files = {sources.labels[scene.name] for scene in alike}
             what = f"no road in any of the {len(files)} label files of {len(alike)} scenes"
             raise DataError(next(missed, f"{key}roads: {what}"))
-    for scene in scenes:
-        if not any(chip.road_share for chip in scene.chips):
-            logger.warning("%s: no road on it; all of it is background", scene.name)
+    bare = [s.name for s in scenes if not any(chip.road_share for chip in s.chips)]
+    if bare:
+        logger.warning(
+            "no road on %d of %s, all of which is background: %s",
+            *(len(bare), count(len(scenes), "scene"), first(bare)),
+        )
 
 
 def _by_set(scenes: list[SceneSummary], sources: Sources) -> dict[str, list[SceneSummary]]:

@@ -1,4 +1,4 @@
-"""report: a run to look at. Reads all that the other stages left; writes one HTML file."""
+"""report: a run to look at. Reads all that the other stages left; writes a page, a QGIS project."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +11,7 @@ from roadseg.errors import ConfigError, MissingInputError
 from roadseg.report.facts import quality_facts, read_records, read_scores, read_training
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
+from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
 from roadseg.report.scenes import Shown, describe_map, encode_pictures, read_scenes
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
@@ -86,10 +87,11 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
     shown = read_scenes(config, workspace, names)
     page = _page(config, workspace, shown)
     size = write_page(workspace.report, build_page(f"{page['title']} · roadseg", page))
+    write_project(workspace.qgis_project, workspace, shown)
     summary = ReportSummary(
         str(workspace.report), len(names), round(size / _BYTES, 2), shown.left_out
     )
-    record.finish(summary, [workspace.report])
+    record.finish(summary, [workspace.report, workspace.qgis_project])
     return summary
 
 
@@ -105,7 +107,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
-        writes=[workspace.report],
+        writes=[workspace.report, workspace.qgis_project],
         amount=Amount(None, lambda done: done.scenes, "scenes"),
     )
 

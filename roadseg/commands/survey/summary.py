@@ -57,6 +57,7 @@ class InitSummary(Summary):
         kinds: number of images by bands and type of pixels.
         size_px: rows and columns of the first.
         gsd_m: mean ground size of its pixels.
+        is_one_size: whether all images have so many and so large pixels.
         image_crs: coordinate systems of the images.
         masks: masks of roads that were found among the images and left out.
         unusable: images that cannot be used, and why.
@@ -92,6 +93,7 @@ class InitSummary(Summary):
     kinds: dict[str, int]
     size_px: tuple[int, int]
     gsd_m: float
+    is_one_size: bool
     image_crs: list[str]
     masks: list[str]
     unusable: dict[str, str]
@@ -143,23 +145,26 @@ class InitSummary(Summary):
 
     def _images(self) -> str:
         height, width = self.size_px
-        kinds = _few([f"{number} with {kind}" for kind, number in self.kinds.items()])
-        several = f" of {self.places} places" if self.places < self.scenes else ""
+        several = f" of {count(self.places, 'place')}" if self.places < self.scenes else ""
+        kinds = _few([f"{number} of {kind}" for kind, number in self.kinds.items()])
+        if len(self.kinds) == 1:
+            kinds = next(iter(self.kinds))
+        others = "" if self.is_one_size else " and others"
         return (
-            f"{kinds}{several}; {width} x {height} px of {self.gsd_m:.2f} m"
-            + (" and others" if self.scenes > 1 else "")
-            + f"; {_few(self.image_crs)}"
+            f"{self.scenes}{several}: {kinds}; {width} x {height} px of {self.gsd_m:.2f} m"
+            f"{others}; {_few(self.image_crs)}"
         )
 
     def _line_rows(self) -> dict[str, str]:
         files = count(self.label_files, "file")
         some = f"{self.label_files_read} of " if self.label_files_read < self.label_files else ""
+        features = f" of {self.labels} features" if self.labels > self.roads else ""
         by_default = {"default": self._by_default()}
         sources = ", ".join(
             f"{number} by {by_default.get(key, key)}" for key, number in self.speed_sources.items()
         )
         return {
-            "labels": f"{self.labels} with {self.roads} roads in {some}{files}; "
+            "labels": f"{count(self.roads, 'road')}{features} in {some}{files}; "
             f"{_few(self.label_crs)}"
             + (f"; left out: {counted(self.dropped)}" if self.dropped else "")
             + (f"; no road on {_few(self.bare)}" if self.bare else ""),
@@ -231,6 +236,7 @@ def summarise(
         ),
         size_px=(first.grid.height, first.grid.width),
         gsd_m=_pixel_m(first),
+        is_one_size=len({_size(facts) for facts in scenes.values()}) == 1,
         image_crs=sorted({_crs_name(facts.grid.crs) for facts in scenes.values()}),
         masks=[file_name(path) for path in images.masks],
         unusable={file_name(path): why for path, why in images.unusable.items()},
@@ -273,6 +279,11 @@ def summarise(
             if (own := values["imagery"].get("sets", {}).get(each.city.name))
         },
     )
+
+
+def _size(facts: RasterFacts) -> tuple[int, int, float]:
+    """Return rows, columns and size of the pixels, as the summary shows it."""
+    return facts.grid.height, facts.grid.width, round(_pixel_m(facts), 2)
 
 
 def _pixel_m(facts: RasterFacts) -> float:

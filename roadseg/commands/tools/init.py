@@ -3,9 +3,9 @@
 import importlib
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roadseg.commands.survey.cities import City, found_cities, given_cities
 from roadseg.commands.survey.discovery import discover_images, discover_labels
@@ -52,10 +52,26 @@ def run(
         planned = _plan_training(survey, with_absolute_paths(check_config(values, output), folder))
         values["train"] |= planned.settings
         rows = planned.rows
+    chosen = _without_defaults(values, Config().model_dump(mode="json"))
     with whole(output) as partial:
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps({"run": values["run"], **chosen}, indent=2) + "\n", "utf-8")
     weights = _weights(settings.train)
     return summarise(output, survey, values, weights=weights, training=rows)
+
+
+def _without_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what differs from the defaults, which later versions may improve.
+
+    What a set says stays, since it counts instead of what all sets have in common.
+    """
+    chosen: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and isinstance(defaults.get(key), Mapping) and key != "sets":
+            if inner := _without_defaults(value, defaults[key]):
+                chosen[key] = inner
+        elif key not in defaults or value != defaults[key]:
+            chosen[key] = value
+    return chosen
 
 
 def find_config(

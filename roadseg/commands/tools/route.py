@@ -1,4 +1,4 @@
-"""route: the fastest or shortest way between two places. Reads a road graph, writes the way."""
+"""route: the fastest or shortest route between two places. Reads a road graph, writes a line."""
 
 import logging
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ _EAST, _NORTH = 180, 90  # Degrees; longitude and latitude go no further.
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of the way on roads of one class and speed.
+    """A stretch of a route on roads of one class and speed.
 
     Attributes:
         highway: class of the road; empty if not known.
@@ -60,7 +60,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class RouteSummary(Summary):
-    """The best way between two places.
+    """The best route between two places.
 
     Attributes:
         weight: what is least, "time" or "length".
@@ -69,7 +69,7 @@ class RouteSummary(Summary):
         edges: how many are driven, those at both ends in part.
         inferred_share: of the length, what was linked across gaps; None if the graph does not say.
         from_road_m: distance of the start from the road.
-        to_road_m: distance of the goal from the road.
+        to_road_m: distance of the destination from the road.
         sections: in the order in which they are driven.
         output: file that was written.
     """
@@ -85,13 +85,13 @@ class RouteSummary(Summary):
     output: str | None
 
     def __str__(self) -> str:
-        """Return a table, with a line for each section of the way."""
+        """Return a table, with a line for each section of the route."""
         inferred = "" if self.inferred_share is None else f", {self.inferred_share:.1%} inferred"
         rows = {
             "time": _duration(self.seconds),
             "length": f"{self.length_m / 1000:.3f} km on {count(self.edges, 'edge')}{inferred}",
-            "to the road": f"{self.from_road_m:.1f} m at the start, {self.to_road_m:.1f} m at the "
-            "goal",
+            "to the road": f"{self.from_road_m:.1f} m from the start, {self.to_road_m:.1f} m from "
+            "the destination",
         }
         if self.output:
             rows["output"] = self.output
@@ -107,7 +107,7 @@ def run(
     options: RouteOptions = _USUAL,
     output: Path | None = None,
 ) -> RouteSummary:
-    """Find the way, and write it as one line.
+    """Find the best route, and write it as one line.
 
     Args:
         path: a graph that `roadseg graph` wrote, or roads in any file of lines that `score` reads.
@@ -119,7 +119,7 @@ def run(
     Raises:
         DataError: the graph cannot be read or used.
         ConfigError: a place is not near the roads, or `output` has another suffix.
-        RoadsegError: there is no way.
+        RoadsegError: there is no route.
         OutputError: the file cannot be written.
     """
     _check_output(output)
@@ -134,7 +134,7 @@ def run(
 def find_route(
     graph: RoadGraph, start: Place, goal: Place, options: RouteOptions, *, name: str
 ) -> tuple[RoadGraph, RouteSummary]:
-    """Find the way between two places of a graph in metres; see `run`.
+    """Find the best route between two places of a graph in metres; see `run`.
 
     Args:
         graph: with travel times, unless the weight is "length".
@@ -144,7 +144,7 @@ def find_route(
         name: of the graph, for errors.
 
     Returns:
-        The edges of the way in the order in which they are driven, and what is known of it.
+        The edges of the route in the order in which they are driven, and its summary.
     """
     graph, first, from_road_m = _enter(graph, start, "--from", options.snap_m)
     graph, last, to_road_m = _enter(graph, goal, "--to", options.snap_m)
@@ -191,12 +191,12 @@ def _read(path: Path) -> RoadGraph:
         mph = f"{DEFAULT_SPEED_MPH:g} mph assumed"
         logger.warning("%s: no speed for %s; %s", path, count(assumed, "road"), mph)
     if len(graph.lines) == 0:
-        raise DataError(f"{path}: holds no roads, there is no way to be found")
+        raise DataError(f"{path}: holds no roads, so there is no route")
     return graph
 
 
 def _no_graph(path: Path) -> DataError:
-    return DataError(f"{path}: expected one file with a graph; `roadseg graph` writes such")
+    return DataError(f"{path}: expected one file with a graph, as `roadseg graph` writes them")
 
 
 def _enter(
@@ -206,11 +206,22 @@ def _enter(
     said = f"{option} {place[0]:.9g},{place[1]:.9g}"
     with_place, node, away_m = add_node(graph, _metric(graph.crs, place, said))
     if away_m > snap_m:
+        swapped = _if_swapped(graph, place, option, snap_m)
         raise ConfigError(
             f"{said}: the nearest road is {away_m:.0f} m away, expected at most {snap_m:g} m "
-            f"(--snap-m); the roads are at {_extent(graph)}"
+            f"(--snap-m); the roads are at {_extent(graph)}{swapped}"
         )
     return with_place, node, away_m
+
+
+def _if_swapped(graph: RoadGraph, place: Place, option: str, snap_m: float) -> str:
+    """Return a question if a road is near the place whose longitude and latitude are swapped."""
+    lon, lat = place
+    if is_local(graph.crs) or abs(lon) > _NORTH:
+        return ""
+    _, _, away_m = add_node(graph, _metric(graph.crs, (lat, lon), option))
+    is_near = away_m <= snap_m
+    return f"; longitude comes first: did you mean {option} {lat:.9g},{lon:.9g}?" if is_near else ""
 
 
 def _metric(crs: CRS, place: Place, said: str) -> Floats:
@@ -218,7 +229,9 @@ def _metric(crs: CRS, place: Place, said: str) -> Floats:
         return np.array(place)
     lon, lat = place
     if abs(lon) > _EAST or abs(lat) > _NORTH:
-        raise ConfigError(f"{said}: expected longitude and latitude in degrees, such as 8.69,49.41")
+        raise ConfigError(
+            f"{said}: expected longitude and latitude in degrees, in this order, such as 8.69,49.41"
+        )
     xy = np.array(transformer(DEGREES, crs).transform(lon, lat))
     if not np.isfinite(xy).all():
         raise ConfigError(f"{said}: has no place in {crs.name}, the CRS of the graph")
@@ -237,7 +250,7 @@ def _no_way(name: str, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError
     sums = np.bincount(part[graph.ends[:, 0]], weights=graph.length_m / 1000)
     here, there = sums[part[list(nodes)]]
     return RoadsegError(
-        f"{name}: there is no way: --from is on a part of the network with {here:.2f} km of roads, "
+        f"{name}: no route: --from is on a part of the network with {here:.2f} km of roads, "
         f"--to on one with {there:.2f} km, and they are not connected"
     )
 
@@ -258,7 +271,7 @@ def _inferred_share(way: RoadGraph) -> float | None:
 
 
 def _sections(way: RoadGraph) -> Iterator[Stretch]:
-    """Yield runs of edges of one class and speed; parts of an edge have times of their own."""
+    """Yield stretches of edges of one class and speed; parts of an edge have their own times."""
     names, speeds = _column(way, "highway", ""), _column(way, "speed_kph", None)
     seconds, length = _column(way, TRAVEL_TIME, None), way.length_m
     for (highway, kph), rows in groupby(range(len(length)), lambda row: (names[row], speeds[row])):

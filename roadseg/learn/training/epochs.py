@@ -26,6 +26,7 @@ from roadseg.learn.training.samples import HeldOutBatches, TrainingBatches
 from roadseg.learn.training.tensorboard import Board
 from roadseg.learn.training.trainer import Batch, Trainer
 from roadseg.learn.training.validation import Scores, thresholds_in, validate
+from roadseg.system.progress import Progress as ShownProgress
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 
@@ -101,9 +102,13 @@ class Epochs:
         total = self.options.epochs
         # A state written before the next step has to hold the rate of the step before.
         self.trainer.set_rate(self._rate(max(begun * self.batches.steps + self.progress.step, 1)))
+        # Steps count as parts of an epoch, so that the first epoch says how long all will take.
+        done = begun + self.progress.step / self.batches.steps
         try:
-            for number in counted(left, "train", total=total, unit="epochs", done=begun):
-                self._epoch(number)
+            with ShownProgress("train", total=total, unit="epochs", done=done) as shown:
+                for number in left:
+                    self._epoch(number, shown)
+                    shown.done = number
         except _AskedToStopError:
             self._save_last()
             _log.info("stopped in epoch %d, step %d", len(history) + 1, self.progress.step)
@@ -114,11 +119,11 @@ class Epochs:
             raise
         return history
 
-    def _epoch(self, number: int) -> None:
+    def _epoch(self, number: int, shown: ShownProgress) -> None:
         """Finish the epoch under way, and keep what came of it."""
         progress, before = self.progress, self.progress.step
         self._begun = time.monotonic()
-        self._steps(number)
+        self._steps(number, shown)
         trained_s = time.monotonic() - self._begun
         losses = float(self.parallel.sum(progress.loss)) / self.parallel.size
         held_out = self.validation_batches
@@ -140,7 +145,7 @@ class Epochs:
         self._keep(row, scores)
         self.parallel.wait()
 
-    def _steps(self, epoch: int) -> None:
+    def _steps(self, epoch: int, shown: ShownProgress) -> None:
         """Take those steps of an epoch that are still to be taken."""
         progress = self.progress
         steps = self.batches.epoch(epoch, after=progress.step)
@@ -150,6 +155,7 @@ class Epochs:
             seed_step(self.options.seed, number, self.parallel.rank)
             progress.loss += self.trainer.step(batches, number=number, rate=self._rate(number))
             progress.step += 1
+            shown.add(1 / total)
             self.after_step()
             if progress.step % _LOG_EVERY == 0:
                 self._log_loss(number)

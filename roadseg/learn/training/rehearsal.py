@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from roadseg.learn.hardware.devices import Device
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.network.models import untrained_model
+from roadseg.learn.network.pretrained import new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.samples import (
     HeldOutBatches,
@@ -52,7 +55,7 @@ class Pace:
 
 
 def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
-    """Take some steps of a training, with a network like its own, and validate some batches.
+    """Take some steps of a training with its first weights, and validate some batches.
 
     Its windows are read and augmented as in the training itself. Nothing that is random
     elsewhere changes, and nothing is written. Large windows are measured in smaller batches. Where
@@ -66,6 +69,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
 
     Raises:
         ConfigError: if the network cannot be built, or takes no such batches.
+        CheckpointError, RoadsegError: if its first weights cannot be read or downloaded.
         DataError: if a chip cannot be read.
     """
     windows = training_windows(job.training, job.options)
@@ -81,9 +85,13 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
                 job.validation, options, parallel=parallel, workers=workers, pin_memory=pin
             )
         )
-    scaling, bins = job.training[0].scaling, job.bins.count
+    scaling = job.training[0].scaling
     epochs = (batches.epoch(number, after=0) for number in itertools.count(1))
-    with _rehearsing(job.options, scaling, bins, device=job.device, parallel=parallel) as trainer:
+
+    def build() -> nn.Module:
+        return new_network(job.options, in_channels=len(scaling.mean), bins=job.bins)[0]
+
+    with _rehearsing(build, job.options, scaling, device=job.device, parallel=parallel) as trainer:
         steps = job.options.epochs * len(windows) / (options.batch_size * parallel.size)
         in_all = math.inf if job.options.minutes else steps
         return _pace(trainer, epochs, checks, options, parallel, in_all=in_all)
@@ -108,8 +116,8 @@ def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) 
     images = torch.randint(256, (number, bands, side, side), generator=generator)
     masks = torch.ones(number, side, side, dtype=torch.uint8)
     batch = [images.to(torch.uint8), masks, *[masks] * options.loss.needs_skeletons]
-    alone = Parallel()
-    with _rehearsing(options, scaling, bins, device=device, parallel=alone) as trainer:
+    alone, build = Parallel(), partial(untrained_model, options, bands=bands, bins=bins)
+    with _rehearsing(build, options, scaling, device=device, parallel=alone) as trainer:
         steps, checks = itertools.repeat([[batch]]), itertools.repeat([batch])
         return _pace(trainer, steps, checks, small, alone)
 
@@ -123,13 +131,17 @@ def _small(options: TrainOptions, windows: int) -> TrainOptions:
 
 @contextmanager
 def _rehearsing(
-    options: TrainOptions, scaling: Scaling, bins: int, *, device: Device, parallel: Parallel
+    build: Callable[[], nn.Module],
+    options: TrainOptions,
+    scaling: Scaling,
+    *,
+    device: Device,
+    parallel: Parallel,
 ) -> Iterator[Trainer]:
-    """Give a trainer with random weights, and leave torch's generators as they were."""
+    """Give a trainer of a new network, and leave torch's generators as they were."""
     device = replace(device, compiler=None)
     with torch.random.fork_rng(accelerators(device)):
-        model = untrained_model(options, bands=len(scaling.mean), bins=bins)
-        yield new_trainer(model, options, scaling=scaling, device=device, parallel=parallel)
+        yield new_trainer(build(), options, scaling=scaling, device=device, parallel=parallel)
 
 
 def _pace(

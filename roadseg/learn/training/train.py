@@ -23,7 +23,7 @@ from roadseg.learn.network.checkpoints import (
     write_facts_beside,
 )
 from roadseg.learn.network.models import check_batch, check_window, untrained_model
-from roadseg.learn.network.pretrained import first_weights, new_network
+from roadseg.learn.network.pretrained import first_weights, log_first_weights, new_network
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.epochs import LOSS, Epochs, Progress, seed_step
 from roadseg.learn.training.history import Row, has_ended, read_last
@@ -223,6 +223,7 @@ def _trainer(
     origin: str | None
     if last is None:
         model, origin = new_network(options, in_channels=bands, bins=job.bins)
+        log_first_weights(options, origin)
     else:
         model = untrained_model(options, bands=bands, bins=job.bins.count)
         origin = last.get("began_with")  # Which early trainings did not keep.

@@ -1,15 +1,10 @@
 // Colours: what the colours of roads mean. All sets can be told apart by colour-blind people.
 
-const SPEED_RAMP = ["#7476e0", "#459bd8", "#2bb8a6", "#63cd66", "#b9dd3a", "#fde725"];
 const CERTAINTY_RAMP = ["#6a86cf", "#8f9bb4", "#b3aa92", "#d8c063", "#fde745"];
 const LABEL_COLOUR = "#ffffff";
 const CASING = "#0d1219cc";
 const NOT_KNOWN = "#b8bec7";
-const ERRORS = [
-  { name: "found", colour: "#3fa9f5" },
-  { name: "missed", colour: "#e5262f" },
-  { name: "false", colour: "#ffbe0b" },
-];
+const ERRORS = Object.entries(PALETTE).map(([name, colour]) => ({ name, colour }));
 const ROUTE_COLOUR = "#ff3fb4";
 const PICKED_COLOUR = "#00e5ff";
 const CERTAINTY_LIMITS = [0.5, 0.7, 0.8, 0.9];
@@ -27,18 +22,14 @@ function ramp(colours, count) {
 }
 
 // A way to colour a graph: its name, its classes, and the class of each edge of a graph.
-// The colours of speeds are spread over the bins that occur.
-function speedMode(bins, graphs) {
+function speedMode(bins) {
   const classOf = (graph, row) => {
     const kph = graph.get("speed_kph", row);
     if (kph === null) return bins.names.length;
     const found = bins.edges.findIndex((edge) => kph / bins.kph <= edge + 1e-6);
     return found < 0 ? bins.edges.length : found;
   };
-  const seen = seenClasses(graphs, { classOf }).filter((at) => at < bins.names.length);
-  const first = seen[0] ?? 0;
-  const colours = ramp(SPEED_RAMP, (seen[seen.length - 1] ?? 0) - first + 1);
-  const classes = bins.names.map((name, at) => ({ name, colour: colours[at - first] ?? NOT_KNOWN }));
+  const classes = bins.names.map((name, at) => ({ name, colour: bins.colours[at] }));
   classes.push({ name: "not known", colour: NOT_KNOWN });
   return { key: "speed", name: "Speed", classes, classOf };
 }

@@ -19,7 +19,7 @@ class RoadMap {
     Object.assign(this, { told, areas: told.areas, area: 0, scene: null, picked: null, route: null });
     this.graphs = told.graphs.map((graph) => new Graph(graph));
     this.scenes = told.scenes.map((scene) => this.readScene(scene));
-    this.modes = [speedMode(told.bins, this.graphs), certaintyMode(), inferredMode()];
+    this.modes = [speedMode(told.bins), certaintyMode(), inferredMode()];
     this.mode = this.modes[0];
     this.shown = Object.fromEntries(LAYERS.map(({ key, on }) => [key, on]));
     this.view = new Viewport();
@@ -274,7 +274,7 @@ class RoadMap {
     this.route = null;
     this.ends.push({ at, on: null });
     if (this.ends.length === 2) this.findWay();
-    else this.panel.tellRoute("Now click the goal.");
+    else this.panel.tellRoute("Now click the destination.");
     this.drawMarks();
   }
 
@@ -292,17 +292,17 @@ class RoadMap {
   routeBetween(from, to) {
     const most = this.told.snap_m;
     const [here, there] = [from, to].map((place) => this.nearest(place, most));
-    if (!here || !there) return { problem: `The ${here ? "goal" : "start"} is more than ${most} m from any road.` };
+    if (!here || !there) return { problem: `The ${here ? "destination" : "start"} is more than ${most} m from any road.` };
     const ways = [here.graph, there.graph].map((graph) => {
       const ends = [from, to].map((place) => graph.enter(...place, most));
       return { graph, ends, away: ends[0] && ends[1] ? ends[0].away + ends[1].away : Infinity };
     });
     const { graph, ends, away } = ways[0].away <= ways[1].away ? ways[0] : ways[1];
     if (away - here.away - there.away > APART_M) {
-      return { problem: `There is no way: ${here.graph.name} and ${there.graph.name} are graphs of their own.` };
+      return { problem: `No route: ${here.graph.name} and ${there.graph.name} are separate graphs.` };
     }
     const found = findRoute(graph, ...ends);
-    if (!found) return { problem: "There is no way: these roads are not connected.", graph: graph.name };
+    if (!found) return { problem: "No route: these roads are not connected.", graph: graph.name };
     return { ...found, graph: graph.name };
   }
 

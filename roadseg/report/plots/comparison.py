@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from roadseg.raster.grid import Grid
-from roadseg.report.plots.colours import speed_colours
+from roadseg.roads.colours import bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
@@ -69,7 +69,7 @@ def draw_comparison(
 def _speed_colours(bins: SpeedBins) -> tuple[ListedColormap, BoundaryNorm]:
     """Return a colour for each number of a speed bin."""
     limits = np.arange(bins.count + 1) + 0.5
-    colours = ListedColormap(np.array(speed_colours(bins.count)) / 255)
+    colours = ListedColormap(np.array(bin_colours(bins)) / 255)
     return colours, BoundaryNorm(limits, bins.count)
 
 

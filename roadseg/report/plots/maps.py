@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Bytes, Floats
 from roadseg.raster.grid import Grid
-from roadseg.report.plots.colours import BLUE, ORANGE, YELLOW, speed_colours
 from roadseg.report.plots.figures import (
     INK,
     PAPER,
@@ -31,6 +30,7 @@ from roadseg.report.plots.figures import (
     save_figure,
 )
 from roadseg.report.plots.map_marks import add_marks, extent_in
+from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex, bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 
@@ -162,22 +162,23 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
         OutputError: if the file cannot be written.
     """
     right_km = (errors.predicted.length_m.sum() - errors.false.length_m.sum()) / 1000
+    found, missed, false = map(as_hex, (FOUND, MISSED, FALSE))
     key = [
-        Line2D([], [], color=BLUE, label=f"found, {right_km:.2f} km", linewidth=1.8),
-        Line2D([], [], color=ORANGE, label=f"missed, {_km(errors.missed)}", linewidth=1.8),
-        _rimmed_line(YELLOW, f"false, {_km(errors.false)}"),
+        Line2D([], [], color=found, label=f"found, {right_km:.2f} km", linewidth=1.8),
+        Line2D([], [], color=missed, label=f"missed, {_km(errors.missed)}", linewidth=1.8),
+        _rimmed_line(false, f"false, {_km(errors.false)}"),
     ]
     with _sheet(path, ground, paper, panels=1, key=key + _training_key(ground)) as (panel,):
         _add_image(panel, ground, greyed=True)
         _pale_training(panel, ground)
         width = _road_pt(panel, ground)
         for graph, colour, times in (
-            (errors.predicted, BLUE, 1.0),
-            (errors.missed, ORANGE, 1.3),
-            (errors.false, YELLOW, 1.3),
+            (errors.predicted, found, 1.0),
+            (errors.missed, missed, 1.3),
+            (errors.false, false, 1.3),
         ):
             lines = _on_grid(ground, graph)
-            if colour == YELLOW:
+            if colour == false:
                 _add_lines(panel, lines, times * width + 0.8, INK)
             _add_lines(panel, lines, times * width, colour)
         _add_title(
@@ -243,7 +244,7 @@ def _add_image(panel: Axes, ground: Ground, *, greyed: bool) -> None:
 def _add_speeds(panel: Axes, ground: Ground, graph: RoadGraph, bins: SpeedBins) -> None:
     """Draw roads in the colours of their speeds, with a thin dark rim."""
     width, is_inferred = _road_pt(panel, ground), _inferred(graph)
-    colours = np.array(speed_colours(bins.count)) / 255
+    colours = np.array(bin_colours(bins)) / 255
     lines, shades = _on_grid(ground, graph), colours[_bins_of(graph, bins) - 1]
     known = np.flatnonzero(~is_inferred).tolist()
     inferred = np.flatnonzero(is_inferred).tolist()
@@ -301,7 +302,7 @@ def _add_marks(panel: Axes, ground: Ground) -> None:
 
 def _speed_key(graph: RoadGraph, bins: SpeedBins) -> list[Line2D]:
     """Return a line of the key for each speed bin that there is."""
-    colours = np.array(speed_colours(bins.count)) / 255
+    colours = np.array(bin_colours(bins)) / 255
     return [
         _rimmed_line((*colours[number - 1].tolist(),), bins.names[number - 1])
         for number in np.unique(_bins_of(graph, bins)).tolist()

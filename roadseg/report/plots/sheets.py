@@ -10,9 +10,9 @@ from roadseg.dataset.registration import densest_window
 from roadseg.dataset.shifts import WORTH_M, Shift, directions
 from roadseg.errors import OutputError
 from roadseg.raster.windows import Window
-from roadseg.report.plots.colours import Rgb, speed_colours
 from roadseg.report.plots.overlays import draw_labels, draw_outlines, hatch
 from roadseg.report.plots.typeface import font
+from roadseg.roads.colours import Rgb, bin_colours
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
 
@@ -65,7 +65,7 @@ def write_sheets(folder: Path, examples: Sequence[Example], *, bins: SpeedBins) 
 def _draw_sheet(examples: Sequence[Example], bins: SpeedBins) -> Image.Image:
     columns, rows = min(len(examples), _COLUMNS), -(-len(examples) // _COLUMNS)
     wide, high = _WIDE_PX + _EDGE_PX, _SCENE_PX + _LINES * _LINE_PX + _EDGE_PX
-    colours = speed_colours(bins.count)
+    colours = bin_colours(bins)
     size = max(columns * wide + _EDGE_PX, _LEAST_PX), rows * high + _LEGEND_PX
     sheet = Image.new("RGB", size, _WHITE)
     _draw_legend(sheet, bins, colours)

@@ -33,6 +33,11 @@ from roadseg.system.text import one_line
 
 _POINT, _LINE = 0, 1  # The types of these geometries in shapely.
 
+# Numbers of GeoJSON files need no more digits; RFC 7946 recommends seven decimals of a degree.
+_IN_DEGREES = {"RFC7946": "YES", "COORDINATE_PRECISION": "7", "SIGNIFICANT_FIGURES": "9"}
+_IN_METRES = {"COORDINATE_PRECISION": "3", "SIGNIFICANT_FIGURES": "9"}
+_GPKG = {"VERSION": "1.2"}  # GDAL before 3.7 warns of later ones, which have nothing that we need.
+
 
 def write_gpkg(path: Path, graph: RoadGraph) -> None:
     """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
@@ -109,13 +114,15 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
                 layer="edges",
                 driver="GeoJSON",
                 geometry_type="LineString",
-                layer_options={"RFC7946": "YES"} if is_placed else None,
+                layer_options=_IN_DEGREES if is_placed else _IN_METRES,
             )
         _require_whole(_tail(partial).endswith(b"]\n}"))
 
 
 def write_geoparquet(path: Path, graph: RoadGraph) -> None:
     """Write the edges of a graph as GeoParquet 1.1 in its own CRS, columns as in `write_gpkg`.
+
+    A further column `bbox` holds the bounds of each line, by which readers skip what is elsewhere.
 
     It needs pyarrow, see `by_suffix.check_formats`.
 
@@ -124,7 +131,13 @@ def write_geoparquet(path: Path, graph: RoadGraph) -> None:
         OutputError: if the file cannot be written.
     """
     with whole(path) as partial:
-        edge_table(graph).to_parquet(partial, index=False, schema_version="1.1.0")
+        edge_table(graph).to_parquet(
+            partial,
+            index=False,
+            schema_version="1.1.0",
+            write_covering_bbox=True,
+            compression="zstd",
+        )
 
 
 def _write_layer(
@@ -155,6 +168,7 @@ def _write_layer(
             geometry_type=geometry_type,
             append=append,
             layer_options=None if fid is None else {"FID": fid},
+            dataset_options=None if append else _GPKG,
         )
 
 

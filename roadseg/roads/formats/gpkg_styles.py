@@ -7,7 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pandas as pd
 
-from roadseg.roads.masks.mask_files import Colour, bin_colours
+from roadseg.roads.colours import FALSE, Rgb, speed_colours
+from roadseg.roads.speeds import KPH_PER_MPH
 
 STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 
@@ -15,9 +16,9 @@ _GEOMETRY = "geom"  # GDAL's name of the geometry column in a GeoPackage.
 _DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
 _VERSION = "3.28.0"  # The first version of QGIS that reads these properties.
 _LIMITS_KPH = (0, 20, 30, 50, 70, 80, 100, 1000)  # Each default speed bin has its own class.
-_GREY: Colour = (110, 110, 110)
-_DARK: Colour = (35, 35, 35)
-_ORANGE: Colour = (230, 159, 0)  # A colour of Okabe and Ito's palette.
+_FASTEST_KPH = 130  # Speed whose colour stands for the last class, which has no end.
+_GREY: Rgb = (110, 110, 110)
+_DARK: Rgb = (35, 35, 35)
 _DASH_IF_INFERRED = "if(\"inferred\" = 1, 'dash', 'solid')"
 _EXPRESSION = 3  # QGIS's number of properties that are expressions.
 
@@ -25,9 +26,9 @@ _EXPRESSION = 3  # QGIS's number of properties that are expressions.
 def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
     """Return the table `layer_styles` for layers `nodes` and `edges`, both styles as default.
 
-    Edges have the colours of speed bins in a mask, from slow (blue) to fast (red) by ColorBrewer's
-    RdYlBu, which colour-blind people can tell apart, over a dark line; links across gaps
-    (`inferred` 1) are dashed. Nodes are small, those that may be bridges orange triangles.
+    Edges have the colours of their speeds, from slow (violet) to fast (yellow), over a dark line;
+    links across gaps (`inferred` 1) are dashed. Nodes are small, those that may be bridges amber
+    triangles.
 
     Source: the table that QGIS writes with "save style in database".
 
@@ -35,7 +36,7 @@ def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
         edge_columns: columns of layer edges; without `speed_kph` all edges have one colour, without
             `inferred` none is dashed.
     """
-    styles = {"nodes": _nodes(), "edges": _edges(edge_columns)}
+    styles = {"nodes": node_renderer(), "edges": edge_renderer(edge_columns)}
     rows = [
         {
             "f_table_catalog": "",
@@ -63,12 +64,15 @@ def _qml(renderer: ET.Element) -> str:
     return _DOCTYPE + ET.tostring(root, encoding="unicode")
 
 
-def _edges(columns: Collection[str]) -> ET.Element:
+def edge_renderer(columns: Collection[str]) -> ET.Element:
+    """Return the renderer of edges that have some columns, see `style_table`."""
     is_dashed = "inferred" in columns
     if "speed_kph" not in columns:
         return _renderer("singleSymbol", [_line(_GREY, is_dashed=is_dashed)])
     classes = list(itertools.pairwise(_LIMITS_KPH))
-    symbols = [_line(colour, is_dashed=is_dashed) for colour in bin_colours(len(classes))]
+    middles = ((low + min(high, _FASTEST_KPH)) / 2 for low, high in classes)
+    colours = speed_colours(kph / KPH_PER_MPH for kph in middles)
+    symbols = [_line(colour, is_dashed=is_dashed) for colour in colours]
     renderer = _renderer(
         "graduatedSymbol", symbols, attr="speed_kph", graduatedMethod="GraduatedColor"
     )
@@ -79,10 +83,11 @@ def _edges(columns: Collection[str]) -> ET.Element:
     return renderer
 
 
-def _nodes() -> ET.Element:
+def node_renderer() -> ET.Element:
+    """Return the renderer of nodes, see `style_table`."""
     kinds = (
         ("0", "node", _marker("circle", _DARK, size_mm=0.8)),
-        ("1", "maybe a bridge, not a crossing", _marker("triangle", _ORANGE, size_mm=3.0)),
+        ("1", "maybe a bridge, not a crossing", _marker("triangle", FALSE, size_mm=3.0)),
     )
     renderer = _renderer("categorizedSymbol", [mark for *_, mark in kinds], attr="maybe_bridge")
     categories = ET.SubElement(renderer, "categories")
@@ -106,7 +111,7 @@ def _renderer(kind: str, symbols: list[ET.Element], **facts: str) -> ET.Element:
     return renderer
 
 
-def _line(colour: Colour, *, is_dashed: bool) -> ET.Element:
+def _line(colour: Rgb, *, is_dashed: bool) -> ET.Element:
     """Return a line of a colour over a dark one."""
     symbol = ET.Element("symbol", type="line", alpha="1")
     for level, (paint, width_mm) in enumerate(((_DARK, 0.9), (colour, 0.6))):
@@ -120,7 +125,7 @@ def _line(colour: Colour, *, is_dashed: bool) -> ET.Element:
     return symbol
 
 
-def _marker(shape: str, colour: Colour, *, size_mm: float) -> ET.Element:
+def _marker(shape: str, colour: Rgb, *, size_mm: float) -> ET.Element:
     symbol = ET.Element("symbol", type="marker", alpha="1")
     layer = ET.SubElement(symbol, "layer", {"class": "SimpleMarker", "enabled": "1", "pass": "0"})
     layer.append(
@@ -159,5 +164,5 @@ def _dashes() -> ET.Element:
     return properties
 
 
-def _rgba(colour: Colour) -> str:
+def _rgba(colour: Rgb) -> str:
     return ",".join(map(str, (*colour, 255)))

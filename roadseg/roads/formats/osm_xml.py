@@ -16,7 +16,10 @@ from roadseg.roads.labels.highways import highway_of
 from roadseg.roads.xml import xml_text
 from roadseg.system.files import whole
 
-_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<osm version="0.6" generator="roadseg">\n'
+_HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    '<osm version="0.6" generator="roadseg" upload="never">\n'
+)
 _TAIL = "</osm>\n"
 _MOST_NODES = 2000  # OpenStreetMap's API takes no more nodes of a way.
 _MOST_LETTERS = 255  # Nor more letters of the value of a tag.
@@ -36,7 +39,8 @@ def write_osm(path: Path, graph: RoadGraph) -> None:
     - `source`: "roadseg", and the scene after a semicolon;
     - `fixme`: for a link across a gap that nobody saw; JOSM's validator lists these.
 
-    Nothing else: a predicted speed is no legal limit, and neither name nor surface was seen.
+    Nothing else: a predicted speed is no legal limit, and neither name nor surface was seen. JOSM
+    uploads no such file (`upload="never"`), because predicted roads have to be looked at first.
 
     Source: https://wiki.openstreetmap.org/wiki/OSM_XML and JOSM_file_format.
 

@@ -14,6 +14,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.images import area, open_raster, open_whole
 from roadseg.raster.tiff import new_profile, open_new
 from roadseg.raster.windows import Window
+from roadseg.roads.colours import bin_colours
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.speeds import BinUnit, SpeedBins
 from roadseg.system.files import whole
@@ -24,20 +25,6 @@ SPEED_BINS = "speed bins"  # The value of that tag for masks made by write_mask.
 KEY_TAG = "ROADSEG_KEY"  # The tag for a digest of all that a raster was made from.
 _BINS_TAG = "ROADSEG_SPEED_BINS"
 
-Colour = tuple[int, int, int]
-
-# from slow (blue) to fast (red): seven colours of ColorBrewer's RdYlBu
-_RAMP = np.array(
-    [
-        (49, 54, 149),
-        (69, 117, 180),
-        (116, 173, 209),
-        (254, 224, 144),
-        (253, 174, 97),
-        (244, 109, 67),
-        (215, 48, 39),
-    ]
-)
 # A mask of up to this side is written in one piece, so that its tiles can be of any size.
 _FIT_PX = 2048
 _TILE_PX = 512
@@ -124,17 +111,9 @@ def bins_of(tags: Mapping[str, str]) -> SpeedBins | None:
         ) from error
 
 
-def bin_colours(count: int) -> list[Colour]:
-    """Return a colour for each of so many speed bins, from slow (blue) to fast (red)."""
-    places = np.linspace(0, len(_RAMP) - 1, count)
-    steps = np.arange(len(_RAMP))
-    bands = [np.rint(np.interp(places, steps, band)).astype(int).tolist() for band in _RAMP.T]
-    return list(zip(*bands, strict=True))
-
-
 def colour_table(bins: SpeedBins) -> dict[int, tuple[int, int, int, int]]:
     """Return the colour of each value of a mask: red, green, blue and opacity, 0 to 255."""
-    table = {number: (*colour, 255) for number, colour in enumerate(bin_colours(bins.count), 1)}
+    table = {number: (*colour, 255) for number, colour in enumerate(bin_colours(bins), 1)}
     return {BACKGROUND: (0, 0, 0, 255), **table, IGNORE: (128, 128, 128, 0)}
 
 

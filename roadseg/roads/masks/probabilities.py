@@ -27,6 +27,7 @@ from roadseg.roads.masks.mask_files import (
     bins_of,
     bins_tags,
 )
+from roadseg.roads.masks.raster_styles import probability_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
@@ -227,6 +228,7 @@ def write_probability(
             with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True, **_reading(strips)):
                 copy_as_cog(source, draft, size=strips.size, options=_COG)
             draft.replace(partial)
+    write_style(path, probability_renderer(bins))
     strips.remove()
 
 

@@ -14,6 +14,7 @@ from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Window, cut_blocks
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import bins_of, write_mask
+from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 from roadseg.system.files import whole
 
@@ -47,6 +48,7 @@ def write_road_mask(probability: Path, mask: Path, *, threshold: float, key: str
             write_mask(plain, _blocks(source, threshold), grid, bins=bins, key=key)
             with whole(mask) as partial:
                 copy_as_cog(plain, partial, size=grid.height * grid.width)
+            write_style(mask, mask_renderer(bins))
         finally:
             plain.unlink(missing_ok=True)
 

@@ -148,6 +148,25 @@ def test_a_word_that_is_almost_right_is_answered_with_the_right_one(call, words,
     assert meant in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["train", "--epochs", "3"], "--set train.epochs=3"),
+        (["train", "--epochs=3"], "--set train.epochs=3"),
+        (["train", "--batch-size", "--json"], "--set train.batch_size=VALUE"),
+        (["graph", "--threshold", "0.5"], "--set graph.threshold=0.5"),
+        (["predict", "--window-px", "512"], "--set predict.window_px=512"),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_is_a_setting_is_answered_with_the_setting(call, words, meant):
+    result = call(*words)
+    assert result.exit_code == 2
+    option = words[1].partition("=")[0]
+    expected = f"Error: No such option '{option}'. It is a setting: {meant}\n"
+    assert result.stderr.endswith(expected)
+
+
 def test_without_a_command_the_help_is_shown(call):
     assert "\nStages:\n  prepare " in call().output
 
@@ -252,6 +271,43 @@ def test_the_schema_is_json(call):
 def test_a_fine_config_is_told_to_be_fine(call):
     result = call("config", "check")
     assert (result.exit_code, result.stderr) == (0, "")
+    assert "5 scenes have an image and labels" in result.stdout
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    ("assignment", "exit_code", "message"),
+    [
+        ("train.encoder=resnet35", 2, "encoder"),
+        ("train.architecture=unett", 2, "architecture"),
+        ("train.init=nowhere", 2, "train.init: "),
+        ("train.encoder_weights=nowhere/a.pth", 2, "train.encoder_weights: "),
+        ("imagery.images=nope", 3, "nope"),
+        ("labels.roads=nope", 3, "nope"),
+    ],
+)
+def test_what_a_config_names_has_to_be_there(fails, assignment, exit_code, message):
+    assert message in fails("config", "check", "--set", assignment, exit_code=exit_code)
+
+
+@pytest.mark.usefixtures("city")
+@pytest.mark.parametrize(
+    "words",
+    [["--fold", "5"], ["--set", "train.encoder=resnet35"], ["--fold", "5", "--dry-run"]],
+    ids=" ".join,
+)
+def test_run_refuses_settings_of_later_stages_before_the_first(fails, tmp_path, words):
+    fails("run", *words, exit_code=2)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("city")
+def test_more_log_lines_say_why_stages_run_and_what_is_written(call):
+    said = call("prepare", "-v").stderr
+    assert "DEBUG: config: roadseg.json" in said
+    assert "DEBUG: prepare runs: it never ran here" in said
+    assert "run/chips.json" in said
+    assert "DEBUG" not in call("prepare", "--force").stderr
 
 
 @pytest.mark.parametrize("words", [["config", "check"], ["prepare"], ["run"]], ids=" ".join)

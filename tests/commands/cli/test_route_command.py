@@ -61,7 +61,7 @@ def test_what_is_no_place_exits_with_2(call, place):
 @pytest.mark.parametrize(
     ("words", "exit_code", "message"),
     [
-        (("a.gpkg", "--from", FROM, "--to", "-121.8585,37.2290"), 1, "there is no way"),
+        (("a.gpkg", "--from", FROM, "--to", "-121.8585,37.2290"), 1, "no route"),
         (("a.gpkg", "--from", FROM, "--to", "37.2209,-121.8585"), 2, "expected longitude and lat"),
         (("a.gpkg", "--from", FROM, "--to", "-121.8,37.2"), 2, "the nearest road is"),
         (("b.gpkg", "--from", FROM, "--to", TO), 3, "b.gpkg does not exist"),

@@ -114,9 +114,9 @@ def test_an_existing_config_is_kept_without_force(city):
 def test_the_summary_tells_what_was_found(city):
     text = str(look(city))
     for line in (
-        "images    5 with 3 bands of uint8; 64 x 64 px of 1.00 m and others; EPSG:32611",
+        "images    5: 3 bands of uint8; 64 x 64 px of 1.00 m; EPSG:32611",
         "no data   none declared, and no black wedges seen",
-        "labels    10 with 10 roads in 5 files; EPSG:4326",
+        "labels    10 roads in 5 files; EPSG:4326",
         "speeds    scheme spacenet: 10 by inferred_speed_mph",
         "widths    4 m for all (twice labels.buffer_m)",
         "matches   city_0 has its roads in city_0.geojson, and 4 more",
@@ -296,7 +296,7 @@ class TestLabels:
         monkeypatch.setattr(contents, "_FEW", 3)
         summary = look(city)
         assert (summary.label_files, summary.label_files_read, summary.labels) == (5, 3, 6)
-        assert "6 with 6 roads in 3 of 5 files" in str(summary)
+        assert "6 roads in 3 of 5 files" in str(summary)
 
     def test_labels_elsewhere_are_refused_with_both_extents(self, city, make_scene):
         make_scene(city, "city_1", origin=(700000.0, 4100000.0))

@@ -22,6 +22,7 @@ from roadseg.learn.network.pretrained import (
     build_pretrained,
     first_weights,
     load_encoder,
+    log_first_weights,
     names_file,
 )
 from roadseg.learn.network.weight_packages import PACKAGES, WeightPackage
@@ -361,6 +362,7 @@ def test_without_package_cache_and_network_auto_starts_at_random_and_says_so(cap
     torch.manual_seed(0)
     _, origin = build_pretrained(encoder_weights="auto", **SMALL)
     assert origin == "none"
+    log_first_weights(TrainOptions(encoder="resnet18"), origin)
     assert "resnet18 starts from random weights" in caplog.text
     assert LITE0 in caplog.text
 

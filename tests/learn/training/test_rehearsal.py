@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from roadseg.errors import ConfigError
+from roadseg.errors import CheckpointError, ConfigError
 from roadseg.learn.hardware.distributed import Parallel
 from roadseg.learn.options import LossOptions, TrainOptions
 from roadseg.learn.training import rehearsal
@@ -49,6 +49,13 @@ def batches(monkeypatch):
 def test_an_epoch_is_its_windows_and_those_held_out_shared_by_the_processes():
     assert Pace(3.0, 0.5).epoch_seconds(10, 4) == 32.0 + KEEPING_S
     assert Pace(3.0, 0.5, processes=2).epoch_seconds(10, 4) == 16.0 + KEEPING_S
+
+
+def test_first_weights_that_are_missing_are_told_before_any_step(pace, batches, tmp_path):
+    missing = tmp_path / "encoder.pth"
+    with pytest.raises(CheckpointError, match=r"encoder.pth does not exist"):
+        pace(encoder_weights=str(missing))
+    assert batches == {"step": [], "evaluate": []}
 
 
 @pytest.mark.parametrize("loss", [LossOptions(), LossOptions(cldice=0.5)])

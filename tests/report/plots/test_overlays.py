@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from roadseg.raster.windows import Window
-from roadseg.report.plots.colours import speed_colours
 from roadseg.report.plots.overlays import draw_labels, draw_outlines
 from roadseg.roads.masks.burning import IGNORE
 
@@ -30,10 +29,6 @@ def outlines(*moves_m, window=MIDDLE, side_px=200):
 def rows_of(picture, colour):
     """Return the rows where the middle column of a picture has a colour."""
     return np.flatnonzero((np.abs(picture[:, 100] - colour) < 40).all(axis=1))
-
-
-def brightness(colour):
-    return float(np.dot(colour, (0.3, 0.59, 0.11)))
 
 
 def test_roads_have_the_colour_of_their_bin_and_show_the_ground():
@@ -95,11 +90,3 @@ def test_outlines_move_by_metres():
 
 def test_without_outlines_the_ground_is_shown_as_it_is():
     assert np.unique(outlines()[:150]).tolist() == [100]
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 31])
-def test_faster_bins_are_darker(count):
-    shades = [brightness(colour) for colour in speed_colours(count)]
-    assert len(shades) == count
-    assert shades == sorted(shades, reverse=True)
-    assert len(set(shades)) == count

@@ -15,7 +15,6 @@ from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,
     SPEED_BINS,
-    bin_colours,
     bins_of,
     bins_tags,
     read_mask,
@@ -182,10 +181,3 @@ def test_tags_that_were_changed_are_an_error(text):
     (name,) = bins_tags(DEFAULT_BINS)
     with pytest.raises(ValueError, match="is no list of speed bins"):
         bins_of({name: text})
-
-
-@pytest.mark.parametrize("count", [2, 7, 31])
-def test_bins_have_as_many_colours_from_blue_to_red(count):
-    colours = bin_colours(count)
-    assert len(set(colours)) == count
-    assert (colours[0], colours[-1]) == ((49, 54, 149), (215, 48, 39))

@@ -11,7 +11,8 @@ from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.images import read_grid
 from roadseg.raster.windows import CERTAIN
-from roadseg.roads.masks.mask_files import bin_colours, read_mask, read_raster_key
+from roadseg.roads.colours import bin_colours
+from roadseg.roads.masks.mask_files import read_mask, read_raster_key
 from roadseg.roads.masks.probabilities import read_probability, write_probability
 from roadseg.roads.masks.thresholding import classify, write_road_mask
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
@@ -110,7 +111,7 @@ def test_pixels_without_data_have_no_class(probability, masked):
 def test_a_mask_has_the_colours_of_its_speed_bins(probability, masked):
     with rasterio.open(masked(probability(drawn(40, 60, 4), bins=THREE))) as source:
         colours = source.colormap(1)
-    assert [colours[number][:3] for number in (1, 2, 3)] == bin_colours(3)
+    assert [colours[number][:3] for number in (1, 2, 3)] == bin_colours(THREE)
 
 
 def test_a_mask_keeps_its_key(probability, masked):

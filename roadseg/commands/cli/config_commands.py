@@ -1,0 +1,148 @@
+"""The commands on the config: check, show, get, set, diff and schema."""
+
+import importlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from roadseg.commands.cli.command import load
+from roadseg.commands.cli.options import CONFIG, JSON, SET
+from roadseg.commands.cli.summaries import show
+
+_ALWAYS_JSON = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted, but without effect: the output is always JSON.",
+)
+
+
+@click.group()
+def config() -> None:
+    """Check, show, change or describe the config.
+
+    \b
+    Examples:
+      roadseg config show
+      roadseg config set train.epochs=20
+    """
+
+
+@dataclass(frozen=True)
+class _Checked:
+    usable: bool
+    scenes: int
+
+    def __str__(self) -> str:
+        return (
+            "every key and value of the config can be used; "
+            f"{self.scenes} scenes have an image and labels"
+        )
+
+
+@config.command()
+@CONFIG
+@SET
+@JSON
+def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
+    """Check that the config can be used, without running anything.
+
+    Images, labels and other files that it names have to be there, and its network to be known.
+
+    \b
+    Example: roadseg config check --config roadseg.json
+    """
+    loaded = load(config_path, assignments)
+    checks = importlib.import_module("roadseg.commands.survey.checks")
+    checks.check_settings(loaded)
+    checks.check_training(loaded)
+    show(_Checked(usable=True, scenes=checks.check_scenes(loaded)), as_json=as_json)
+
+
+@config.command("show")
+@CONFIG
+@SET
+@_ALWAYS_JSON
+def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
+    """Print the config with every default filled in and every path made absolute.
+
+    Without a config file these are the defaults.
+
+    \b
+    Example: roadseg config show --set train.epochs=3
+    """
+    click.echo(load(config_path, assignments, required=False).model_dump_json(indent=2))
+
+
+@config.command()
+@_ALWAYS_JSON
+def schema() -> None:
+    """Print the JSON Schema: every key with its default, unit and meaning.
+
+    \b
+    Example: roadseg config schema > roadseg.schema.json
+    """
+    models = importlib.import_module("roadseg.config")
+    click.echo(json.dumps(models.Config.model_json_schema(), indent=2))
+
+
+@config.command()
+@CONFIG
+@_ALWAYS_JSON
+@click.argument("key")
+def get(config_path: Path | None, key: str) -> None:
+    """Print the value of one setting, or of a section, by its KEY.
+
+    \b
+    Example: roadseg config get train.epochs
+    """
+    models = importlib.import_module("roadseg.config")
+    value = models.value_of(load(config_path, (), required=False), key)
+    click.echo(json.dumps(value, indent=2))
+
+
+@config.command("set")
+@CONFIG
+@JSON
+@click.argument("assignments", nargs=-1, required=True, metavar="KEY=VALUE...")
+def set_values(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
+    """Change settings in the config file.
+
+    Values are written as --set takes them. A config that could not be used is not written.
+
+    \b
+    Example: roadseg config set train.epochs=20 graph.formats=gpkg,osm
+    """
+    models = importlib.import_module("roadseg.config")
+    path = models.find_config(config_path)
+    models.change_config(path, assignments)
+    show(_Changed(str(path), list(assignments)), as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Changed:
+    config: str
+    assignments: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.config}: {', '.join(self.assignments)}"
+
+
+@config.command()
+@CONFIG
+@_ALWAYS_JSON
+@click.argument("other", required=False, type=click.Path(path_type=Path, dir_okay=False))
+def diff(config_path: Path | None, other: Path | None) -> None:
+    """Print the settings that differ from those of OTHER, a config file, or from the defaults.
+
+    Each key has the value there and the value of this config.
+
+    \b
+    Example: roadseg config diff run-a/roadseg.json
+    """
+    models = importlib.import_module("roadseg.config")
+    there = models.Config() if other is None else load(other, ())
+    here = load(config_path, (), required=False)
+    click.echo(json.dumps(models.differences(there, here), indent=2))

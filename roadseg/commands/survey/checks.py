@@ -1,0 +1,57 @@
+"""Checks of a config before anything runs: its files are there, and its names are known."""
+
+import importlib
+from pathlib import Path
+
+from roadseg.config import Config
+from roadseg.dataset.sets import find_sources
+from roadseg.errors import ConfigError
+from roadseg.roads.formats.by_suffix import check_formats
+from roadseg.system.files import with_home
+from roadseg.system.workspace import Fold
+
+_BY_FILE = "file"  # The method of splits whose number of folds only their file knows.
+
+
+def check_settings(config: Config, *, fold: Fold = 0) -> None:
+    """Refuse a fold that there is not, and formats that cannot be written here.
+
+    Raises:
+        ConfigError: if so.
+    """
+    check_formats(config.graph.formats)
+    if fold != "all" and config.split.method != _BY_FILE and fold >= config.folds:
+        raise ConfigError(f"--fold {fold}: there are folds 0 to {config.folds - 1} (split.folds)")
+
+
+def check_scenes(config: Config) -> int:
+    """Return the number of scenes, each of which has an image and labels.
+
+    Raises:
+        ConfigError, DataError: if there are none, or one lacks its labels.
+    """
+    return len(find_sources(config.sets))
+
+
+def check_training(config: Config) -> None:
+    """Refuse a training whose files are missing, or whose network is not installed here.
+
+    Raises:
+        ConfigError: that names the file, or similar names of networks.
+    """
+    for key, path in _files(config).items():
+        if not path.exists():
+            raise ConfigError(f"{key}: {path} does not exist")
+    models = importlib.import_module("roadseg.learn.network.models")
+    models.check_names(config.train.architecture, config.train.encoder)
+
+
+def _files(config: Config) -> dict[str, Path]:
+    """Return the files that settings of the training and the split name."""
+    weights = config.train.encoder_weights
+    named = {"train.init": config.train.init}
+    if config.split.method == _BY_FILE:
+        named["split.file"] = config.split.file
+    if weights and "/" in weights:
+        named["train.encoder_weights"] = with_home(weights)
+    return {key: path for key, path in named.items() if path is not None}

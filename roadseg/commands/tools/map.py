@@ -1,0 +1,235 @@
+"""map: images in, their road network out. Writes a config, a run in its folder, and the report."""
+
+import json
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadseg.commands.stages import graph, pipeline, predict, report
+from roadseg.commands.stages.evaluate import EvaluateSummary
+from roadseg.commands.stages.graph import GraphSummary
+from roadseg.commands.tools import init
+from roadseg.config import FILE_NAME, Config, load_config
+from roadseg.errors import ConfigError
+from roadseg.raster.grid import crs_setting
+from roadseg.raster.sources import image_paths, source_path
+from roadseg.roads.formats.files import read_gpkg
+from roadseg.roads.masks.probabilities import open_probability
+from roadseg.system.files import whole
+from roadseg.system.locks import lock
+from roadseg.system.text import Summary, count, first
+from roadseg.system.workspace import Workspace
+
+Say = Callable[[str, object], None]
+
+LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
+DOUBTFUL = 0.6  # Mean probability below which an edge is doubtful.
+_M2 = 1_000_000  # Square metres of a square kilometre.
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class MapSummary(Summary):
+    """A map of roads, and how far it is to be trusted.
+
+    Attributes:
+        config: the config file, with which every other command goes on.
+        scenes: number of images that are mapped.
+        km2: ground that they show.
+        graphs: figures of the road graphs, and their folder.
+        probability: mean over the length of all roads; None if no road was found.
+        doubtful: share of the length of roads whose mean probability is below `DOUBTFUL`.
+        inferred: share of the length across gaps.
+        measured: metrics on the chips held out, where labels were given.
+        report: the page that shows it.
+        failed: why scenes were skipped, by name.
+    """
+
+    config: str
+    scenes: int
+    km2: float
+    graphs: GraphSummary
+    probability: float | None
+    doubtful: float
+    inferred: float
+    measured: EvaluateSummary | None
+    report: str
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return a table with a row for each subject."""
+        rows = {
+            "roads": f"{self.graphs.road_km:.2f} km in {count(self.scenes, 'image')} of "
+            f"{self.km2:.2f} km2: {self.graphs.nodes} nodes, {self.graphs.edges} edges",
+            "certainty": self._certainty(),
+            "measured": self._measured(),
+            "graphs": self.graphs.folder,
+            "report": self.report,
+            "config": f"{self.config}, for all other commands",
+        }
+        return "\n".join(f"{name:<10} {text}" for name, text in rows.items() if text)
+
+    def _certainty(self) -> str:
+        if self.probability is None:
+            return ""
+        return (
+            f"mean probability {self.probability:.2f} along the roads; {self.doubtful:.0%} of "
+            f"their length below {DOUBTFUL:g}, {self.inferred:.0%} across gaps"
+        )
+
+    def _measured(self) -> str:
+        if self.measured is None:
+            return "no: without labels nobody knows; `roadseg score ROADS GRAPHS` compares with any"
+        metrics = self.measured
+        return (
+            f"on {count(metrics.chips, 'chip')} held out: correctness {metrics.correctness:.2f}, "
+            f"completeness {metrics.completeness:.2f}, APLS {metrics.apls_length:.2f}, "
+            f"IoU {metrics.iou:.2f}; the other images were learnt from"
+        )
+
+
+def run(
+    images: Sequence[str],
+    output: Path,
+    *,
+    labels: Sequence[str] = (),
+    checkpoints: Sequence[Path] = (),
+    settings: Sequence[str] = (),
+    force: bool = False,
+    say: Say,
+) -> MapSummary:
+    """Map the roads of images: with networks that there are, or one that is trained on labels.
+
+    The config that is written into `output` is kept, so that the same call goes on where an
+    earlier one was interrupted.
+
+    Args:
+        images: files, folders or globs.
+        output: folder for the config and everything else.
+        labels: known roads of these images, to train on; files, folders or globs.
+        checkpoints: folders of networks; instead of labels.
+        settings: changes of the config such as "train.minutes=20".
+        force: do everything again.
+        say: called with the name and the summary of every step when it is done.
+
+    Raises:
+        ConfigError: if there are neither labels nor networks, or both; or if the folder holds the
+            map of other images.
+    """
+    if bool(labels) == bool(checkpoints):
+        raise ConfigError(
+            "map needs roads to learn from (--labels roads.gpkg, such as those of OpenStreetMap "
+            "for the same ground), or else a network (--checkpoint run/checkpoints/fold-0)"
+        )
+    path = output / FILE_NAME
+    with lock(output):
+        if not path.exists():
+            say("init", _write_config(path, images, labels, settings))
+        config = load_config(path, settings)
+        _require_same(config, path, images, labels)
+        workspace = Workspace(config.run)
+        if labels:
+            done = pipeline.run(config, workspace, force=force, say=say).stages
+        else:
+            done = _predict(config, workspace, images, checkpoints, force=force, say=say)
+        return _summary(path, config, workspace, done)
+
+
+def _write_config(
+    path: Path, images: Sequence[str], labels: Sequence[str], settings: Sequence[str]
+) -> object:
+    """Write the config of a map: planned for labels, or else with little more than its images."""
+    own = [f"run={path.parent.absolute()}", "predict.scenes=all"]
+    if labels:
+        planned = load_config(None, [*own, *settings])
+        return init.run(images, labels, path, settings=planned)
+    values: dict[str, Any] = {
+        "run": ".",
+        "imagery": {"images": _absolute(images)},
+        "predict": {"gsd": "auto"},
+    }
+    with whole(path) as partial:
+        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    return f"wrote {path}"
+
+
+def _require_same(config: Config, path: Path, images: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuse to go on in a folder that holds the map of other images or labels.
+
+    Masks of roads among the images are not in the config.
+    """
+    mapped, roads = image_paths(config.imagery.images), list(config.labels.roads)
+    if not set(mapped) <= set(image_paths(images)) or roads != _absolute(labels):
+        held = [*config.imagery.images, *roads]
+        raise ConfigError(
+            f"{path}: this folder holds the map of {first(held)}; name another folder with "
+            "--output, or remove this one"
+        )
+
+
+def _absolute(places: Iterable[str]) -> list[str]:
+    """Return files, folders, globs and addresses as a config has them once it is loaded."""
+    return [text if "://" in text else str(source_path(text).absolute()) for text in places]
+
+
+def _predict(
+    config: Config,
+    workspace: Workspace,
+    images: Sequence[str],
+    checkpoints: Sequence[Path],
+    *,
+    force: bool,
+    say: Say,
+) -> dict[str, Any]:
+    """Predict images with networks, trace their roads, and write the report."""
+    predicted = predict.run_images(
+        config, images, checkpoints=checkpoints, output=workspace.probabilities, force=force
+    )
+    say("predict", predicted)
+    rasters = [str(workspace.probability(name)) for name in predicted.scenes]
+    traced = graph.run_images(config, rasters, output=workspace.graphs)
+    say("graph", traced)
+    page = report.run(config, workspace, force=force)
+    return {"predict": predicted, "graph": traced, "report": page}
+
+
+def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, Any]) -> MapSummary:
+    traced: GraphSummary = done["graph"]
+    km2 = math.fsum(_km2(config, workspace.probability(name)) for name in traced.scenes)
+    if traced.road_km < LEAST_DENSITY * km2:
+        _log.warning(
+            "almost no roads were found: %.2f km in %.2f km2; the network does not know such "
+            "images: give labels of them to learn from (--labels)",
+            *(traced.road_km, km2),
+        )
+    edges = [read_gpkg(workspace.graph(name)) for name in traced.scenes]
+    lengths = np.concatenate([each.length_m for each in edges])
+    probability, inferred = (
+        np.concatenate([each.attributes[name] for each in edges]).astype(np.float64)
+        for name in ("probability", "inferred")
+    )
+    total = lengths.sum()
+    return MapSummary(
+        config=str(path),
+        scenes=len(traced.scenes),
+        km2=round(km2, 4),
+        graphs=traced,
+        probability=float(lengths @ probability / total) if total else None,
+        doubtful=float(lengths[probability < DOUBTFUL].sum() / total) if total else 0.0,
+        inferred=float(lengths @ inferred / total) if total else 0.0,
+        measured=done.get("evaluate"),
+        report=str(workspace.report),
+        failed={**done["predict"].failed, **traced.failed},
+    )
+
+
+def _km2(config: Config, raster: Path) -> float:
+    crs = crs_setting(config.imagery.crs, "imagery.crs")
+    grid = open_probability(raster, crs=crs, gsd_m=config.imagery.gsd_m).grid
+    width, height = grid.pixel_size_m
+    return grid.width * width * grid.height * height / _M2

@@ -1,0 +1,227 @@
+"""QGIS project: all layers of a run in one file, in groups, named and styled."""
+
+import itertools
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import shapely
+from pyproj import CRS
+
+from roadseg.raster.grid import reproject
+from roadseg.raster.images import RasterFacts, read_grid
+from roadseg.raster.scaling import Scaling
+from roadseg.report.scenes import Shown, ShownScene
+from roadseg.roads.formats.gpkg_styles import edge_renderer, node_renderer
+from roadseg.roads.masks.raster_styles import as_text, mask_renderer, probability_renderer
+from roadseg.system.files import whole
+from roadseg.system.workspace import NETWORK, Workspace
+
+_DOCTYPE = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
+_VERSION = "3.22.0"  # A version of QGIS that reads all of it.
+_COLOURS = ("red", "green", "blue")
+_CHECKED, _UNCHECKED = "Qt::Checked", "Qt::Unchecked"
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer of the project.
+
+    Attributes:
+        name: that QGIS shows.
+        source: file, and after a bar the layer in it.
+        crs: of the file.
+        renderer: how it is shown.
+        geometry: "Line" or "Point" of vectors; empty for rasters.
+    """
+
+    name: str
+    source: str
+    crs: CRS
+    renderer: ET.Element
+    geometry: str = ""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Layers under one name, all of them shown at first or none."""
+
+    name: str
+    layers: Sequence[_Layer]
+    is_shown: bool = True
+
+
+def write_project(path: Path, workspace: Workspace, shown: Shown) -> None:
+    """Write a project of roads, probabilities, masks and images of all scenes that have a place.
+
+    Files beside the run folder, and in it, are named relative to the project, so that all of them
+    can move together.
+
+    Source: the projects that QGIS saves.
+
+    Args:
+        path: of the project, .qgz.
+        workspace: of the run.
+        shown: the scenes of the run.
+
+    Raises:
+        OutputError: if it cannot be written.
+    """
+    folder = path.absolute().parent
+    scenes = [scene for scene in shown.scenes if not scene.grid.is_local]
+    root = ET.Element("qgis", projectname=folder.name, version=_VERSION)
+    ET.SubElement(root, "title").text = folder.name
+    if scenes:
+        ET.SubElement(root, "projectCrs").append(_crs(scenes[0].grid.metric_crs))
+        properties = ET.SubElement(ET.SubElement(root, "properties"), "SpatialRefSys")
+        ET.SubElement(properties, "ProjectionsEnabled", type="int").text = "1"
+        _add_view(root, [scene for scene in scenes if scene.name in _first_area(shown, scenes)])
+    _add_layers(
+        root, [group for group in _groups(scenes, workspace, shown, folder) if group.layers]
+    )
+    text = _DOCTYPE + as_text(root)
+    with whole(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{path.stem}.qgs", text)
+
+
+def _add_layers(root: ET.Element, groups: Sequence[_Group]) -> None:
+    """Add the layers of all groups, and the tree that shows them."""
+    tree, layers = ET.SubElement(root, "layer-tree-group"), ET.SubElement(root, "projectlayers")
+    # QGIS replaces names of up to 10 characters, and then no longer finds the layer in the tree.
+    names = (f"roadseg_layer_{number}" for number in itertools.count(1))
+    for group in groups:
+        state = _CHECKED if group.is_shown else _UNCHECKED
+        facts = {"name": group.name, "expanded": "0", "checked": state}
+        branch = ET.SubElement(tree, "layer-tree-group", facts)
+        for layer, name in zip(group.layers, names, strict=False):
+            facts = {"id": name, "name": layer.name, "checked": state, "expanded": "0"}
+            ET.SubElement(branch, "layer-tree-layer", facts)
+            layers.append(_layer(layer, name))
+
+
+def _groups(
+    scenes: Sequence[ShownScene], workspace: Workspace, shown: Shown, folder: Path
+) -> Iterator[_Group]:
+    """Yield the groups of layers, what covers others first."""
+
+    def near(file: Path) -> str:
+        if not file.is_relative_to(folder.parent):
+            return str(file)
+        relative = os.path.relpath(file, folder)
+        return relative if relative.startswith("..") else f"./{relative}"
+
+    def roads(name: str, crs: CRS) -> Iterator[_Layer]:
+        source = near(workspace.graph(name).absolute())
+        columns = ("speed_kph", "inferred")
+        yield _Layer(f"{name}, nodes", f"{source}|layername=nodes", crs, node_renderer(), "Point")
+        yield _Layer(
+            f"{name}, roads", f"{source}|layername=edges", crs, edge_renderer(columns), "Line"
+        )
+
+    graphs = [(scene.name, scene.graph.crs) for scene in scenes if scene.graph]
+    networks = [(NETWORK, network.crs) for network in shown.networks.values()][:1]
+    apart = [graph for graph in graphs if not networks or graph[0] not in shown.joined]
+    joined = [graph for graph in graphs if graph not in apart]
+    yield _Group("roads", [layer for graph in networks + apart for layer in roads(*graph)])
+    single = [layer for graph in joined for layer in roads(*graph)]
+    yield _Group("roads of single scenes", single, is_shown=False)
+    probabilities = [
+        _Layer(
+            f"{scene.name}, probability",
+            near(scene.probability.path.absolute()),
+            scene.grid.crs,
+            probability_renderer(scene.probability.speed_bins or shown.bins),
+        )
+        for scene in scenes
+        if scene.probability and not scene.probability.is_mask
+    ]
+    yield _Group("probability of road", probabilities)
+    masks = [
+        _Layer(f"{scene.name}, mask", near(mask.absolute()), mask_crs, mask_renderer(shown.bins))
+        for scene in scenes
+        if (mask := workspace.mask(scene.name)).exists()
+        and (mask_crs := read_grid(mask).crs) is not None
+    ]
+    yield _Group("masks of the labels", masks, is_shown=False)
+    images = [
+        _Layer(
+            f"{scene.name}, image",
+            near(scene.image.path.absolute()),
+            scene.image.grid.crs,
+            _image_renderer(scene.image, shown.scaling),
+        )
+        for scene in scenes
+        if scene.image and not scene.image.grid.is_local
+    ]
+    yield _Group("images", images)
+
+
+def _image_renderer(image: RasterFacts, scaling: Scaling | None) -> ET.Element:
+    """Return the renderer of an image: its first three bands, or its first one in grey."""
+    is_grey = len(image.bands) < len(_COLOURS)
+    kind = "singlebandgray" if is_grey else "multibandcolor"
+    renderer = ET.Element("rasterrenderer", type=kind, opacity="1", alphaBand="-1")
+    ranges = scaling.ranges.get(image.dtype) if scaling else None
+    for number, colour in enumerate(("gray",) if is_grey else _COLOURS):
+        renderer.set(f"{colour}Band", str(image.bands[number]))
+        if ranges is None or image.dtype == "uint8":
+            continue
+        name = "contrastEnhancement" if is_grey else f"{colour}ContrastEnhancement"
+        stretch = ET.SubElement(renderer, name)
+        for limit, value in zip(("minValue", "maxValue"), ranges[number], strict=True):
+            ET.SubElement(stretch, limit).text = f"{value:g}"
+        ET.SubElement(stretch, "algorithm").text = "StretchToMinimumMaximum"
+    return renderer
+
+
+def _layer(layer: _Layer, name: str) -> ET.Element:
+    """Return a layer as projects describe it."""
+    kind = "vector" if layer.geometry else "raster"
+    element = ET.Element("maplayer", type=kind)
+    if layer.geometry:
+        element.set("geometry", layer.geometry)
+    texts = {"id": name, "datasource": layer.source, "layername": layer.name}
+    for tag, text in texts.items():
+        ET.SubElement(element, tag).text = text
+    ET.SubElement(element, "srs").append(_crs(layer.crs))
+    if layer.geometry:
+        ET.SubElement(element, "provider", encoding="UTF-8").text = "ogr"
+        element.append(layer.renderer)
+    else:
+        ET.SubElement(element, "provider").text = "gdal"
+        ET.SubElement(element, "pipe").append(layer.renderer)
+    return element
+
+
+def _crs(crs: CRS) -> ET.Element:
+    """Return a coordinate system, by its text and by the number of its authority if it has one."""
+    element = ET.Element("spatialrefsys")
+    ET.SubElement(element, "wkt").text = crs.to_wkt()
+    if authority := crs.to_authority():
+        ET.SubElement(element, "authid").text = ":".join(authority)
+    return element
+
+
+def _first_area(shown: Shown, scenes: Sequence[ShownScene]) -> set[str]:
+    """Return the names of the scenes on the map where the first of some scenes is."""
+    areas = ({shown.scenes[row].name for row in area.scenes} for area in shown.areas)
+    return next(names for names in areas if scenes[0].name in names)
+
+
+def _add_view(root: ET.Element, scenes: Sequence[ShownScene]) -> None:
+    """Add the part of the earth that is seen at first: all scenes."""
+    crs = scenes[0].grid.metric_crs
+    corners = [
+        reproject(np.array([scene.grid.footprint_m], dtype=object), scene.grid.metric_crs, crs)[0]
+        for scene in scenes
+    ]
+    canvas = ET.SubElement(root, "mapcanvas", name="theMapCanvas")
+    extent = ET.SubElement(canvas, "extent")
+    bounds = shapely.total_bounds(np.array(corners, dtype=object))
+    for tag, value in zip(("xmin", "ymin", "xmax", "ymax"), bounds.tolist(), strict=True):
+        ET.SubElement(extent, tag).text = f"{value:.3f}"
+    ET.SubElement(canvas, "destinationsrs").append(_crs(crs))

@@ -1,0 +1,56 @@
+"""Colours of speeds and of errors, the same in every mask, picture, style and page."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from roadseg.roads.speeds import SpeedBins
+
+Rgb = tuple[int, int, int]
+
+# Colours by miles an hour. They rise in lightness, so that the order is seen where hues are not;
+# those of the default bins differ by 12 or more (CIE 1976 dE) for each common colour blindness.
+_RAMP: dict[float, Rgb] = {
+    5.0: (75, 42, 158),
+    15.0: (79, 95, 208),
+    25.0: (47, 147, 208),
+    35.0: (34, 181, 154),
+    45.0: (116, 207, 82),
+    55.0: (200, 223, 44),
+    65.0: (255, 242, 122),
+    100.0: (255, 252, 225),
+}
+# Probabilities from 0 to 1 in equal steps. Source: cividis, Nunez, Anderton and Renslow (2018).
+PROBABILITIES: tuple[Rgb, ...] = (
+    (0, 47, 111),
+    (64, 77, 107),
+    (124, 123, 120),
+    (186, 171, 103),
+    (253, 231, 55),
+)
+# Roads against known ones.
+FOUND: Rgb = (63, 169, 245)
+MISSED: Rgb = (229, 38, 47)
+FALSE: Rgb = (255, 190, 11)
+
+
+def speed_colours(mph: Iterable[float]) -> list[Rgb]:
+    """Return the colour of each speed: one speed always has the same.
+
+    Args:
+        mph: speeds in miles an hour; those below 5 and above 100 have the colours of these.
+    """
+    speeds = list(mph)
+    places, colours = list(_RAMP), np.array(list(_RAMP.values()), dtype=np.float64)
+    bands = [np.rint(np.interp(speeds, places, band)).astype(int).tolist() for band in colours.T]
+    return list(zip(*bands, strict=True))
+
+
+def bin_colours(bins: SpeedBins) -> list[Rgb]:
+    """Return the colour of each speed bin: that of the speed that stands for it."""
+    return speed_colours(bins.speeds_mph)
+
+
+def as_hex(colour: Rgb) -> str:
+    """Return a colour as pages and matplotlib write it: `#4b2a9e`."""
+    return "#{:02x}{:02x}{:02x}".format(*colour)

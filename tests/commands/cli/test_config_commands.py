@@ -1,0 +1,92 @@
+"""config: settings are read, changed and compared on the command line."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from roadseg.commands.cli.main import main
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Give a function that runs a command on the config, in a folder with one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROADSEG_CONFIG", raising=False)
+    values = {"$schema": "a.json", "run": "run", "train": {"epochs": 9, "loss": {"dice": 0.7}}}
+    (tmp_path / "roadseg.json").write_text(json.dumps(values))
+
+    def run(*words):
+        words = ["config", *words]
+        return CliRunner().invoke(main, words, prog_name="roadseg", catch_exceptions=False)
+
+    return run
+
+
+def saved(tmp_path):
+    return json.loads((tmp_path / "roadseg.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("train.epochs", 9), ("train.loss.dice", 0.7), ("train.seed", 0), ("imagery.bands", None)],
+)
+def test_a_setting_is_printed_as_json_also_if_it_is_a_default(call, key, value):
+    assert json.loads(call("get", key).stdout) == value
+
+
+def test_a_section_is_printed_whole(call):
+    assert json.loads(call("get", "train.loss").stdout)["dice"] == 0.7
+
+
+@pytest.mark.parametrize("key", ["train.epoch", "train.epochs.x", "x"])
+def test_an_unknown_key_is_refused(call, key):
+    result = call("get", key)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {key}: unknown key; ")
+
+
+def test_settings_are_changed_in_the_file_and_all_else_stays(call, tmp_path):
+    result = call("set", "train.epochs=12", "graph.formats=gpkg,osm")
+    assert result.exit_code == 0
+    assert "train.epochs=12, graph.formats=gpkg,osm" in result.stdout
+    assert saved(tmp_path) == {
+        "$schema": "a.json",
+        "run": "run",
+        "train": {"epochs": 12, "loss": {"dice": 0.7}},
+        "graph": {"formats": ["gpkg", "osm"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("train.epochs=none", "--set: train.epochs: expected a valid integer, got 'none'"),
+        ("train.epoch=3", "--set: train.epoch: unknown key"),
+        ("train.epochs", "expected section.key=value"),
+    ],
+)
+def test_what_cannot_be_used_is_not_written(call, tmp_path, assignment, message):
+    before = (tmp_path / "roadseg.json").read_bytes()
+    result = call("set", "train.batch_size=2", assignment)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert (tmp_path / "roadseg.json").read_bytes() == before
+
+
+def test_what_differs_from_the_defaults_is_shown_with_both_values(call):
+    shown = json.loads(call("diff").stdout)
+    assert shown["train.loss.dice"] == [0.5, 0.7]
+    assert set(shown) - {"run"} == {"train.epochs", "train.loss.dice"}
+
+
+def test_two_configs_are_compared(call, tmp_path):
+    (tmp_path / "other.json").write_text('{"train": {"epochs": 3, "loss": {"dice": 0.7}}}')
+    assert json.loads(call("diff", "other.json").stdout) == {"train.epochs": [3, 9]}
+
+
+def test_changing_needs_a_file(call, tmp_path):
+    (tmp_path / "roadseg.json").unlink()
+    result = call("set", "train.epochs=3")
+    assert result.exit_code == 2
+    assert "no config file there" in result.stderr

@@ -1,0 +1,132 @@
+"""map: images in, a road network and a report out, with labels or with a network."""
+
+import json
+
+import pytest
+
+from roadseg.commands.tools import map as tool
+from roadseg.config import load_config
+from roadseg.errors import ConfigError
+from roadseg.roads.formats.files import read_gpkg
+
+QUICK = (
+    "train.encoder=tu-test_resnet",
+    "train.encoder_weights=null",
+    "train.epochs=2",
+    "train.windows_per_chip=2",
+    "train.batch_size=2",
+    "train.window_px=64",
+    "train.decoder_channels=null",
+    "predict.window_px=128",
+    "predict.overlap_px=32",
+    "split.block_m=60",
+    "graph.threshold=0.3",
+)
+
+
+def silent(*_):
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory, write_city):
+    """Map a tiny city from its labels; return its folder and the summary."""
+    folder = tmp_path_factory.mktemp("mapped")
+    write_city(folder)
+    said = []
+    summary = tool.run(
+        [str(folder / "images")],
+        folder / "map",
+        labels=[str(folder / "roads")],
+        settings=QUICK,
+        say=lambda name, _: said.append(name),
+    )
+    return folder, summary, said
+
+
+def test_labels_give_a_network_that_is_measured_and_maps_all_images(mapped):
+    folder, summary, said = mapped
+    assert said == ["init", "prepare", "split", "train", "predict", "graph"]
+    assert summary.scenes == 5
+    assert summary.measured.chips >= 1
+    assert "on 1 chip held out" in str(summary)
+    assert {path.name for path in (folder / "map/graphs").glob("city_*.gpkg")} == {
+        f"city_{number}.gpkg" for number in range(5)
+    }
+    assert (folder / "map/report.html").is_file()
+
+
+def test_its_config_leads_every_other_command_to_the_same_folder(mapped):
+    folder, _, _ = mapped
+    config = load_config(folder / "map/roadseg.json")
+    assert config.run == folder / "map"
+    assert config.predict.scenes == "all"
+    assert json.loads((folder / "map/roadseg.json").read_text())["run"] == "."
+
+
+def test_the_same_call_does_nothing_again(mapped):
+    folder, summary, _ = mapped
+    weights = folder / "map/checkpoints/fold-0/best.safetensors"
+    before = weights.stat().st_mtime_ns
+    again = tool.run(
+        [str(folder / "images")],
+        folder / "map",
+        labels=[str(folder / "roads")],
+        settings=QUICK,
+        say=silent,
+    )
+    assert weights.stat().st_mtime_ns == before
+    assert again == summary
+
+
+def test_a_network_maps_images_without_labels(mapped, tmp_path):
+    folder, _, _ = mapped
+    said = []
+    summary = tool.run(
+        [str(folder / "images/city_0.tif"), str(folder / "images/city_1.tif")],
+        tmp_path / "map",
+        checkpoints=[folder / "map/checkpoints/fold-0"],
+        settings=["graph.threshold=0.3"],
+        say=lambda name, _: said.append(name),
+    )
+    assert said == ["init", "predict", "graph"]
+    assert summary.measured is None
+    assert "without labels nobody knows" in str(summary)
+    assert summary.scenes == 2
+    graph = read_gpkg(tmp_path / "map/graphs/city_0.gpkg")
+    assert summary.graphs.road_km >= graph.length_m.sum() / 1000 - 0.001
+    assert "data:image" in (tmp_path / "map/report.html").read_text()
+
+
+def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
+    folder, _, _ = mapped
+    summary = tool.run(
+        [str(folder / "images/city_0.tif")],
+        tmp_path / "map",
+        checkpoints=[checkpoint],
+        settings=["graph.threshold=0.999"],
+        say=silent,
+    )
+    assert summary.graphs.road_km == 0
+    assert summary.probability is None
+    assert "almost no roads were found" in caplog.text
+
+
+@pytest.mark.parametrize("with_both", [False, True])
+def test_either_labels_or_a_network_are_needed(tmp_path, with_both):
+    given = {"labels": ["a.gpkg"], "checkpoints": [tmp_path]} if with_both else {}
+    with pytest.raises(ConfigError, match=r"--labels .* or else a network"):
+        tool.run(["a.tif"], tmp_path / "map", say=silent, **given)
+    assert not (tmp_path / "map").exists()
+
+
+def test_the_map_of_other_images_is_kept(mapped):
+    folder, _, _ = mapped
+    with pytest.raises(ConfigError, match=r"holds the map of .*images.*; name another folder"):
+        tool.run(
+            [str(folder / "images/city_0.tif")],
+            folder / "map",
+            labels=[str(folder / "roads")],
+            settings=QUICK,
+            say=silent,
+        )

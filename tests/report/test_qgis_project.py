@@ -1,0 +1,126 @@
+"""The QGIS project names all layers by paths that move with it, and says how to show them."""
+
+import zipfile
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from affine import Affine
+from pyproj import CRS
+
+from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.raster.images import read_facts
+from roadseg.raster.scaling import Scaling
+from roadseg.report.areas import map_areas
+from roadseg.report.qgis_project import write_project
+from roadseg.report.scenes import Shown, ShownScene
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.masks.mask_files import write_mask
+from roadseg.roads.masks.probabilities import open_probability
+from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system.workspace import Workspace
+
+UTM = CRS.from_epsg(32611)
+GRID = Grid(UTM, Affine(1, 0, 480000, 0, -1, 3650000), 40, 60)
+ROADS = graph_from_lines(
+    np.array([shapely.LineString([(480000, 3649990), (480050, 3649990)])], dtype=object), UTM, {}
+)
+
+
+@pytest.fixture
+def image(tmp_path):
+    """Write an image of 16 bits beside the run folder; return what it is."""
+    path = tmp_path / "images" / "a & b.tif"
+    path.parent.mkdir()
+    size = {"count": 3, "height": 40, "width": 60, "dtype": "uint16"}
+    with rasterio.open(path, "w", crs=UTM, transform=GRID.transform, **size) as target:
+        target.write(np.ones((3, 40, 60), dtype=np.uint16))
+    return read_facts(path)
+
+
+@pytest.fixture
+def project(tmp_path, image):
+    """Give a function that writes the project of one scene, and returns its XML."""
+    workspace = Workspace(tmp_path / "run")
+    mask = workspace.mask("a & b")
+    mask.parent.mkdir(parents=True)
+    write_mask(mask, [], GRID, bins=DEFAULT_BINS)
+    raster = workspace.probability("a & b")
+    raster.parent.mkdir()
+    size = {"count": 8, "height": 40, "width": 60, "dtype": "uint8"}
+    with rasterio.open(raster, "w", crs=UTM, transform=GRID.transform, **size) as target:
+        target.write(np.zeros((8, 40, 60), dtype=np.uint8))
+
+    def write(**changes):
+        scene = ShownScene("a & b", GRID, image, open_probability(raster), ROADS, None)
+        scene = replace(scene, **changes)
+        scaling = Scaling({"uint16": ((100, 1100),) * 3}, (90.0,) * 3, (40.0,) * 3)
+        areas = map_areas([GRID])
+        shown = Shown([scene], areas, {}, frozenset(), scaling, DEFAULT_BINS, {})
+        write_project(workspace.qgis_project, workspace, shown)
+        with zipfile.ZipFile(workspace.qgis_project) as archive:
+            assert archive.namelist() == ["roadseg.qgs"]
+            return ET.fromstring(archive.read("roadseg.qgs"))  # noqa: S314 - our own
+
+    return write
+
+
+def test_layers_are_named_by_scene_and_kind_and_lie_in_groups(project):
+    tree = project().find("layer-tree-group")
+    shown = {g.get("name"): [layer.get("name") for layer in g] for g in tree}
+    assert shown == {
+        "roads": ["a & b, nodes", "a & b, roads"],
+        "probability of road": ["a & b, probability"],
+        "masks of the labels": ["a & b, mask"],
+        "images": ["a & b, image"],
+    }
+
+
+def test_files_are_named_from_the_project_so_that_all_can_move(project):
+    sources = [layer.find("datasource").text for layer in project().find("projectlayers")]
+    assert sources == [
+        "./graphs/a & b.gpkg|layername=nodes",
+        "./graphs/a & b.gpkg|layername=edges",
+        "./probabilities/a & b.tif",
+        "./masks/a & b.tif",
+        "../images/a & b.tif",
+    ]
+
+
+def test_every_layer_of_the_tree_is_described(project):
+    root = project()
+    in_tree = [layer.get("id") for layer in root.iter("layer-tree-layer")]
+    described = [layer.find("id").text for layer in root.find("projectlayers")]
+    assert in_tree == described
+    assert len(set(in_tree)) == 5
+
+
+def test_probabilities_show_any_road_and_masks_name_their_bins(project):
+    road, mask, image = project().findall(".//rasterrenderer")
+    assert (road.get("type"), road.get("band")) == ("singlebandpseudocolor", "8")
+    entries = mask.findall(".//paletteEntry")
+    assert [entry.get("label") for entry in entries] == ["background", *DEFAULT_BINS.names]
+    assert [entry.get("alpha") for entry in entries] == ["0", *["255"] * 7]
+    assert image.get("redBand") == "1"
+    assert [text.text for text in image.iter("maxValue")] == ["1100"] * 3
+
+
+def test_the_view_is_all_of_the_scenes(project):
+    extent = project().find("mapcanvas/extent")
+    bounds = [float(extent.find(side).text) for side in ("xmin", "ymin", "xmax", "ymax")]
+    assert bounds == [480000, 3649960, 480060, 3650000]
+
+
+def test_layers_that_a_run_does_not_have_are_left_out(project):
+    tree = project(image=None, probability=None).find("layer-tree-group")
+    assert [group.get("name") for group in tree] == ["roads", "masks of the labels"]
+
+
+def test_scenes_without_a_place_are_left_out(project):
+    nowhere = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 0), 40, 60)
+    root = project(grid=nowhere)
+    assert len(root.find("projectlayers")) == 0
+    assert root.find("projectCrs") is None
