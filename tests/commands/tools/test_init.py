@@ -11,7 +11,7 @@ from roadseg.commands.stages.pipeline import prepare
 from roadseg.commands.survey import contents
 from roadseg.commands.survey.cities import balanced_weights
 from roadseg.commands.tools import init
-from roadseg.config import load_config
+from roadseg.config import Config, load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.training import forecast
 from roadseg.learn.training.rehearsal import Pace
@@ -30,8 +30,13 @@ def look(folder, *assignments, images="images", labels="roads", **options):
 
 
 def written(folder):
-    """Read the config that init wrote."""
-    return json.loads((folder / "found.json").read_text())
+    """Read the config that init wrote, with all defaults that it leaves out."""
+    values = json.loads((folder / "found.json").read_text())
+    defaults = Config().model_dump(mode="json")
+    return {
+        section: {**default, **values.get(section, {})} if isinstance(default, dict) else default
+        for section, default in defaults.items()
+    } | {"run": values["run"]}
 
 
 def change(path, draw):
@@ -85,6 +90,14 @@ def test_init_writes_a_config_that_loads_and_finds_the_same_scenes(city):
     config = load_config(city / "found.json")
     assert summary.scenes == 5
     assert config.imagery.images == (str(city / "images"),)
+
+
+def test_init_writes_what_it_chose_or_was_given_and_nothing_else(city):
+    look(city, "train.seed=3", "train.loss.dice=0.7", "train.loss.bce=0.5")
+    values = json.loads((city / "found.json").read_text())
+    assert values["train"] == {"seed": 3, "loss": {"dice": 0.7}}
+    assert values["labels"].keys() == {"roads", "scheme"}
+    assert not {"predict", "graph", "compute", "report"} & values.keys()
 
 
 def test_init_writes_paths_inside_its_folder_as_relative_ones(city):
@@ -562,7 +575,7 @@ def test_what_all_sets_share_is_written_once(cities):
         for image in (cities / name / "images").iterdir():
             change(image, lambda pixels: pixels * np.tri(64, 64, 20, dtype=np.uint8))
     sets = look_here()[1]
-    assert json.loads(Path("found.json").read_text())["imagery"]["nodata"] == 0
+    assert written(Path())["imagery"]["nodata"] == 0
     assert not any("nodata" in values for values in sets.values())
 
 
@@ -572,7 +585,7 @@ def test_black_wedges_of_one_set_count_for_it_alone(cities):
     summary, sets = look_here()
     assert sets["large"]["nodata"] == 0
     assert "nodata" not in sets["small_town"]
-    assert json.loads(Path("found.json").read_text())["imagery"]["nodata"] is None
+    assert written(Path())["imagery"]["nodata"] is None
     assert "large: 0 in every band" in summary.nodata
 
 
@@ -584,7 +597,7 @@ def test_a_set_without_georeference_is_told_by_its_key_and_has_a_size_of_its_own
         write_plain(
             cities / f"plain/masks/p{number}.png", pixels[:1] // 90 * np.eye(64)[np.newaxis]
         )
-    with pytest.raises(DataError, match=r"set imagery\.sets\.plain\.gsd_m to the ground size"):
+    with pytest.raises(DataError, match=r"--set imagery\.sets\.plain\.gsd_m=0\.5"):
         look_here()
     summary, sets = look_here("imagery.sets.plain.gsd_m=0.9")
     assert (summary.sets["plain"].gsd_m, sets["plain"]["gsd_m"]) == (0.9, 0.9)
@@ -632,7 +645,7 @@ def test_too_few_minutes_write_nothing(city):
 def test_sets_are_planned_by_their_weights(monkeypatch):
     monkeypatch.setattr(forecast, "guess_pace", lambda *_, **__: Pace(0.01, 0.001))
     look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=1")
-    even = json.loads(Path("found.json").read_text())["train"]["windows_per_chip"]
+    even = written(Path())["train"]["windows_per_chip"]
     look_here(*TINY, "train.minutes=2", "imagery.sets.small_town.weight=10")
-    heavy = json.loads(Path("found.json").read_text())["train"]["windows_per_chip"]
+    heavy = written(Path())["train"]["windows_per_chip"]
     assert even * (9 + 2) == pytest.approx(heavy * (9 + 20))
