@@ -108,7 +108,8 @@ class TrainOptions(Section):
         "name or path",
         'First weights of the encoder. "imagenet": those of an installed package, else of the '
         'cache, else downloaded once; "auto": the same, but random ones with a warning where they '
-        "cannot be had; a file of torchvision, timm or roadseg; null: random, which needs several "
+        'cannot be had; "drawn": the whole network that comes with roadseg, which has learned from '
+        "drawn cities; a file of torchvision, timm or roadseg; null: random, which needs several "
         "times as many epochs.",
     )
     init: Path | None = setting(

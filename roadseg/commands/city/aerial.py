@@ -13,13 +13,9 @@ from shapely.geometry.base import BaseGeometry
 from roadseg.arrays import Floats32
 from roadseg.commands.city import scenery
 from roadseg.commands.city.pavement import draw_surface, draw_traffic, paved_area
-from roadseg.commands.city.scenery import ASPHALT, CONCRETE, SHADOW, Colour, Shape
+from roadseg.commands.city.scenery import Shape
 from roadseg.commands.city.streets import Street, cut_streets, find_dead_ends, find_junctions
-
-GRASS: Colour = (92, 106, 68)
-DRY_SOIL: Colour = (152, 138, 108)
-# Share of red, green and blue that skylight leaves in a shadow, most of the blue.
-SHADE = np.array([0.46, 0.49, 0.58], dtype=np.float32)
+from roadseg.commands.city.worlds import DEMO, World
 
 _BORDER_M = 30.0  # Metres painted around a scene, so that shadows and crowns reach into it.
 
@@ -32,6 +28,7 @@ def draw_scene(
     size_px: int = 1300,
     gsd_m: float = 0.3,
     seed: int,
+    world: World = DEMO,
 ) -> NDArray[np.uint8]:
     """Paint a square scene of the city as a satellite would see it.
 
@@ -45,6 +42,7 @@ def draw_scene(
         gsd_m: ground size of a pixel, metres.
         seed: number that starts all random choices but those of the streets: houses, trees,
             colours, haze and noise.
+        world: what the city looks like.
 
     Returns:
         Red, green and blue, shape (3, size_px, size_px).
@@ -52,14 +50,14 @@ def draw_scene(
     rng = np.random.default_rng((seed, 2))
     size_m = size_px * gsd_m
     area = shapely.box(x_m, y_m, x_m + size_m, y_m + size_m).buffer(_BORDER_M, join_style="mitre")
-    shapes = _draw_contents(streets, area, rng)
+    shapes = _draw_contents(streets, area, rng, world)
     # Shapes are rasterised at half the pixel size, so that edges can be blended.
     transform = Affine(gsd_m / 2, 0, x_m, 0, -gsd_m / 2, y_m + size_m)
     texture = 0.7 * _noise(size_px, 2, rng) + 0.7 * _noise(size_px, 12, rng)
-    image = _draw_bare_ground(size_px, gsd_m, rng)
+    image = _draw_bare_ground(size_px, gsd_m, rng, world)
     # Shadows fall on what is flat, and not on what stands.
     image = _paint(image, [s for s in shapes if s.height_m == 0], transform, texture)
-    image = _cast_shadows(image, [s for s in shapes if s.height_m > 0], transform)
+    image = _cast_shadows(image, [s for s in shapes if s.height_m > 0], transform, world)
     image = _paint(image, [s for s in shapes if s.height_m > 0], transform, texture)
     return _photograph(image, rng)
 
@@ -82,7 +80,7 @@ def to_uint16(image: NDArray[np.uint8], *, seed: int) -> NDArray[np.uint16]:
 
 
 def _draw_contents(
-    streets: list[Street], area: shapely.Polygon, rng: np.random.Generator
+    streets: list[Street], area: shapely.Polygon, rng: np.random.Generator, world: World
 ) -> list[Shape]:
     """Return everything to paint in an area, in painting order."""
     ends = [end for end in find_dead_ends(streets) if area.intersects(shapely.Point(end))]
@@ -93,16 +91,17 @@ def _draw_contents(
     shops, lots = scenery.draw_shops(local, paved, blocks, rng)
     taken = shapely.union_all([paved, *homes, *shops, *lots])
     return [
-        *scenery.draw_ground(blocks, rng),
-        *scenery.draw_driveways(homes, local, CONCRETE, width_m=3.0, rng=rng),
-        *scenery.draw_driveways([*shops, *lots], local, ASPHALT, width_m=6.0, rng=rng),
-        *scenery.draw_pools(homes, local, rng),
-        *(shape for lot in lots for shape in scenery.draw_parking(lot, rng)),
-        *draw_surface(local, paved, ends, find_junctions(streets), rng),
-        *draw_traffic(local, rng),
-        *(shape for home in homes for shape in scenery.draw_gable_roof(home, rng)),
-        *(shape for shop in shops for shape in scenery.draw_flat_roof(shop, rng)),
-        *scenery.draw_trees(local, area, blocks, taken, rng),
+        *scenery.draw_ground(blocks, rng, world),
+        *scenery.draw_clutter(area, paved, rng, world),
+        *scenery.draw_driveways(homes, local, world.concrete, width_m=3.0, rng=rng),
+        *scenery.draw_driveways([*shops, *lots], local, world.asphalt, width_m=6.0, rng=rng),
+        *scenery.draw_pools(homes, local, rng, world),
+        *(shape for lot in lots for shape in scenery.draw_parking(lot, rng, world)),
+        *draw_surface(local, paved, ends, find_junctions(streets), rng=rng, world=world),
+        *draw_traffic(local, rng, world),
+        *(shape for home in homes for shape in scenery.draw_gable_roof(home, rng, world)),
+        *(shape for shop in shops for shape in scenery.draw_flat_roof(shop, rng, world)),
+        *scenery.draw_trees(local, area, blocks, taken, rng=rng, world=world),
     ]
 
 
@@ -116,12 +115,12 @@ def _noise(size: int, cell_px: int, rng: np.random.Generator) -> Floats32:
     return np.asarray(fine / coarse.std(), dtype=np.float32)
 
 
-def _draw_bare_ground(size: int, gsd_m: float, rng: np.random.Generator) -> Floats32:
+def _draw_bare_ground(size: int, gsd_m: float, rng: np.random.Generator, world: World) -> Floats32:
     """Mix grass and dry soil in blots of 60 and 8 m; return grey levels, shape (row, col, 3)."""
     blots = _noise(size, round(60 / gsd_m), rng) + 0.8 * _noise(size, round(8 / gsd_m), rng)
     soil = 1 / (1 + np.exp(-2.2 * (blots - rng.uniform(-0.2, 0.8))))[:, :, None]
     grain = _noise(size, 2, rng)[:, :, None] * 5
-    ground = np.array(GRASS) * (1 - soil) + np.array(DRY_SOIL) * soil + grain
+    ground = np.array(world.grass) * (1 - soil) + np.array(world.soil) * soil + grain
     return np.asarray(ground, dtype=np.float32)
 
 
@@ -146,18 +145,22 @@ def _paint(
     return painted
 
 
-def _cast_shadows(image: Floats32, standing: Sequence[Shape], transform: Affine) -> Floats32:
+def _cast_shadows(
+    image: Floats32, standing: Sequence[Shape], transform: Affine, world: World
+) -> Floats32:
     """Darken the ground that lies behind each standing shape, away from the sun."""
     if not standing:
         return image
     outlines = np.array([shape.outline for shape in standing])
     heights = np.array([shape.height_m for shape in standing])
     # A shadow covers the outline, its copy at the shadow's tip, and all between them.
-    steps = np.repeat(heights[:, None] * SHADOW, shapely.get_num_coordinates(outlines), axis=0)
+    steps = np.repeat(
+        heights[:, None] * np.array(world.shadow), shapely.get_num_coordinates(outlines), axis=0
+    )
     tips = shapely.set_coordinates(outlines.copy(), shapely.get_coordinates(outlines) + steps)
     swept = list(shapely.convex_hull(shapely.union(outlines, tips)))
     shaded = _halve(_rasterise(swept, [1] * len(swept), transform, image).astype(np.float32))
-    return image * (1 - shaded[:, :, None] * (1 - SHADE))
+    return image * (1 - shaded[:, :, None] * (1 - np.array(world.shade, dtype=np.float32)))
 
 
 def _rasterise(

@@ -8,11 +8,6 @@ from shapely.geometry.base import BaseGeometry
 
 from roadseg.arrays import Floats
 from roadseg.commands.city.scenery import (
-    ASPHALT,
-    CONCRETE,
-    LAWN,
-    WHITE_PAINT,
-    Colour,
     SamplePoints,
     Shape,
     draw_cars,
@@ -21,17 +16,13 @@ from roadseg.commands.city.scenery import (
     sample_points,
 )
 from roadseg.commands.city.streets import ARTERIAL, COLLECTOR, RESIDENTIAL, Street
-
-YELLOW_PAINT: Colour = (204, 176, 92)  # Lines between opposite directions.
-FRESH_ASPHALT: Colour = (98, 98, 101)  # Arterials are resurfaced most often.
-OLD_ASPHALT: Colour = (126, 125, 123)  # Residential streets are resurfaced least often.
+from roadseg.commands.city.worlds import Colour, World
 
 LANE_M = 3.6  # Width of a lane in metres.
 BULB_RADIUS_M = 9.0  # Metres; the turning circle of a cul-de-sac.
 _FILLET_M = 4.0  # Metres; the radius of the kerb at a street corner.
-_CAR_STEP_M, _CAR_CHANCE = 9.0, 0.22  # Places every 9 m: one car in some 40 m of street.
+_CAR_STEP_M = 9.0  # Metres between places that a car may take.
 
-_SURFACES = {ARTERIAL: FRESH_ASPHALT, COLLECTOR: ASPHALT, RESIDENTIAL: OLD_ASPHALT}
 # At a junction the asphalt of the wider street goes through, so that it is painted last.
 _PAINTING_ORDER = (RESIDENTIAL, COLLECTOR, ARTERIAL)
 
@@ -47,7 +38,9 @@ def draw_surface(
     paved: BaseGeometry,
     dead_ends: Sequence[tuple[float, float]],
     junctions: dict[tuple[float, float], float],
+    *,
     rng: np.random.Generator,
+    world: World,
 ) -> Iterator[Shape]:
     """Pave and mark the streets; markings end before a junction.
 
@@ -57,26 +50,34 @@ def draw_surface(
         dead_ends: positions (x, y) of turning circles, local metres.
         junctions: width in metres of the widest street by the junction's (x, y).
         rng: random generator that chooses colours and how much paint has faded.
+        world: colours of pavement, paint and roadsides.
     """
-    yield from _roadsides(streets, paved, rng)
-    yield from (Shape(part, OLD_ASPHALT, grain=5) for part in shapely.get_parts(paved))
+    surfaces = {
+        ARTERIAL: world.fresh_asphalt,
+        COLLECTOR: world.asphalt,
+        RESIDENTIAL: world.old_asphalt,
+    }
+    yield from _roadsides(streets, paved, rng, world)
+    yield from (Shape(part, world.old_asphalt, grain=5) for part in shapely.get_parts(paved))
     ordered = sorted(streets, key=lambda street: _PAINTING_ORDER.index(street.kind))
     for street in ordered:
-        colour = pick([_SURFACES[street.kind]], rng, spread=9)
+        colour = pick([surfaces[street.kind]], rng, spread=9)
         bulbs = _bulbs({street.line.coords[0], street.line.coords[-1]} & set(dead_ends))
         for part in (_strip(street, street.width_m), *bulbs):
             yield Shape(part, colour, grain=5)
     corners = [shapely.Point(xy).buffer(width * 0.65) for xy, width in junctions.items()]
     unmarked = shapely.union_all(corners)
     for street in ordered:
-        yield from _markings(street, unmarked, rng)
+        yield from _markings(street, unmarked, rng, world)
 
 
-def draw_traffic(streets: Sequence[Street], rng: np.random.Generator) -> Iterator[Shape]:
+def draw_traffic(
+    streets: Sequence[Street], rng: np.random.Generator, world: World
+) -> Iterator[Shape]:
     """Yield cars on the right-hand lanes of main streets, and at the kerbs of residential ones."""
     for street in streets:
         places = sample_points([street], step_m=_CAR_STEP_M)
-        busy = rng.random(len(places)) < _CAR_CHANCE
+        busy = rng.random(len(places)) < world.cars
         side = rng.choice([-1, 1], size=len(places))
         offsets = side * _car_offsets(street, len(places), rng)
         yield from draw_cars(
@@ -95,40 +96,47 @@ def _bulbs(dead_ends: Iterable[tuple[float, ...]]) -> list[shapely.Polygon]:
 
 
 def _roadsides(
-    streets: Sequence[Street], paved: BaseGeometry, rng: np.random.Generator
+    streets: Sequence[Street], paved: BaseGeometry, rng: np.random.Generator, world: World
 ) -> Iterator[Shape]:
     """Yield sidewalks, a strip of lawn between them and small streets, and the kerb."""
-    walk = pick([CONCRETE], rng, spread=6)
+    walk = pick([world.concrete], rng, spread=6)
     yield from (Shape(_strip(street, street.width_m + 6.4), walk) for street in streets)
     for street in streets:
         if street.kind == RESIDENTIAL:
-            lawn = pick([LAWN], rng, spread=9)
+            lawn = pick([world.lawn], rng, spread=9)
             yield Shape(_strip(street, street.width_m + 3.4), lawn, opacity=0.85, grain=8)
     yield from (Shape(part, walk) for part in shapely.get_parts(paved.buffer(0.45)))
 
 
-def _markings(street: Street, unmarked: BaseGeometry, rng: np.random.Generator) -> Iterator[Shape]:
+def _markings(
+    street: Street, unmarked: BaseGeometry, rng: np.random.Generator, world: World
+) -> Iterator[Shape]:
     """Yield the lines on a street: a seam on small ones, a double yellow line on others."""
     faded = float(rng.uniform(0.55, 0.95))
     if street.kind == RESIDENTIAL:
         # The two sides are paved one after the other, which leaves a dark seam in the middle.
         seam = street.line.buffer(0.2).difference(unmarked)
-        yield from (Shape(part, FRESH_ASPHALT, opacity=0.35) for part in shapely.get_parts(seam))
+        yield from (
+            Shape(part, world.fresh_asphalt, opacity=0.35) for part in shapely.get_parts(seam)
+        )
         return
     double = street.line.buffer(0.55, cap_style="flat").difference(street.line.buffer(0.2))
     for part in shapely.get_parts(double.difference(unmarked)):
-        yield Shape(part, YELLOW_PAINT, opacity=faded)
+        yield Shape(part, world.centre_paint, opacity=faded)
     if street.kind == ARTERIAL:
-        yield from _lane_dashes(sample_points([street], step_m=9.0), unmarked, faded)
+        places = sample_points([street], step_m=9.0)
+        yield from _lane_dashes(places, unmarked, world.white_paint, faded)
 
 
-def _lane_dashes(places: SamplePoints, unmarked: BaseGeometry, faded: float) -> Iterator[Shape]:
+def _lane_dashes(
+    places: SamplePoints, unmarked: BaseGeometry, paint: Colour, faded: float
+) -> Iterator[Shape]:
     """Yield the dashes between the lanes of each direction; none touches an unmarked area."""
     for offset in (-LANE_M, LANE_M):
         centres = places.beside(np.full(len(places), offset))
         for dash in make_rectangles(centres, places.tangents, 3.0, 0.35):
             if not dash.intersects(unmarked):
-                yield Shape(dash, WHITE_PAINT, opacity=faded)
+                yield Shape(dash, paint, opacity=faded)
 
 
 def _car_offsets(street: Street, count: int, rng: np.random.Generator) -> Floats:

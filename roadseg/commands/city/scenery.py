@@ -9,26 +9,8 @@ from shapely.geometry.base import BaseGeometry
 
 from roadseg.arrays import Floats
 from roadseg.commands.city.streets import ARTERIAL, Street
+from roadseg.commands.city.worlds import Colour, World
 
-Colour = tuple[float, float, float]
-
-LAWN: Colour = (94, 112, 70)
-CONCRETE: Colour = (164, 160, 150)  # Sidewalks, driveways and the ground around shops.
-ASPHALT: Colour = (112, 112, 114)  # Of middle age; streets and parking lots scatter around it.
-WHITE_PAINT: Colour = (212, 212, 206)  # Lane lines and parking stalls.
-POOL: Colour = (92, 172, 182)
-CROWN: Colour = (54, 76, 42)  # A tree from above.
-# Tile, brown shingle, grey shingle (the colour of asphalt), slate, tan, bleached.
-HOME_ROOFS: Sequence[Colour] = (
-    (150, 96, 78),
-    (122, 102, 86),
-    (118, 117, 116),
-    (92, 96, 102),
-    (158, 138, 114),
-    (174, 170, 161),
-)
-# White membrane, light gravel, tar (the colour of asphalt), sheet metal.
-SHOP_ROOFS: Sequence[Colour] = ((198, 197, 192), (176, 172, 163), (114, 114, 116), (146, 156, 166))
 # White, silver, grey and black are common, red and blue are not.
 CARS: Sequence[Colour] = (
     (228, 228, 228),
@@ -42,12 +24,9 @@ CARS: Sequence[Colour] = (
     (58, 78, 118),
 )
 CAR_M = (4.6, 1.9)  # Length and width of a car in metres.
-# Metres east and north that a shadow reaches per metre of height: the sun is in the south-east.
-SHADOW = np.array([-0.52, 0.6])
-
 _STALL_M = (2.8, 5.2)  # Width and length of a parking stall in metres.
 _KERB_GAP_M = 4.0  # Metres between the pavement and anything built.
-_STREET_TREE_CHANCE = 0.4  # Chance of a tree at each place, every 12 m on each side.
+_CLUTTER_M = ((1.5, 7.0), (3.0, 16.0))  # Least and greatest width and length of a yard or shed.
 
 
 @dataclass(frozen=True)
@@ -140,14 +119,33 @@ def draw_blocks(
     return Blocks(*uses)
 
 
-def draw_ground(blocks: Blocks, rng: np.random.Generator) -> Iterator[Shape]:
+def draw_ground(blocks: Blocks, rng: np.random.Generator, world: World) -> Iterator[Shape]:
     """Yield each block tinted by its use; the ground's own texture shows through."""
     for block in blocks.homes:
-        yield Shape(block, pick([LAWN], rng, spread=9), opacity=0.38)
+        yield Shape(block, pick([world.lawn], rng, spread=9), opacity=0.38)
     for block in blocks.shops:
-        yield Shape(block, pick([CONCRETE], rng, spread=10), opacity=0.75)
+        yield Shape(block, pick([world.concrete], rng, spread=10), opacity=0.75)
     for block in blocks.parks:
-        yield Shape(block, pick([LAWN], rng, spread=5), opacity=0.65)
+        yield Shape(block, pick([world.lawn], rng, spread=5), opacity=0.65)
+
+
+def draw_clutter(
+    area: shapely.Polygon, pavement: BaseGeometry, rng: np.random.Generator, world: World
+) -> Iterator[Shape]:
+    """Yield yards, paths and sheds: rectangles in any direction, off the pavement of streets."""
+    west, south, east, north = area.bounds
+    count = int(area.area / 10_000 * world.clutter)
+    centres = rng.uniform((west, south), (east, north), size=(count, 2))
+    angles = rng.uniform(0, np.pi, size=count)
+    facing = np.column_stack([np.cos(angles), np.sin(angles)])
+    widths, lengths = (rng.uniform(*limits, size=count) for limits in _CLUTTER_M)
+    outlines = np.array(make_rectangles(centres, facing, lengths, widths), dtype=object)
+    shapely.prepare(pavement)
+    looks = (world.concrete, world.asphalt, world.soil, *world.home_roofs)
+    for outline in outlines[shapely.disjoint(pavement, outlines)] if count else ():
+        yield Shape(
+            outline, pick(looks, rng, spread=14), height_m=2.5 if rng.random() < 1 / 3 else 0.0
+        )
 
 
 def draw_homes(
@@ -219,7 +217,10 @@ def draw_driveways(
 
 
 def draw_pools(
-    homes: list[shapely.Polygon], streets: Sequence[Street], rng: np.random.Generator
+    homes: list[shapely.Polygon],
+    streets: Sequence[Street],
+    rng: np.random.Generator,
+    world: World,
 ) -> Iterator[Shape]:
     """Yield a pool behind one home in seven, with its concrete border."""
     lines = shapely.union_all([street.line for street in streets])
@@ -229,13 +230,13 @@ def draw_pools(
             away = centre - np.array(shapely.shortest_line(home.centroid, lines).coords[-1])
             place = centre + away / np.linalg.norm(away) * 11.5
             outline = shapely.Point(place).buffer(rng.uniform(1.8, 3.2), quad_segs=2)
-            yield Shape(outline.buffer(1.0), pick([CONCRETE], rng, spread=6))
-            yield Shape(outline, POOL)
+            yield Shape(outline.buffer(1.0), pick([world.concrete], rng, spread=6))
+            yield Shape(outline, world.pool)
 
 
-def draw_parking(lot: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
+def draw_parking(lot: shapely.Polygon, rng: np.random.Generator, world: World) -> Iterator[Shape]:
     """Yield a rectangular lot of asphalt, its rows of stalls, and cars in half of them."""
-    yield Shape(lot, pick([ASPHALT], rng, spread=13), grain=5)
+    yield Shape(lot, pick([world.asphalt], rng, spread=13), grain=5)
     corner, right, _, up = np.array(lot.exterior.coords)[:4]
     length, depth = np.linalg.norm(right - corner), np.linalg.norm(up - corner)
     along, across = (right - corner) / length, (up - corner) / depth
@@ -243,7 +244,7 @@ def draw_parking(lot: shapely.Polygon, rng: np.random.Generator) -> Iterator[Sha
     for row in np.arange(_STALL_M[1] / 2 + 0.6, depth - _STALL_M[1] / 2, 2 * _STALL_M[1] + 1.5):
         ticks = corner + columns[:, None] * along + row * across
         for tick in make_rectangles(ticks, np.tile(across, (len(ticks), 1)), _STALL_M[1], 0.25):
-            yield Shape(tick, WHITE_PAINT, opacity=0.7)
+            yield Shape(tick, world.white_paint, opacity=0.7)
         parked = (ticks + along * _STALL_M[0] / 2)[rng.random(len(ticks)) < 1 / 2]
         yield from draw_cars(parked, np.tile(across, (len(parked), 1)), rng)
 
@@ -258,22 +259,27 @@ def draw_cars(centres: Floats, headings: Floats, rng: np.random.Generator) -> It
         yield Shape(cabin, colour=(colour[0] * 0.7, colour[1] * 0.7, colour[2] * 0.72))
 
 
-def draw_gable_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
+def draw_gable_roof(
+    outline: shapely.Polygon, rng: np.random.Generator, world: World
+) -> Iterator[Shape]:
     """Yield the two slopes of a house's roof; the one towards the sun is brighter."""
     a, b, c, d = np.array(outline.exterior.coords)[:4]
     ridge = [(a + d) / 2, (b + c) / 2]
-    colour = np.array(pick(HOME_ROOFS, rng, spread=9))
+    colour = np.array(pick(world.home_roofs, rng, spread=9))
     # The cosine of the angle between the first slope and the sun, seen from above.
-    towards_sun = float((d - a) @ SHADOW) / float(np.linalg.norm(d - a) * np.linalg.norm(SHADOW))
+    shadow = np.array(world.shadow)
+    towards_sun = float((d - a) @ shadow) / float(np.linalg.norm(d - a) * np.linalg.norm(shadow))
     for corners, lit in (((a, b), towards_sun), ((d, c), -towards_sun)):
         slope = shapely.Polygon([*corners, *ridge[::-1]])
         red, green, blue = (colour * (1 + 0.14 * lit)).tolist()
         yield Shape(slope, (red, green, blue), height_m=5.5)
 
 
-def draw_flat_roof(outline: shapely.Polygon, rng: np.random.Generator) -> Iterator[Shape]:
+def draw_flat_roof(
+    outline: shapely.Polygon, rng: np.random.Generator, world: World
+) -> Iterator[Shape]:
     """Yield the flat roof of a shop with a parapet and a few machines."""
-    red, green, blue = pick(SHOP_ROOFS, rng, spread=8)
+    red, green, blue = pick(world.shop_roofs, rng, spread=8)
     yield Shape(outline, (red * 0.86, green * 0.86, blue * 0.86), height_m=9.0)
     yield Shape(outline.buffer(-0.7, join_style="mitre"), (red, green, blue), height_m=9.0)
     corner, right, _, up = np.array(outline.exterior.coords)[:4]
@@ -291,7 +297,9 @@ def draw_trees(
     area: shapely.Polygon,
     blocks: Blocks,
     taken: BaseGeometry,
+    *,
     rng: np.random.Generator,
+    world: World,
 ) -> Iterator[Shape]:
     """Yield trees along the streets, where some hang over the pavement, and in yards and parks.
 
@@ -301,23 +309,26 @@ def draw_trees(
         blocks: parks get more trees than homes, shops fewer.
         taken: pavement and buildings; no trunk stands there, crowns may reach over.
         rng: random generator that chooses places, sizes and shades.
+        world: what trees look like, and how many there are.
     """
-    candidates = np.concatenate([_street_trees(streets, rng), _yard_trees(area, blocks, rng)])
+    candidates = np.concatenate(
+        [_street_trees(streets, rng, world), _yard_trees(area, blocks, rng, world)]
+    )
     shapely.prepare(taken)
     planted = candidates[~shapely.intersects(taken, shapely.points(candidates))]
     radii = rng.uniform(1.5, 4.2, size=len(planted))
     shade = rng.normal(0, 7, size=len(planted))
     crowns = _crowns(planted, radii, rng)
-    sunny_sides = _crowns(planted - SHADOW * radii[:, None] * 0.4, radii * 0.6, rng)
+    sunny_sides = _crowns(planted - np.array(world.shadow) * radii[:, None] * 0.4, radii * 0.6, rng)
     for crown, sunny_side, change in zip(crowns, sunny_sides, shade, strict=True):
-        red, green, blue = (np.array(CROWN) + change * np.array([1.2, 1.0, 0.7])).tolist()
+        red, green, blue = (np.array(world.crown) + change * np.array([1.2, 1.0, 0.7])).tolist()
         yield Shape(crown, (red, green, blue), height_m=4.5, grain=12)
         yield Shape(
             sunny_side, (red + 24, green + 25, blue + 14), height_m=4.5, opacity=0.7, grain=9
         )
 
 
-def _street_trees(streets: Sequence[Street], rng: np.random.Generator) -> Floats:
+def _street_trees(streets: Sequence[Street], rng: np.random.Generator, world: World) -> Floats:
     """Return places of trees on both sides of all streets but arterials, shape (n, 2)."""
     places = sample_points([street for street in streets if street.kind != ARTERIAL], step_m=12.0)
     sides = [
@@ -325,10 +336,12 @@ def _street_trees(streets: Sequence[Street], rng: np.random.Generator) -> Floats
         for side in (-1, 1)
     ]
     both = np.concatenate(sides)
-    return both[rng.random(len(both)) < _STREET_TREE_CHANCE]
+    return both[rng.random(len(both)) < world.street_trees]
 
 
-def _yard_trees(area: shapely.Polygon, blocks: Blocks, rng: np.random.Generator) -> Floats:
+def _yard_trees(
+    area: shapely.Polygon, blocks: Blocks, rng: np.random.Generator, world: World
+) -> Floats:
     """Return places of trees away from the streets, shape (n, 2)."""
     west, south, east, north = area.bounds
     # 160 candidates a hectare; the use of the block decides how many of them grow.
@@ -338,7 +351,7 @@ def _yard_trees(area: shapely.Polygon, blocks: Blocks, rng: np.random.Generator)
     chance = np.full(count, 0.45)
     for use, share in ((blocks.shops, 0.08), (blocks.parks, 0.9)):
         chance[shapely.contains(shapely.union_all(use), points)] = share
-    return anywhere[rng.random(count) < chance]
+    return anywhere[rng.random(count) < chance * world.yard_trees]
 
 
 def _crowns(centres: Floats, radii: Floats, rng: np.random.Generator) -> list[shapely.Polygon]:

@@ -6,7 +6,7 @@ Local metres: x east, y north, the city's south-west corner at (0, 0).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -87,7 +87,9 @@ class _Crescent:
 _Piece = _Straight | _Crescent
 
 
-def draw_streets(*, extent_m: Span, seed: int) -> list[Street]:
+def draw_streets(
+    *, extent_m: Span, seed: int, widths_m: Mapping[str, Span] | None = None
+) -> list[Street]:
     """Draw the street network of a city.
 
     Arterials and collectors alternate in both directions and bound blocks of 200 to 270 m; each
@@ -96,6 +98,8 @@ def draw_streets(*, extent_m: Span, seed: int) -> list[Street]:
     Args:
         extent_m: width and height of the city, metres.
         seed: number that starts the random choices; the same one gives the same streets.
+        widths_m: least and greatest width of the pavement by the name of a class, metres; others
+            have those of the class.
 
     Returns:
         Streets that touch the extent. Where two meet, both have exactly the same vertex there.
@@ -106,8 +110,13 @@ def draw_streets(*, extent_m: Span, seed: int) -> list[Street]:
     pieces = [*_main_streets(xs, ys), *_block_streets(xs, ys, rng)]
     bend = _bend(extent_m, rng)
     extent = shapely.box(0, 0, *extent_m)
+    widths = widths_m or {}
     streets = [
-        Street(shapely.LineString(bend(plan)), kind, float(rng.uniform(*kind.widths_m)))
+        Street(
+            shapely.LineString(bend(plan)),
+            kind,
+            float(rng.uniform(*widths.get(kind.name, kind.widths_m))),
+        )
         for plan, kind in _with_shared_vertices(pieces)
     ]
     return [street for street in streets if street.line.intersects(extent)]

@@ -89,7 +89,8 @@ def init(
     "checkpoints",
     type=click.Path(path_type=Path, file_okay=False),
     multiple=True,
-    help="Instead of labels: checkpoint folder of a network; repeated, predictions are averaged.",
+    help="Instead of labels: checkpoint folder of a network, or starter, which comes with roadseg "
+    "and is the default; repeated, predictions are averaged.",
 )
 @click.option(
     "--minutes",
@@ -122,10 +123,12 @@ def map_images(
 
     With --labels, such as the roads of OpenStreetMap, a network is trained on these images, and
     measured on a fifth of the ground that is held out for this. With --checkpoint, an existing
-    network maps the images. The same command continues a map that was interrupted.
+    network maps the images. With neither of them the starter does: a network that comes with
+    roadseg and has learned from drawn cities. The same command continues an interrupted map.
 
     \b
     Examples:
+      roadseg map new.tif
       roadseg map images/ --labels osm_roads.gpkg --minutes 12
       roadseg map new.tif --checkpoint run/checkpoints/fold-0
     """

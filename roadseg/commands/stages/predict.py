@@ -14,6 +14,7 @@ from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, MissingInputError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import read_alike, weights_of
+from roadseg.learn.network.starter import checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.options import ImageryOptions
@@ -86,14 +87,14 @@ def run_images(
     Args:
         config: settings of the prediction.
         images: files, folders or globs.
-        checkpoints: folders of networks that were trained alike.
+        checkpoints: folders of networks that were trained alike; `starter` is that of roadseg.
         output: folder for the results.
         mosaic: name of the one scene that all images are adjoining tiles of; None if they are
             scenes of their own.
         force: whether to predict again what is there.
         shard: number of a part, from 1, and number of parts: every so many-th scene only.
     """
-    job = _job(config, tuple(checkpoints), output)
+    job = _job(config, tuple(map(checkpoint_folder, checkpoints)), output)
     vrt = output / f"{mosaic}.vrt"
     scenes = _nth(find_images(images) if mosaic is None else {mosaic: vrt}, shard)
     with _held(job, scenes):
@@ -185,7 +186,9 @@ def plan_images(
     """Return what `run_images` would do."""
     if mosaic is None:
         scenes = _nth(find_images(images), shard)
-        need = _job(config, tuple(checkpoints), output).need(scenes, force=force)
+        need = _job(config, tuple(map(checkpoint_folder, checkpoints)), output).need(
+            scenes, force=force
+        )
         why = "images are given" if need.writes else "all of it is there"
         return Plan(
             "predict",
@@ -198,6 +201,7 @@ def plan_images(
         )
     vrt, tiles = output / f"{mosaic}.vrt", image_paths(images)
     mosaic_text(vrt, tiles, crs=_crs(config))
+    checkpoints = list(map(checkpoint_folder, checkpoints))
     read_alike(checkpoints)
     writes = [str(vrt), str(vrt.with_suffix(".tif"))]
     reads = [files("images", tiles), files("checkpoints", map(weights_of, checkpoints))]

@@ -208,7 +208,8 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
     root = workspace.root.resolve()
     return {
         "title": root.parent.name if root.name == "run" else root.name,
-        "folder": str(workspace.root),
+        "folder": f"{root.parent.name}/{root.name}",
+        "graph_folder": root.name if workspace.is_flat else f"{root.name}/{workspace.graphs.name}",
         "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "versions": versions(),
         "seconds": {name: seconds[name] for name in _STAGES if name in seconds},

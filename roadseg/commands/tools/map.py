@@ -16,6 +16,7 @@ from roadseg.commands.stages.graph import GraphSummary
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.errors import ConfigError
+from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.sources import image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
@@ -30,6 +31,10 @@ Say = Callable[[str, object], None]
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
 DOUBTFUL = 0.6  # Mean probability below which an edge is doubtful.
 _M2 = 1_000_000  # Square metres of a square kilometre.
+_OF_THE_STARTER = (
+    "mapped with the starter, which has learned from drawn cities alone: it finds many roads, also "
+    "false ones, and knows no speeds; --labels trains a network for these images"
+)
 _log = logging.getLogger(__name__)
 
 
@@ -112,19 +117,18 @@ def run(
         images: files, folders or globs.
         output: folder for the config and everything else.
         labels: known roads of these images, to train on; files, folders or globs.
-        checkpoints: folders of networks; instead of labels.
+        checkpoints: folders of networks, instead of labels; without either the starter maps them.
         settings: changes of the config such as "train.minutes=20".
         force: do everything again.
         say: called with the name and the summary of every step when it is done.
 
     Raises:
-        ConfigError: if there are neither labels nor networks, or both; or if the folder holds the
-            map of other images.
+        ConfigError: if there are both labels and networks, or if the folder holds the map of other
+            images.
     """
-    if bool(labels) == bool(checkpoints):
+    if labels and checkpoints:
         raise ConfigError(
-            "map needs roads to learn from (--labels roads.gpkg, such as those of OpenStreetMap "
-            "for the same ground), or else a network (--checkpoint run/checkpoints/fold-0)"
+            "--labels trains a network and --checkpoint names one that is trained; give one of them"
         )
     path = output / FILE_NAME
     with lock(output):
@@ -136,7 +140,10 @@ def run(
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
         else:
-            done = _predict(config, workspace, images, checkpoints, force=force, say=say)
+            networks = [checkpoint_folder(path) for path in checkpoints or (Path(NAME),)]
+            done = _predict(config, workspace, images, networks, force=force, say=say)
+            if not checkpoints:
+                _log.warning(_OF_THE_STARTER)
         return _summary(path, config, workspace, done)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -171,6 +172,7 @@ def init_from(
     in_channels: int,
     bins: SpeedBins,
     decoder_channels: Sequence[int] | None = None,
+    setting: str = "train.init",
 ) -> Taken:
     """Begin with the weights of another run.
 
@@ -185,6 +187,7 @@ def init_from(
         in_channels: of the model.
         bins: that the model will learn.
         decoder_channels: of the model, see `build_model`.
+        setting: that names the run, for errors.
 
     Raises:
         ConfigError: if the other run has another architecture, encoder, decoder or number of
@@ -196,7 +199,7 @@ def init_from(
     wanted = {"architecture": architecture, "encoder": encoder, "in_channels": in_channels}
     channels = decoder_channels and list(decoder_channels)
     decoder = {"decoder_channels": channels} if architecture.lower() in WITH_CHANNELS else {}
-    _check_agrees(facts, path, wanted | decoder)
+    _check_agrees(facts, path, wanted | decoder, setting=setting)
     saved = read_tensors(folder, which, MODEL)
     same_bins = (facts["bin_edges"], facts["bin_unit"]) == (list(bins.edges), bins.unit)
     classes = bins.count + 1
@@ -234,7 +237,7 @@ def is_sound(tensor: Tensor) -> bool:
 
 
 def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor]:
-    """Read the tensors whose names begin with a prefix, without it.
+    """Read the tensors whose names begin with a prefix, without it; half floats become floats.
 
     Raises:
         CheckpointError: if they cannot be read.
@@ -243,12 +246,14 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
     try:
         with safe_open(path, "pt") as file:
             names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
-            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+            tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in names}
     except (SafetensorError, OSError, ValueError, LookupError, AttributeError) as error:
         raise CheckpointError(
             f"{path}: its tensors cannot be read ({one_line(error):.200}); train again or "
             "restore it"
         ) from error
+    is_half = (torch.float16, torch.bfloat16)
+    return {name: t.float() if t.dtype in is_half else t for name, t in tensors.items()}
 
 
 def _build(path: Path, facts: Facts) -> nn.Module:
@@ -302,7 +307,7 @@ def _any_road_alone(model: nn.Module, saved: Tensors) -> dict[str, Tensor]:
     return mixed
 
 
-def _check_agrees(facts: Facts, path: Path, wanted: Facts) -> None:
+def _check_agrees(facts: Facts, path: Path, wanted: Facts, *, setting: str) -> None:
     for key, value in wanted.items():
         if facts.get(key) != value:
             hint = (
@@ -312,4 +317,4 @@ def _check_agrees(facts: Facts, path: Path, wanted: Facts) -> None:
                 else f"set train.{key} to that, or name another run"
             )
             difference = f"{key} {facts.get(key)}, expected {value}"
-            raise ConfigError(f"train.init: {path} has {difference}; {hint}")
+            raise ConfigError(f"{setting}: {path} has {difference}; {hint}")

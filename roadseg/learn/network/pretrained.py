@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from roadseg.errors import CheckpointError, RoadsegError
 from roadseg.learn.network.checkpoints import Tensors, checkpoint_path, init_from, is_sound
 from roadseg.learn.network.models import build_model
+from roadseg.learn.network.starter import starter_folder
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
 from roadseg.roads.speeds import SpeedBins
@@ -37,6 +38,7 @@ _SHOWN = 3  # names in an error
 _IMAGENET, _AT_RANDOM = "imagenet", "none"
 
 AUTO = "auto"  # ImageNet weights from wherever they are, else random ones.
+DRAWN = "drawn"  # Those of the whole starter network, which has learned from drawn cities.
 
 
 def names_file(encoder_weights: str) -> bool:
@@ -111,38 +113,42 @@ def new_network(
 
     Args:
         options: names of architecture and encoder, and the weights that they begin with: those
-            of the run `init`, else `encoder_weights`, else drawn at random.
+            of the run `init`, else `encoder_weights` ("drawn": those of the starter), else random
+            ones.
         in_channels: bands.
         bins: speed bins that it will learn; one more logit is any road.
 
     Raises:
         ConfigError, CheckpointError, RoadsegError: see `build_pretrained` and `init_from`.
     """
+    start = starter_folder() if options.encoder_weights == DRAWN else None
+    start = options.init or start
     model, origin = build_pretrained(
         architecture=options.architecture,
         encoder=options.encoder,
-        encoder_weights=options.encoder_weights if options.init is None else None,
+        encoder_weights=options.encoder_weights if start is None else None,
         in_channels=in_channels,
         classes=bins.count + 1,
         decoder_channels=options.decoder_channels,
     )
-    if options.init is not None:
+    if start is not None:
         taken = init_from(
             model,
-            options.init,
+            start,
             architecture=options.architecture,
             encoder=options.encoder,
             decoder_channels=options.decoder_channels,
             in_channels=in_channels,
             bins=bins,
+            setting="train.encoder_weights" if options.init is None else "train.init",
         )
-        return model, f"{options.init}: {taken}"
+        return model, f"{DRAWN if options.init is None else options.init}: {taken}"
     return model, origin
 
 
 def log_first_weights(options: TrainOptions, origin: str) -> None:
     """Log where the first weights of a training come from, as `new_network` returned it."""
-    if options.init is not None:
+    if options.init is not None or options.encoder_weights == DRAWN:
         _log.info("starting from %s", origin)
     elif origin != _AT_RANDOM:
         _log.info("encoder %s starts with weights: %s", options.encoder, origin)
@@ -161,6 +167,8 @@ def first_weights(options: TrainOptions) -> dict[str, str]:
     """
     weights = options.encoder_weights
     is_file = weights is not None and names_file(weights)
+    if weights == DRAWN:
+        weights = f"{DRAWN} {fingerprint(checkpoint_path(starter_folder(), 'best'))}"
     return {
         "init": fingerprint(checkpoint_path(options.init, "best")) if options.init else "none",
         "encoder_weights": fingerprint(with_home(weights)) if weights and is_file else str(weights),

@@ -15,8 +15,9 @@ const SNAP_PX = 10;
 const APART_M = 50; // farther from the road than in another graph, and the way is of no use
 
 class RoadMap {
-  constructor(told) {
-    Object.assign(this, { told, areas: told.areas, area: 0, scene: null, picked: null, route: null });
+  // The folder of the graphs is for command lines; `measured` names the scenes that were held out.
+  constructor(told, { folder, measured }) {
+    Object.assign(this, { told, folder, measured, areas: told.areas, area: 0, scene: null, picked: null, route: null });
     this.graphs = told.graphs.map((graph) => new Graph(graph));
     this.scenes = told.scenes.map((scene) => this.readScene(scene));
     this.modes = [speedMode(told.bins), certaintyMode(), inferredMode()];

@@ -42,7 +42,7 @@ class Panel {
     const rows = keys.map(([key, text]) => [make("span", {}, ...key.split(" ").flatMap((each, at) =>
       at ? [" ", make("kbd", {}, each)] : [make("kbd", {}, each)])), text]);
     const [first, second] = this.map.graphs.length
-      ? ["Click a road for its attributes.", "Press Route and click two places for the fastest way between them."]
+      ? ["Click a road for its attributes.", "Press Route and click two places for the fastest route between them."]
       : ["There is no graph in this run.", "roadseg graph makes it."];
     this.set(make("h3", {}, "Roads"), make("p", {}, first), make("p", {}, second),
       make("div", { class: "keyboard" }, make("p", { class: "muted small" }, "With the map chosen, keys work as well:"), pairs(rows)));
@@ -81,16 +81,16 @@ class Panel {
     if (found.points) {
       const rows = [["Length", distance(found.length_m)], ["Edges", String(found.edges)],
         ["Inferred", percent(found.inferred_share)],
-        ["Start to the road", distance(found.from_road_m)], ["Goal to the road", distance(found.to_road_m)]];
+        ["Start to the road", distance(found.from_road_m)], ["Destination to the road", distance(found.to_road_m)]];
       const time = found.seconds === null ? distance(found.length_m) : duration(found.seconds);
       children.push(make("p", { class: "big", id: "route-time" }, time),
-        make("p", { class: "muted" }, found.seconds === null ? "shortest way; the graph has no times" : "fastest way"), pairs(rows));
+        make("p", { class: "muted" }, found.seconds === null ? "shortest route; the graph has no times" : "fastest route"), pairs(rows));
     } else {
       children.push(make("p", { class: "wrong" }, found.problem));
     }
     if (found.graph) {
       children.push(make("p", { class: "muted small" }, "The same on the command line:"),
-        make("pre", { class: "line" }, `roadseg route graphs/${found.graph}.gpkg --from=${start} --to=${goal}`));
+        make("pre", { class: "line" }, `roadseg route ${this.map.folder}/${found.graph}.gpkg --from=${start} --to=${goal}`));
     }
     this.set(...children);
   }

@@ -22,9 +22,16 @@ function tiles(shown) {
 function showHead(shown) {
   byId("title").textContent = shown.title;
   byId("subtitle").textContent = `${shown.folder} · made ${shown.made} · roadseg ${shown.versions.roadseg}`;
-  byId("headline").append(...tiles(shown).map(([name, value, unit, aside]) => make("div", {},
+  const helpOf = (name) => METRIC_HELP[name.toLowerCase().replace(" ", "_")] ?? null;
+  byId("headline").append(...tiles(shown).map(([name, value, unit, aside]) => make("div", { title: helpOf(name) },
     make("dt", {}, name), make("dd", { class: "value" }, value, unit ? make("small", {}, ` ${unit}`) : null),
     make("dd", { class: "aside" }, aside))));
+}
+
+// The scenes on which the network was measured, because it did not learn from them; null if none was.
+function measuredScenes(shown) {
+  const chips = shown.scores?.rows.map(([chip]) => shown.scene_of[chip] ?? chip) ?? [];
+  return chips.length ? new Set(chips) : null;
 }
 
 function showContents() {
@@ -71,7 +78,7 @@ function showRest(shown, map) {
 const shown = JSON.parse(byId("data").textContent);
 showHead(shown);
 showContents();
-const map = new RoadMap(shown.map);
+const map = new RoadMap(shown.map, { folder: shown.graph_folder, measured: measuredScenes(shown) });
 showMissing(shown, map);
 showRest(shown, map);
 

@@ -6,6 +6,22 @@ const METRIC_NAMES = {
   completeness: "Completeness", quality: "Quality", topo_precision: "TOPO precision", topo_recall: "TOPO recall",
   topo_f1: "TOPO F1",
 };
+const METRIC_HELP = {
+  iou: "Overlap of the predicted and the known road pixels, divided by their union: 1 is perfect.",
+  precision: "Share of the predicted road pixels that are right.",
+  recall: "Share of the known road pixels that were found.",
+  f1: "Mean of precision and recall that a low value of either pulls down.",
+  apls_length: "Average path length similarity: how well lengths of routes agree in both networks. Gaps lower it most.",
+  apls_time: "The same for travel times, so that wrong speeds lower it as well.",
+  reference_km: "Length of the known roads.",
+  predicted_km: "Length of the predicted roads.",
+  correctness: "Share of the length of the predicted roads that lies on known ones, within the tolerance.",
+  completeness: "Share of the length of the known roads that was found, within the tolerance.",
+  quality: "Length that agrees, divided by all roads of either side.",
+  topo_precision: "TOPO: share of the places reached in the predicted network that are also reached in the known one.",
+  topo_recall: "TOPO: share of the places reached in the known network that are also reached in the predicted one.",
+  topo_f1: "TOPO: what can be reached from many places in both networks; it tests junctions and links.",
+};
 const QUALITY_NAMES = {
   dtypes: "Types of pixels", gsd_m: "Pixel, m", nodata_share: "Pixels without data", road_share: "Pixels of road",
   road_km: "Labelled roads, km", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
@@ -45,7 +61,8 @@ class ScoreTable {
     this.body = make("tbody");
     const table = make("table", {}, make("thead", {}, this.head), this.body);
     section.append(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Metrics by chip" }, table),
-      make("p", { class: "muted small" }, "The worst chips come first. Click a column to sort by it, a chip to see it on the map."));
+      make("p", { class: "muted small" }, "The worst chips come first. Click a column to sort by it, a chip to see it on the map."),
+      metricHelp(scores.columns));
     this.sort();
   }
 
@@ -72,7 +89,8 @@ class ScoreTable {
       this.head.children[at].firstChild.focus();
     };
     return make("th", { scope: "col", "aria-sort": chosen ? (this.rises ? "ascending" : "descending") : null },
-      make("button", { type: "button", onclick: click }, METRIC_NAMES[name] ?? inWords(name)));
+      make("button", { type: "button", onclick: click, title: METRIC_HELP[name] ?? null },
+        METRIC_NAMES[name] ?? inWords(name)));
   }
 
   row(row) {
@@ -90,6 +108,12 @@ class ScoreTable {
     cell.style.setProperty("--part", String(Math.min(Math.max(value, 0), 1)));
     return cell;
   }
+}
+
+// What the columns of a table of metrics mean.
+function metricHelp(columns) {
+  const rows = columns.filter((name) => name in METRIC_HELP).map((name) => [METRIC_NAMES[name], METRIC_HELP[name]]);
+  return make("details", {}, make("summary", {}, "What these figures mean"), make("div", {}, pairs(rows, "left")));
 }
 
 // A table with a row for each set of scenes, given as pairs of its name and its figures.

@@ -16,6 +16,8 @@ class Tools {
     byId("farther").addEventListener("click", () => this.zoom(1 / 1.6));
     byId("whole").addEventListener("click", () => map.showAll());
     byId("route").disabled = !map.graphs.length;
+    byId("save").addEventListener("click", () => this.save());
+    byId("save").hidden = !map.graphs.length || !map.areas.every((area) => area.to_degrees);
     this.update();
   }
 
@@ -48,7 +50,9 @@ class Tools {
       const here = this.rowsOf(area);
       const name = areas.length > 1 ? `Area ${area + 1}` : "All scenes";
       const all = here.length > 1 ? [make("option", { value: this.optionOf(area) }, `${name} (${here.length})`)] : [];
-      const options = here.map((row) => make("option", { value: `s${row}` }, scenes[row].name));
+      const { measured } = this.map;
+      const learnt = (name) => (measured && !measured.has(name) ? " (trained on)" : "");
+      const options = here.map((row) => make("option", { value: `s${row}` }, `${scenes[row].name}${learnt(scenes[row].name)}`));
       byId("scene").append(...(areas.length > 1
         ? [make("optgroup", { label: name }, ...all, ...options)] : [...all, ...options]));
     });
@@ -77,7 +81,22 @@ class Tools {
     const edges = map.graphsHere.reduce((sum, graph) => sum + graph.lines.count, 0);
     const metres = map.graphsHere.reduce((sum, graph) =>
       sum + graph.columns.length_m.reduce((a, b) => a + b, 0), 0);
-    return `${(metres / 1000).toFixed(2)} km of roads on ${edges} edges · coordinates in ${map.areas[map.area].crs}`;
+    const learnt = map.measured ? map.scenesHere.filter(({ name }) => !map.measured.has(name)).length : 0;
+    const seen = learnt ? ` · ${learnt} of ${map.scenesHere.length} scenes trained on, where results look better than elsewhere` : "";
+    return `${(metres / 1000).toFixed(2)} km of roads on ${edges} edges · coordinates in ${map.areas[map.area].crs}${seen}`;
+  }
+
+  // Download the roads that are shown.
+  save() {
+    const features = this.map.graphsHere.flatMap((graph) => Array.from({ length: graph.lines.count }, (_, row) => ({
+      type: "Feature",
+      properties: Object.fromEntries(Object.keys(graph.columns).map((name) => [name, graph.get(name, row)])),
+      geometry: { type: "LineString", coordinates: graph.lines.part(row, 0, 1).map((place) => this.map.degrees(place).map((value) => +value.toFixed(7))) },
+    })));
+    const text = JSON.stringify({ type: "FeatureCollection", features });
+    const address = URL.createObjectURL(new Blob([text], { type: "application/geo+json" }));
+    make("a", { href: address, download: `${document.title.split(" ")[0]}.geojson` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
   }
 
   legend() {

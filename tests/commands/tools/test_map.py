@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import roadseg
+from roadseg.commands.city.places import write_places
 from roadseg.commands.tools import map as tool
 from roadseg.config import load_config
 from roadseg.errors import ConfigError
@@ -112,12 +114,27 @@ def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
     assert "almost no roads were found" in caplog.text
 
 
-@pytest.mark.parametrize("with_both", [False, True])
-def test_either_labels_or_a_network_are_needed(tmp_path, with_both):
-    given = {"labels": ["a.gpkg"], "checkpoints": [tmp_path]} if with_both else {}
-    with pytest.raises(ConfigError, match=r"--labels .* or else a network"):
-        tool.run(["a.tif"], tmp_path / "map", say=silent, **given)
+def test_labels_and_a_network_do_not_go_together(tmp_path):
+    with pytest.raises(ConfigError, match="give one of them"):
+        tool.run(["a.tif"], tmp_path / "map", labels=["a.gpkg"], checkpoints=[tmp_path], say=silent)
     assert not (tmp_path / "map").exists()
+
+
+def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_path, caplog):
+    write_places(tmp_path, [1001], size_px=512)
+    summary = tool.run(
+        [str(tmp_path / "images/place_1001.tif")],
+        tmp_path / "map",
+        settings=["graph.formats=gpkg"],
+        say=silent,
+    )
+    assert "mapped with the starter, which has learned from drawn cities alone" in caplog.text
+    scores = roadseg.score(
+        tmp_path / "roads/place_1001.geojson", tmp_path / "map/graphs/place_1001.gpkg"
+    )
+    assert scores.buffer.completeness > 0.6
+    assert scores.buffer.correctness > 0.6
+    assert summary.measured is None
 
 
 def test_the_map_of_other_images_is_kept(mapped):

@@ -1,0 +1,16 @@
+"""The starter: a network that comes with roadseg and has learned from drawn cities alone."""
+
+from importlib.resources import files
+from pathlib import Path
+
+NAME = "starter"  # What commands take for its folder.
+
+
+def starter_folder() -> Path:
+    """Return the checkpoint folder of the starter."""
+    return Path(str(files("roadseg"))) / NAME
+
+
+def checkpoint_folder(path: Path) -> Path:
+    """Return a checkpoint folder; the name of the starter is its own, unless one is called so."""
+    return starter_folder() if str(path) == NAME and not path.exists() else path

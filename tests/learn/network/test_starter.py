@@ -1,0 +1,62 @@
+"""The starter comes with the package, is small, and is a start for trainings and for predictions."""
+
+import torch
+
+from roadseg.learn.network.checkpoints import MODEL, load_checkpoint, read_tensors
+from roadseg.learn.network.pretrained import first_weights, new_network
+from roadseg.learn.network.starter import NAME, checkpoint_folder, starter_folder
+from roadseg.learn.options import TrainOptions
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
+
+MOST_BYTES = 15_000_000
+DRAWN = TrainOptions(encoder_weights="drawn")
+
+
+def test_it_is_in_the_package_and_small():
+    assert (starter_folder() / "best.safetensors").stat().st_size < MOST_BYTES
+
+
+def test_it_loads_as_floats_and_is_the_default_network():
+    checkpoint = load_checkpoint(starter_folder())
+    assert {p.dtype for p in checkpoint.model.parameters()} == {torch.float32}
+    usual = TrainOptions()
+    for key in ("architecture", "encoder"):
+        assert checkpoint.facts[key] == getattr(usual, key)
+    assert tuple(checkpoint.facts["decoder_channels"]) == usual.decoder_channels
+
+
+def test_its_facts_name_no_folder_of_the_machine_that_trained_it():
+    text = (starter_folder() / "best.json").read_text(encoding="utf-8")
+    assert "/home" not in text
+    assert "/tmp" not in text  # noqa: S108
+    assert "/work" not in text
+
+
+def test_its_name_stands_for_its_folder_unless_there_is_one_called_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named = starter_folder().relative_to(starter_folder().parent)
+    assert checkpoint_folder(named) == starter_folder()
+    assert checkpoint_folder(tmp_path) == tmp_path
+    (tmp_path / NAME).mkdir()
+    assert checkpoint_folder(named) == named
+
+
+def test_a_training_can_start_from_all_of_it():
+    model, origin = new_network(DRAWN, in_channels=3, bins=DEFAULT_BINS)
+    kept = read_tensors(starter_folder(), "best", MODEL)
+    assert origin.startswith("drawn: took over ")
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
+
+
+def test_with_other_speed_bins_any_road_is_kept():
+    bins = SpeedBins((50.0,), "km/h")
+    model, origin = new_network(DRAWN, in_channels=3, bins=bins)
+    kept = read_tensors(starter_folder(), "best", MODEL)["segmentation_head.0.bias"]
+    assert "only the logit of any road" in origin
+    assert model.segmentation_head[0].bias[-1] == kept[-1]
+
+
+def test_what_a_training_starts_from_is_known_by_what_the_file_holds():
+    known = first_weights(DRAWN)["encoder_weights"]
+    assert known.startswith("drawn ")
+    assert len(known) > len("drawn ")
