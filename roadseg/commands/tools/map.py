@@ -89,7 +89,9 @@ class MapSummary(Summary):
 
     def _measured(self) -> str:
         if self.measured is None:
-            return "no: without labels nobody knows; `roadseg score ROADS GRAPHS` compares with any"
+            return (
+                "no, as there are no labels; `roadseg score` compares the graphs with known roads"
+            )
         metrics = self.measured
         return (
             f"on {count(metrics.chips, 'chip')} held out: correctness {metrics.correctness:.2f}, "
@@ -131,8 +133,10 @@ def run(
             "--labels trains a network and --checkpoint names one that is trained; give one of them"
         )
     path = output / FILE_NAME
+    image_paths(images)  # Images that are missing are told before anything is written.
     with lock(output):
-        if not path.exists():
+        if not (path.exists() and _is_begun(output)):
+            path.unlink(missing_ok=True)
             say("init", _write_config(path, images, labels, settings))
         config = load_config(path, settings)
         _require_same(config, path, images, labels)
@@ -145,6 +149,12 @@ def run(
             if not checkpoints:
                 _log.warning(_OF_THE_STARTER)
         return _summary(path, config, workspace, done)
+
+
+def _is_begun(output: Path) -> bool:
+    """Return whether a folder holds more of a map than its config."""
+    made = Workspace(output)
+    return any(place.exists() for place in (made.masks, made.checkpoint(0), made.probabilities))
 
 
 def _write_config(

@@ -205,9 +205,10 @@ def read_weights_facts(path: Path) -> Facts:
             network can be.
     """
     if not path.is_file():
-        raise CheckpointError(
-            f"{path} does not exist; run `roadseg train` first, or name another folder"
-        )
+        # A run folder holds those of its folds.
+        found = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
+        advice = f"did you mean {found[0].parent}?" if found else X
+        raise CheckpointError(f"{path} does not exist; {advice}")
     try:
         with safe_open(path, "numpy") as file:
             facts = parse_json((file.metadata() or {}).get(METADATA, "{}"))

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 import rasterio
-from affine import Affine
+import shapely
 from rasterio.features import rasterize
 
 from roadseg.commands.city.aerial import draw_scene
 from roadseg.commands.city.cameras import photograph_again
 from roadseg.commands.city.places import write_places
+from roadseg.commands.city.scenery import draw_clutter
 from roadseg.commands.city.streets import COLLECTOR, draw_streets
 from roadseg.commands.city.worlds import DEMO, World, draw_setting
 from roadseg.raster.grid import DEGREES, transformer
@@ -102,17 +103,12 @@ def test_a_world_changes_the_picture(world):
 
 
 def test_clutter_stays_off_the_pavement():
-    streets = draw_streets(extent_m=EXTENT_M, seed=0)
-    bare = {"street_trees": 0.0, "yard_trees": 0.0, "cars": 0.0, "shadow": (0.001, 0.0)}
-    plain = draw_scene(streets, **SMALL, world=World(**bare)).astype(int)
-    full = draw_scene(streets, **SMALL, world=World(**bare, clutter=90.0)).astype(int)
-    changed = np.abs(plain - full).max(axis=0) > 40
-    inside = [street.line.buffer(street.width_m / 2 - 0.6) for street in streets]
-    transform = Affine(0.3, 0, SMALL["x_m"], 0, -0.3, SMALL["y_m"] + 0.3 * SMALL["size_px"])
-    is_paved = rasterize(inside, changed.shape, transform=transform) > 0
-    assert is_paved.any()
-    assert not changed[is_paved].any()
-    assert 0.02 < changed[~is_paved].mean() < 0.6
+    area, paved = shapely.box(0, 0, 200, 100), shapely.box(0, 40, 200, 60)
+    shapes = list(draw_clutter(area, paved, np.random.default_rng(0), World(clutter=40.0)))
+    assert 30 < len(shapes) < 80  # on two hectares, of which a fifth is paved
+    assert not any(shape.outline.intersects(paved) for shape in shapes)
+    assert {shape.height_m > 0 for shape in shapes} == {True, False}
+    assert not list(draw_clutter(area, paved, np.random.default_rng(0), DEMO))
 
 
 @pytest.mark.parametrize("seed", range(4))

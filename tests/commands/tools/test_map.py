@@ -8,7 +8,7 @@ import roadseg
 from roadseg.commands.city.places import write_places
 from roadseg.commands.tools import map as tool
 from roadseg.config import load_config
-from roadseg.errors import ConfigError
+from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.files import read_gpkg
 
 QUICK = (
@@ -93,7 +93,7 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path):
     )
     assert said == ["init", "predict", "graph"]
     assert summary.measured is None
-    assert "without labels nobody knows" in str(summary)
+    assert "measured   no, as there are no labels" in str(summary)
     assert summary.scenes == 2
     graph = read_gpkg(tmp_path / "map/graphs/city_0.gpkg")
     assert summary.graphs.road_km >= graph.length_m.sum() / 1000 - 0.001
@@ -135,6 +135,21 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
     assert scores.buffer.completeness > 0.6
     assert scores.buffer.correctness > 0.6
     assert summary.measured is None
+
+
+def test_a_missing_image_leaves_nothing_behind(checkpoint, tmp_path):
+    with pytest.raises(DataError, match="no images found there"):
+        tool.run([str(tmp_path / "a.tif")], tmp_path / "map", checkpoints=[checkpoint], say=silent)
+    assert not (tmp_path / "map").exists()
+
+
+def test_a_map_that_never_began_gives_way_to_another(checkpoint, mapped, tmp_path):
+    folder, _, _ = mapped
+    (tmp_path / "map").mkdir()
+    (tmp_path / "map/roadseg.json").write_text('{"run": ".", "imagery": {"images": ["/a.tif"]}}')
+    image = str(folder / "images/city_0.tif")
+    summary = tool.run([image], tmp_path / "map", checkpoints=[checkpoint], say=silent)
+    assert summary.scenes == 1
 
 
 def test_the_map_of_other_images_is_kept(mapped):

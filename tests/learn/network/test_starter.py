@@ -1,7 +1,9 @@
-"""The starter comes with the package, is small, and is a start for trainings and for predictions."""
+"""The starter comes with the package, is small, and starts trainings and predictions."""
 
+import pytest
 import torch
 
+from roadseg.errors import CheckpointError
 from roadseg.learn.network.checkpoints import MODEL, load_checkpoint, read_tensors
 from roadseg.learn.network.pretrained import first_weights, new_network
 from roadseg.learn.network.starter import NAME, checkpoint_folder, starter_folder
@@ -60,3 +62,11 @@ def test_what_a_training_starts_from_is_known_by_what_the_file_holds():
     known = first_weights(DRAWN)["encoder_weights"]
     assert known.startswith("drawn ")
     assert len(known) > len("drawn ")
+
+
+def test_a_run_folder_in_the_place_of_a_checkpoint_is_answered_with_the_checkpoint(tmp_path):
+    fold = tmp_path / "run/checkpoints/fold-0"
+    fold.mkdir(parents=True)
+    (fold / "best.safetensors").touch()
+    with pytest.raises(CheckpointError, match=r"did you mean .*run/checkpoints/fold-0\?"):
+        load_checkpoint(tmp_path / "run")
