@@ -207,7 +207,9 @@ def read_weights_facts(path: Path) -> Facts:
     if not path.is_file():
         # A run folder holds those of its folds.
         found = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
-        advice = f"did you mean {found[0].parent}?" if found else X
+        advice = "run `roadseg train` first, or name another folder"
+        if found:
+            advice = f"did you mean {found[0].parent}?"
         raise CheckpointError(f"{path} does not exist; {advice}")
     try:
         with safe_open(path, "numpy") as file:

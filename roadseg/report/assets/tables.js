@@ -112,8 +112,9 @@ class ScoreTable {
 
 // What the columns of a table of metrics mean.
 function metricHelp(columns) {
-  const rows = columns.filter((name) => name in METRIC_HELP).map((name) => [METRIC_NAMES[name], METRIC_HELP[name]]);
-  return make("details", {}, make("summary", {}, "What these figures mean"), make("div", {}, pairs(rows, "left")));
+  const terms = columns.filter((name) => name in METRIC_HELP).flatMap((name) =>
+    [make("dt", {}, METRIC_NAMES[name]), make("dd", { class: "muted" }, METRIC_HELP[name])]);
+  return make("details", {}, make("summary", {}, "What these figures mean"), make("div", {}, make("dl", {}, ...terms)));
 }
 
 // A table with a row for each set of scenes, given as pairs of its name and its figures.

@@ -1,6 +1,7 @@
 """The report in a browser: it is drawn, can be clicked, and agrees with the command line."""
 
 import itertools
+import json
 
 import pytest
 import shapely
@@ -123,7 +124,7 @@ def test_two_clicks_draw_a_route_with_its_time(page, shown_run):
 
 def test_graphs_of_their_own_have_no_way_between_them(page, shown_run):
     ends = [list(middle(read_gpkg(shown_run.graph(name)), 0)) for name in ("city_0", "city_2")]
-    assert "graphs of their own" in page.evaluate("ends => roadseg.route(...ends)", ends)["problem"]
+    assert "separate graphs" in page.evaluate("ends => roadseg.route(...ends)", ends)["problem"]
 
 
 @pytest.mark.parametrize("layer", ["image", "probability", "mask", "reference", "errors", "graph"])
@@ -167,3 +168,37 @@ def test_the_worst_chips_come_first_until_a_header_is_clicked(page):
 
 def test_what_the_run_lacks_is_named_with_its_command(page):
     assert "roadseg train" in page.locator("#training .note").inner_text()
+
+
+def test_figures_are_explained_where_they_stand(page):
+    page.click("#metrics summary:has-text('What these figures mean')")
+    assert "path length similarity" in page.locator("#metrics dl").inner_text()
+    header = page.locator("#metrics th:has-text('APLS length') button")
+    assert "routes agree" in header.get_attribute("title")
+
+
+def test_the_graph_is_downloaded_as_geojson_in_degrees(page, shown_run, tmp_path):
+    with page.expect_download() as download:
+        page.click("#save")
+    download.value.save_as(tmp_path / "saved.geojson")
+    saved = json.loads((tmp_path / "saved.geojson").read_text())
+    known = [read_gpkg(shown_run.graph(name)) for name in ("city_0", "city_2")]
+    assert len(saved["features"]) in {len(graph.lines) for graph in known} | {
+        sum(len(graph.lines) for graph in known)
+    }
+    lon, lat = saved["features"][0]["geometry"]["coordinates"][0]
+    assert (-180 <= lon <= 180, 30 < lat < 40) == (True, True)
+    assert saved["features"][0]["properties"]["length_m"] > 0
+
+
+def test_the_header_names_no_folder_of_the_disk(page, shown_run):
+    subtitle = page.locator("#subtitle").inner_text()
+    assert str(shown_run.root) not in subtitle
+    assert "/run" in subtitle
+
+
+def test_tools_are_not_printed_and_the_map_is(page):
+    page.emulate_media(media="print")
+    assert not page.locator("#layers").is_visible()
+    assert page.locator("#ground").is_visible()
+    page.emulate_media(media="screen")

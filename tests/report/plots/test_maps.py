@@ -19,6 +19,7 @@ from roadseg.report.plots.maps import (
     draw_graph,
     draw_scene,
 )
+from roadseg.roads.colours import FALSE, FOUND, MISSED
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -121,9 +122,7 @@ def test_errors_have_three_colours(tmp_path):
     picture = imread(tmp_path / "a.png")[..., :3]
     rows = [22 + round(292 * share) for share in (0.3, 0.5, 0.7)]
     false, missed, found = (picture[row, 150] for row in rows)
-    assert np.allclose(
-        [false, missed, found], [(0.94, 0.89, 0.26), (0.84, 0.37, 0), (0, 0.45, 0.7)], atol=0.02
-    )
+    assert np.allclose([false, missed, found], np.array([FALSE, MISSED, FOUND]) / 255, atol=0.02)
 
 
 def test_marks_are_left_out_where_there_is_no_place(tmp_path, texts):

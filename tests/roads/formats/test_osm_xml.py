@@ -57,7 +57,7 @@ def one_line(vertices):
 # What OpenStreetMap's API 0.6 and JOSM say of a file; the schema itself is not at hand offline.
 ORDER = {"node": 0, "way": 1}
 ATTRIBUTES = {
-    "osm": {"version": r"0\.6", "generator": ".+"},
+    "osm": {"version": r"0\.6", "generator": ".+", "upload": "never"},
     "node": {"id": r"-[1-9]\d*", "lat": r"-?\d+\.\d{7}", "lon": r"-?\d+\.\d{7}"},
     "way": {"id": r"-[1-9]\d*"},
     "nd": {"ref": r"-[1-9]\d*"},
