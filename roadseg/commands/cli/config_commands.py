@@ -135,9 +135,10 @@ class _Changed:
 @_ALWAYS_JSON
 @click.argument("other", required=False, type=click.Path(path_type=Path, dir_okay=False))
 def diff(config_path: Path | None, other: Path | None) -> None:
-    """Print the settings that differ from those of OTHER, a config file, or from the defaults.
+    """Print the settings that differ from another config.
 
-    Each key has the value there and the value of this config.
+    OTHER is a config file; without it the defaults are compared. Each key has the value there and
+    the value of this config.
 
     \b
     Example: roadseg config diff run-a/roadseg.json

@@ -22,10 +22,12 @@ def main() -> None:
     """Turn satellite images and road labels into a routable road network.
 
     \b
-    The whole way on your own data:
+    In one command:
+      roadseg map images/ --labels roads.geojson
+    In two, with a config that you can change:
       roadseg init --images images/ --labels roads.geojson
       roadseg run
-    or stage by stage: prepare, train --fold 0, predict, graph, evaluate, report.
+    Stage by stage: prepare, train --fold 0, predict, graph, evaluate, report.
 
     \b
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
