@@ -15,6 +15,7 @@ import torch
 from roadseg.api.runs import load_config
 from roadseg.commands.city.places import write_places
 from roadseg.commands.stages import pipeline, train
+from roadseg.learn.network.checkpoint_facts import STORED_AS
 from roadseg.learn.network.checkpoints import (
     MODEL,
     named,
@@ -60,6 +61,7 @@ def _keep(trained: Path) -> None:
     facts = read_checkpoint_facts(trained, "best")
     weights = read_tensors(trained, "best", MODEL)
     halves = {k: t.half() if t.dtype == torch.float32 else t for k, t in weights.items()}
+    facts |= {STORED_AS: "float16"}
     save_checkpoint(starter_folder(), "best", named(MODEL, halves), facts)
     size = (starter_folder() / "best.safetensors").stat().st_size / 1e6
     print(f"{starter_folder()}: {size:.1f} MB")

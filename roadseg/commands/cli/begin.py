@@ -129,9 +129,9 @@ def map_images(
 
     \b
     Examples:
-      roadseg map new.tif
-      roadseg map images/ --labels osm_roads.gpkg --minutes 12
-      roadseg map new.tif --checkpoint run/checkpoints/fold-0
+      roadseg map city.tif --output city-map
+      roadseg map images/ --labels roads.gpkg --minutes 12
+      roadseg map city.tif --checkpoint run/checkpoints/fold-0
     """
     given = take_settings(values) + assignments
     summary = tool("map").run(

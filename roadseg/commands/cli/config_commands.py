@@ -90,17 +90,19 @@ def schema() -> None:
 
 @config.command()
 @CONFIG
-@_ALWAYS_JSON
+@JSON
 @click.argument("key")
-def get(config_path: Path | None, key: str) -> None:
+def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
     """Print the value of one setting, or of a section, by its KEY.
+
+    With --json it stands under its key.
 
     \b
     Example: roadseg config get train.epochs
     """
     models = importlib.import_module("roadseg.config")
     value = models.value_of(load(config_path, (), required=False), key)
-    click.echo(json.dumps(value, indent=2))
+    click.echo(json.dumps({key: value} if as_json else value, indent=2))
 
 
 @config.command("set")
@@ -141,7 +143,7 @@ def diff(config_path: Path | None, other: Path | None) -> None:
     the value of this config.
 
     \b
-    Example: roadseg config diff run-a/roadseg.json
+    Example: roadseg config diff run/tuned.json
     """
     models = importlib.import_module("roadseg.config")
     there = models.Config() if other is None else load(other, ())

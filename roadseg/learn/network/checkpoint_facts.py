@@ -18,6 +18,7 @@ from roadseg.system.text import one_line
 
 FORMAT = 3
 METADATA = "roadseg"  # key under which the facts stand in the file
+STORED_AS = "stored_as"  # fact of files whose numbers are kept as other types
 
 Facts = dict[str, Any]
 
@@ -68,6 +69,7 @@ class _Known(BaseModel):
     from_folds: _FromFolds | None = None  # of fold "all" only
     threshold: _Threshold | None = None  # not measured yet by early ones, nor before an epoch
     thresholds: dict[_Text, _Threshold] = {}  # by set
+    stored_as: Literal["float16"] | None = None
     versions: _Versions
 
     @model_validator(mode="after")

@@ -12,12 +12,18 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from roadseg.errors import CheckpointError, ConfigError
-from roadseg.learn.network.checkpoint_facts import FORMAT, METADATA, Facts, read_weights_facts
+from roadseg.learn.network.checkpoint_facts import (
+    FORMAT,
+    METADATA,
+    STORED_AS,
+    Facts,
+    read_weights_facts,
+)
 from roadseg.learn.network.models import WITH_CHANNELS, build_model, knows_encoder, last_layer
 from roadseg.raster.scaling import Scaling
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
-from roadseg.system.records import write_json
+from roadseg.system.records import parse_json, write_json
 from roadseg.system.text import first, one_line
 
 MODEL = "model."  # The names of the weights of the network begin with it.
@@ -237,7 +243,9 @@ def is_sound(tensor: Tensor) -> bool:
 
 
 def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor]:
-    """Read the tensors whose names begin with a prefix, without it; half floats become floats.
+    """Read the tensors whose names begin with a prefix, without it.
+
+    Where the facts say that numbers are kept as float16, to take less room, they become float32.
 
     Raises:
         CheckpointError: if they cannot be read.
@@ -247,13 +255,15 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
         with safe_open(path, "pt") as file:
             names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
             tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+            facts = parse_json((file.metadata() or {}).get(METADATA, "{}"))
     except (SafetensorError, OSError, ValueError, LookupError, AttributeError) as error:
         raise CheckpointError(
             f"{path}: its tensors cannot be read ({one_line(error):.200}); train again or "
             "restore it"
         ) from error
-    is_half = (torch.float16, torch.bfloat16)
-    return {name: t.float() if t.dtype in is_half else t for name, t in tensors.items()}
+    if facts.get(STORED_AS) != "float16":
+        return tensors
+    return {name: t.float() if t.dtype == torch.float16 else t for name, t in tensors.items()}
 
 
 def _build(path: Path, facts: Facts) -> nn.Module:

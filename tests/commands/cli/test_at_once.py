@@ -124,7 +124,7 @@ def test_of_commands_that_predict_the_same_mosaic_one_does(tmp_path, predict, im
     command = predict(tmp_path / "out", "--mosaic", "city", *images)
     ended_well(tmp_path, predict(tmp_path / "alone", *command[-4:]))
     ended_well(tmp_path, *[command] * 3)
-    assert files_in(tmp_path / "out").keys() == {"city.vrt", "city.tif"}
+    assert files_in(tmp_path / "out").keys() == {"city.vrt", "city.tif", "city.qml"}
     with (  # whose tags name the folder of the mosaic, by a digest
         rasterio.open(tmp_path / "out" / "city.tif") as found,
         rasterio.open(tmp_path / "alone" / "city.tif") as alone,

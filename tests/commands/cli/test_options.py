@@ -18,6 +18,7 @@ OF_COMMANDS = {  # what has the name of a setting, and means something else
     ("export", "window_px"),
     ("export", "batch_size"),
     ("init", "images"),
+    ("map", "minutes"),
     ("score", "gsd_m"),
 }
 

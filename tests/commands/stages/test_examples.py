@@ -31,6 +31,7 @@ PARSED = {  # and why
     "--processes": "the same",
     "bench": "measures for minutes",
     "demo": "trains for minutes",
+    "map": "the same, and says on stderr what it has done",
     "export": "traces a network for every format, as tests/learn does",
 }
 QUICK = {"plot": ["speeds", "--dpi", "50"]}
@@ -50,7 +51,7 @@ def commands(group=main, words=()):
 def examples():
     """Yield the examples that the help of every command shows."""
     for command in [main, *(command for _, command in commands())]:
-        shown = re.split(r"Examples?:|on your own data:", command.help)[-1]
+        shown = re.split(r"Examples?:|In one command:", command.help)[-1]
         yield from (line.strip() for line in re.findall(r"^ *roadseg .*", shown, re.MULTILINE))
 
 

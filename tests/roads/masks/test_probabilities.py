@@ -242,7 +242,7 @@ def test_a_key_of_markup_and_a_name_of_a_pattern_are_kept(tmp_path):
     path = tmp_path / "a&b[1].tif"
     write_probability(path, [(0, VALUES, VALID)], GRID, bins=DEFAULT_BINS, key="<k>", tags={})
     assert read_raster_key(path) == "<k>"
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a&b[1].qml", path.name]
 
 
 def test_pixels_without_data_are_masked(path):
@@ -254,7 +254,7 @@ def test_pixels_without_data_are_masked(path):
 
 def test_only_the_raster_lies_in_its_folder(path):
     write(path)
-    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["a.qml", "a.tif"]
 
 
 def failing(rows):
@@ -289,7 +289,7 @@ def test_after_an_interruption_only_the_missing_rows_are_needed(path):
     write_tall(path, [(4096, TALL_VALUES[:, 4096:], np.ones((904, 30), dtype=bool))])
     with rasterio.open(path) as source:
         assert np.array_equal(source.read(), TALL_VALUES)
-    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["a.qml", "a.tif"]
 
 
 def test_strips_of_another_key_are_removed(path):
@@ -297,7 +297,7 @@ def test_strips_of_another_key_are_removed(path):
         write_tall(path, failing(TALL_ROWS[:6]), key="old")
     assert [p.name for p in path.parent.iterdir()] == [".strips-a.tif-old"]
     write_tall(path, TALL_ROWS)
-    assert [p.name for p in path.parent.iterdir()] == ["a.tif"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["a.qml", "a.tif"]
 
 
 def test_rows_that_are_not_given_are_missed(path):
