@@ -124,6 +124,11 @@ def _near(path: str) -> str:
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
+def up_to_date(stage: str) -> Plan:
+    """Return the dry run of a stage for which nothing has changed."""
+    return Plan(stage, runs=False, why="nothing has changed", reads=[], writes=[])
+
+
 def plan_stage(
     made_of: StageRecord[Summary] | str,
     path: Path,
@@ -150,7 +155,7 @@ def plan_stage(
     after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()
     reason = after or (Reason("--force") if force else None)
     if reason is None:
-        return Plan(path.stem, runs=False, why="nothing has changed", reads=[], writes=[])
+        return up_to_date(path.stem)
     earlier = read_record(path)
     seconds, basis = _seconds(path, earlier, kind, amount)
     if memory_mb is not None:

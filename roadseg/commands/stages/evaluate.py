@@ -8,6 +8,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from roadseg.commands.stages.made_from import compare_options, evaluate_from
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
@@ -31,11 +32,10 @@ from roadseg.roads.masks.probabilities import Probability, read_probability
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.topo import Topo
-from roadseg.roads.options import CompareOptions
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_stage_key
+from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
@@ -178,13 +178,8 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 
 
 def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary]:
-    graphs = require(workspace.record("graph"), made_by="graph")
-    return StageRecord(
-        workspace.record("evaluate"),
-        EvaluateSummary,
-        settings=config.evaluate.model_dump(mode="json") | _options(config).model_dump(),
-        inputs={"what graph made": read_stage_key(graphs)},
-    )
+    made = evaluate_from(config, workspace)
+    return StageRecord(workspace.record("evaluate"), EvaluateSummary, **made)
 
 
 @dataclass(frozen=True)
@@ -227,7 +222,9 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
         chip=chip.name,
         threshold=threshold,
         pixels=count_roads(scene.mask[window], scene.probability.road[window], threshold=threshold),
-        roads=compare(Side(reference, reference), Side(predicted, predicted), _options(config)),
+        roads=compare(
+            Side(reference, reference), Side(predicted, predicted), compare_options(config)
+        ),
     )
 
 
@@ -235,11 +232,6 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
     """Add the metrics to the model card of the checkpoint."""
     folder, predicted = workspace.checkpoint(metrics.fold), workspace.record("predict")
     add_evaluation(folder, asdict(metrics), predicted=predicted)
-
-
-def _options(config: Config) -> CompareOptions:
-    """Return how roads are compared, as `roadseg score` does it."""
-    return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
 
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:

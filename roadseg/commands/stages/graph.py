@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 
+from roadseg.commands.stages.made_from import graph_from
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
@@ -27,7 +28,7 @@ from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
 from roadseg.system.parallel import HERE, Executor, Outcome, each, in_order
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord, read_stage_key
+from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
@@ -151,13 +152,7 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
 
 
 def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
-    predicted = require(workspace.record("predict"), made_by="predict")
-    return StageRecord(
-        workspace.record("graph"),
-        GraphSummary,
-        settings=config.graph.model_dump(mode="json"),
-        inputs={"what predict made": read_stage_key(predicted)},
-    )
+    return StageRecord(workspace.record("graph"), GraphSummary, **graph_from(config, workspace))
 
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from roadseg.commands.stages.made_from import is_known, reason_to_run
 from roadseg.commands.survey.checks import check_settings, check_training
 from roadseg.config import Config
-from roadseg.system.dry_runs import Plan, Plans
+from roadseg.system.dry_runs import Plan, Plans, up_to_date
+from roadseg.system.stage_records import Reason
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace
 
@@ -109,8 +111,12 @@ def plan(
     check_settings(config, fold=fold)
     plans: list[Plan] = []
     for name in stages:
-        renewing = [earlier.stage for earlier in plans if _is_renewed(name, earlier)]
+        renewing = [done.stage for done in plans if done.runs and is_renewed(name, done)]
         after = renewing[-1] if renewing else ""
+        # A stage that holds needs no import of its own, which would load torch for some of them.
+        if not after and not force and _holds(name, config, workspace, fold):
+            plans.append(up_to_date(name))
+            continue
         stage = _stage(name)
         if name == STAGES[0]:  # The first stage comes after none.
             plans.append(stage.plan(config, workspace, force=force))
@@ -121,12 +127,17 @@ def plan(
     return Plans(plans)
 
 
-def _is_renewed(stage: str, earlier: Plan) -> bool:
-    """Return whether a stage has to run after an earlier one.
+def is_renewed(stage: str, earlier: Plan | Reason) -> bool:
+    """Return whether a stage has to run after an earlier one that runs.
 
     The report runs after every stage that runs, because it shows their records as well.
     """
-    return earlier.runs and (earlier.renews or stage == "report")
+    return earlier.renews or stage == "report"
+
+
+def _holds(stage: str, config: Config, workspace: Workspace, fold: int) -> bool:
+    """Return whether what a stage made is up to date, as far as its record alone can tell."""
+    return is_known(stage) and reason_to_run(stage, config, workspace, fold=fold) is None
 
 
 def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Plans:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pyproj import CRS
 
+from roadseg.commands.stages.made_from import predict_from
 from roadseg.config import Config
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import read_fold_chips
-from roadseg.errors import ConfigError, MissingInputError
+from roadseg.errors import MissingInputError
 from roadseg.learn.inference.jobs import PredictionJob
 from roadseg.learn.inference.tasks import read_alike, weights_of
 from roadseg.learn.network.starter import checkpoint_folder
@@ -21,9 +22,9 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images, image_paths
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
-from roadseg.system.stage_records import StageRecord, read_record, read_stage_key
+from roadseg.system.stage_records import StageRecord, read_record
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import Fold, Workspace, require
+from roadseg.system.workspace import Fold, Workspace
 
 
 @dataclass(frozen=True)
@@ -213,18 +214,8 @@ def _crs(config: Config) -> CRS | None:
 
 
 def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[PredictSummary]:
-    if fold == "all":
-        raise ConfigError(
-            "--fold all: this network has learned all chips, so that nothing is to be measured on "
-            "scenes of the run; name IMAGES to predict with --output, or a number of a fold"
-        )
-    trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
-    return StageRecord(
-        workspace.record("predict"),
-        PredictSummary,
-        settings=config.predict.model_dump(mode="json") | {"fold": fold},
-        inputs={"what train made": trained},
-    )
+    made = predict_from(config, workspace, fold)
+    return StageRecord(workspace.record("predict"), PredictSummary, **made)
 
 
 def _scenes_of(config: Config, workspace: Workspace, fold: Fold) -> dict[str, Path]:

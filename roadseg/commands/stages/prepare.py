@@ -4,12 +4,12 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from roadseg.commands.stages.made_from import Sources, made_of_sources, sources_of
 from roadseg.config import Config
 from roadseg.dataset.chips import SceneRecord, read_chips, write_chips
 from roadseg.dataset.label_shifts import find_shifts
@@ -23,19 +23,15 @@ from roadseg.dataset.quality import (
     summarise,
 )
 from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
-from roadseg.dataset.sets import SceneSet, find_sources, told_by_set
+from roadseg.dataset.sets import told_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.learn.options import ComputeOptions
-from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import scene_facts
-from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_scaling
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.files import is_virtual
-from roadseg.system.fingerprints import fingerprints
 from roadseg.system.parallel import Executor, Outcome, each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
@@ -49,42 +45,9 @@ _SAMPLE_OF_A_SCENE_PX = 2**10  # Pixels of one scene, at least.
 _DULL = 1 / 8  # Share of the scaling's range that 8 bits fill among 11.
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The files that the scenes are made from.
-
-    Attributes:
-        images: the image of each scene by name.
-        labels: its label file.
-        sets: the set that it belongs to.
-        areas: files with the polygons in which its labels are complete; none: everywhere.
-        held: fingerprint of each file.
-    """
-
-    images: Mapping[str, Path]
-    labels: Mapping[str, Path]
-    sets: Mapping[str, SceneSet]
-    areas: Mapping[str, tuple[Path, ...]]
-    held: Mapping[Path, str]
-
-    @property
-    def set_of(self) -> dict[str, str]:
-        """The name of the set of each scene."""
-        return {scene: of.name for scene, of in self.sets.items()}
-
-    @property
-    def labelled(self) -> set[Path]:
-        """All files with labels, and with the polygons in which they are complete."""
-        return {*self.labels.values(), *(path for area in self.areas.values() for path in area)}
-
-    def held_area(self, scene: str) -> dict[str, str]:
-        """Return the fingerprint of each file of the area of a scene."""
-        return {f"area {number}": self.held[path] for number, path in enumerate(self.areas[scene])}
-
-
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
     """Make the mask of every scene from its labels, and cut the scenes into chips."""
-    sources = _find_sources(config, workspace)
+    sources = sources_of(config, workspace)
     record = _record(config, workspace, sources)
     if not force and (done := record.summary()):
         _name_again(workspace, sources, done, record)
@@ -129,7 +92,7 @@ def _shared_labels(config: Config) -> LabelOptions:
 
 def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     """Return what `run` would do; of the images only the headers are read."""
-    sources = _find_sources(config, workspace)
+    sources = sources_of(config, workspace)
     images = sources.images.values()
     dry_run = plan_stage(
         _record(config, workspace, sources),
@@ -148,60 +111,9 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     return dry_run
 
 
-def _find_sources(config: Config, workspace: Workspace) -> Sources:
-    """Find the image and the label file of every scene, and what they hold.
-
-    Raises:
-        ConfigError: if the run folder is the one that they lie in, or a CRS is none.
-    """
-    for of in config.sets:
-        crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
-    found = find_sources(config.sets)
-    images = {name: source.image for name, source in found.items()}
-    labels = {name: source.labels for name, source in found.items()}
-    areas = {name: source.area for name, source in found.items()}
-    paths = [
-        *images.values(),
-        *labels.values(),
-        *{path for area in areas.values() for path in area},
-    ]
-    run = workspace.root.resolve()
-    for path in paths:
-        if not is_virtual(path) and path.parent.resolve() == run:
-            raise ConfigError(
-                f"run: {workspace.root} holds {path.name}, expected a folder for outputs alone; "
-                "name another one (`run` of the config, or --run)"
-            )
-    sets = {name: source.of for name, source in found.items()}
-    return Sources(images, labels, sets, areas, fingerprints(paths))
-
-
 def _record(config: Config, workspace: Workspace, sources: Sources) -> StageRecord[PrepareSummary]:
-    held = sources.held
-    return StageRecord(
-        workspace.record("prepare"),
-        PrepareSummary,
-        settings=_settings(config.imagery, config.labels)
-        | {f"set {of.name}": _settings(of.imagery, of.labels) for of in config.sets if of.name},
-        inputs={
-            **{f"image of {name}": held[path] for name, path in sources.images.items()},
-            **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
-            **{f"labels of {name}": held[path] for name, path in sources.labels.items()},
-            **{
-                f"{key} of {name}": fingerprint
-                for name in sources.areas
-                for key, fingerprint in sources.held_area(name).items()
-            },
-        },
-    )
-
-
-def _settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
-    """Return the settings of images and labels that decide about what is made of them."""
-    return {
-        "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets"}),
-        "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
-    }
+    made = made_of_sources(config, sources)
+    return StageRecord(workspace.record("prepare"), PrepareSummary, **made)
 
 
 def _name_again(

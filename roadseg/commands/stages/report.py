@@ -1,13 +1,18 @@
 """report: a run to look at. Reads all that the other stages left; writes a page, a QGIS project."""
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from roadseg.commands.stages.made_from import (
+    as_it_is,
+    checkpoint_folders,
+    report_from,
+    scene_names,
+)
 from roadseg.config import Config
-from roadseg.errors import ConfigError, MissingInputError
+from roadseg.errors import ConfigError
 from roadseg.report.facts import quality_facts, read_records, read_scores, read_training
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
@@ -15,12 +20,11 @@ from roadseg.report.qgis_project import write_project
 from roadseg.report.roads import Precision
 from roadseg.report.scenes import Shown, describe_map, encode_pictures, read_scenes
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.fingerprints import fingerprints
 from roadseg.system.progress import counted
 from roadseg.system.records import versions
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace
+from roadseg.system.workspace import Workspace
 
 _STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate")
 # Precisions with which lines are drawn, from fine to coarse.
@@ -29,18 +33,6 @@ _ROADS_SHARE = 0.6  # Share of the page; lines that take more are drawn coarser.
 # Sheets of examples that are shown, their longest side, and the share of the room for each.
 _SHEETS, _SHEET_PX, _SHEET_SHARE = 4, 1400, 0.04
 _BYTES = 1_000_000  # Bytes of a megabyte, as report.max_mb counts.
-# Settings that change no figure of the page. Some are paths: the contents of their files count.
-_NOT_SHOWN: dict[str, Any] = {
-    "run": True,
-    "compute": True,
-    "imagery": {
-        "images": True,
-        "sets": {"__all__": {"images": True, "roads": True, "labels": {"area"}}},
-    },
-    "labels": {"roads", "area"},
-    "split": {"file"},
-    "train": {"init", "encoder_weights"},
-}
 
 
 @dataclass(frozen=True)
@@ -78,8 +70,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
         MissingInputError: if there is neither a graph nor a probability raster.
         ConfigError: if the roads alone take more than `report.max_mb`.
     """
-    workspace = _as_it_is(workspace)
-    names = _scene_names(workspace)
+    workspace = as_it_is(workspace)
+    names = scene_names(workspace)
     record = _record(config, workspace, names)
     if not force and (done := record.summary()):
         return done
@@ -97,9 +89,9 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
     """Return the dry run of `run`, if need be after an earlier stage."""
-    workspace = _as_it_is(workspace)
+    workspace = as_it_is(workspace)
     return plan_stage(
-        after or _record(config, workspace, _scene_names(workspace)),
+        after or _record(config, workspace, scene_names(workspace)),
         workspace.record("report"),
         ReportSummary,
         force=force,
@@ -115,49 +107,8 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 def _record(
     config: Config, workspace: Workspace, names: Sequence[str]
 ) -> StageRecord[ReportSummary]:
-    held = fingerprints(_inputs(workspace, names))
-    return StageRecord(
-        workspace.record("report"),
-        ReportSummary,
-        settings=config.model_dump(mode="json", exclude=_NOT_SHOWN),
-        inputs={str(path.relative_to(workspace.root)): mark for path, mark in held.items()},
-    )
-
-
-def _as_it_is(workspace: Workspace) -> Workspace:
-    """Return the workspace, or its flat form for a folder that --output of a stage named."""
-    has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
-    return workspace if has_folders else replace(workspace, is_flat=True)
-
-
-def _scene_names(workspace: Workspace) -> list[str]:
-    """Return the scenes that have a graph or a probability raster; refuse a run without any."""
-    graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
-    rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
-    names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
-    if not names:
-        raise MissingInputError(
-            f"{workspace.root}: holds neither graphs nor probabilities; run `roadseg graph` or "
-            "`roadseg predict` first, or name another folder with --run"
-        )
-    return names
-
-
-def _inputs(workspace: Workspace, names: Iterable[str]) -> list[Path]:
-    """Return the files of the run that the page shows and that are there."""
-    records = [workspace.record(stage) for stage in _STAGES]
-    tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
-    scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
-    folds = [
-        path / name for path in _folds(workspace) for name in ("metrics.csv", "best.safetensors")
-    ]
-    return [path for path in (*records, *tables, *scenes, *folds) if path.is_file()]
-
-
-def _folds(workspace: Workspace) -> list[Path]:
-    """Return the checkpoint folders of all folds, and that of their chips together."""
-    last = workspace.checkpoint("all")
-    return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
+    made = report_from(config, workspace, names)
+    return StageRecord(workspace.record("report"), ReportSummary, **made)
 
 
 def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
@@ -200,10 +151,12 @@ def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
 def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
     """Return what records, tables and the config say of the run."""
     records = read_records(workspace.record(stage) for stage in _STAGES)
-    training = [curves for folder in _folds(workspace) if (curves := read_training(folder))]
+    training = [
+        curves for folder in checkpoint_folders(workspace) if (curves := read_training(folder))
+    ]
     seconds = {name: record.seconds for name, record in records.items()}
     # Each fold has a record of its training, whose name is "train".
-    folds = read_records(folder / "train.json" for folder in _folds(workspace))
+    folds = read_records(folder / "train.json" for folder in checkpoint_folders(workspace))
     seconds |= {name: record.seconds for name, record in folds.items()}
     root = workspace.root.resolve()
     return {

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from roadseg.commands.stages.made_from import fold_file, set_names, split_from
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE, ChipRecord, read_chips
 from roadseg.dataset.fold_files import (
@@ -29,8 +30,7 @@ from roadseg.errors import ConfigError, DataError
 from roadseg.report.plots.fold_maps import draw_folds
 from roadseg.system.alarms import alarm
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.fingerprints import fingerprint
-from roadseg.system.stage_records import StageRecord, read_stage_key, read_summary
+from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary
 from roadseg.system.workspace import Workspace, require
 
@@ -126,9 +126,9 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
     sets = [set_of[chip.scene] for chip in chips]
     if options.method == "file":
         failed = read_summary(workspace.record("prepare"), _Prepared).failed
-        folds, groups = _folds_of_file(options, chips, failed), options.folds
+        folds, groups = _folds_of_file(config, chips, failed), options.folds
     elif options.method == "sets":
-        names = _set_names(config)
+        names = set_names(config)
         folds, groups = _folds_of_sets(names, sets), len(names)
     else:
         folds, groups = _folds_of_groups(options, workspace.chips, chips, sets, overlaps)
@@ -171,44 +171,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 
 
 def _record(config: Config, workspace: Workspace) -> StageRecord[SplitSummary]:
-    prepared = require(workspace.record("prepare"), made_by="prepare")
-    return StageRecord(
-        workspace.record("split"),
-        SplitSummary,
-        settings=config.split.model_dump(mode="json", exclude={"file"})
-        | ({"sets": _set_names(config)} if config.split.method == "sets" else {}),
-        inputs={"what prepare made": read_stage_key(prepared), **_of_file(config.split)},
-    )
-
-
-def _set_names(config: Config) -> list[str]:
-    """Return the names of the sets, each of which is a fold.
-
-    Raises:
-        ConfigError: if there are not several.
-    """
-    names = [of.name for of in config.sets]
-    if len(names) == 1:
-        raise ConfigError(
-            'split.method: "sets" makes a fold of every set, but imagery.sets has fewer than two; '
-            "name several, or set split.method to blocks"
-        )
-    return names
-
-
-def _of_file(options: SplitOptions) -> dict[str, str]:
-    if options.method != "file":
-        return {}
-    path = _file(options)
-    if not path.is_file():
-        raise DataError(f"split.file: {path} does not exist, or is no file")
-    return {"split.file": fingerprint(path)}
-
-
-def _file(options: SplitOptions) -> Path:
-    if options.file is None:
-        raise ConfigError("split.file is not set, as the method file needs it")
-    return options.file
+    return StageRecord(workspace.record("split"), SplitSummary, **split_from(config, workspace))
 
 
 def _overlaps(chips: Sequence[ChipRecord]) -> Pairs:
@@ -287,11 +250,9 @@ def _groups_by_fold(
     return [sorted(name for at, name in pairs if at == fold) for fold in range(folds.max() + 1)]
 
 
-def _folds_of_file(
-    options: SplitOptions, chips: Sequence[ChipRecord], failed: Collection[str]
-) -> Folds:
+def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collection[str]) -> Folds:
     """Return the fold that the user's file gives each chip; it may name failed scenes too."""
-    path = _file(options)
+    path = fold_file(config)
     given = {
         name: fold
         for name, fold in read_fold_file(path).items()
@@ -299,7 +260,7 @@ def _folds_of_file(
     }
     names, scenes = [chip.name for chip in chips], [chip.scene for chip in chips]
     try:
-        return folds_by_name(names, scenes, given, folds=options.folds)
+        return folds_by_name(names, scenes, given, folds=config.split.folds)
     except ValueError as error:
         raise DataError(
             f"{path}: {error}; give every chip or its scene a fold from 0, and set split.folds "

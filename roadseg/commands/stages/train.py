@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from roadseg.commands.stages.made_from import train_from
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
@@ -17,7 +18,6 @@ from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
 from roadseg.learn.network.checkpoints import checkpoint_path
-from roadseg.learn.network.pretrained import first_weights
 from roadseg.learn.options import BestBy, TrainOptions
 from roadseg.learn.training.history import Row, best_row, read_last
 from roadseg.learn.training.rehearsal import START_S, measure_pace
@@ -32,15 +32,13 @@ from roadseg.raster.images import scene_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.plots.curves import write_curves
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.fingerprints import GONE
 from roadseg.system.stage_records import (
     StageRecord,
     lost_outputs,
     read_record,
-    read_stage_key,
 )
 from roadseg.system.text import Summary, about_time
-from roadseg.system.workspace import Fold, Workspace, require
+from roadseg.system.workspace import Fold, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -264,21 +262,8 @@ def _job(config: Config, workspace: Workspace, fold: Fold, *, anew: bool) -> Tra
 
 
 def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[TrainSummary]:
-    dealt = require(workspace.record("split"), made_by="split")
-    earlier = read_record(workspace.train_record(fold))
-    first = {
-        # Weights that a training began with may go: what they were is then taken from its record.
-        name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
-        for name, weights in first_weights(config.train).items()
-    }
-    return StageRecord(
-        workspace.train_record(fold),
-        TrainSummary,
-        settings=config.train.model_dump(mode="json", exclude=set(first))
-        | {"fold": fold}
-        | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
-        inputs={"what split made": read_stage_key(dealt), **first},
-    )
+    made = train_from(config, workspace, fold)
+    return StageRecord(workspace.train_record(fold), TrainSummary, **made)
 
 
 def _summary(

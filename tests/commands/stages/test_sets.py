@@ -245,7 +245,7 @@ def test_an_option_of_a_set_makes_prepare_run_again(sets):
 def test_a_scene_that_changes_its_set_makes_prepare_run_again(sets):
     config, workspace = sets()
     prepare.run(config, workspace)
-    sources = prepare._find_sources(config, workspace)  # noqa: SLF001 - to swap two sets
+    sources = prepare.sources_of(config, workspace)
     first, second = config.sets
     swapped = {first.name: second, second.name: first}
     moved = {name: swapped[of.name] for name, of in sources.sets.items()}

@@ -1,0 +1,343 @@
+"""Made from: settings and inputs that each stage's outputs depend on, found with few imports.
+
+A stage compares them with its record. Dry runs and `roadseg status` do that for all stages without
+loading what the stages need to work, such as torch.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypedDict, cast
+
+from roadseg.config import Config
+from roadseg.dataset.sets import SceneSet, find_sources
+from roadseg.errors import ConfigError, DataError, MissingInputError
+from roadseg.learn.options import TrainOptions
+from roadseg.raster.grid import crs_setting
+from roadseg.raster.options import ImageryOptions
+from roadseg.roads.options import CompareOptions, LabelOptions
+from roadseg.system.files import is_virtual
+from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
+from roadseg.system.stage_records import Reason, StageRecord, read_record, read_stage_key
+from roadseg.system.workspace import NETWORK, SUBMISSION, Fold, Workspace, require
+
+# First weights of an encoder that are what they are called, wherever they come from.
+_WORDS = (None, "auto", "imagenet")
+_BEFORE_REPORT = ("prepare", "split", "train", "predict", "graph", "evaluate")
+# Settings that change no figure of the report. Some are paths: the contents of their files count.
+_NOT_SHOWN: dict[str, Any] = {
+    "run": True,
+    "compute": True,
+    "imagery": {
+        "images": True,
+        "sets": {"__all__": {"images": True, "roads": True, "labels": {"area"}}},
+    },
+    "labels": {"roads", "area"},
+    "split": {"file"},
+    "train": {"init", "encoder_weights"},
+}
+
+
+class MadeFrom(TypedDict):
+    """What a `StageRecord` is told: settings, and what tells the contents of each input."""
+
+    settings: dict[str, Any]
+    inputs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """The part of any summary that decides whether a stage has to run again."""
+
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files that the scenes are made from.
+
+    Attributes:
+        images: the image of each scene by name.
+        labels: its label file.
+        sets: the set that it belongs to.
+        areas: files with the polygons in which its labels are complete; none: everywhere.
+        held: fingerprint of each file.
+    """
+
+    images: Mapping[str, Path]
+    labels: Mapping[str, Path]
+    sets: Mapping[str, SceneSet]
+    areas: Mapping[str, tuple[Path, ...]]
+    held: Mapping[Path, str]
+
+    @property
+    def set_of(self) -> dict[str, str]:
+        """The name of the set of each scene."""
+        return {scene: of.name for scene, of in self.sets.items()}
+
+    @property
+    def labelled(self) -> set[Path]:
+        """All files with labels, and with the polygons in which they are complete."""
+        return {*self.labels.values(), *(path for area in self.areas.values() for path in area)}
+
+    def held_area(self, scene: str) -> dict[str, str]:
+        """Return the fingerprint of each file of the area of a scene."""
+        return {f"area {number}": self.held[path] for number, path in enumerate(self.areas[scene])}
+
+
+def sources_of(config: Config, workspace: Workspace) -> Sources:
+    """Find the image and the label file of every scene, and what they hold.
+
+    Raises:
+        ConfigError: if the run folder is the one that they lie in, or a CRS is none.
+    """
+    for of in config.sets:
+        crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
+    found = find_sources(config.sets)
+    images = {name: source.image for name, source in found.items()}
+    labels = {name: source.labels for name, source in found.items()}
+    areas = {name: source.area for name, source in found.items()}
+    paths = [
+        *images.values(),
+        *labels.values(),
+        *{path for area in areas.values() for path in area},
+    ]
+    run = workspace.root.resolve()
+    for path in paths:
+        if not is_virtual(path) and path.parent.resolve() == run:
+            raise ConfigError(
+                f"run: {workspace.root} holds {path.name}, expected a folder for outputs alone; "
+                "name another one (`run` of the config, or --run)"
+            )
+    sets = {name: source.of for name, source in found.items()}
+    return Sources(images, labels, sets, areas, fingerprints(paths))
+
+
+def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
+    """Return what prepare makes masks and chips from."""
+    held = sources.held
+    return {
+        "settings": _settings(config.imagery, config.labels)
+        | {f"set {of.name}": _settings(of.imagery, of.labels) for of in config.sets if of.name},
+        "inputs": {
+            **{f"image of {name}": held[path] for name, path in sources.images.items()},
+            **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
+            **{f"labels of {name}": held[path] for name, path in sources.labels.items()},
+            **{
+                f"{key} of {name}": fingerprint
+                for name in sources.areas
+                for key, fingerprint in sources.held_area(name).items()
+            },
+        },
+    }
+
+
+def _settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
+    """Return the settings of images and labels that decide about what is made of them."""
+    return {
+        "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets"}),
+        "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
+    }
+
+
+def split_from(config: Config, workspace: Workspace) -> MadeFrom:
+    """Return what split deals folds from."""
+    prepared = require(workspace.record("prepare"), made_by="prepare")
+    of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
+    of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
+    return {
+        "settings": config.split.model_dump(mode="json", exclude={"file"}) | of_sets,
+        "inputs": {"what prepare made": read_stage_key(prepared), **of_file},
+    }
+
+
+def _has_fold_file(config: Config) -> bool:
+    if config.split.method != "file":
+        return False
+    path = fold_file(config)
+    if not path.is_file():
+        raise DataError(f"split.file: {path} does not exist, or is no file")
+    return True
+
+
+def set_names(config: Config) -> list[str]:
+    """Return the names of the sets, each of which is a fold.
+
+    Raises:
+        ConfigError: if there are not several.
+    """
+    names = [of.name for of in config.sets]
+    if len(names) == 1:
+        raise ConfigError(
+            'split.method: "sets" makes a fold of every set, but imagery.sets has fewer than two; '
+            "name several, or set split.method to blocks"
+        )
+    return names
+
+
+def fold_file(config: Config) -> Path:
+    """Return the user's file of folds.
+
+    Raises:
+        ConfigError: if none is named.
+    """
+    if config.split.file is None:
+        raise ConfigError("split.file is not set, as the method file needs it")
+    return config.split.file
+
+
+def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
+    """Return what the training of a fold learns from."""
+    dealt = require(workspace.record("split"), made_by="split")
+    earlier = read_record(workspace.train_record(fold))
+    first = {
+        # Weights that a training began with may go: what they were is then taken from its record.
+        name: earlier.inputs.get(name, weights) if earlier and weights == GONE else weights
+        for name, weights in _first_weights(config.train).items()
+    }
+    return {
+        "settings": config.train.model_dump(mode="json", exclude=set(first))
+        | {"fold": fold}
+        | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
+        "inputs": {"what split made": read_stage_key(dealt), **first},
+    }
+
+
+def _first_weights(options: TrainOptions) -> dict[str, str]:
+    """Return the weights that training starts from, by the options that name them.
+
+    Only those that lie in files are looked at with torch, which takes seconds to import.
+    """
+    if options.init is None and options.encoder_weights in _WORDS:
+        return {"init": "none", "encoder_weights": str(options.encoder_weights)}
+    pretrained = importlib.import_module("roadseg.learn.network.pretrained")
+    return cast("dict[str, str]", pretrained.first_weights(options))
+
+
+def predict_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
+    """Return what the scenes of the run are predicted from.
+
+    Raises:
+        ConfigError: if no fold was held out.
+    """
+    if fold == "all":
+        raise ConfigError(
+            "--fold all: this network has learned all chips, so that nothing is to be measured on "
+            "scenes of the run; name IMAGES to predict with --output, or a number of a fold"
+        )
+    trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
+    return {
+        "settings": config.predict.model_dump(mode="json") | {"fold": fold},
+        "inputs": {"what train made": trained},
+    }
+
+
+def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
+    """Return what graphs are traced from."""
+    predicted = require(workspace.record("predict"), made_by="predict")
+    return {
+        "settings": config.graph.model_dump(mode="json"),
+        "inputs": {"what predict made": read_stage_key(predicted)},
+    }
+
+
+def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
+    """Return what metrics are measured from."""
+    graphs = require(workspace.record("graph"), made_by="graph")
+    return {
+        "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
+        "inputs": {"what graph made": read_stage_key(graphs)},
+    }
+
+
+def compare_options(config: Config) -> CompareOptions:
+    """Return how roads are compared, as `roadseg score` does it."""
+    return CompareOptions(spacing_m=config.evaluate.spacing_m, snap_m=config.evaluate.snap_m)
+
+
+def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> MadeFrom:
+    """Return what the report shows, given the scenes in it."""
+    held = fingerprints(_shown(workspace, names))
+    return {
+        "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN),
+        "inputs": {str(path.relative_to(workspace.root)): mark for path, mark in held.items()},
+    }
+
+
+def as_it_is(workspace: Workspace) -> Workspace:
+    """Return the workspace, or its flat form for a folder that --output of a stage named."""
+    has_folders = workspace.graphs.is_dir() or workspace.probabilities.is_dir()
+    return workspace if has_folders else replace(workspace, is_flat=True)
+
+
+def scene_names(workspace: Workspace) -> list[str]:
+    """Return the scenes that have a graph or a probability raster; refuse a run without any."""
+    graphs = {path.stem for path in workspace.graphs.glob("*.gpkg") if path.name[0] != "."}
+    rasters = {path.stem for path in workspace.probabilities.glob("*.tif") if path.name[0] != "."}
+    names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
+    if not names:
+        raise MissingInputError(
+            f"{workspace.root}: holds neither graphs nor probabilities; run `roadseg graph` or "
+            "`roadseg predict` first, or name another folder with --run"
+        )
+    return names
+
+
+def _shown(workspace: Workspace, names: Iterable[str]) -> list[Path]:
+    """Return the files of the run that the page shows and that are there."""
+    records = [workspace.record(stage) for stage in _BEFORE_REPORT]
+    tables = [workspace.evaluation, workspace.chips, workspace.scaling, workspace.graph(NETWORK)]
+    scenes = [place(name) for name in names for place in (workspace.graph, workspace.probability)]
+    folds = [
+        path / name
+        for path in checkpoint_folders(workspace)
+        for name in ("metrics.csv", "best.safetensors")
+    ]
+    return [path for path in (*records, *tables, *scenes, *folds) if path.is_file()]
+
+
+def checkpoint_folders(workspace: Workspace) -> list[Path]:
+    """Return the checkpoint folders of all folds, and that of their chips together."""
+    last = workspace.checkpoint("all")
+    return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
+
+
+def _prepare_now(config: Config, workspace: Workspace, _fold: Fold) -> MadeFrom:
+    return made_of_sources(config, sources_of(config, workspace))
+
+
+def _report_now(config: Config, workspace: Workspace, _fold: Fold) -> MadeFrom:
+    workspace = as_it_is(workspace)
+    return report_from(config, workspace, scene_names(workspace))
+
+
+_STAGES: dict[str, Callable[[Config, Workspace, Fold], MadeFrom]] = {
+    "prepare": _prepare_now,
+    "split": lambda config, workspace, _: split_from(config, workspace),
+    "train": train_from,
+    "predict": predict_from,
+    "graph": lambda config, workspace, _: graph_from(config, workspace),
+    "evaluate": lambda config, workspace, _: evaluate_from(config, workspace),
+    "report": _report_now,
+}
+
+
+def is_known(stage: str) -> bool:
+    """Return whether `reason_to_run` knows a stage; any other one has to be asked itself."""
+    return stage in _STAGES
+
+
+def record_path(stage: str, workspace: Workspace, fold: Fold) -> Path:
+    """Return the path of the record of a stage, in a training that of a fold."""
+    return workspace.train_record(fold) if stage == "train" else workspace.record(stage)
+
+
+def reason_to_run(stage: str, config: Config, workspace: Workspace, *, fold: Fold) -> Reason | None:
+    """Return why a stage would run if no earlier one did, None if it would not.
+
+    Raises:
+        RoadsegError: if what it is made from cannot be found.
+    """
+    path = record_path(stage, workspace, fold)
+    return StageRecord(path, _Outcome, **_STAGES[stage](config, workspace, fold)).reason()
