@@ -64,6 +64,16 @@ def lock(folder: Path, *, part: str | None = None, alone: bool = True) -> Iterat
         yield
 
 
+def holders(folder: Path) -> list[str]:
+    """Return who works in a run folder, as the notes beside its locks say; nothing is locked.
+
+    Notes that a process of this machine left when it was killed do not count.
+    """
+    names = [_holder(path) for path in sorted(folder.glob(f".*lock{_HOLDER}"))]
+    processes = {name: re.fullmatch(r"process (\d+)", name) for name in dict.fromkeys(names)}
+    return [name for name, of in processes.items() if not (of and is_gone(int(of[1])))]
+
+
 @contextmanager
 def hold(folder: Path, names: Iterable[str]) -> Iterator[None]:
     """Hold files of a folder, by name, for this process; others may make other files beside them.

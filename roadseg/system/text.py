@@ -1,7 +1,7 @@
 """Text: numbers of things in a sentence, the first of many, and messages in one line."""
 
 import html
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 
@@ -37,6 +37,38 @@ def about_time(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"about {seconds / length:.0f} {unit}"
     return f"about {max(seconds, 1):.0f} s"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time that was measured: `32 s`, `12.4 min`, `3.1 h`."""
+    if seconds < 120:  # noqa: PLR2004 - two minutes
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"  # noqa: PLR2004
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"  # noqa: PLR2004
+
+
+def size_text(megabytes: float) -> str:
+    """Return the size of files: `0.4 MB`, `12 MB`, `3.1 GB`."""
+    if megabytes >= 1000:  # noqa: PLR2004 - of decimal units
+        return f"{megabytes / 1000:.1f} GB"
+    return f"{megabytes:.0f} MB" if megabytes >= 10 else f"{megabytes:.1f} MB"  # noqa: PLR2004
+
+
+def table(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
+    """Return rows of cells in columns that are as wide as need be.
+
+    Args:
+        rows: all with as many cells, that of the titles first.
+        right: columns that are aligned to the right, by number from 0.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
 
 
 class Summary:

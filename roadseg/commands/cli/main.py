@@ -7,6 +7,7 @@ from roadseg.commands.cli import (
     config_commands,
     improve,
     results,
+    run_commands,
     stages,
 )
 from roadseg.commands.cli.group import Group
@@ -57,6 +58,11 @@ main.add_commands(
             stages.evaluate,
             stages.report,
             stages.run,
+        ],
+        "Runs": [
+            run_commands.status,
+            run_commands.runs,
+            run_commands.clean,
         ],
         "Results": [
             results.route,

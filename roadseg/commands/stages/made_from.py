@@ -14,7 +14,6 @@ from roadseg.config import Config
 from roadseg.dataset.sets import SceneSet, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.options import TrainOptions
-from roadseg.raster.grid import crs_setting
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import CompareOptions, LabelOptions
 from roadseg.system.files import is_virtual
@@ -93,7 +92,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
         ConfigError: if the run folder is the one that they lie in, or a CRS is none.
     """
     for of in config.sets:
-        crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
+        if of.imagery.crs is not None:  # pyproj is slow to import.
+            grid = importlib.import_module("roadseg.raster.grid")
+            grid.crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
     found = find_sources(config.sets)
     images = {name: source.image for name, source in found.items()}
     labels = {name: source.labels for name, source in found.items()}

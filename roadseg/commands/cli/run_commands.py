@@ -1,0 +1,82 @@
+"""The commands on runs as a whole: status, runs, compare and clean."""
+
+import importlib
+from pathlib import Path
+
+import click
+
+from roadseg.commands.cli.command import load, tool
+from roadseg.commands.cli.failures import keep_run
+from roadseg.commands.cli.options import CONFIG, JSON, RUN, SET, together
+from roadseg.commands.cli.summaries import show
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@together(CONFIG, SET, RUN, JSON)
+def status(
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    run_folder: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Show which stages of a run are done, changed, running or missing.
+
+    A stage is changed if `roadseg run` would do it again: its settings, what it is made from, or
+    an earlier stage are others than those of its record.
+
+    \b
+    Examples:
+      roadseg status
+      roadseg status --run run --set graph.threshold=0.4
+    """
+    is_found = importlib.import_module("roadseg.config").find_config(config_path, required=False)
+    config = None
+    if is_found or run_folder is None or assignments:
+        config = load(config_path, assignments)
+    folder = run_folder or (config.run if config else Path())
+    keep_run(folder)
+    show(tool("status").run(config, folder), as_json=as_json)
+
+
+@click.command()
+@click.argument("folder", type=_FOLDER, default=".")
+@JSON
+def runs(folder: Path, *, as_json: bool) -> None:
+    """List the runs in a FOLDER: images, network, metrics, size.
+
+    Links and hidden folders are not looked into.
+
+    \b
+    Example: roadseg runs
+    """
+    show(tool("runs").run(folder), as_json=as_json)
+
+
+@click.command()
+@together(CONFIG, SET, RUN)
+@click.option("--yes", is_flag=True, help="Remove the files; without it they are only listed.")
+@JSON
+def clean(
+    config_path: Path | None,
+    assignments: tuple[str, ...],
+    run_folder: Path | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """List, or remove, what a run can make again and is no result.
+
+    This is what finished trainings keep to train more epochs from, traces of steps, and what
+    killed processes left half written. Afterwards every stage that was done is still done.
+
+    \b
+    Examples:
+      roadseg clean
+      roadseg clean --run run --yes
+    """
+    folder = run_folder or load(config_path, assignments).run
+    keep_run(folder)
+    show(tool("clean").run(folder, remove=yes), as_json=as_json)

@@ -1,0 +1,171 @@
+"""Facts of a run for commands that look at several: records, figures, sizes; no heavy imports."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from roadseg.errors import DataError, MissingInputError
+from roadseg.system.stage_records import Record, read_record
+from roadseg.system.text import count
+from roadseg.system.workspace import Fold, Workspace
+
+STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
+_OWN = tuple(stage for stage in STAGES if stage != "train")  # A checkpoint alone has that one.
+_MB = 1e6  # Bytes of a megabyte.
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the records of a run say.
+
+    Attributes:
+        folder: of the run.
+        records: of its stages by name, done or not; "train" is that of `fold`.
+        trainings: the record of each training by what it held out.
+        fold: of the network that predicted; else the first that was trained, else 0.
+    """
+
+    folder: Path
+    records: dict[str, Record]
+    trainings: dict[Fold, Record]
+    fold: Fold
+
+    def value(self, stage: str, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Return a value of the summary of a stage, None if it has none."""
+        record = self.records.get(stage)
+        return (record.summary or {}).get(name) if record else None
+
+    def number(self, stage: str, name: str) -> float | None:
+        """Return a number of the summary of a stage, None if it has none."""
+        value = self.value(stage, name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if is_number else None
+
+
+def read_run(folder: Path) -> RunFacts:
+    """Read the records of a run.
+
+    Raises:
+        MissingInputError: if there is no such folder.
+        DataError: if it is no run of roadseg, or a record is damaged.
+    """
+    if not folder.is_dir():
+        raise MissingInputError(
+            f"{folder} does not exist, expected a run folder; run `roadseg run` first, or name "
+            "another folder"
+        )
+    workspace = Workspace(folder)
+    found = {stage: read_record(workspace.record(stage)) for stage in _OWN}
+    records = {stage: record for stage, record in found.items() if record}
+    trainings = {
+        fold: record
+        for fold in _folds(workspace)
+        if (record := read_record(workspace.train_record(fold)))
+    }
+    if not records and not trainings:
+        raise DataError(
+            f"{folder}: no run of roadseg, expected records such as prepare.json in it; name a run "
+            "folder (`roadseg runs` lists them)"
+        )
+    fold = _fold_of(records.get("predict"), trainings)
+    if fold in trainings:
+        records["train"] = trainings[fold]
+    return RunFacts(folder, records, trainings, fold)
+
+
+def _folds(workspace: Workspace) -> list[Fold]:
+    """Return what the trainings of a run held out, by the names of their folders."""
+    folder = workspace.checkpoint("all").parent
+    names = (path.name.removeprefix("fold-") for path in folder.glob("fold-*"))
+    numbers = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+    return [*numbers, "all"]
+
+
+def _fold_of(predict: Record | None, trainings: dict[Fold, Record]) -> Fold:
+    fold = (predict.summary or {}).get("fold") if predict else None
+    return fold if isinstance(fold, int) else next(iter(trainings), 0)
+
+
+def find_runs(folder: Path) -> Iterator[Path]:
+    """Yield the run folders in a folder, itself included; links and hidden folders are left out."""
+    for root, folders, files in os.walk(folder):
+        if _is_run(Path(root), files):
+            folders.clear()
+            yield Path(root)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def _is_run(folder: Path, files: list[str]) -> bool:
+    """Return whether a folder holds a record; other files may have such names as well."""
+    for stage in {f"{stage}.json" for stage in _OWN} & set(files):
+        try:
+            if read_record(folder / stage):
+                return True
+        except DataError:
+            continue
+    return False
+
+
+def megabytes_in(folder: Path) -> float:
+    """Return how much the files in a folder hold; links are not followed."""
+    return (
+        sum(_bytes(Path(root, name)) for root, _, files in os.walk(folder) for name in files) / _MB
+    )
+
+
+def megabytes_of(path: Path, record: Record) -> float:
+    """Return how much a record and the outputs that it names hold.
+
+    Args:
+        path: of the record.
+        record: what it says.
+    """
+    paths = [path, *(path.parent / name for name in record.outputs)]
+    return sum(map(_bytes, paths)) / _MB
+
+
+def _bytes(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def ended(path: Path) -> str:
+    """Return when a record was written, as local time with its zone."""
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).astimezone().isoformat(" ", "seconds")
+
+
+def seconds_of(record: Record) -> float:
+    """Return how long a stage took; a training that was interrupted, all parts of it together."""
+    seconds = (record.summary or {}).get("seconds")
+    return float(seconds) if isinstance(seconds, int | float) else record.seconds
+
+
+def main_figure(stage: str, record: Record) -> str:
+    """Return the main figures of a stage in a few words; empty if its summary has others."""
+    try:
+        return _FIGURES[stage](record.summary or {})
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _of_training(values: dict[str, Any]) -> str:
+    epochs = count(values["epochs"], "epoch")
+    return epochs if values["val_iou"] is None else f"IoU {values['val_iou']:.3f}, {epochs}"
+
+
+_FIGURES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "prepare": lambda it: f"{count(it['scenes'], 'scene')}, {it['road_km']:.2f} km of labels",
+    "split": lambda it: f"{count(it['chips'], 'chip')} in {len(it['chips_by_fold'])} folds",
+    "train": _of_training,
+    "predict": lambda it: f"{count(len(it['scenes']), 'scene')}, {it['megapixels']:.1f} megapixels",
+    "graph": lambda it: f"{it['road_km']:.2f} km",
+    "evaluate": lambda it: f"IoU {it['iou']:.3f}, APLS {it['apls_length']:.3f}",
+    "report": lambda it: count(it["scenes"], "scene"),
+}

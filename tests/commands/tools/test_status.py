@@ -1,0 +1,158 @@
+"""Status of a run: what is done, what changed, what is missing, who works in it."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from roadseg.commands.stages.pipeline import STAGES, plan
+from roadseg.commands.tools.status import run
+from roadseg.config import load_config
+from roadseg.errors import DataError, MissingInputError
+from roadseg.learn.network.pretrained import first_weights
+from roadseg.learn.options import TrainOptions
+from roadseg.system.locks import lock
+from roadseg.system.stage_records import read_record
+from roadseg.system.workspace import Workspace
+
+NO_TORCH = """
+import sys
+from roadseg.commands.cli.main import main
+for words in (["status"], ["run", "--dry-run"], ["runs"], ["clean"]):
+    main(words, standalone_mode=False)
+sys.exit("torch" if "torch" in sys.modules else 0)
+"""
+
+
+@pytest.fixture
+def look(finished):
+    """Give a function that returns the status of each stage, with some settings changed."""
+    config, workspace = finished
+
+    def status(*assignments):
+        changed = load_config(workspace.root.parent / "roadseg.json", assignments)
+        return {each.stage: each for each in run(changed, workspace.root).stages}
+
+    return status
+
+
+def test_a_finished_run_is_done_with_its_figures(finished):
+    status = run(*with_root(finished))
+    assert [each.state for each in status.stages] == ["done"] * len(STAGES)
+    assert "IoU" in status.stages[5].figure
+    assert all(each.megabytes > 0 for each in status.stages)
+    assert str(status).endswith("nothing to do")
+
+
+def with_root(finished):
+    config, workspace = finished
+    return config, workspace.root
+
+
+@pytest.mark.parametrize(
+    "setting", ["labels.buffer_m=3", "train.epochs=3", "graph.threshold=0.4", "evaluate.snap_m=5"]
+)
+def test_a_changed_setting_is_told_in_the_words_of_the_dry_run(finished, look, setting):
+    config = load_config(finished[1].root.parent / "roadseg.json", (setting,))
+    plans = plan(config, finished[1]).stages
+    stages = look(setting)
+    assert {p.stage for p in plans if p.runs} == {n for n, s in stages.items() if s.state != "done"}
+    first = next(p for p in plans if p.runs)
+    assert stages[first.stage].state == "changed"
+    assert first.why.startswith(stages[first.stage].why)
+
+
+def test_a_missing_output_is_told_and_only_its_stage_and_the_report_run(finished, look):
+    finished[1].fold_layer.unlink()
+    states = {name: each.state for name, each in look().items() if each.state != "done"}
+    assert states == {"split": "outputs missing", "report": "changed"}
+
+
+def test_a_stage_without_record_never_ran(finished, look):
+    finished[1].record("evaluate").unlink()
+    assert look()["evaluate"].state == "not run"
+
+
+@pytest.mark.parametrize(("is_held", "state"), [(True, "running"), (False, "interrupted")])
+def test_a_started_stage_runs_only_while_somebody_holds_the_run(finished, is_held, state):
+    config, workspace = finished
+    path = workspace.record("graph")
+    path.write_text(path.read_text().replace('"state": "done"', '"state": "started"'))
+    if is_held:
+        with lock(workspace.root):
+            status = run(config, workspace.root)
+    else:
+        status = run(config, workspace.root)
+    assert status.stages[4].state == state
+    assert status.in_use == ([f"process {os.getpid()}"] if is_held else [])
+
+
+def test_the_note_of_a_killed_process_does_not_count(finished):
+    process = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                             capture_output=True, text=True, check=True)  # fmt: skip
+    root = finished[1].root
+    with lock(root):
+        note = (root / ".lock-holder").read_text()
+    killed = note.replace(f"process {os.getpid()}", f"process {process.stdout.strip()}")
+    (root / ".lock-holder").write_text(killed)
+    assert run(finished[0], root).in_use == []
+
+
+def test_a_further_fold_has_a_line_of_its_own(finished):
+    config, workspace = finished
+    shutil.copytree(workspace.checkpoint(0), workspace.checkpoint(1))
+    names = [each.stage for each in run(config, workspace.root).stages]
+    assert names[2:4] == ["train", "train --fold 1"]
+
+
+def test_images_that_are_gone_leave_the_other_stages_known(finished, look):
+    states = look('imagery.images=["nowhere"]')
+    assert states["prepare"].state == "unknown"
+    assert "nowhere" in states["prepare"].why
+    assert states["train"].state == "done"
+
+
+def test_without_a_config_the_records_speak_alone(finished):
+    status = run(None, finished[1].root)
+    assert {each.state for each in status.stages} == {"done"}
+    assert "not compared" in str(status)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"no run of roadseg, expected records"):
+        run(None, tmp_path)
+    with pytest.raises(MissingInputError, match="does not exist"):
+        run(None, tmp_path / "nowhere")
+
+
+def test_neither_status_nor_the_dry_run_of_a_finished_run_loads_torch(finished_city):
+    words = [sys.executable, "-c", NO_TORCH]
+    done = subprocess.run(words, cwd=finished_city, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("weights", ["auto", "imagenet", None, "drawn"])
+def test_first_weights_known_without_torch_are_those_of_the_training(finished, weights):
+    config, workspace = finished
+    changed = config.model_copy(update={"train": TrainOptions(encoder_weights=weights)})
+    from roadseg.commands.stages.made_from import train_from  # noqa: PLC0415 - beside its twin
+
+    made = train_from(changed, workspace, 0)["inputs"]
+    assert made.items() >= first_weights(changed.train).items()
+
+
+def test_status_writes_nothing(finished):
+    config, workspace = finished
+    before = sorted((path, path.stat().st_mtime_ns) for path in workspace.root.rglob("*"))
+    run(config, workspace.root)
+    assert sorted((p, p.stat().st_mtime_ns) for p in workspace.root.rglob("*")) == before
+
+
+def test_a_training_that_began_is_not_taken_for_ended(finished):
+    config, workspace = finished
+    path = Workspace(workspace.root).train_record(0)
+    path.write_text(path.read_text().replace('"state": "done"', '"state": "started"'))
+    assert read_record(path).state == "started"
+    assert run(config, workspace.root).stages[2].ended is None
