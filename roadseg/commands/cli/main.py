@@ -62,6 +62,7 @@ main.add_commands(
         "Runs": [
             run_commands.status,
             run_commands.runs,
+            run_commands.compare,
             run_commands.clean,
         ],
         "Results": [

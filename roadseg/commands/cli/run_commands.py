@@ -56,6 +56,29 @@ def runs(folder: Path, *, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("folders", metavar="RUN RUN...", type=_FOLDER, nargs=-1, required=True)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="HTML page to write, with curves, chips and pictures as well.",
+)
+@JSON
+def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) -> None:
+    """Compare runs: settings that differ, metrics with their changes, times.
+
+    Changes count from the first RUN. A warning says if folds, held-out chips or labels differ, so
+    that the figures are not of one task. The page is one file that needs no network.
+
+    \b
+    Examples:
+      roadseg compare run/ other-run/
+      roadseg compare run/ other-run/ --output compare.html
+    """
+    show(tool("compare").run(folders, output=output), as_json=as_json)
+
+
+@click.command()
 @together(CONFIG, SET, RUN)
 @click.option("--yes", is_flag=True, help="Remove the files; without it they are only listed.")
 @JSON

@@ -105,6 +105,7 @@ PROVIDED = {  # what examples name, and how it is made
     "mask.tif": partial(copied, "run/masks/city_0.tif"),
     "san_diego/": copy_city,
     "tianjin/": copy_city,
+    "other-run/": lambda path: shutil.copytree("run", path),
     "tiles/": lambda path: copied("images/city_0.tif", path / "a.tif"),
 }
 

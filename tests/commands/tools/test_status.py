@@ -29,7 +29,7 @@ sys.exit("torch" if "torch" in sys.modules else 0)
 @pytest.fixture
 def look(finished):
     """Give a function that returns the status of each stage, with some settings changed."""
-    config, workspace = finished
+    workspace = finished[1]
 
     def status(*assignments):
         changed = load_config(workspace.root.parent / "roadseg.json", assignments)
@@ -107,7 +107,7 @@ def test_a_further_fold_has_a_line_of_its_own(finished):
     assert names[2:4] == ["train", "train --fold 1"]
 
 
-def test_images_that_are_gone_leave_the_other_stages_known(finished, look):
+def test_images_that_are_gone_leave_the_other_stages_known(look):
     states = look('imagery.images=["nowhere"]')
     assert states["prepare"].state == "unknown"
     assert "nowhere" in states["prepare"].why

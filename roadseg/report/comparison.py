@@ -1,0 +1,224 @@
+"""A comparison of runs: settings that differ, metrics side by side, and what makes them unlike."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roadseg.report.facts import read_scores
+from roadseg.report.run_facts import STAGES, RunFacts, seconds_of
+from roadseg.system.text import first
+from roadseg.system.workspace import Workspace
+
+Numbers = tuple[float | None, ...]
+
+_METRICS = (  # Stage, key of its summary, title, and digits after the point.
+    ("evaluate", "iou", "pixel IoU", 3),
+    ("evaluate", "precision", "pixel precision", 3),
+    ("evaluate", "recall", "pixel recall", 3),
+    ("evaluate", "f1", "pixel F1", 3),
+    ("evaluate", "apls_length", "APLS length", 3),
+    ("evaluate", "apls_time", "APLS time", 3),
+    ("evaluate", "topo_f1", "TOPO F1", 3),
+    ("evaluate", "correctness", "correctness", 3),
+    ("evaluate", "completeness", "completeness", 3),
+    ("evaluate", "quality", "quality", 3),
+    ("evaluate", "threshold", "threshold", 2),
+    ("evaluate", "chips", "chips held out", 0),
+    ("evaluate", "reference_km", "labelled roads, km", 2),
+    ("evaluate", "predicted_km", "predicted roads, km", 2),
+    ("graph", "nodes", "nodes", 0),
+    ("graph", "edges", "edges", 0),
+    ("graph", "parts", "connected parts", 0),
+    ("train", "val_iou", "IoU in training", 3),
+    ("train", "best_epoch", "best epoch", 0),
+)
+# Metrics of a chip by which those that changed most are found.
+_OF_CHIP = ("iou", "apls_length")
+# Settings of prepare that say what the labels are, by how their names begin.
+_OF_LABELS = "labels."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of each run, in their order; None where one has none."""
+
+    title: str
+    values: Numbers
+    digits: int = 3
+
+    @property
+    def changes(self) -> Numbers:
+        """The change of each run from the first; None where one of the two is not known."""
+        base = self.values[0]
+        return tuple(
+            None if base is None or value is None else value - base for value in self.values
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that is not the same in all runs, with the value of each as it stands in JSON."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What tells several runs apart.
+
+    Attributes:
+        names: of the runs, short and all different.
+        warnings: why figures cannot be compared; empty if nothing speaks against it.
+        settings: that differ.
+        metrics: of all chips.
+        seconds: of each stage.
+        chips: metrics of each chip that some run held out, those that changed most first.
+    """
+
+    names: list[str]
+    warnings: list[str]
+    settings: list[Setting]
+    metrics: list[Row]
+    seconds: list[Row]
+    chips: dict[str, dict[str, Row]]
+
+
+def compare_runs(runs: Sequence[RunFacts]) -> Comparison:
+    """Compare runs with the first of them.
+
+    Raises:
+        DataError: if a table of metrics is damaged.
+    """
+    names = short_names([run.folder for run in runs])
+    chips = [_chips(run) for run in runs]
+    metrics = [
+        Row(title, tuple(run.number(stage, key) for run in runs), digits)
+        for stage, key, title, digits in _METRICS
+    ]
+    seconds = [
+        Row(stage, tuple(_seconds(run, stage) for run in runs), digits=1) for stage in STAGES
+    ]
+    return Comparison(
+        names=names,
+        warnings=list(_warnings(names, runs, chips)),
+        settings=list(_settings(runs)),
+        metrics=list(filter(_is_known, metrics)),
+        seconds=list(filter(_is_known, seconds)),
+        chips=_changes_of_chips(chips),
+    )
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """Return as many last parts of the paths of folders as tell them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for many in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-many:]) for each in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({number})" for number, name in enumerate(names, 1)]
+
+
+def _is_known(row: Row) -> bool:
+    return any(value is not None for value in row.values)
+
+
+def _seconds(run: RunFacts, stage: str) -> float | None:
+    record = run.records.get(stage)
+    return seconds_of(record) if record and record.is_done else None
+
+
+def _chips(run: RunFacts) -> dict[str, dict[str, float | None]]:
+    """Return the metrics of each chip that a run held out."""
+    scores = read_scores(Workspace(run.folder).evaluation) if "evaluate" in run.records else None
+    if scores is None:
+        return {}
+    names = scores["columns"][1:]
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in scores["rows"]}
+
+
+def _changes_of_chips(
+    runs: Sequence[Mapping[str, Mapping[str, float | None]]],
+) -> dict[str, dict[str, Row]]:
+    every = dict.fromkeys(chip for chips in runs for chip in chips)
+    rows = {
+        chip: {
+            name: Row(name, tuple(chips.get(chip, {}).get(name) for chips in runs))
+            for name in _OF_CHIP
+        }
+        for chip in every
+    }
+    return dict(sorted(rows.items(), key=lambda item: (-_largest(item[1]), item[0])))
+
+
+def _largest(rows: Mapping[str, Row]) -> float:
+    """Return the largest change of any metric; -1 for a chip that cannot be compared."""
+    changes = (abs(by) for row in rows.values() for by in row.changes[1:] if by is not None)
+    return max(changes, default=-1.0)
+
+
+def _settings(runs: Sequence[RunFacts]) -> Iterator[Setting]:
+    """Yield the settings that differ, by the names of their keys in the config."""
+    flat = [_all_settings(run) for run in runs]
+    for name in dict.fromkeys(name for settings in flat for name in settings):
+        values = tuple(settings.get(name) for settings in flat)
+        # What differs only because a run has not come so far is no setting that differs.
+        known = [v for settings, v in zip(flat, values, strict=True) if name in settings]
+        if any(value != known[0] for value in known):
+            yield Setting(name, values)
+
+
+def _all_settings(run: RunFacts) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for stage in STAGES[:-1]:  # The report repeats those of all stages.
+        if record := run.records.get(stage):
+            found |= dict(_flat(record.settings, "" if stage == "prepare" else f"{stage}."))
+    if train := run.records.get("train"):
+        first_weights = ("init", "encoder_weights")
+        found |= {f"train.{key}": train.inputs[key] for key in first_weights if key in train.inputs}
+    return found
+
+
+def _flat(values: Mapping[str, Any], at: str) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{at}{key}.")
+        else:
+            yield f"{at}{key}", value
+
+
+def _warnings(
+    names: Sequence[str],
+    runs: Sequence[RunFacts],
+    chips: Sequence[Mapping[str, Mapping[str, float | None]]],
+) -> Iterator[str]:
+    """Yield why the figures of runs are not those of one task."""
+    measured = [run for run in runs if run.value("evaluate", "iou") is not None]
+    without = [name for name, run in zip(names, runs, strict=True) if run not in measured]
+    if without:
+        yield f"not evaluated, so without metrics: {first(without)}"
+    if len({run.value("evaluate", "fold") for run in measured}) > 1:
+        yield "the runs hold out different folds, so their figures cannot be compared"
+    elif len({frozenset(each) for each in chips if each}) > 1:
+        yield "the runs hold out different chips, so their figures cannot be compared"
+    for what, begins in (("labels", ("labels of", "area")), ("images", ("image of",))):
+        if scenes := _unlike(runs, begins):
+            told = first([name.partition(" of ")[2] for name in scenes], 3)
+            yield f"the {what} differ ({told}), so figures cannot be compared"
+    for of, prefix in (("labels are read", _OF_LABELS), ("metrics are measured", "evaluate.")):
+        keys = [s.name for s in _settings(runs) if s.name.startswith(prefix)]
+        keys = [key for key in keys if key != "evaluate.pictures"]
+        if keys:
+            yield f"the {of} differently ({first(keys, 3)}), so figures cannot be compared"
+
+
+def _unlike(runs: Sequence[RunFacts], begins: tuple[str, ...]) -> list[str]:
+    """Return the inputs of prepare, by how their names begin, of which runs hold others."""
+    held = [
+        {key: mark for key, mark in record.inputs.items() if key.startswith(begins)}
+        for run in runs
+        if (record := run.records.get("prepare"))
+    ]
+    names = dict.fromkeys(name for inputs in held for name in inputs)
+    return [name for name in names if len({inputs.get(name) for inputs in held}) > 1]

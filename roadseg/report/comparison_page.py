@@ -1,0 +1,236 @@
+"""The page of a comparison: one HTML file with the style of the report, without any script."""
+
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roadseg.report.comparison import Comparison, Row, Setting
+from roadseg.report.page import _digest, _page_file
+from roadseg.system.text import time_text
+
+_POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
+_COLOURS = 4  # Classes of lines that the style has.
+# Pixels of a curve, and of what its axes take.
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 230, 44, 12, 14, 34
+_CURVES = (("val_loss", "Loss on what is held out"), ("val_iou", "IoU of pixels, held out"))
+_NONE = "-"  # Stands for what a run does not have.
+_LONGEST = 60  # Characters of a setting that a cell shows.
+
+
+def build_comparison_page(
+    compared: Comparison,
+    curves: Sequence[Mapping[str, Any] | None],
+    pictures: Mapping[str, Sequence[str | None]],
+) -> str:
+    """Return a page that needs no other file, may load none, and runs nothing.
+
+    Args:
+        compared: what it shows.
+        curves: the training of each run, as `read_training` returns it.
+        pictures: of scenes, one of each run as a `data:` address, None where it has none.
+    """
+    style = f"\n{_page_file('report.css')}\n{_page_file('compare.css')}\n"
+    title = " and ".join(compared.names)
+    body = "".join(
+        [
+            _head(compared),
+            '<main class="wide">',
+            _warnings(compared.warnings),
+            _section("Settings that differ", _settings(compared)),
+            _section("Metrics", _metrics(compared)),
+            _section("Chips held out, the largest change first", _chips(compared)),
+            _section("Training", _curves(compared.names, curves)),
+            _section("Pictures of what changed most", _pictures(compared.names, pictures)),
+            _section("Time", _times(compared)),
+            "</main>",
+        ]
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(_digest(style))}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{_text(title)} · roadseg compare</title>\n"
+        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n'
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _head(compared: Comparison) -> str:
+    names = (
+        f'<span class="key">{_key(at)}{_text(name)}</span>'
+        for at, name in enumerate(compared.names)
+    )
+    return (
+        '<header class="top"><div class="wide"><div class="head"><h1>Runs compared</h1>'
+        '<p id="subtitle" class="muted">Changes count from the first run.</p>'
+        f'<p class="brand">roadseg compare</p></div><div class="keys">{"".join(names)}</div>'
+        "</div></header>"
+    )
+
+
+def _key(at: int) -> str:
+    line = f'<line class="run-{at % _COLOURS}" x1="2" x2="24" y1="5" y2="5" stroke-width="3"/>'
+    return f'<svg viewBox="0 0 26 10" aria-hidden="true">{line}</svg>'
+
+
+def _warnings(warnings: Iterable[str]) -> str:
+    told = "".join(
+        f'<p class="warning" role="alert">{_text(w.capitalize())}.</p>' for w in warnings
+    )
+    return f"<section>{told}</section>" if told else ""
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{title}</h2>{content}</section>" if content else ""
+
+
+def _table(titles: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
+    head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
+    body = "".join(rows)
+    if not body:
+        return ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll {kind}">{table}</div>'
+
+
+def _settings(compared: Comparison) -> str:
+    if not compared.settings:
+        return '<p class="note">None: all settings in the records are the same.</p>'
+    return _table(["setting", *compared.names], map(_setting, compared.settings), "settings")
+
+
+def _setting(setting: Setting) -> str:
+    cells = "".join(f"<td>{_text(value_text(value))}</td>" for value in setting.values)
+    return f'<tr><th scope="row"><code>{_text(setting.name)}</code></th>{cells}</tr>'
+
+
+def value_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return the value of a setting as JSON, shortened; one that a run does not have, as -."""
+    text = _NONE if value is None else json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def change_text(change: float | None, digits: int) -> str:
+    """Return a change with its sign; empty if it is not known or would read as 0."""
+    text = "" if change is None else f"{change:+.{digits}f}"
+    return "" if not text.strip("+-0.") else text
+
+
+def _metrics(compared: Comparison) -> str:
+    return _table(["metric", *compared.names], (_row(row.title, [row]) for row in compared.metrics))
+
+
+def _row(title: str, rows: Iterable[Row]) -> str:
+    cells = "".join(_cell(row, at) for row in rows for at in range(len(row.values)))
+    return f'<tr><th scope="row">{_text(title)}</th>{cells}</tr>'
+
+
+def _cell(row: Row, at: int) -> str:
+    value, change = row.values[at], change_text(row.changes[at], row.digits) if at else ""
+    shown = _NONE if value is None else f"{value:.{row.digits}f}"
+    kind = "less" if change.startswith("-") else "more"
+    return f"<td>{shown}{f' <small class={kind!r}>{change}</small>' if change else ''}</td>"
+
+
+def _chips(compared: Comparison) -> str:
+    titles = [f"{metric}, {name}" for metric in ("IoU", "APLS") for name in compared.names]
+    rows = (_row(chip, rows.values()) for chip, rows in compared.chips.items())
+    return _table(["chip", *titles], rows)
+
+
+def _times(compared: Comparison) -> str:
+    def cells(row: Row) -> str:
+        return "".join(f"<td>{_NONE if v is None else time_text(v)}</td>" for v in row.values)
+
+    rows = (f'<tr><th scope="row">{_text(r.title)}</th>{cells(r)}</tr>' for r in compared.seconds)
+    return _table(["stage", *compared.names], rows)
+
+
+def _curves(names: Sequence[str], curves: Sequence[Mapping[str, Any] | None]) -> str:
+    figures = (_curve(title, key, names, curves) for key, title in _CURVES)
+    shown = "".join(figures)
+    return f'<div class="columns">{shown}</div>' if shown else ""
+
+
+def _curve(
+    title: str, key: str, names: Sequence[str], curves: Sequence[Mapping[str, Any] | None]
+) -> str:
+    """Return a drawing with a line for each run; empty if none has these values."""
+    lines = [_points(curve, key) for curve in curves]
+    every = [point for line in lines for point in line]
+    if not every:
+        return ""
+    last, top = max(epoch for epoch, _ in every), max(value for _, value in every) or 1.0
+
+    def place(epoch: float, value: float) -> tuple[float, float]:
+        x = _LEFT + (epoch - 1) / max(last - 1, 1) * (_WIDTH - _LEFT - _RIGHT)
+        return x, _HEIGHT - _BOTTOM - value / top * (_HEIGHT - _TOP - _BOTTOM)
+
+    drawn = "".join(
+        _line([place(*point) for point in line], at) for at, line in enumerate(lines) if line
+    )
+    ends = ", ".join(
+        f"{name} ends at {line[-1][1]:.3f}" for name, line in zip(names, lines, strict=True) if line
+    )
+    label = _text(f"{title}; {ends}")
+    return (
+        f'<figure class="curve card"><h3>{title}</h3><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'role="img" aria-label="{label}">{_axes(last, top, place(1, 0)[1])}{drawn}</svg>'
+        f"<figcaption>{_text(ends)}</figcaption></figure>"
+    )
+
+
+def _points(curve: Mapping[str, Any] | None, key: str) -> list[tuple[float, float]]:
+    rows = curve["epochs"] if curve else []
+    return [(row["epoch"], row[key]) for row in rows if row.get(key) is not None and row["epoch"]]
+
+
+def _axes(last: float, top: float, bottom_px: float) -> str:
+    right = _WIDTH - _RIGHT
+    marks = [(top * part / 2, bottom_px + (_TOP - bottom_px) * part / 2) for part in range(3)]
+    rules = "".join(
+        f'<line class="rule" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{value:.2f}</text>'
+        for value, y in marks
+    )
+    low = _HEIGHT - _BOTTOM + 16
+    return (
+        f'{rules}<text x="{_LEFT}" y="{low}" text-anchor="middle">1</text>'
+        f'<text x="{right}" y="{low}" text-anchor="middle">{last:.0f}</text>'
+        f'<text x="{(_LEFT + right) / 2:.0f}" y="{_HEIGHT - 3}" text-anchor="middle">epoch</text>'
+    )
+
+
+def _line(points: Sequence[tuple[float, float]], at: int) -> str:
+    kind = f"run-{at % _COLOURS}"
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    x, y = points[-1]
+    end = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
+    return f'<path class="{kind}" d="M{path}"/>{end}'
+
+
+def _pictures(names: Sequence[str], pictures: Mapping[str, Sequence[str | None]]) -> str:
+    return "".join(_scene(scene, names, uris) for scene, uris in pictures.items())
+
+
+def _scene(scene: str, names: Sequence[str], uris: Sequence[str | None]) -> str:
+    figures = "".join(
+        f'<figure><img class="sheet" src="{uri}" alt="{_text(f"{scene} of {name}")}">'
+        f"<figcaption>{_text(name)}</figcaption></figure>"
+        for name, uri in zip(names, uris, strict=True)
+        if uri
+    )
+    return f'<div class="scene"><h3>{_text(scene)}</h3><div class="runs">{figures}</div></div>'
+
+
+def scene_of(chip: str, scenes: Iterable[Path]) -> Path | None:
+    """Return the picture of the scene that a chip belongs to: the longest name it begins with."""
+    fitting = (path for path in scenes if chip == path.stem or chip.startswith(f"{path.stem}_r"))
+    return max(fitting, key=lambda path: len(path.stem), default=None)
