@@ -133,10 +133,11 @@ def _row(title: str, rows: Iterable[Row]) -> str:
 
 
 def _cell(row: Row, at: int) -> str:
-    value, change = row.values[at], change_text(row.changes[at], row.digits) if at else ""
+    value, change = row.values[at], change_text(row.changes[at], row.digits)
     shown = _NONE if value is None else f"{value:.{row.digits}f}"
-    kind = "less" if change.startswith("-") else "more"
-    return f"<td>{shown}{f' <small class={kind!r}>{change}</small>' if change else ''}</td>"
+    kind = "" if not change else "less" if change.startswith("-") else "more"
+    # The column of changes is as wide where there is none, so that values stand below each other.
+    return f'<td>{shown}<small class="{kind}">{change}</small></td>' if at else f"<td>{shown}</td>"
 
 
 def _chips(compared: Comparison) -> str:
