@@ -1,6 +1,6 @@
 import pytest
 
-from roadseg.system.text import count, counted, first, one_line
+from roadseg.system.text import count, counted, first, one_line, size_text, table, time_text
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
@@ -20,3 +20,29 @@ def test_what_an_error_says_in_lines_is_one_line():
 def test_of_many_names_the_first_are_listed_and_the_others_counted():
     assert first(["a", "b"], 2) == "a, b"
     assert first(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (9.94, "9.9 s"),
+        (10, "10 s"),
+        (119, "119 s"),
+        (120, "2.0 min"),
+        (7199, "120.0 min"),
+        (7200, "2.0 h"),
+    ],
+)
+def test_a_measured_time_has_two_or_three_digits(seconds, shown):
+    assert time_text(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "shown"), [(0.04, "0.0 MB"), (9.9, "9.9 MB"), (10, "10 MB"), (1000, "1.0 GB")]
+)
+def test_a_size_is_in_the_unit_that_fits(megabytes, shown):
+    assert size_text(megabytes) == shown
+
+
+def test_columns_of_a_table_are_as_wide_as_their_widest_cell():
+    assert table([["name", "n"], ["a", "10"]], right=[1]) == "name   n\na     10"
