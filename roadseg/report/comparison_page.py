@@ -228,7 +228,8 @@ def _scene(scene: str, names: Sequence[str], uris: Sequence[str | None]) -> str:
         for name, uri in zip(names, uris, strict=True)
         if uri
     )
-    return f'<div class="scene"><h3>{_text(scene)}</h3><div class="runs">{figures}</div></div>'
+    # The style prints only scenes that are marked as drawn.
+    return f'<div class="scene" data-drawn><h3>{_text(scene)}</h3><div class="runs">{figures}</div></div>'
 
 
 def scene_of(chip: str, scenes: Iterable[Path]) -> Path | None:

@@ -138,6 +138,7 @@ def test_the_page_shows_pictures_of_both_runs(pair, tmp_path):
     run(pair, output=tmp_path / "compare.html")
     tags = Tags((tmp_path / "compare.html").read_text()).tags
     assert [a["alt"].partition(" of ")[2] for tag, a in tags if tag == "img"] == ["run", "other"]
+    assert all("data-drawn" in a for _, a in tags if a.get("class") == "scene")  # else not printed
 
 
 def test_names_of_folders_and_chips_are_text_on_the_page(pair, tmp_path):
