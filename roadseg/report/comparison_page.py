@@ -229,7 +229,8 @@ def _scene(scene: str, names: Sequence[str], uris: Sequence[str | None]) -> str:
         if uri
     )
     # The style prints only scenes that are marked as drawn.
-    return f'<div class="scene" data-drawn><h3>{_text(scene)}</h3><div class="runs">{figures}</div></div>'
+    shown = f'<h3>{_text(scene)}</h3><div class="runs">{figures}</div>'
+    return f'<div class="scene" data-drawn>{shown}</div>'
 
 
 def scene_of(chip: str, scenes: Iterable[Path]) -> Path | None:
