@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roadseg.report.comparison import Comparison, Row, Setting
-from roadseg.report.page import _digest, _page_file
+from roadseg.report.page import csp_digest, page_file
 from roadseg.system.text import time_text
 
 _POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
@@ -31,7 +31,7 @@ def build_comparison_page(
         curves: the training of each run, as `read_training` returns it.
         pictures: of scenes, one of each run as a `data:` address, None where it has none.
     """
-    style = f"\n{_page_file('report.css')}\n{_page_file('compare.css')}\n"
+    style = f"\n{page_file('report.css')}\n{page_file('compare.css')}\n"
     title = " and ".join(compared.names)
     body = "".join(
         [
@@ -47,9 +47,10 @@ def build_comparison_page(
             "</main>",
         ]
     )
+    policy = _POLICY.format(csp_digest(style))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(_digest(style))}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{_text(title)} · roadseg compare</title>\n"

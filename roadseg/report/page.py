@@ -34,10 +34,10 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
         title: of the page.
         shown: all that it shows, as JSON. Texts of it become text, whatever is in them.
     """
-    style = f"\n{_page_file('report.css')}\n"
-    parts = ['"use strict";', "{", f"const PALETTE = {_PALETTE};", *map(_page_file, _SCRIPTS), "}"]
+    style = f"\n{page_file('report.css')}\n"
+    parts = ['"use strict";', "{", f"const PALETTE = {_PALETTE};", *map(page_file, _SCRIPTS), "}"]
     script = "\n".join(["", *parts, ""])
-    policy = _POLICY.format(style=_digest(style), script=_digest(script))
+    policy = _POLICY.format(style=csp_digest(style), script=csp_digest(script))
     places = {
         "@title@": html.escape(title),
         "@policy@": policy,
@@ -45,7 +45,7 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
         "@script@": script,
         "@data@": as_data(shown),
     }
-    page = _page_file("report.html")
+    page = page_file("report.html")
     for place, part in places.items():
         before, after = page.split(place)
         page = before + part + after
@@ -74,9 +74,11 @@ def write_page(path: Path, page: str) -> int:
     return len(content)
 
 
-def _page_file(name: str) -> str:
+def page_file(name: str) -> str:
+    """Return the text of a file of the pages: a script, a style or a frame, by its name."""
     return files("roadseg").joinpath("report", "assets", name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
+def csp_digest(text: str) -> str:
+    """Return the digest by which a Content-Security-Policy allows a script or a style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
