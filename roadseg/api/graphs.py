@@ -293,5 +293,5 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
 def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:
     sources = list(find_sources(path).values())
     if len(sources) != 1:
-        raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
+        raise DataError(f"{path}: {len(sources)} places with roads found, expected one; name it")
     return read_drawn(sources[0], find_placement(Path(image) if image else None, gsd_m))

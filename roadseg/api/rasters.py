@@ -73,7 +73,7 @@ def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
     """Give the file of an image inside the block, a temporary one for an array."""
     if isinstance(image, str | Path):
         if transform is not None:
-            raise ConfigError(f"{image}: a file has its own transform, expected none beside it")
+            raise ConfigError(f"{image}: transform is for arrays only, as a file has its own")
         yield Path(image).absolute()
         return
     stack = image if image.ndim == _STACK else image[np.newaxis]
@@ -111,8 +111,8 @@ def in_memory(
 def _require_place(transform: Affine | None, crs: object, gsd_m: float | None) -> None:
     if transform is None and gsd_m is None:
         raise ConfigError(
-            f"{_THE_ARRAY}: nothing says where its pixels lie; expected transform and crs, as "
-            "rasterio has them, or gsd_m, the metres of a pixel"
+            f"{_THE_ARRAY}: has no location; expected transform and crs, as in rasterio, or "
+            "gsd_m, the pixel size in metres"
         )
     if transform is not None and crs is None:
         raise ConfigError(f"{_THE_ARRAY}: has a transform but no crs, expected both")
@@ -124,7 +124,7 @@ def _crs(crs: object) -> CRS:
     try:
         return CRS.from_user_input(crs)
     except CRSError as error:
-        raise ConfigError(f"crs: {crs} is no coordinate system that PROJ knows") from error
+        raise ConfigError(f"crs: {crs} is not a coordinate system that PROJ knows") from error
 
 
 def _as_bytes(pixels: Array) -> Bytes:

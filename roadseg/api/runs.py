@@ -200,7 +200,9 @@ def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config
     """
     if isinstance(config, Config):
         if overrides:
-            raise ConfigError("overrides: expected none beside a config that is loaded")
+            raise ConfigError(
+                "overrides: cannot be combined with a loaded config; expected the path of one"
+            )
         return config
     assignments = [
         f"{key}={json.dumps(value, default=str)}" for key, value in (overrides or {}).items()

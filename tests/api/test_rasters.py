@@ -93,7 +93,7 @@ def test_a_traced_array_lies_where_the_file_lies(mask, city):
         (
             np.zeros((4, 4), bool),
             {"transform": Affine.scale(1, -1), "crs": "EPSG:1"},
-            "crs: EPSG:1 is no coordinate system that PROJ knows",
+            "crs: EPSG:1 is not a coordinate system that PROJ knows",
         ),
     ],
 )

@@ -32,7 +32,7 @@ from roadseg.commands.cli.summaries import announce, show
     "cities",
     multiple=True,
     metavar="[NAME=]FOLDER",
-    help="Folder with images and labels that are a set of their own; may be repeated.",
+    help="Folder with images and labels that form one set; may be repeated.",
 )
 @of_config("train", "--minutes")
 @click.option(
@@ -82,29 +82,29 @@ def init(
     "--labels",
     multiple=True,
     metavar="PATH",
-    help="Known roads of the same ground, to train on: folder, file or glob; may be repeated.",
+    help="Known roads of the same area, to train on: folder, file or glob; may be repeated.",
 )
 @click.option(
     "--checkpoint",
     "checkpoints",
     type=click.Path(path_type=Path, file_okay=False),
     multiple=True,
-    help="Instead of labels: checkpoint folder of a network, or starter, which comes with roadseg "
-    "and is the default; repeated, predictions are averaged.",
+    help="Checkpoint folder of a trained network, or starter (the default), a small network "
+    "that comes with roadseg. Several are averaged.",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),
     default=20.0,
     show_default=True,
-    help="Time that a training on labels may take.",
+    help="Time limit for training on the labels.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("roadseg-map"),
     show_default=True,
-    help="Folder for the config, the graphs, the report and all else.",
+    help="Folder for all outputs: config, graphs, report and others.",
 )
 @together(FORCE, SET, JSON, *PREDICTING, WORKERS, ON_ERROR, *DEVICES)
 def map_images(
@@ -151,14 +151,14 @@ def map_images(
 @click.command()
 @together(*DEVICES, *LAUNCHING, CONFIG, SET, JSON)
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps in a round."
+    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps per round."
 )
 @click.option(
     "--rounds",
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Rounds of roadseg, and as many of the bare loop.",
+    help="Rounds of each: roadseg, and the bare loop.",
 )
 def bench(
     config_path: Path | None,

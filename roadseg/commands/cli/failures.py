@@ -73,9 +73,9 @@ def _fault(error: BaseException, ctx: click.Context) -> FaultError:
         config=ctx.meta.get(_CONFIG),
         folders=[run, Path()] if run and run.is_dir() else [Path()],
     )
-    fault = f"a fault of roadseg's own ({f'{type(error).__name__}: {error}':.300})"
+    fault = f"a bug in roadseg ({f'{type(error).__name__}: {error}':.300})"
     if report is None:
         return FaultError(
-            f"{fault}; no report can be written, please send us what --traceback says"
+            f"{fault}; no report could be written, please send us the output of --traceback"
         )
-    return FaultError(f"{fault}; please send us the report {report}, which has the traceback")
+    return FaultError(f"{fault}; please send us the report {report}, which contains the traceback")

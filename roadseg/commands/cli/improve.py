@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         type=click.Choice(["int8", "openvino"]),
         default="int8",
         show_default=True,
-        help="Engine to make: int8 for PyTorch's Inductor, or openvino (roadseg[openvino]).",
+        help="Engine to create: int8 for PyTorch's Inductor, or openvino (roadseg[openvino]).",
     ),
     *LAUNCHING,
 )
@@ -70,7 +70,7 @@ def quantize(
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
-    help="Fixed number of windows in a batch; else any number.",
+    help="Fixed number of windows per batch; without it any number.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing export.")
 def export(
@@ -122,7 +122,7 @@ def export(
         "--write",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Config to write; else tuned.json in the run folder.",
+        help="Config to write; without it tuned.json in the run folder.",
     ),
     WORKERS,
     SCHEDULER,

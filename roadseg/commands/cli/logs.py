@@ -78,14 +78,14 @@ LOGGING = (
     click.Option(
         ["--log"],
         type=click.Path(path_type=Path, dir_okay=False),
-        help="File to which all log lines are added, with the time.",
+        help="Append all log lines to this file, with the time.",
         expose_value=False,
         callback=_keep_option,
     ),
     click.Option(
         ["--traceback"],
         is_flag=True,
-        help="Show where in the program an error arose.",
+        help="Show the Python traceback of an error.",
         expose_value=False,
         callback=_keep_option,
     ),
@@ -160,7 +160,7 @@ class _LogFile(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's
         """Warn once that the file cannot be written any more, as when the disk is full."""
         logging.getLogger().removeHandler(self)
-        click.echo(f"WARNING: --log {self.baseFilename}: cannot be written any more", err=True)
+        click.echo(f"WARNING: --log {self.baseFilename}: can no longer be written", err=True)
 
 
 def _refuse_other_file(path: Path) -> None:
@@ -172,6 +172,4 @@ def _refuse_other_file(path: Path) -> None:
     if path.is_file() and path.stat().st_size:
         with path.open("rb") as file:
             if not _LOG_LINE.match(file.read(_DATE_BYTES)):
-                raise OutputError(
-                    f"--log {path}: holds something else than logs; name another file"
-                )
+                raise OutputError(f"--log {path}: is not a log file; name another file")

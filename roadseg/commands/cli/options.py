@@ -146,7 +146,7 @@ CONFIG = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Config file; else ROADSEG_CONFIG, else ./roadseg.json.",
+    help="Config file; without it ROADSEG_CONFIG, then ./roadseg.json.",
 )
 
 
@@ -167,14 +167,14 @@ RUN = click.option(
     "--run",
     "run_folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Run folder; else `run` of the config.",
+    help="Run folder; without it `run` of the config.",
 )
 FORCE = click.option("--force", is_flag=True, help="Run again even if nothing has changed.")
 DRY_RUN = click.option(
     "--dry-run",
     is_flag=True,
-    help="Show whether the command would run, what it would read and write, and the time and "
-    "memory that it would take; change nothing.",
+    help="Change nothing; show what would run, be read and be written, and the time and memory "
+    "needed.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 FOLD = click.option(
@@ -182,7 +182,7 @@ FOLD = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Number of the fold held out.",
+    help="Number of the held-out fold.",
 )
 
 
@@ -206,12 +206,13 @@ TRAINED_FOLD = click.option(
     type=_FoldOrAll(),
     default=0,
     show_default=True,
-    help="Number of the fold held out; all: train on all chips, for as long as folds did best.",
+    help="Number of the held-out fold; all: train on all chips, for as many epochs as worked "
+    "best on folds.",
 )
 NETWORK_OF_FOLD = click.option(
     "--fold",
     type=_FoldOrAll(),
-    help="Number of the fold held out, 0 by default; for IMAGES, all by default, if it is trained.",
+    help="Number of the held-out fold, 0 by default; for IMAGES, all by default if it is trained.",
 )
 OUTPUT = click.option(
     "--output",
@@ -249,8 +250,8 @@ def _launcher(*others: str) -> Option:
     return click.option(
         "--launcher",
         type=click.Choice(["none", "pin", "run_cpu", "ipexrun", *others]),
-        help="How the command is started again, bound to cores: by itself (pin, the default if an "
-        "option below is given), or by the named launcher of PyTorch or IPEX.",
+        help="Restart the command bound to cores: pin does it directly and is the default if an "
+        "option below is given; the others are launchers of PyTorch and IPEX.",
     )
 
 
@@ -260,7 +261,7 @@ _BINDING = (
     click.option(
         "--allocator",
         type=click.Choice(["auto", "tcmalloc", "jemalloc", "default"]),
-        help="Memory allocator to load; auto takes tcmalloc where it is found.",
+        help="Memory allocator to load; auto takes tcmalloc if it is installed.",
     ),
     click.option(
         "--omp", type=click.Choice(["auto", "intel", "gnu"]), help="OpenMP library to load."
@@ -339,7 +340,7 @@ SHARD = click.option(
     "--shard",
     metavar="I/N",
     callback=_shard,
-    help="Work on every N-th scene only, from the I-th on; for job arrays.",
+    help="Process only every N-th scene, starting with the I-th; for job arrays.",
 )
 
 
@@ -347,6 +348,6 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     """Read numbers with commas between, such as "0,1"."""
     parts = text.split(",") if text else []
     if not all(part.strip().isdecimal() for part in parts):
-        msg = f"{option}: expected numbers with commas between, such as 0,1, got {text!r}"
+        msg = f"{option}: expected numbers separated by commas, such as 0,1, got {text!r}"
         raise click.UsageError(msg)
     return tuple(int(part) for part in parts)

@@ -39,14 +39,14 @@ _ROADS = click.Path(path_type=Path)
     "gsd_m",
     type=click.FloatRange(min=0, min_open=True),
     metavar="METRES",
-    help="Size of a pixel of a WKT CSV without image, or of a raster without georeference.",
+    help="Pixel size of a WKT CSV without image, or of a raster without georeference.",
 )
 @click.option(
     "--csv",
     "table",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Table to write, with a row for each pair of files and one for all.",
+    help="CSV table to write: a row for each pair of files, and one for all.",
 )
 @JSON
 def score(
@@ -96,7 +96,7 @@ def score(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="GeoPackage to write, with a layer of the roads that each side lacks.",
+    help="GeoPackage to write, with a layer of the roads missing on each side.",
 )
 @JSON
 def diff(
@@ -145,8 +145,8 @@ def _end(option: str, name: str, meaning: str) -> Option:
 
 @click.command()
 @click.argument("graph", type=click.Path(path_type=Path))
-@_end("--from", "start", "Place where the route begins.")
-@_end("--to", "goal", "Place where the route ends.")
+@_end("--from", "start", "Start of the route.")
+@_end("--to", "goal", "Destination of the route.")
 @of_field("roads", "RouteOptions", "--weight")
 @of_field("roads", "RouteOptions", "--snap-m")
 @click.option(
@@ -192,11 +192,11 @@ def _file(name: str, meaning: str) -> Option:
 
 @click.command()
 @click.argument("kinds", nargs=-1, type=click.Choice(_KINDS), metavar="[KIND]...")
-@click.option("--scene", metavar="NAME", help="Only scene of the run to draw.")
+@click.option("--scene", metavar="NAME", help="Draw only this scene of the run.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Folder, or a .png, .pdf or .svg for one picture; else plots/ of the run.",
+    help="Folder, or a .png, .pdf or .svg for one picture; without it plots/ of the run.",
 )
 @_file("graph", "Draw this road graph or file of lines instead of a run.")
 @_file("labels", "Draw these known roads as well.")

@@ -61,7 +61,7 @@ def runs(folder: Path, *, as_json: bool) -> None:
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="HTML page to write, with curves, chips and pictures as well.",
+    help="HTML page to write, which adds curves, chips and pictures.",
 )
 @JSON
 def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) -> None:
@@ -80,7 +80,9 @@ def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) ->
 
 @click.command()
 @together(CONFIG, SET, RUN)
-@click.option("--yes", is_flag=True, help="Remove the files; without it they are only listed.")
+@click.option(
+    "--yes", is_flag=True, help="Remove the files; without this option they are only listed."
+)
 @JSON
 def clean(
     config_path: Path | None,

@@ -60,7 +60,8 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
         type=click.IntRange(min=0, max=100),
         default=0,
         metavar="N",
-        help="Trace N training steps; each process writes a file into profile/ of the checkpoint.",
+        help="Profile N training steps; each process writes a file into profile/ of the "
+        "checkpoint.",
     ),
     *DEVICES,
     *LAUNCHING_SEVERAL,
@@ -92,12 +93,14 @@ def train(
         "checkpoints",
         type=click.Path(path_type=Path, file_okay=False),
         multiple=True,
-        help="Checkpoint folder with the network for IMAGES, else that of the run; repeated, "
-        "predictions are averaged.",
+        help="Checkpoint folder of the network for IMAGES; without it that of the run. Several "
+        "are averaged.",
     ),
     OUTPUT,
     click.option(
-        "--mosaic", metavar="NAME", help="Name of the one scene whose adjoining tiles IMAGES are."
+        "--mosaic",
+        metavar="NAME",
+        help="Treat IMAGES as adjoining tiles of one scene with this name.",
     ),
     SHARD,
     *PREDICTING,
@@ -133,7 +136,7 @@ def predict(
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
     """
     if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
-        msg = "IMAGES and --output go together, --checkpoint and --mosaic with them"
+        msg = "IMAGES and --output need each other; --checkpoint and --mosaic need both"
         raise click.UsageError(msg)
     if output is None:
         function = stage_function("predict", do)
@@ -170,7 +173,7 @@ def graph(
       roadseg graph --output out mask.tif --set graph.min_spur_m=15
     """
     if not _all_or_none(images, output):
-        msg = "IMAGES and --output go together"
+        msg = "IMAGES and --output need each other"
         raise click.UsageError(msg)
     if output is None:
         return stage_function("graph", do)(config, workspace, force=force)

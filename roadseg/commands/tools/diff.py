@@ -147,7 +147,7 @@ def _read(path: Path) -> DrawnRoads:
     """Read the roads of a file of one place, in a coordinate system."""
     sources = list(find_sources(path).values())
     if len(sources) != 1:
-        raise DataError(f"{path}: holds {len(sources)} places with roads, expected one; name it")
+        raise DataError(f"{path}: {len(sources)} places with roads found, expected one; name it")
     if sources[0].table:
         raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
     return read_drawn(sources[0], PixelPlacement({}))

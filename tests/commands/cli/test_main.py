@@ -610,7 +610,7 @@ def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_pa
 def test_a_file_of_something_else_takes_no_logs(fails, city):
     before = city.read_text()
     told = fails("prepare", "--log", str(city), exit_code=3)
-    assert told == f"Error: --log {city}: holds something else than logs; name another file\n"
+    assert told == f"Error: --log {city}: is not a log file; name another file\n"
     assert city.read_text() == before
 
 
