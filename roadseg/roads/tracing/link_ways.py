@@ -134,7 +134,9 @@ def are_two_valued(places: Floats, *, grid: Grid, read_road: ReadRoad) -> bool:
         grid: where the pixels of the raster lie.
         read_road: reads a window of it.
     """
-    some = places[np.unique(np.linspace(0, max(len(places) - 1, 0), _LOOKS).astype(np.int64))]
+    if len(places) == 0:
+        return True
+    some = places[np.unique(np.linspace(0, len(places) - 1, _LOOKS).astype(np.int64))]
     shape = np.array([grid.height, grid.width])
     pixels = np.clip(np.floor(grid.from_metric(some)).astype(np.int64), 0, shape - 1)
     low, high = np.maximum(pixels - _LOOK_PX, 0), np.minimum(pixels + _LOOK_PX + 1, shape)
