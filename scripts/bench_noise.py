@@ -1,14 +1,14 @@
 """Measure road graphs found in drawn probabilities with correlated noise, trees and shadows.
 
-Roads of OpenStreetMap are burnt at 0.5 m with a width by their class. The probability falls off across their borders, and is
-disturbed as that of networks is: by noise that is alike over 3 to 15 m, roads that are faint as a
-whole, crowns of trees beside them, shadows across them, blobs, strips and driveways that are no road.
-The graph is scored against the lines, by APLS and as a user sees it: breaks per km, the share of the
-largest connected part, and links that are false.
+Roads of OpenStreetMap are burnt at 0.5 m with a width by their class. The probability falls off
+across their borders, and is disturbed as that of networks is: by noise that is alike over 3 to
+15 m, roads that are faint as a whole, crowns of trees beside them, shadows across them, and blobs,
+strips and driveways that are no road. The graph is scored against the lines, by APLS and as a user
+sees it: breaks per km, the share of the largest connected part, and links that are false.
 
-    python scripts/bench_noise.py OSM.geojson [--noise medium] [--windows 2] [--set KEY=VALUE ...]
+    python scripts/bench_noise.py OSM.geojson [--noise medium] [--set KEY=VALUE,KEY=VALUE ...]
 
-Settings of `graph` given with --set are compared with the defaults in one run, on the same drawings.
+Settings of `graph` given with --set are compared with the defaults on the same drawings.
 """
 
 import argparse

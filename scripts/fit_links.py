@@ -1,8 +1,9 @@
 """Fit the general model of links across gaps, `roadseg/roads/tracing/link_model.json`.
 
-Roads of OpenStreetMap are drawn as probabilities with noise (`bench_noise.py`). All links that may be are looked at: one is true if
-most of it lies on a road and that road joins its ends. A logistic regression tells the true from the
-false; its coefficients are kept as numbers. Fit on one city, look at another:
+Roads of OpenStreetMap are drawn as probabilities with noise (`bench_noise.py`). All links that may
+be are looked at: one is true if most of it lies on a road and that road joins its ends. A logistic
+regression tells the true from the false; its coefficients are kept as numbers. Fit on one city,
+look at another:
 
     python scripts/fit_links.py monaco.geojson --held-out rhein_neckar.geojson.gz --write
 """

@@ -118,11 +118,15 @@ def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoa
             for i, way in zip(link.tolist(), laid, strict=True):
                 ways[i] = way
     profiles = np.array([way.profile for way in ways], dtype=np.float64).reshape(-1, 4)
+    mean, quarter, lowest_5m, lowest = profiles.T
     return TracedLinks(
         _draw_ways(ways, low, starts, goals, grid),
         np.array([way.cost_m for way in ways], dtype=np.float64),
-        *profiles.T,
-        is_informed=np.array([way.is_informed for way in ways], dtype=bool),
+        mean,
+        quarter,
+        lowest_5m,
+        lowest,
+        np.array([way.is_informed for way in ways], dtype=bool),
     )
 
 
