@@ -1,7 +1,7 @@
 """evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -40,6 +40,8 @@ from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import FoldOrEach, Workspace, require
+
+Figures = dict[str, int | float | None]  # Some metrics by name; None was not measured.
 
 _SHORT = {  # Metrics of a set that the summary names.
     "iou": "IoU",
@@ -105,8 +107,8 @@ class EvaluateSummary(Summary):
     topo_precision: float | None
     topo_recall: float | None
     topo_f1: float | None
-    by_set: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    by_fold: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    by_set: dict[str, Figures] = field(default_factory=dict)
+    by_fold: dict[str, Figures] = field(default_factory=dict)
     spread: dict[str, Spread] = field(default_factory=dict)
     set_of_fold: dict[str, str] = field(default_factory=dict)
 
@@ -142,7 +144,7 @@ class EvaluateSummary(Summary):
         return f"fold {fold}" if of is None else f"fold {fold}, {of}"
 
 
-def _in_short(metrics: Mapping[str, float | None]) -> str:
+def _in_short(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
     shown = ", ".join(f"{title} {metrics[name]:.3f}" for name, title in _SHORT.items())
     threshold = metrics["threshold"]
@@ -359,9 +361,7 @@ def _summary(config: Config, scores: Sequence[ChipScore], *, fold: FoldOrEach) -
     )
 
 
-def _by(
-    scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]
-) -> dict[str, dict[str, float | None]]:
+def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
     """Return the metrics of the chips of each name, without names that have none."""
     groups = {name: [score for of, score in scores if of == name] for name in names}
     pooled = {name: asdict(_pool(group, fold=0)) for name, group in groups.items() if group}

@@ -283,7 +283,8 @@ def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -
     imagery_of = config.imagery_of(listed.set_of)
 
     def job_of(fold: Fold, folder: Path) -> PredictionJob:
-        return _job(config, (workspace.checkpoint(fold),), folder, imagery_of, listed.set_of)
+        of_whole = config if folder == workspace.probabilities else _without_masks(config)
+        return _job(of_whole, (workspace.checkpoint(fold),), folder, imagery_of, listed.set_of)
 
     if fold == "each":
         return OutOfFold(
@@ -293,6 +294,11 @@ def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -
             {name: imagery.chip_px for name, imagery in imagery_of.items()},
         )
     return job_of(fold, workspace.probabilities)
+
+
+def _without_masks(config: Config) -> Config:
+    """Return the config with which parts of scenes are predicted."""
+    return config.model_copy(update={"predict": config.predict.model_copy(update={"mask": False})})
 
 
 def _job(

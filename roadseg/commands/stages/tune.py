@@ -77,10 +77,9 @@ class TuneSummary(Summary):
     def __str__(self) -> str:
         """Return the gain and the settings in a sentence."""
         chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
-        of = "all folds" if self.fold == "each" else f"fold {self.fold}"
         outcome = (
             f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of "
-            f"{of}, best of {len(self.tried)} trials (chance: +-{chance})"
+            f"{_name(self.fold)}, best of {len(self.tried)} trials (chance: +-{chance})"
         )
         if not self.is_better:
             return (
@@ -220,8 +219,8 @@ def _search(
     scenes = in_order(read, listed, what="read labels", executor=executor)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
-            f"fold {fold}: no labelled roads in the chips held out, so no settings are better than "
-            "others; train, predict and tune with another fold (--fold)"
+            f"{_name(fold)}: no labelled roads in the chips held out, so no settings are better "
+            "than others; train, predict and tune with another fold (--fold)"
         )
     with Progress("tune", total=config.tune.trials, unit="trials") as progress:
 
@@ -241,6 +240,10 @@ def _search(
     return summary
 
 
+def _name(fold: FoldOrEach) -> str:
+    return "all folds" if fold == "each" else f"fold {fold}"
+
+
 def _held_out_chips(
     workspace: Workspace, predicted: Predicted
 ) -> list[tuple[SceneRecord, list[ChipRecord]]]:
@@ -249,7 +252,7 @@ def _held_out_chips(
     chips = held_out_chips(workspace, listed, predicted)
     if not chips:
         raise DataError(
-            f"{workspace.folds}: no chip of --fold {predicted.fold} lies in a predicted scene; "
+            f"{workspace.folds}: no chip of {_name(predicted.fold)} lies in a predicted scene; "
             f"run `roadseg predict --fold {predicted.fold}` again"
         )
     return [(listed.scene(name), chips[name]) for name in chips]
