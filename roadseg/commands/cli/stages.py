@@ -139,7 +139,6 @@ def predict(
     \b
     Examples:
       roadseg predict --fold 0
-      roadseg predict --fold each
       roadseg predict --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
