@@ -8,6 +8,7 @@ import statistics
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from safetensors.torch import load_file
 
 import roadseg
 from roadseg.commands.cli.main import main
@@ -81,6 +82,14 @@ class TestTraining:
         assert summary.val_iou.mean == pytest.approx(statistics.fmean(found))
         assert summary.val_iou.std == pytest.approx(statistics.stdev(found))
         assert str(summary).splitlines()[-1].startswith(f"all 5 folds: IoU {summary.val_iou}")
+
+    def test_a_fold_is_trained_as_if_it_were_alone(self, each, finished):
+        train.run(*finished, fold=1)
+        weights = [
+            load_file(of.checkpoint(1) / "best.safetensors") for of in (each[1], finished[1])
+        ]
+        assert weights[0].keys() == weights[1].keys()
+        assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
 
     def test_trained_folds_are_skipped_and_an_interrupted_one_goes_on(self, each, monkeypatch):
         config, workspace = each
