@@ -27,6 +27,7 @@ from roadseg.config import load_config
 from roadseg.errors import DataError, MissingInputError
 from roadseg.roads.masks.probabilities import open_probability, read_probability
 from roadseg.system import progress
+from roadseg.system.locks import lock
 from roadseg.system.stage_records import read_record
 from roadseg.system.workspace import Workspace
 
@@ -46,8 +47,8 @@ def each_city(tmp_path_factory, finished_city):
 @pytest.fixture
 def each(each_city, finished_city, tmp_path):
     """Give config and workspace of a run with each fold held out."""
-    shutil.copytree(each_city, tmp_path / "city")
-    config = placed(tmp_path / "city", finished_city)
+    shutil.copytree(each_city, tmp_path / "each")
+    config = placed(tmp_path / "each", finished_city)
     return config, Workspace(config.run)
 
 
@@ -119,6 +120,13 @@ class TestTraining:
         of_all = [line for line in lines if line.startswith("cross-validation: 4 of 5 folds")]
         assert any("epoch" in line and "left" in line for line in of_all)
         assert lines[-1].startswith("cross-validation: 5 of 5 folds")
+
+    def test_it_goes_on_alone_in_its_run_folder(self, each):
+        with lock(each[1].root, part="fold-3"):
+            done = roadseg_command(each[0], "train", "--fold", "each")
+        assert done.exit_code == 3
+        assert "works in this run folder" in done.output
+        assert roadseg_command(each[0], "train", "--fold", "each").exit_code == 0
 
     def test_force_trains_all_anew(self, each):
         config, workspace = each
