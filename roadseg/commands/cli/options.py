@@ -199,8 +199,10 @@ class _FoldOrWord(click.ParamType[Any]):
         """Return a number, or a word."""
         if value in self._words:
             return value
-        number: object = click.IntRange(min=0)(value, param, ctx)
-        return number
+        if not str(value).isdecimal():
+            expected = " or ".join(["the number of a fold", *self._words])
+            self.fail(f"expected {expected}, got {value!r}", param, ctx)
+        return int(str(value))
 
 
 TRAINED_FOLD = click.option(

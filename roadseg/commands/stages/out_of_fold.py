@@ -3,7 +3,7 @@
 import glob
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.windows import Rows, Window, cut_chips
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.system.dry_runs import Files
 from roadseg.system.records import key_of
 from roadseg.system.workspace import Workspace
 
@@ -94,7 +95,7 @@ class OutOfFold:
         for fold, own in self._by_fold({name: several[name] for name in waiting}).items():
             needs.append(self._part_job(fold).need(own, force=force))
         return Need(
-            reads=[files for need in needs for files in need.reads],
+            reads=_joined([files for need in needs for files in need.reads]),
             writes=[path for need in needs for path in need.writes]
             + [self.workspace.probability(name) for name in waiting],
             megapixels=sum(need.megapixels for need in needs),
@@ -204,6 +205,18 @@ class OutOfFold:
                 road, bins = file.read_all(window)
                 values = road[np.newaxis] if bins is None else np.concatenate([bins, road[None]])
                 yield Rows(window.row, values, file.read_valid(window), window.col)
+
+
+def _joined(reads: Sequence[Files]) -> list[Files]:
+    """Return files with those of one name counted together."""
+    return [
+        Files(
+            name,
+            sum(each.files for each in reads if each.name == name),
+            sum(each.megabytes for each in reads if each.name == name),
+        )
+        for name in dict.fromkeys(each.name for each in reads)
+    ]
 
 
 def _is_there(scene: SceneToPredict) -> bool:

@@ -157,3 +157,4 @@ def test_another_word_is_no_fold(finished, fold):
     config = finished[0].run.parent / "roadseg.json"
     done = roadseg("train", f"--fold={fold}", "--config", config)
     assert done.exit_code == 2
+    assert f"expected the number of a fold or each or all, got '{fold}'" in done.output
