@@ -9,6 +9,7 @@ from roadseg.api.graphs import Graph, Route, read_graph, route, trace
 from roadseg.api.masks import Mask, burn
 from roadseg.api.rasters import predict
 from roadseg.api.runs import (
+    cross_validate,
     evaluate,
     load_config,
     predict_scenes,
@@ -38,6 +39,7 @@ __all__ = [
     "Scores",
     "bench",
     "burn",
+    "cross_validate",
     "demo",
     "diff",
     "doctor",

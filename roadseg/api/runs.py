@@ -12,9 +12,10 @@ from roadseg.api.notebooks import progress_in_notebook
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.system.locks import lock
-from roadseg.system.workspace import Fold, Workspace
+from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 if TYPE_CHECKING:
+    from roadseg.commands.stages.cross_validation import CrossValidationSummary
     from roadseg.commands.stages.evaluate import EvaluateSummary
     from roadseg.commands.stages.graph import GraphSummary
     from roadseg.commands.stages.pipeline import PrepareSummary, RunSummary
@@ -33,7 +34,7 @@ def run(
     config: AnyConfig = None,
     *,
     overrides: Overrides = None,
-    fold: int = 0,
+    fold: FoldOrEach = 0,
     force: bool = False,
     say: Callable[[str, object], None] | None = None,
 ) -> "RunSummary":
@@ -42,7 +43,8 @@ def run(
     Args:
         config: JSON file, or a config that is loaded; None takes the defaults.
         overrides: options by their keys, such as `{"train.epochs": 10}`.
-        fold: the fold held out.
+        fold: the fold held out; "each" trains a network for every fold, and measures all chips,
+            each by the network that held it out.
         force: do every stage again.
         say: called with the name and the summary of every stage when it is done, such as `print`.
 
@@ -75,13 +77,26 @@ def split(
         return stage.run(loaded, workspace, force=force)
 
 
+def cross_validate(
+    config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
+) -> "CrossValidationSummary":
+    """Train with each fold held out in turn, as `roadseg train --fold each`; see `run`.
+
+    Trainings that are done are skipped, and an interrupted one continues.
+    """
+    from roadseg.commands.stages import cross_validation  # noqa: PLC0415 - torch is slow
+
+    with _run_folder(config, overrides) as (loaded, workspace):
+        return cross_validation.run(loaded, workspace, force=force)
+
+
 def train(
     config: AnyConfig = None, *, overrides: Overrides = None, fold: Fold = 0, force: bool = False
 ) -> "TrainSummary":
     """Train on all folds but one, as `roadseg train`; see `run` for the arguments.
 
     Fold "all" trains on all chips, for as long as trainings of single folds found
-    best. An interrupted training continues with the same call.
+    best. An interrupted training continues with the same call. `cross_validate` trains every fold.
     """
     from roadseg.commands.stages import train as stage  # noqa: PLC0415 - torch is slow
 
@@ -90,13 +105,21 @@ def train(
 
 
 def predict_scenes(
-    config: AnyConfig = None, *, overrides: Overrides = None, fold: int = 0, force: bool = False
+    config: AnyConfig = None,
+    *,
+    overrides: Overrides = None,
+    fold: FoldOrEach | None = None,
+    force: bool = False,
 ) -> "PredictSummary":
-    """Predict the scenes of the run, as `roadseg predict`; see `run` for the arguments."""
+    """Predict the scenes of the run, as `roadseg predict`; see `run` for the arguments.
+
+    Without a fold it is "each" if all folds are trained, else 0.
+    """
     from roadseg.commands.stages import predict as stage  # noqa: PLC0415 - torch is slow
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
-        return stage.run(loaded, workspace, fold=fold, force=force)
+        held_out = stage.usual_fold(loaded, workspace) if fold is None else fold
+        return stage.run(loaded, workspace, fold=held_out, force=force)
 
 
 def trace_scenes(

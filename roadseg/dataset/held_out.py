@@ -1,12 +1,14 @@
 """Held out: which chips a fold holds out, of all chips and of the scenes that were predicted."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roadseg.dataset.chips import ChipList, ChipRecord
 from roadseg.dataset.fold_files import read_folds
+from roadseg.raster.windows import Window
 from roadseg.system.stage_records import read_summary
-from roadseg.system.workspace import Fold, Workspace, require
+from roadseg.system.workspace import Fold, FoldOrEach, Workspace, require
 
 
 @dataclass(frozen=True)
@@ -15,11 +17,11 @@ class Predicted:
 
     Attributes:
         scenes: names of the scenes that were predicted.
-        fold: that their network held out.
+        fold: that their network held out; "each" if every chip is of the network that held it out.
     """
 
     scenes: list[str]
-    fold: int
+    fold: FoldOrEach
 
 
 def read_predicted(workspace: Workspace) -> Predicted:
@@ -63,8 +65,23 @@ def held_out_chips(
     workspace: Workspace, listed: ChipList, predicted: Predicted
 ) -> dict[str, list[ChipRecord]]:
     """Return the chips that were held out by the scene that was predicted, in the order of both."""
+    folds = read_folds(workspace.folds, listed.chips)
     chips: dict[str, list[ChipRecord]] = {}
-    for chip in read_fold_chips(workspace, listed.chips, predicted.fold).held_out:
-        if chip.scene in predicted.scenes:
+    for chip in listed.chips:
+        is_held_out = predicted.fold in ("each", folds[chip.name])
+        if is_held_out and chip.scene in predicted.scenes:
             chips.setdefault(chip.scene, []).append(chip)
     return chips
+
+
+def folds_of_scenes(workspace: Workspace, listed: ChipList) -> dict[str, dict[Window, int]]:
+    """Return by scene the fold of every chip by its window, in the order of the chips.
+
+    Raises:
+        DataError: if the folds of the run are not of these chips.
+    """
+    folds = read_folds(workspace.folds, listed.chips)
+    scenes: dict[str, dict[Window, int]] = defaultdict(dict)
+    for chip in listed.chips:
+        scenes[chip.scene][chip.window] = folds[chip.name]
+    return dict(scenes)

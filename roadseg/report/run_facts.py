@@ -34,6 +34,12 @@ class RunFacts:
     trainings: dict[Fold, Record]
     fold: Fold
 
+    @property
+    def is_cross_validation(self) -> bool:
+        """Whether every chip is predicted by the network that held it out."""
+        predict = self.records.get("predict")
+        return predict is not None and predict.settings.get("fold") == "each"
+
     def value(self, stage: str, name: str) -> Any:  # noqa: ANN401 - any JSON value
         """Return a value of the summary of a stage, None if it has none."""
         record = self.records.get(stage)

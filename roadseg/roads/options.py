@@ -223,19 +223,19 @@ class TraceOptions(Section):
         4.0, "metres", "Junctions joined by an edge shorter than this become one.", ge=0, le=1000
     )
     max_gap_m: float = setting(
-        25.0,
+        50.0,
         "metres",
         "Longest gap across which a dead end is linked to the road ahead.",
         ge=0,
         le=1000,
     )
     max_turn_deg: float = setting(
-        60.0, "degrees", "A link turns off the road by at most this at either end.", gt=0, le=180
+        90.0, "degrees", "A link turns off the road by at most this at either end.", gt=0, le=180
     )
     min_link_probability: float = setting(
-        0.0,
+        0.3,
         "probability",
-        "Lowest mean probability along a link; without effect on masks, which have none.",
+        "Lowest probability that a link is a road; without effect on masks.",
         ge=0,
         le=1,
     )

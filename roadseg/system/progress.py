@@ -54,7 +54,11 @@ class Progress:
 
     def add(self, amount: float = 1) -> None:
         """Add an amount of work that is done."""
-        self.done += amount
+        self.reach(self.done + amount)
+
+    def reach(self, done: float) -> None:
+        """Set how much of the work is done, counted from its beginning."""
+        self.done = done
         self._last = time.monotonic()
         _line.show()
 

@@ -7,6 +7,7 @@ from typing import Literal
 from roadseg.errors import DataError, MissingInputError
 
 Fold = int | Literal["all"]  # That a network held out; "all" is one trained on all of them.
+FoldOrEach = int | Literal["each"]  # In a prediction: one fold, or each by the network of its own.
 NETWORK, SUBMISSION = "network", "submission"  # Names of the graphs of all scenes.
 
 
@@ -84,6 +85,10 @@ class Workspace:
     def probabilities(self) -> Path:
         """Return the folder of the probability rasters: predict -> graph, evaluate."""
         return self.root if self.is_flat else self.root / "probabilities"
+
+    def fold_probabilities(self, fold: int) -> Path:
+        """Return the folder of the rasters of one fold, of which scenes are put together."""
+        return self.probabilities / f"fold-{fold}"
 
     def probability(self, scene: str) -> Path:
         """Return the path of the probability raster of a scene."""

@@ -83,18 +83,20 @@ def _lock(
     """Lock a run folder against those processes that would disturb a command.
 
     Commands on images of the user's need no run folder, and of torchrun's processes the first
-    holds the lock for all. Trainings of several folds go on beside each other, and so do shards.
+    holds the lock for all. Trainings of several folds go on beside each other, and so do shards;
+    that of each fold in turn goes on alone.
     """
     if values.get("images") or not is_first():
         return contextlib.nullcontext()
     name = function.__name__
     part = None
-    if name == "train":
+    is_alone = name in _ALONE or (name == "train" and values["fold"] == "each")
+    if name == "train" and not is_alone:
         part = f"fold-{values['fold']}"
     elif shard := values.get("shard"):
         part = "shard-{}-of-{}".format(*shard)
     lock = importlib.import_module("roadseg.system.locks").lock
-    held = lock(folder, part=part, alone=name in _ALONE)
+    held = lock(folder, part=part, alone=is_alone)
     return cast("contextlib.AbstractContextManager[None]", held)
 
 

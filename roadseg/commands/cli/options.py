@@ -186,33 +186,46 @@ FOLD = click.option(
 )
 
 
-class _FoldOrAll(click.ParamType[Any]):
-    """The number of a fold, or all of them."""
+class _FoldOrWord(click.ParamType[Any]):
+    """The number of a fold, or a word for several."""
 
-    name = "N|all"
+    def __init__(self, *words: str) -> None:
+        self._words = words
+        self.name = "|".join(["N", *words])
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> object:
-        """Return a number, or the word."""
-        if value == "all":
+        """Return a number, or a word."""
+        if value in self._words:
             return value
-        number: object = click.IntRange(min=0)(value, param, ctx)
-        return number
+        if not str(value).isdecimal():
+            expected = " or ".join(["the number of a fold", *self._words])
+            self.fail(f"expected {expected}, got {value!r}", param, ctx)
+        return int(str(value))
 
 
 TRAINED_FOLD = click.option(
     "--fold",
-    type=_FoldOrAll(),
+    type=_FoldOrWord("each", "all"),
     default=0,
     show_default=True,
-    help="Number of the held-out fold; all: train on all chips, for as many epochs as worked "
-    "best on folds.",
+    help="Number of the held-out fold; each: train every fold in turn; all: train on all chips, "
+    "for as many epochs as worked best on the folds.",
+)
+FOLD_OR_EACH = click.option(
+    "--fold",
+    type=_FoldOrWord("each"),
+    default=0,
+    show_default=True,
+    help="Number of the held-out fold; each: every fold, by a network of its own.",
 )
 NETWORK_OF_FOLD = click.option(
     "--fold",
-    type=_FoldOrAll(),
-    help="Number of the held-out fold, 0 by default; for IMAGES, all by default if it is trained.",
+    type=_FoldOrWord("each", "all"),
+    help="Number of the held-out fold; each: every chip by the network that held it out, the "
+    "default if all folds are trained, else 0. For IMAGES the default is all, if it is trained, "
+    "else 0, and each averages the networks of all folds.",
 )
 OUTPUT = click.option(
     "--output",

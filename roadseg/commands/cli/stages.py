@@ -9,7 +9,7 @@ import click
 from roadseg.commands.cli.command import stage, stage_command, stage_function
 from roadseg.commands.cli.options import (
     DEVICES,
-    FOLD,
+    FOLD_OR_EACH,
     LAUNCHING,
     LAUNCHING_SEVERAL,
     NETWORK_OF_FOLD,
@@ -25,7 +25,7 @@ from roadseg.commands.cli.summaries import announce
 
 if TYPE_CHECKING:
     from roadseg.config import Config
-    from roadseg.system.workspace import Fold, Workspace
+    from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 
 @stage_command(WORKERS, SCHEDULER, ON_ERROR)
@@ -67,20 +67,30 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
     *LAUNCHING_SEVERAL,
 )
 def train(
-    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: "Fold", profile: int
+    config: "Config",
+    workspace: "Workspace",
+    *,
+    do: str,
+    force: bool,
+    fold: "Fold | FoldOrEach",
+    profile: int,
 ) -> object:
     """Train on all folds but one, and validate on that one.
 
-    An interrupted training continues with the same command. With --fold all the last network for
-    images from elsewhere is trained, on all chips, once a fold has shown for how long.
+    An interrupted training continues with the same command. With --fold each a network is trained
+    for every fold, one after the other. With --fold all the last network for images from elsewhere
+    is trained, on all chips, once a fold has shown for how long.
 
     \b
     Examples:
       roadseg train --fold 0 --set train.epochs=10
       roadseg train --fold 0 --ncores 16 --allocator auto
       roadseg train --fold 0 --processes 2 --profile 4
+      roadseg train --fold each
       roadseg train --fold all
     """
+    if fold == "each":
+        return _cross_validate(config, workspace, do=do, force=force, profile=profile)
     if do == "plan":
         return stage("train").plan(config, workspace, fold=fold, force=force)
     return stage("train").run(config, workspace, fold=fold, force=force, profile=profile)
@@ -117,7 +127,7 @@ def predict(
     *,
     do: str,
     force: bool,
-    fold: "Fold | None",
+    fold: "Fold | FoldOrEach | None",
     checkpoints: tuple[Path, ...],
     output: Path | None,
     mosaic: str | None,
@@ -126,7 +136,8 @@ def predict(
 ) -> object:
     """Predict roads in the scenes of the run, or in any IMAGES.
 
-    An interrupted prediction continues with the same command.
+    Where every fold is trained, each scene of the run is predicted by the network that has not
+    learned it. An interrupted prediction continues with the same command.
 
     \b
     Examples:
@@ -139,13 +150,15 @@ def predict(
         msg = "IMAGES and --output need each other; --checkpoint and --mosaic need both"
         raise click.UsageError(msg)
     if output is None:
+        if fold is None:
+            fold = stage("predict").usual_fold(config, workspace)
         function = stage_function("predict", do)
-        return function(config, workspace, fold=fold or 0, force=force, shard=shard)
-    usual = stage("predict").usual_checkpoint
+        return function(config, workspace, fold=fold, force=force, shard=shard)
+    usual = stage("predict").usual_checkpoints
     return stage_function("predict", f"{do}_images")(
         config,
         images,
-        checkpoints=list(checkpoints) or [usual(workspace, fold)],
+        checkpoints=list(checkpoints) or usual(workspace, fold),
         output=output,
         mosaic=mosaic,
         force=force,
@@ -204,17 +217,34 @@ def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) ->
     return stage_function("report", do)(config, workspace, force=force)
 
 
-@stage_command(FOLD, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
-def run(config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int) -> object:
+@stage_command(FOLD_OR_EACH, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
+def run(
+    config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: "FoldOrEach"
+) -> object:
     """Run all stages in order, skipping what has not changed.
 
+    With --fold each a network is trained for every fold, so that all scenes are measured, each by
+    the network that has not learned it.
+
     \b
-    Example: roadseg run --config roadseg.json
+    Examples:
+      roadseg run --config roadseg.json
+      roadseg run --fold each
     """
     pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
     if do == "plan":
         return pipeline.plan(config, workspace, fold=fold, force=force)
     return pipeline.run(config, workspace, fold=fold, force=force, say=announce)
+
+
+def _cross_validate(
+    config: "Config", workspace: "Workspace", *, do: str, force: bool, profile: int
+) -> object:
+    """Train with each fold held out in turn, or return the dry run of that."""
+    if do == "plan":
+        pipeline = importlib.import_module("roadseg.commands.stages.pipeline")
+        return pipeline.plan(config, workspace, fold="each", force=force, stages=["train"])
+    return stage("cross_validation").run(config, workspace, force=force, profile=profile)
 
 
 def _all_or_none(*values: object) -> bool:

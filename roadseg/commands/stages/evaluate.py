@@ -1,7 +1,7 @@
 """evaluate: measure what was held out. Reads probabilities/, graphs/, labels; writes metrics."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from roadseg.commands.stages.made_from import compare_options, evaluate_from
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
+from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import (
     count_roads,
@@ -31,18 +32,38 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability, read_probability
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.metrics.spread import Spread, spread_of
 from roadseg.roads.metrics.topo import Topo
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import Workspace, require
+from roadseg.system.workspace import FoldOrEach, Workspace, require
+
+Figures = dict[str, int | float | None]  # Some metrics by name; None was not measured.
 
 _SHORT = {  # Metrics of a set that the summary names.
     "iou": "IoU",
     "f1": "F1",
     "apls_length": "APLS length",
+    "correctness": "correctness",
+    "completeness": "completeness",
+    "quality": "quality",
+}
+_SPREAD = (  # Metrics whose spread over folds is told.
+    *("iou", "precision", "recall", "f1", "apls_length", "apls_time"),
+    *("pooled_apls_length", "pooled_apls_time", "correctness", "completeness", "quality"),
+    *("topo_precision", "topo_recall", "topo_f1"),
+)
+_TITLES = {  # Metrics of all chips, in the order of the table.
+    "pixel IoU": "iou",
+    "pixel precision": "precision",
+    "pixel recall": "recall",
+    "pixel F1": "f1",
+    "APLS length": "apls_length",
+    "APLS time": "apls_time",
+    "TOPO F1": "topo_f1",
     "correctness": "correctness",
     "completeness": "completeness",
     "quality": "quality",
@@ -60,9 +81,14 @@ class EvaluateSummary(Summary):
     is None if it was not measured, for too many roads. `threshold` is the probability from which
     on pixels were road; None if scenes had several, as those of sets may. `by_set` has the same
     for the chips of each set; it is empty where a run has no sets.
+
+    Where each fold was predicted by the network that held it out, `fold` is "each", and all chips
+    were held out. `by_fold` then has the same figures for the chips of each fold, `spread` the
+    mean and the standard deviation over folds of each metric, and `set_of_fold` the set that a
+    fold is, where sets are folds; else they are empty.
     """
 
-    fold: int
+    fold: FoldOrEach
     chips: int
     threshold: float | None
     iou: float
@@ -81,32 +107,44 @@ class EvaluateSummary(Summary):
     topo_precision: float | None
     topo_recall: float | None
     topo_f1: float | None
-    by_set: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    by_set: dict[str, Figures] = field(default_factory=dict)
+    by_fold: dict[str, Figures] = field(default_factory=dict)
+    spread: dict[str, Spread] = field(default_factory=dict)
+    set_of_fold: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the metrics as a table."""
+        several = "by fold" if self.by_fold else "by set"
         rows = {
-            "chips held out": f"{self.chips} (fold {self.fold})",
-            "threshold": "by set" if self.threshold is None else f"{self.threshold:g}",
-            "pixel IoU": f"{self.iou:.3f}",
-            "pixel precision": f"{self.precision:.3f}",
-            "pixel recall": f"{self.recall:.3f}",
-            "pixel F1": f"{self.f1:.3f}",
-            "APLS length": f"{self.apls_length:.3f}",
-            "APLS time": f"{self.apls_time:.3f}",
-            "TOPO F1": "-" if self.topo_f1 is None else f"{self.topo_f1:.3f}",
-            "correctness": f"{self.correctness:.3f}",
-            "completeness": f"{self.completeness:.3f}",
-            "quality": f"{self.quality:.3f}",
+            "chips held out": self._chips_text(),
+            "threshold": several if self.threshold is None else f"{self.threshold:g}",
+            **{title: self._metric_text(name) for title, name in _TITLES.items()},
             "roads, labels": f"{self.reference_km:.2f} km",
             "roads, predicted": f"{self.predicted_km:.2f} km",
         }
-        rows |= {f"of {name}": _in_short(metrics) for name, metrics in self.by_set.items()}
+        rows |= {self._fold_title(fold): _in_short(of) for fold, of in self.by_fold.items()}
+        if not self.set_of_fold:  # Else the folds are the sets.
+            rows |= {f"of {name}": _in_short(metrics) for name, metrics in self.by_set.items()}
         width = max(17, *map(len, rows))
         return "\n".join(f"{name:<{width}} {value}" for name, value in rows.items())
 
+    def _chips_text(self) -> str:
+        if self.by_fold:
+            return f"{self.chips} (of {count(len(self.by_fold), 'fold')}, each by its own network)"
+        return f"{self.chips} (fold {self.fold})"
 
-def _in_short(metrics: Mapping[str, float | None]) -> str:
+    def _metric_text(self, name: str) -> str:
+        value = getattr(self, name)
+        text = "-" if value is None else f"{value:.3f}"
+        spread = self.spread.get(name)
+        return text if spread is None else f"{text}, over folds {spread}"
+
+    def _fold_title(self, fold: str) -> str:
+        of = self.set_of_fold.get(fold)
+        return f"fold {fold}" if of is None else f"fold {fold}, {of}"
+
+
+def _in_short(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
     shown = ", ".join(f"{title} {metrics[name]:.3f}" for name, title in _SHORT.items())
     threshold = metrics["threshold"]
@@ -116,9 +154,20 @@ def _in_short(metrics: Mapping[str, float | None]) -> str:
 
 @dataclass(frozen=True)
 class ChipScore:
-    """Metrics of one chip: of its pixels from a threshold on, and of the roads in it."""
+    """Metrics of one chip: of its pixels from a threshold on, and of the roads in it.
+
+    Attributes:
+        chip: its name.
+        set: that its scene belongs to; empty for none.
+        fold: that it is in.
+        threshold: probability from which on a pixel is road.
+        pixels: counts of road pixels.
+        roads: measures of the graphs.
+    """
 
     chip: str
+    set: str
+    fold: int
     threshold: float
     pixels: Counts
     roads: Measures
@@ -130,7 +179,7 @@ class ChipScore:
 
 
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
-    """Compare masks and graphs with the labels, chip by chip, on the fold held out."""
+    """Compare masks and graphs with the labels, chip by chip, on what was held out."""
     record = _record(config, workspace)
     predicted = read_predicted(workspace)
     if not force and (done := record.summary()):
@@ -138,22 +187,20 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         return done
     listed = read_chips(workspace.chips)
     chips_of = held_out_chips(workspace, listed, predicted)
+    folds = read_folds(workspace.folds, listed.chips)
     record.begin()
-    scores: dict[str, list[ChipScore]] = {}
+    scores: list[ChipScore] = []
     shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
     for number, (name, chips) in enumerate(shown):
         record_of = listed.scene(name)
         own = config.of_set(record_of.set)
         scene = _read_scene(own, workspace, record_of)
         of_scene = counted(chips, name, total=len(chips), unit="chips")
-        of_set = scores.setdefault(record_of.set, [])
-        of_set += [_score_chip(config, scene, chip) for chip in of_scene]
+        scores += [_score_chip(config, scene, chip, fold=folds[chip.name]) for chip in of_scene]
         if number < config.evaluate.pictures:
             _draw(own, workspace, record_of, scene)
-    every = [score for of_set in scores.values() for score in of_set]
-    sets = [of.name for of in config.sets if of.name]
-    summary = _summary(every, scores, sets, fold=predicted.fold)
-    _write_table(workspace, every)
+    summary = _summary(config, scores, fold=predicted.fold)
+    _write_table(workspace, scores)
     drawn = map(workspace.picture, list(chips_of)[: config.evaluate.pictures])
     record.finish(summary, [workspace.evaluation, *drawn])
     _update_card(workspace, summary)
@@ -184,6 +231,7 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[EvaluateSummary
 
 @dataclass(frozen=True)
 class _Scene:
+    set: str
     mask: NDArray[np.uint8]
     probability: Probability
     reference: RoadGraph
@@ -196,6 +244,7 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
     path = require(workspace.probability(scene.name), made_by="predict")
     probability = read_probability(path, gsd_m=config.imagery.gsd_m)
     return _Scene(
+        set=scene.set,
         mask=read_mask(mask),
         probability=probability,
         reference=reference_graph(
@@ -211,7 +260,7 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
     )
 
 
-def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
+def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:
     row, col, height, width = chip.window
     window = (slice(row, row + height), slice(col, col + width))
     area = measured_area(scene.probability.grid, chip.window, scene.complete)
@@ -220,6 +269,8 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
     threshold = config.graph.threshold_for(scene.probability.threshold)
     return ChipScore(
         chip=chip.name,
+        set=scene.set,
+        fold=fold,
         threshold=threshold,
         pixels=count_roads(scene.mask[window], scene.probability.road[window], threshold=threshold),
         roads=compare(
@@ -229,9 +280,13 @@ def _score_chip(config: Config, scene: _Scene, chip: ChipRecord) -> ChipScore:
 
 
 def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
-    """Add the metrics to the model card of the checkpoint."""
-    folder, predicted = workspace.checkpoint(metrics.fold), workspace.record("predict")
-    add_evaluation(folder, asdict(metrics), predicted=predicted)
+    """Add the metrics to the model card of the checkpoint that they are of, or of each."""
+    predicted = workspace.record("predict")
+    if metrics.fold != "each":
+        add_evaluation(workspace.checkpoint(metrics.fold), asdict(metrics), predicted=predicted)
+    for fold, of_fold in metrics.by_fold.items():
+        card = {"fold": int(fold), **of_fold}
+        add_evaluation(workspace.checkpoint(int(fold)), card, predicted=predicted)
 
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
@@ -286,25 +341,42 @@ def _topo_shares(topo: Topo | None) -> tuple[float | None, float | None, float |
     return topo.precision, topo.recall, topo.f1
 
 
-def _summary(
-    scores: list[ChipScore],
-    by_set: Mapping[str, list[ChipScore]],
-    sets: Sequence[str],
-    *,
-    fold: int,
-) -> EvaluateSummary:
-    """Return the metrics of all chips, and of those of each set."""
-    of_sets = {name: asdict(_pool(by_set[name], fold=fold)) for name in sets if by_set.get(name)}
-    for metrics in of_sets.values():
-        for key in ("fold", "by_set"):
-            del metrics[key]
-    return replace(_pool(scores, fold=fold), by_set=of_sets)
+def _summary(config: Config, scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
+    """Return the metrics of all chips, and of those of each set and fold."""
+    of_all = _pool(scores, fold=fold)
+    names = [of.name for of in config.sets if of.name]
+    by_set = _by([(score.set, score) for score in scores], names)
+    if fold != "each":
+        return replace(of_all, by_set=by_set)
+    folds = sorted({score.fold for score in scores})
+    by_fold = _by([(str(score.fold), score) for score in scores], list(map(str, folds)))
+    spread = {name: spread_of(of[name] for of in by_fold.values()) for name in _SPREAD}
+    is_set = config.split.method == "sets"
+    return replace(
+        of_all,
+        by_set=by_set,
+        by_fold=by_fold,
+        spread={name: found for name, found in spread.items() if found is not None},
+        set_of_fold={str(score.fold): score.set for score in scores} if is_set else {},
+    )
 
 
-def _pool(scores: list[ChipScore], *, fold: int) -> EvaluateSummary:
+def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
+    """Return the metrics of the chips of each name, without names that have none."""
+    groups = {name: [score for of, score in scores if of == name] for name in names}
+    pooled = {name: asdict(_pool(group, fold=0)) for name, group in groups.items() if group}
+    of_all = ("fold", "by_set", "by_fold", "spread", "set_of_fold")
+    return {
+        name: {key: value for key, value in metrics.items() if key not in of_all}
+        for name, metrics in pooled.items()
+    }
+
+
+def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
     if not scores:
+        of_fold = "" if fold == "each" else f" of fold {fold}"
         raise DataError(
-            f"no chip of fold {fold} is on a scene that was predicted; look at what failed, and "
+            f"no chip{of_fold} is on a scene that was predicted; look at what failed, and "
             "run `roadseg predict` again"
         )
     pixels = sum((score.pixels for score in scores), Counts())

@@ -18,8 +18,14 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import CompareOptions, LabelOptions
 from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import GONE, fingerprint, fingerprints
-from roadseg.system.stage_records import Reason, StageRecord, read_record, read_stage_key
-from roadseg.system.workspace import NETWORK, SUBMISSION, Fold, Workspace, require
+from roadseg.system.stage_records import (
+    Reason,
+    StageRecord,
+    read_record,
+    read_stage_key,
+    read_summary,
+)
+from roadseg.system.workspace import NETWORK, SUBMISSION, Fold, FoldOrEach, Workspace, require
 
 # First weights of an encoder that are what they are called, wherever they come from.
 _WORDS = (None, "auto", "imagenet")
@@ -38,6 +44,9 @@ _NOT_SHOWN: dict[str, Any] = {
 }
 
 
+_OF_SPLIT = "what split made"  # The input of a training that decides what it holds out.
+
+
 class MadeFrom(TypedDict):
     """What a `StageRecord` is told: settings, and what tells the contents of each input."""
 
@@ -50,6 +59,13 @@ class _Outcome:
     """The part of any summary that decides whether a stage has to run again."""
 
     failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Dealt:
+    """The part of the summary of split that says how many folds there are."""
+
+    chips_by_fold: list[int]
 
 
 @dataclass(frozen=True)
@@ -201,7 +217,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
         "settings": config.train.model_dump(mode="json", exclude=set(first))
         | {"fold": fold}
         | {f"weight of {of.name}": of.weight for of in config.sets if of.name},
-        "inputs": {"what split made": read_stage_key(dealt), **first},
+        "inputs": {_OF_SPLIT: read_stage_key(dealt), **first},
     }
 
 
@@ -216,22 +232,54 @@ def _first_weights(options: TrainOptions) -> dict[str, str]:
     return cast("dict[str, str]", pretrained.first_weights(options))
 
 
-def predict_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
+def fold_numbers(workspace: Workspace) -> range:
+    """Return the numbers of the folds into which the chips of a run are dealt.
+
+    Raises:
+        MissingInputError: if split has not reached its end.
+        DataError: if its record is damaged.
+    """
+    dealt = read_summary(require(workspace.record("split"), made_by="split"), _Dealt)
+    return range(len(dealt.chips_by_fold))
+
+
+def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> MadeFrom:
     """Return what the scenes of the run are predicted from.
 
     Raises:
         ConfigError: if no fold was held out.
+        MissingInputError: if a network that is needed is not trained.
+        DataError: if one of several was trained before the chips were dealt as they are now.
     """
     if fold == "all":
         raise ConfigError(
             "--fold all: this network has learned all chips, so that nothing is to be measured on "
             "scenes of the run; name IMAGES to predict with --output, or a number of a fold"
         )
-    trained = read_stage_key(require(workspace.train_record(fold), made_by=f"train --fold {fold}"))
-    return {
-        "settings": config.predict.model_dump(mode="json") | {"fold": fold},
-        "inputs": {"what train made": trained},
-    }
+    settings = config.predict.model_dump(mode="json") | {"fold": fold}
+    if fold == "each":
+        numbers = fold_numbers(workspace)
+        trained = {f"what train made of fold {one}": _held_out(workspace, one) for one in numbers}
+        return {"settings": settings, "inputs": trained}
+    record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
+    return {"settings": settings, "inputs": {"what train made": read_stage_key(record)}}
+
+
+def _held_out(workspace: Workspace, fold: int) -> str:
+    """Return the key of the training of a fold, which has not seen the chips that are in it now.
+
+    Raises:
+        DataError: if it may have.
+    """
+    path = require(workspace.train_record(fold), made_by="train --fold each")
+    key, record = read_stage_key(path), read_record(path)
+    if record is None or record.inputs.get(_OF_SPLIT) != read_stage_key(workspace.record("split")):
+        raise DataError(
+            f"{path}: this network was trained before the chips were dealt into folds as they are "
+            "now, so it may have learned what it is to be measured on; run "
+            f"`roadseg train --fold {fold} --force`"
+        )
+    return key
 
 
 def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
@@ -304,19 +352,20 @@ def checkpoint_folders(workspace: Workspace) -> list[Path]:
     return [*sorted(last.parent.glob("fold-*")), *([last] if last.is_dir() else [])]
 
 
-def _prepare_now(config: Config, workspace: Workspace, _fold: Fold) -> MadeFrom:
+def _prepare_now(config: Config, workspace: Workspace, _fold: Fold | FoldOrEach) -> MadeFrom:
     return made_of_sources(config, sources_of(config, workspace))
 
 
-def _report_now(config: Config, workspace: Workspace, _fold: Fold) -> MadeFrom:
+def _report_now(config: Config, workspace: Workspace, _fold: Fold | FoldOrEach) -> MadeFrom:
     workspace = as_it_is(workspace)
     return report_from(config, workspace, scene_names(workspace))
 
 
-_STAGES: dict[str, Callable[[Config, Workspace, Fold], MadeFrom]] = {
+_STAGES: dict[str, Callable[[Config, Workspace, Fold | FoldOrEach], MadeFrom]] = {
     "prepare": _prepare_now,
     "split": lambda config, workspace, _: split_from(config, workspace),
-    "train": train_from,
+    # A training holds out one fold, never each of them.
+    "train": lambda config, workspace, fold: train_from(config, workspace, cast("Fold", fold)),
     "predict": predict_from,
     "graph": lambda config, workspace, _: graph_from(config, workspace),
     "evaluate": lambda config, workspace, _: evaluate_from(config, workspace),
@@ -329,12 +378,16 @@ def is_known(stage: str) -> bool:
     return stage in _STAGES
 
 
-def record_path(stage: str, workspace: Workspace, fold: Fold) -> Path:
+def record_path(stage: str, workspace: Workspace, fold: Fold | FoldOrEach) -> Path:
     """Return the path of the record of a stage, in a training that of a fold."""
-    return workspace.train_record(fold) if stage == "train" else workspace.record(stage)
+    if stage == "train":
+        return workspace.train_record(cast("Fold", fold))
+    return workspace.record(stage)
 
 
-def reason_to_run(stage: str, config: Config, workspace: Workspace, *, fold: Fold) -> Reason | None:
+def reason_to_run(
+    stage: str, config: Config, workspace: Workspace, *, fold: Fold | FoldOrEach
+) -> Reason | None:
     """Return why a stage would run if no earlier one did, None if it would not.
 
     Raises:

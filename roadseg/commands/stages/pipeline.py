@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from roadseg.commands.stages.made_from import is_known, reason_to_run
+from roadseg.commands.stages.made_from import fold_numbers, is_known, reason_to_run
 from roadseg.commands.survey.checks import check_settings, check_training
 from roadseg.config import Config
 from roadseg.system.dry_runs import Plan, Plans, up_to_date
 from roadseg.system.stage_records import Reason
 from roadseg.system.text import Summary
-from roadseg.system.workspace import Workspace
+from roadseg.system.workspace import FoldOrEach, Workspace
 
 Say = Callable[[str, object], None]
 
@@ -69,27 +69,25 @@ def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Pre
 
 
 def run(
-    config: Config, workspace: Workspace, *, fold: int = 0, force: bool = False, say: Say
+    config: Config, workspace: Workspace, *, fold: FoldOrEach = 0, force: bool = False, say: Say
 ) -> RunSummary:
     """Run all stages in order; a stage for which nothing changed returns its earlier summary.
 
     Args:
         config: all settings.
         workspace: run folder.
-        fold: the fold to hold out.
+        fold: the fold to hold out; "each" trains a network for every fold, and maps and measures
+            every chip by the one that has not learned it.
         force: do every stage again.
         say: called with the name and the summary of every stage but the last two when it is done.
     """
     check_settings(config, fold=fold)
-    if not workspace.train_record(fold).exists():  # Else its network was built before.
+    first = 0 if fold == "each" else fold
+    if not workspace.train_record(first).exists():  # Else its network was built before.
         check_training(config)
     done: dict[str, Any] = {}
     for name in STAGES:
-        stage = _stage(name)
-        if name in _OF_A_FOLD:
-            done[name] = stage.run(config, workspace, fold=fold, force=force)
-        else:
-            done[name] = stage.run(config, workspace, force=force)
+        done[name] = _stage(name, fold).run(config, workspace, force=force, **_fold_of(name, fold))
         if name not in _IN_SUMMARY:
             say(name, done[name])
     places = (workspace.graphs, workspace.pictures, workspace.report)
@@ -100,7 +98,7 @@ def plan(
     config: Config,
     workspace: Workspace,
     *,
-    fold: int = 0,
+    fold: FoldOrEach = 0,
     force: bool = False,
     stages: Sequence[str] = STAGES,
 ) -> Plans:
@@ -117,13 +115,10 @@ def plan(
         if not after and not force and _holds(name, config, workspace, fold):
             plans.append(up_to_date(name))
             continue
-        stage = _stage(name)
-        if name == STAGES[0]:  # The first stage comes after none.
-            plans.append(stage.plan(config, workspace, force=force))
-        elif name in _OF_A_FOLD:
-            plans.append(stage.plan(config, workspace, fold=fold, after=after, force=force))
-        else:
-            plans.append(stage.plan(config, workspace, after=after, force=force))
+        # The first stage comes after none.
+        given = ({} if name == STAGES[0] else {"after": after}) | _fold_of(name, fold)
+        planned = _stage(name, fold).plan(config, workspace, force=force, **given)
+        plans += planned if isinstance(planned, list) else [planned]
     return Plans(plans)
 
 
@@ -135,9 +130,12 @@ def is_renewed(stage: str, earlier: Plan | Reason) -> bool:
     return earlier.renews or stage == "report"
 
 
-def _holds(stage: str, config: Config, workspace: Workspace, fold: int) -> bool:
+def _holds(stage: str, config: Config, workspace: Workspace, fold: FoldOrEach) -> bool:
     """Return whether what a stage made is up to date, as far as its record alone can tell."""
-    return is_known(stage) and reason_to_run(stage, config, workspace, fold=fold) is None
+    if not is_known(stage):
+        return False
+    folds = fold_numbers(workspace) if _is_each(stage, fold) else [fold]
+    return all(reason_to_run(stage, config, workspace, fold=one) is None for one in folds)
 
 
 def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -> Plans:
@@ -145,6 +143,18 @@ def plan_prepare(config: Config, workspace: Workspace, *, force: bool = False) -
     return plan(config, workspace, force=force, stages=STAGES[:2])
 
 
-def _stage(name: str) -> ModuleType:
+def _is_each(stage: str, fold: FoldOrEach) -> bool:
+    """Return whether a stage trains a network for each fold."""
+    return stage == "train" and fold == "each"
+
+
+def _fold_of(stage: str, fold: FoldOrEach) -> dict[str, Any]:
+    """Return the fold as an argument of a stage, if it takes one."""
+    takes_fold = stage in _OF_A_FOLD and not _is_each(stage, fold)
+    return {"fold": fold} if takes_fold else {}
+
+
+def _stage(name: str, fold: FoldOrEach = 0) -> ModuleType:
     """Load a stage only when it is needed, since some of them load torch."""
-    return importlib.import_module(f"roadseg.commands.stages.{name}")
+    module = "cross_validation" if _is_each(name, fold) else name
+    return importlib.import_module(f"roadseg.commands.stages.{module}")

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pyproj import CRS
 
-from roadseg.commands.stages.made_from import predict_from
+from roadseg.commands.stages.made_from import fold_numbers, predict_from
+from roadseg.commands.stages.out_of_fold import OutOfFold
 from roadseg.config import Config
-from roadseg.dataset.chips import read_chips
-from roadseg.dataset.held_out import read_fold_chips
-from roadseg.errors import MissingInputError
-from roadseg.learn.inference.jobs import PredictionJob
+from roadseg.dataset.chips import ChipRecord, read_chips
+from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
+from roadseg.errors import DataError, MissingInputError
+from roadseg.learn.inference.jobs import PredictionJob, mask_path
 from roadseg.learn.inference.tasks import read_alike, weights_of
 from roadseg.learn.network.starter import checkpoint_folder
 from roadseg.raster.grid import crs_setting
@@ -24,15 +25,27 @@ from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
 from roadseg.system.stage_records import StageRecord, read_record
 from roadseg.system.text import Summary, count
-from roadseg.system.workspace import Fold, Workspace
+from roadseg.system.workspace import Fold, FoldOrEach, Workspace
+
+AnyJob = PredictionJob | OutOfFold
 
 
 @dataclass(frozen=True)
 class PredictSummary(Summary):
-    """Figures of a prediction."""
+    """Figures of a prediction.
+
+    Attributes:
+        checkpoint: folders of the networks.
+        fold: that the network held out; "each" if every chip is of the network that held it out,
+            None if probabilities of several networks are averaged.
+        scenes: names of those that are predicted.
+        megapixels: of these.
+        folder: where their rasters are.
+        failed: why scenes were skipped, by name.
+    """
 
     checkpoint: str
-    fold: Fold | None
+    fold: Fold | FoldOrEach | None
     scenes: list[str]
     megapixels: float
     folder: str
@@ -49,27 +62,31 @@ def run(
     config: Config,
     workspace: Workspace,
     *,
-    fold: Fold,
+    fold: Fold | FoldOrEach,
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> PredictSummary:
     """Predict the scenes of the run: those with chips held out by the fold, or all of them.
+
+    With fold "each" every chip is of the network that held it out, so that no network shows what
+    it has learned.
 
     A shard is a part of the work: it leaves no record, which is for the command without one.
     """
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
         return done
-    scenes = _scenes_of(config, workspace, fold)
+    scenes = _nth(_scenes_of(config, workspace, fold), shard)
     job = _job_of_run(config, workspace, fold)
-    scenes = _nth(scenes, shard)
     with _held(job, scenes):
         if shard is not None:
             return _summary(job, scenes, force=force)
         record.begin()
         summary = _summary(job, scenes, force=force)
-        masks = job.masks_of(summary.scenes) if config.predict.mask else []
-        record.finish(summary, [*map(workspace.probability, summary.scenes), *masks])
+        outputs = list(map(workspace.probability, summary.scenes))
+        if config.predict.mask:
+            outputs += [mask_path(job.folder, name) for name in summary.scenes]
+        record.finish(summary, outputs)
         return summary
 
 
@@ -104,12 +121,12 @@ def run_images(
         return _summary(job, scenes, force=force)
 
 
-def _held(job: PredictionJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
+def _held(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
     """Keep other processes from the rasters that are to be made."""
     return hold(job.folder, [f"{name}.tif" for name in scenes])
 
 
-def _summary(job: PredictionJob, scenes: dict[str, Path], *, force: bool) -> PredictSummary:
+def _summary(job: AnyJob, scenes: dict[str, Path], *, force: bool) -> PredictSummary:
     """Predict scenes, and say what was done."""
     done = job.run(scenes, force=force)
     return PredictSummary(
@@ -122,12 +139,33 @@ def _summary(job: PredictionJob, scenes: dict[str, Path], *, force: bool) -> Pre
     )
 
 
-def usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
-    """Return the folder of the network of a run for images from elsewhere.
+def usual_fold(config: Config, workspace: Workspace) -> FoldOrEach:
+    """Return how scenes of a run are predicted: "each" if every fold is trained, else fold 0."""
+    try:
+        predict_from(config, workspace, "each")
+    except (DataError, MissingInputError):
+        return 0
+    return "each"
+
+
+def usual_checkpoints(workspace: Workspace, fold: Fold | FoldOrEach | None) -> list[Path]:
+    """Return the folders of the networks of a run for images from elsewhere.
 
     Args:
         workspace: of the run.
-        fold: whose network; None for that of all folds, or where that is not trained, of fold 0.
+        fold: whose network, "each" for those of every fold; None for that of all folds, or where
+            that is not trained, of fold 0.
+
+    Raises:
+        MissingInputError: if one is not trained.
+    """
+    if fold == "each":
+        return [_usual_checkpoint(workspace, number) for number in fold_numbers(workspace)]
+    return [_usual_checkpoint(workspace, fold)]
+
+
+def _usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
+    """Return the folder of one network.
 
     Raises:
         MissingInputError: if it is not trained.
@@ -149,7 +187,7 @@ def plan(
     config: Config,
     workspace: Workspace,
     *,
-    fold: Fold,
+    fold: Fold | FoldOrEach,
     after: str = "",
     force: bool = False,
     shard: tuple[int, int] | None = None,
@@ -158,10 +196,11 @@ def plan(
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
-    weights = weights_of(workspace.checkpoint(fold))
-    reads, writes = [files("checkpoint", [weights])], [workspace.probabilities]
+    networks: Iterable[Fold] = [fold] if fold != "each" else _folds(config, workspace, after)
+    weights = [weights_of(workspace.checkpoint(number)) for number in networks]
+    reads, writes = [files("checkpoints", weights)], [workspace.probabilities]
     stage_plan = planned(force=force, reads=reads, writes=writes, amount=amount)
-    if after or not stage_plan.runs or not weights.exists():
+    if after or not stage_plan.runs or not all(path.exists() for path in weights):
         return stage_plan
     job = _job_of_run(config, workspace, fold)
     need = job.need(_nth(_scenes_of(config, workspace, fold), shard), force=force)
@@ -213,14 +252,23 @@ def _crs(config: Config) -> CRS | None:
     return crs_setting(config.imagery.crs, "imagery.crs")
 
 
-def _record(config: Config, workspace: Workspace, fold: Fold) -> StageRecord[PredictSummary]:
+def _folds(config: Config, workspace: Workspace, after: str) -> range:
+    """Return the numbers of the folds, those that are dealt now or will be."""
+    return range(config.folds) if after else fold_numbers(workspace)
+
+
+def _record(
+    config: Config, workspace: Workspace, fold: Fold | FoldOrEach
+) -> StageRecord[PredictSummary]:
     made = predict_from(config, workspace, fold)
     return StageRecord(workspace.record("predict"), PredictSummary, **made)
 
 
-def _scenes_of(config: Config, workspace: Workspace, fold: Fold) -> dict[str, Path]:
+def _scenes_of(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> dict[str, Path]:
     listed = read_chips(workspace.chips)
-    chips = read_fold_chips(workspace, listed.chips, fold).held_out
+    chips: Iterable[ChipRecord] = listed.chips
+    if fold != "each":
+        chips = read_fold_chips(workspace, listed.chips, fold).held_out
     held_out = {chip.scene for chip in chips}
     return {
         scene.name: scene.image
@@ -229,11 +277,28 @@ def _scenes_of(config: Config, workspace: Workspace, fold: Fold) -> dict[str, Pa
     }
 
 
-def _job_of_run(config: Config, workspace: Workspace, fold: Fold) -> PredictionJob:
+def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> AnyJob:
     """Return the job on scenes of the run, each of which is read as its set is."""
-    set_of = read_chips(workspace.chips).set_of
-    folders = (workspace.checkpoint(fold),)
-    return _job(config, folders, workspace.probabilities, config.imagery_of(set_of), set_of)
+    listed = read_chips(workspace.chips)
+    imagery_of = config.imagery_of(listed.set_of)
+
+    def job_of(fold: Fold, folder: Path) -> PredictionJob:
+        of_whole = config if folder == workspace.probabilities else _without_masks(config)
+        return _job(of_whole, (workspace.checkpoint(fold),), folder, imagery_of, listed.set_of)
+
+    if fold == "each":
+        return OutOfFold(
+            job_of,
+            workspace,
+            folds_of_scenes(workspace, listed),
+            {name: imagery.chip_px for name, imagery in imagery_of.items()},
+        )
+    return job_of(fold, workspace.probabilities)
+
+
+def _without_masks(config: Config) -> Config:
+    """Return the config with which parts of scenes are predicted."""
+    return config.model_copy(update={"predict": config.predict.model_copy(update={"mask": False})})
 
 
 def _job(

@@ -155,9 +155,10 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
         curves for folder in checkpoint_folders(workspace) if (curves := read_training(folder))
     ]
     seconds = {name: record.seconds for name, record in records.items()}
-    # Each fold has a record of its training, whose name is "train".
-    folds = read_records(folder / "train.json" for folder in checkpoint_folders(workspace))
-    seconds |= {name: record.seconds for name, record in folds.items()}
+    # Each fold has a record of its training, whose name is "train"; their times add up.
+    folds = [read_records([folder / "train.json"]) for folder in checkpoint_folders(workspace)]
+    if trained := [record for of_fold in folds for record in of_fold.values()]:
+        seconds["train"] = sum(record.seconds for record in trained)
     root = workspace.root.resolve()
     return {
         "title": root.parent.name if root.name == "run" else root.name,

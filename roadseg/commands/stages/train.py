@@ -2,10 +2,9 @@
 
 import logging
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 from roadseg.commands.stages.made_from import train_from
@@ -86,12 +85,19 @@ class TrainSummary(Summary):
 
 
 def run(
-    config: Config, workspace: Workspace, *, fold: Fold, profile: int = 0, force: bool = False
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: Fold,
+    profile: int = 0,
+    force: bool = False,
+    has_done: Callable[[float], object] = lambda _: None,
 ) -> TrainSummary:
     """Train on the chips of all folds but one, and validate on that one.
 
     Fold "all" trains on all chips, for as long as the trainings of single folds found best. Each
-    process writes a trace of as many steps as are to be profiled.
+    process writes a trace of as many steps as are to be profiled, and the first one calls
+    `has_done` after each epoch with the share of all epochs that is done.
     """
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
@@ -110,6 +116,11 @@ def run(
             job = _rehearsed(job, processes, workers=config.compute.workers)
         else:
             job = replace(job, options=planned_before(folder, job.options))
+
+        def after_epoch(history: list[Row]) -> None:
+            _draw_curves(folder, config.train.best_by, history)
+            has_done(len(history) / job.options.epochs)
+
         history = train(
             job,
             folder,
@@ -119,7 +130,7 @@ def run(
             profile=profile,
             anew=force,
             started=record.begin,
-            after_epoch=partial(_draw_curves, folder, config.train.best_by),
+            after_epoch=after_epoch,
         )
         summary = _summary(job, fold, history, folder, sets=[of.name for of in config.sets])
         if processes.first:
@@ -165,9 +176,19 @@ def _draw_curves(folder: Path, best_by: BestBy, history: list[Row]) -> None:
 
 
 def plan(
-    config: Config, workspace: Workspace, *, fold: Fold, after: str = "", force: bool = False
+    config: Config,
+    workspace: Workspace,
+    *,
+    fold: Fold,
+    after: str = "",
+    force: bool = False,
+    like: Plan | None = None,
 ) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if need be after an earlier stage.
+
+    A training whose time nothing on record tells takes as long as another one that is `like` it,
+    or else as a rehearsal finds.
+    """
     record = after or _record(config, workspace, fold)
     planned = plan_stage(
         record,
@@ -188,6 +209,8 @@ def plan(
         planned = replace(planned, why=why)
     if not planned.runs:
         return planned
+    if planned.seconds is None and like is not None:
+        planned = replace(planned, seconds=like.seconds, based_on=like.based_on)
     if after:
         return planned if planned.seconds is not None else _with_forecast(planned, config)
     job = _job(config, workspace, fold, anew=force)

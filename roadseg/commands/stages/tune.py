@@ -43,7 +43,7 @@ from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary
-from roadseg.system.workspace import Workspace, require
+from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TuneSummary(Summary):
     """The best settings, and how much better they are than those given.
 
     Attributes:
-        fold: the fold held out, whose chips chose the settings.
+        fold: the fold held out, whose chips chose the settings; "each" if those of all folds did.
         chips: how many these are.
         before: APLS by length with the settings given, as `roadseg evaluate` measures it.
         after: APLS of the best trial.
@@ -63,7 +63,7 @@ class TuneSummary(Summary):
         tried: settings of each trial and its APLS.
     """
 
-    fold: int
+    fold: FoldOrEach
     chips: int
     before: float
     after: float
@@ -78,8 +78,8 @@ class TuneSummary(Summary):
         """Return the gain and the settings in a sentence."""
         chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
         outcome = (
-            f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of fold "
-            f"{self.fold}, best of {len(self.tried)} trials (chance: +-{chance})"
+            f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of "
+            f"{_name(self.fold)}, best of {len(self.tried)} trials (chance: +-{chance})"
         )
         if not self.is_better:
             return (
@@ -219,8 +219,8 @@ def _search(
     scenes = in_order(read, listed, what="read labels", executor=executor)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
-            f"fold {fold} has no labelled roads in its chips, so no settings are better than "
-            "others; train, predict and tune with another fold (--fold)"
+            f"{_name(fold)}: no labelled roads in the chips held out, so no settings are better "
+            "than others; train, predict and tune with another fold (--fold)"
         )
     with Progress("tune", total=config.tune.trials, unit="trials") as progress:
 
@@ -240,6 +240,10 @@ def _search(
     return summary
 
 
+def _name(fold: FoldOrEach) -> str:
+    return "all folds" if fold == "each" else f"fold {fold}"
+
+
 def _held_out_chips(
     workspace: Workspace, predicted: Predicted
 ) -> list[tuple[SceneRecord, list[ChipRecord]]]:
@@ -248,7 +252,7 @@ def _held_out_chips(
     chips = held_out_chips(workspace, listed, predicted)
     if not chips:
         raise DataError(
-            f"{workspace.folds}: no chip of fold {predicted.fold} lies in a predicted scene; "
+            f"{workspace.folds}: no chip of {_name(predicted.fold)} lies in a predicted scene; "
             f"run `roadseg predict --fold {predicted.fold}` again"
         )
     return [(listed.scene(name), chips[name]) for name in chips]
@@ -280,7 +284,7 @@ def _start(config: Config, scenes: Sequence[HeldOut]) -> Settings:
     return {parameter.name: given[parameter.name] for parameter in PARAMETERS}
 
 
-def _summary(tried: Sequence[Trial], *, fold: int, config: Path, plot: Path) -> TuneSummary:
+def _summary(tried: Sequence[Trial], *, fold: FoldOrEach, config: Path, plot: Path) -> TuneSummary:
     first, best = tried[0], best_of(tried)
     growth, margin = gain(first, best)
     is_better = growth > margin

@@ -8,19 +8,20 @@ from roadseg.dataset.sets import find_sources
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.by_suffix import check_formats
 from roadseg.system.files import with_home
-from roadseg.system.workspace import Fold
+from roadseg.system.workspace import Fold, FoldOrEach
 
 _BY_FILE = "file"  # The method of splits whose number of folds only their file knows.
 
 
-def check_settings(config: Config, *, fold: Fold = 0) -> None:
+def check_settings(config: Config, *, fold: Fold | FoldOrEach = 0) -> None:
     """Refuse a fold that there is not, and formats that cannot be written here.
 
     Raises:
         ConfigError: if so.
     """
     check_formats(config.graph.formats)
-    if fold != "all" and config.split.method != _BY_FILE and fold >= config.folds:
+    is_dealt_here = config.split.method != _BY_FILE
+    if isinstance(fold, int) and is_dealt_here and fold >= config.folds:
         raise ConfigError(f"--fold {fold}: there are folds 0 to {config.folds - 1} (split.folds)")
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from roadseg.commands.stages.made_from import is_known, reason_to_run, record_path
 from roadseg.commands.stages.pipeline import STAGES, is_renewed
@@ -19,7 +20,7 @@ from roadseg.report.run_facts import (
 from roadseg.system.locks import holders
 from roadseg.system.stage_records import Reason, Record
 from roadseg.system.text import Summary, one_line, size_text, table, time_text
-from roadseg.system.workspace import Fold, Workspace
+from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 DONE, NOT_RUN, CHANGED = "done", "not run", "changed"
 
@@ -58,6 +59,7 @@ class RunStatus(Summary):
         compared: whether its stages were compared with a config.
         stages: in their order.
         megabytes: of all files in the folder.
+        fold: held out; "each" in a cross-validation.
     """
 
     run: str
@@ -65,6 +67,7 @@ class RunStatus(Summary):
     compared: bool
     stages: list[StageStatus]
     megabytes: float
+    fold: Fold | FoldOrEach = 0
 
     def __str__(self) -> str:
         """Return a line for each stage, and one that says what to do."""
@@ -82,7 +85,10 @@ class RunStatus(Summary):
         if self.in_use or not self.compared:
             return []
         is_done = all(each.state == DONE for each in self.stages)
-        return ["nothing to do" if is_done else "next: roadseg run (--dry-run says how long)"]
+        fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
+        return [
+            "nothing to do" if is_done else f"next: roadseg run{fold} (--dry-run says how long)"
+        ]
 
 
 def _row(status: StageStatus) -> tuple[str, ...]:
@@ -109,13 +115,15 @@ def run(config: Config | None, folder: Path) -> RunStatus:
     """
     facts, in_use = read_run(folder), holders(folder)
     look = _Look(config, facts, in_use=bool(in_use))
+    held_out: Fold | FoldOrEach = "each" if facts.is_cross_validation else facts.fold
     stages = []
     for name in STAGES:
-        stages.append(look.at(name, facts.fold))
+        stages.append(look.at(name, facts.fold if name == "train" else held_out))
         if name == "train":
             others = [fold for fold in facts.trainings if fold != facts.fold]
             stages += [look.at(name, fold) for fold in others]
-    return RunStatus(str(folder), in_use, config is not None, stages, megabytes_in(folder))
+    compared, megabytes = config is not None, megabytes_in(folder)
+    return RunStatus(str(folder), in_use, compared, stages, megabytes, held_out)
 
 
 class _Look:
@@ -126,17 +134,21 @@ class _Look:
         self._workspace = Workspace(facts.folder)
         self._again: list[tuple[str, Reason]] = []  # Stages that run again, and why.
 
-    def at(self, stage: str, fold: Fold) -> StageStatus:
+    def at(self, stage: str, fold: Fold | FoldOrEach) -> StageStatus:
         """Return where a stage stands."""
-        is_main = stage != "train" or fold == self._facts.fold
-        record = self._facts.records.get(stage) if is_main else self._facts.trainings[fold]
-        name = stage if is_main else f"train --fold {fold}"
+        facts = self._facts
+        is_first = stage != "train" or fold == facts.fold
+        record = facts.records.get(stage) if is_first else facts.trainings[cast("Fold", fold)]
+        # In a cross-validation later stages need the trainings of all folds.
+        is_each = facts.is_cross_validation and fold != "all"
+        is_main = is_first or is_each
+        name = f"train --fold {fold}" if stage == "train" and (is_each or not is_first) else stage
         path = record_path(stage, self._workspace, fold)
         if record is None:
             if is_main:
                 self._again.append((stage, Reason("it never ran here")))
             return StageStatus(name, NOT_RUN)
-        state, why = self._state(stage, fold, record, is_main=is_main)
+        state, why = self._state(stage, fold, record, named=name if is_main else "")
         if not record.is_done:
             return StageStatus(name, state, why)
         return StageStatus(
@@ -149,8 +161,13 @@ class _Look:
             megabytes_in(path.parent) if stage == "train" else megabytes_of(path, record),
         )
 
-    def _state(self, stage: str, fold: Fold, record: Record, *, is_main: bool) -> tuple[str, str]:
-        """Return the state of a stage that has a record, and why it is not done."""
+    def _state(
+        self, stage: str, fold: Fold | FoldOrEach, record: Record, *, named: str
+    ) -> tuple[str, str]:
+        """Return the state of a stage that has a record, and why it is not done.
+
+        What later stages need is named, so that they tell after what they run again.
+        """
         if not record.is_done and self._in_use:
             return "running", ""
         try:
@@ -159,11 +176,11 @@ class _Look:
             return "unknown", one_line(error)
         if reason is None:
             return DONE, ""
-        if is_main:
-            self._again.append((stage, reason))
-        return _named(record, reason), reason.text
+        if named:
+            self._again.append((named, reason))
+        return _state_of(record, reason), reason.text
 
-    def _reason(self, stage: str, fold: Fold, record: Record) -> Reason | None:
+    def _reason(self, stage: str, fold: Fold | FoldOrEach, record: Record) -> Reason | None:
         if not record.is_done:
             return Reason("it did not reach its end")
         earlier = [name for name, reason in self._again if is_renewed(stage, reason)]
@@ -174,7 +191,7 @@ class _Look:
         return reason_to_run(stage, self._config, self._workspace, fold=fold)
 
 
-def _named(record: Record, reason: Reason) -> str:
+def _state_of(record: Record, reason: Reason) -> str:
     """Return the state of a stage that would run again."""
     if not record.is_done:
         return "interrupted"

@@ -1,6 +1,7 @@
 """Parallel training: processes that share one training, their sums, and their averages."""
 
 import importlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,6 +20,7 @@ from roadseg.learn.hardware.devices import Device
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 JOINING = timedelta(minutes=10)  # processes wait so long until all have started
 PATIENCE = timedelta(minutes=30)  # and so long, by default, for one that writes or is stopped
+_GROUPS = itertools.count()  # groups that this process has joined, one a training
 _HCCL = "habana_frameworks.torch.distributed.hccl"
 
 
@@ -234,7 +236,8 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
             device.dist_backend,
             timeout=patience,
             device_id=index,
-            store=store,
+            # What an earlier group of these processes left in the store is not read again.
+            store=dist.PrefixStore(f"group {next(_GROUPS)}", store),  # type: ignore[attr-defined]
             rank=rank,
             world_size=size,
         )

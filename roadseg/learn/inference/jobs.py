@@ -134,7 +134,7 @@ class PredictionJob:
         self._predict(waiting, windows=list(map(self._windows, scenes)))
         done = [scene for scene in scenes if scene.name not in self.failed]
         for scene in done:
-            self._mask(scene)
+            self.write_mask(scene)
         if self.failed and not done:
             first = next(iter(self.failed.values()))
             raise DataError(f"all {len(images)} scenes failed, the first: {first}")
@@ -159,11 +159,15 @@ class PredictionJob:
             memory_mb=max((self._memory_mb(scene, batch_size) for scene in waiting), default=None),
         )
 
+    def describe(self, images: dict[str, Path]) -> list[SceneToPredict]:
+        """Return those that the networks can predict, without predicting them."""
+        return list(self._fitting(images, self._trained_alike))
+
     def _scenes(
         self, images: dict[str, Path], *, force: bool
     ) -> tuple[list[SceneToPredict], list[SceneToPredict]]:
         """Return those that the networks can predict, and those of them that are not there."""
-        scenes = list(self._fitting(images, self._trained_alike))
+        scenes = self.describe(images)
         return scenes, [s for s in scenes if force or read_raster_key(s.path) != s.key]
 
     def _is_here(self, pieces: int) -> bool:
@@ -306,18 +310,19 @@ class PredictionJob:
         logger.warning("skipped %s: %s", name, error)
         self.failed.setdefault(name, str(error))
 
-    def masks_of(self, names: Iterable[str]) -> list[Path]:
-        """Return the masks that belong to scenes, if they are wanted."""
-        return [self.folder / "road_masks" / f"{name}.tif" for name in names]
-
-    def _mask(self, scene: SceneToPredict) -> None:
+    def write_mask(self, scene: SceneToPredict) -> None:
         """Write the mask of a scene, if it is wanted and not there."""
         if self._options.mask:
             threshold = self._tracing.threshold_for(scene.threshold)
             key = key_of({"threshold": threshold}, {"probability": scene.key})
-            (path,) = self.masks_of([scene.name])
+            path = mask_path(self.folder, scene.name)
             if read_raster_key(path) != key:
                 write_road_mask(scene.path, path, threshold=threshold, key=key)
+
+
+def mask_path(folder: Path, scene: str) -> Path:
+    """Return the mask that belongs to the raster of a scene in a folder, if it is wanted."""
+    return folder / "road_masks" / f"{scene}.tif"
 
 
 def _missing(scene: SceneToPredict) -> float:

@@ -8,13 +8,15 @@ function tiles(shown) {
   const share = (value) => (typeof value === "number" ? value.toFixed(3) : null);
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const held = "chips" in found ? `${count(found.chips, "chip")} held out` : "";
+  // How far the folds of a cross-validation differ, or else something about the figure.
+  const over = (name, aside) => (found.spread?.[name] ? `over folds ${spreadText(found.spread[name])}` : aside);
   return [
     ["Roads", `${(metres / 1000).toFixed(1)}`, "km", count(shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0), "edge")],
     ["Area", km2 < 10 ? km2.toFixed(2) : km2.toFixed(0), "km²", count(shown.map.scenes.length, "scene")],
-    ["APLS length", share(found.apls_length), "", "routes, by length"],
-    ["APLS time", share(found.apls_time), "", "routes, by time"],
-    ["TOPO F1", share(found.topo_f1), "", "junctions and links"],
-    ["IoU", share(found.iou), "", held],
+    ["APLS length", share(found.apls_length), "", over("apls_length", "routes, by length")],
+    ["APLS time", share(found.apls_time), "", over("apls_time", "routes, by time")],
+    ["TOPO F1", share(found.topo_f1), "", over("topo_f1", "junctions and links")],
+    ["IoU", share(found.iou), "", over("iou", held)],
     ["Time", all ? duration(all) : null, "", Object.keys(seconds).join(", ")],
   ].filter(([, value]) => value !== null);
 }
@@ -59,7 +61,9 @@ function showRest(shown, map) {
   const scores = shown.scores?.rows.length ? new Scores(shown.scores, shown.scene_of) : null;
   const training = shown.training.filter(({ epochs }) => epochs.length);
   const missing = (id, what, command) => byId(id).append(note(`${what}; made by `, command));
-  const sets = Object.entries(shown.summaries.evaluate?.by_set ?? {});
+  const found = shown.summaries.evaluate ?? {};
+  const sets = Object.entries(found.by_set ?? {});
+  if (Object.keys(found.by_fold ?? {}).length) byId("metrics").append(foldsTable(found));
   if (sets.length) byId("metrics").append(setsTable(sets));
   if (scores) map.table = new ScoreTable(byId("metrics"), scores, map);
   else missing("metrics", "No metrics in this run", "roadseg evaluate");

@@ -117,16 +117,27 @@ function metricHelp(columns) {
   return make("details", {}, make("summary", {}, "What these figures mean"), make("div", {}, make("dl", {}, ...terms)));
 }
 
-// A table with a row for each set of scenes, given as pairs of its name and its figures.
-function setsTable(sets) {
+// A mean over folds, and the standard deviation if there are several.
+const spreadText = ({ mean, std }) => mean.toFixed(3) + (std === null ? "" : ` ± ${std.toFixed(3)}`);
+
+// A table with a row for each fold of a cross-validation, and one for their means and spread.
+function foldsTable({ by_fold: byFold, spread, set_of_fold: setOf }) {
+  const named = (fold) => (fold in setOf ? `${fold}, ${setOf[fold]}` : fold);
+  const folds = Object.entries(byFold).map(([fold, figures]) => [named(fold), figures]);
+  const means = Object.fromEntries(Object.entries(spread).map(([name, of]) => [name, spreadText(of)]));
+  return setsTable([...folds, ["mean ± standard deviation", means]], "fold");
+}
+
+// A table with a row for each set of scenes, or fold, given as pairs of its name and its figures.
+function setsTable(sets, of = "set") {
   const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_"));
   const isCount = (name) => name === "scenes" || name === "chips";
   const figure = (name, value) => (typeof value !== "number" || isCount(name) ? asText(value) : value.toFixed(3));
-  const head = ["set", ...columns].map((name) =>
+  const head = [of, ...columns].map((name) =>
     make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, METRIC_NAMES[name] ?? inWords(name))));
   const rows = sets.map(([name, figures]) =>
     make("tr", {}, make("td", {}, name), ...columns.map((key) => make("td", {}, figure(key, figures[key])))));
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures by set" },
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Figures by ${of}` },
     make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
 }
 

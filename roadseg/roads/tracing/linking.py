@@ -1,22 +1,19 @@
 """Linking: continue the dead ends of a road graph across gaps to the road ahead.
 
-From top to bottom: the rules, and the order in which links are chosen; the links that may be; their
-ways through the raster; how far it is along roads; links and roads as one graph.
+From top to bottom: the rules, and the order in which links are chosen; the links that may be; links
+and roads as one graph. Their ways through the raster are in `link_ways`, how probable each is in
+`link_model`, how far it is along roads in `road_distances`.
 """
 
-import heapq
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import shapely
 from scipy.spatial import KDTree
-from skimage.graph import MCP_Geometric
 
-from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
+from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
-from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
@@ -25,43 +22,69 @@ from roadseg.roads.graph.road_graph import (
     is_off_grid,
     lines_from,
     node_lines,
-    ranges,
     with_vertices,
 )
 from roadseg.roads.tracing.dead_ends import DeadEnds, are_lone, cosine, find_dead_ends
+from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
+from roadseg.roads.tracing.link_ways import ReadRoad, TracedLinks, trace_links
+from roadseg.roads.tracing.road_distances import RoadDistances, places_along
 
 INFERRED, CONFIDENCE = "inferred", "confidence"
 
-_SPACING_M = 1.0  # Metres between the places along roads at which links may land.
 _TURN_COST = 2.0  # A link counts as so much longer for turning; straight on it counts as it is.
 _FACING_COST = 0.5  # A link between two dead ends that face each other counts as half as long.
 _DETOUR = 1.5  # Places that a road of up to so many gaps joins need no link.
-_OWN = 0.75  # A link to the side of a road is no longer than this part of the edge it continues.
-_OWN_LONE = 0.4  # The same for an edge with two dead ends, which may lie across a road.
 _ALONGSIDE = np.cos(np.radians(30))  # Roads at this angle or less run alongside each other.
 _LANE_CHANGE = np.cos(np.radians(12))  # A link between such roads turns by no more than this.
 _NEARBY_M = 5.0  # Metres from a landing within which other dead ends have a say.
 _CLEAR_M = 0.05  # Metres from its ends from which on a link touches no other road.
 _ENDS_AT_ONCE = 2_000  # The places around so many dead ends are in memory together.
 _BOTH = 2  # Ends of an edge.
-_TARGETS = 2  # Links of a dead end that are laid through the raster, the cheapest first.
 _LEAVING_M = 5.0  # Metres of a link from which its own heading is taken.
 _WINDING = 1.5  # A link through the raster is up to so many times as long as the longest gap.
-_STEP_COST = 0.1  # Cost of a metre where road is certain; where none is seen it is 1 more.
-_MARGIN_M = 3.0  # Metres by which a way may leave the box around its ends.
-_WORTH = 0.9  # A way costs less than this part of the straight line, or the straight line is taken.
-_TOLERANCE_PX = 1.5  # Pixels by which a way may lie off the line that is drawn of it.
-_CELL_PX = 512  # Windows that start in one cell of this many pixels are read together.
-
-ReadRoad = Callable[[Window], Bytes]
 
 
 @dataclass(frozen=True)
 class _Raster:
-    """A raster of the probability of road, read by window."""
+    """A raster of the probability of road, read by window, and what judges links by it.
+
+    Attributes:
+        grid: where its pixels lie.
+        read_road: reads a window.
+        model: how probable links are by what lies along them; None for length and heading alone.
+        min_probability: links of which `model` says less are none.
+    """
 
     grid: Grid
     read_road: ReadRoad
+    model: LinkModel | None
+    min_probability: float
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What a link may be.
+
+    Attributes:
+        max_gap_m: greatest distance between its ends.
+        least_cos: cosine of the greatest angle by which it turns off the heading of a dead end.
+        own: to the side of a road it is no longer than this part of the edge that it continues.
+        own_lone: the same for an edge with two dead ends, which may lie across a road.
+        targets: links of a dead end that are laid through the raster, the shortest first.
+    """
+
+    max_gap_m: float
+    least_cos: float
+    own: float
+    own_lone: float
+    targets: int
+
+    @classmethod
+    def of(cls, max_gap_m: float, max_turn_deg: float, *, is_judged: bool) -> "_Limits":
+        """Return the limits; they are wide where a model judges what lies within."""
+        least_cos = float(np.cos(np.radians(max_turn_deg)))
+        shares = (1.5, 1.0, 5) if is_judged else (0.75, 0.4, 2)
+        return cls(max_gap_m, least_cos, *shares)
 
 
 @dataclass(frozen=True)
@@ -73,24 +96,20 @@ class _RoadsAhead:
         ends: their dead ends, as rows of this graph.
         tree: of the lines of the graph.
         distances: along roads, from each dead end.
-        max_gap_m: greatest length of a link.
-        least_cos: cosine of the greatest angle by which a link turns off the heading of a dead end.
+        limits: what a link may be.
     """
 
     graph: RoadGraph
     ends: DeadEnds
     tree: shapely.STRtree
-    distances: "RoadDistances"
-    max_gap_m: float
-    least_cos: float
+    distances: RoadDistances
+    limits: _Limits
 
     @classmethod
-    def of(
-        cls, graph: RoadGraph, ends: DeadEnds, *, max_gap_m: float, least_cos: float
-    ) -> "_RoadsAhead":
+    def of(cls, graph: RoadGraph, ends: DeadEnds, limits: _Limits) -> "_RoadsAhead":
         """Index the roads, and measure along them."""
-        distances = RoadDistances(graph, ends.node, _DETOUR * max_gap_m)
-        return cls(graph, ends, shapely.STRtree(graph.lines), distances, max_gap_m, least_cos)
+        distances = RoadDistances(graph, ends.node, _DETOUR * limits.max_gap_m)
+        return cls(graph, ends, shapely.STRtree(graph.lines), distances, limits)
 
 
 @dataclass(frozen=True)
@@ -154,6 +173,7 @@ def link_gaps(
     min_probability: float = 0.0,
     grid: Grid | None = None,
     read_road: ReadRoad | None = None,
+    model: LinkModel | None = None,
     border: shapely.Geometry | None = None,
     border_m: float = 0.0,
 ) -> RoadGraph:
@@ -166,19 +186,20 @@ def link_gaps(
     3. No road of up to 1.5 times its length joins its ends already.
     4. To the side of a road it is at most three quarters as long as the edge that it continues,
        as a short edge tells little about where it heads, and 0.4 times as long if that edge ends
-       at its other end too, as what is left between two gaps. Turning by 60 degrees counts as
-       twice the length.
+       at its other end too, as what is left between two gaps; with a model 1.5 and 1 times as
+       long. Turning by 60 degrees counts as twice the length.
     5. To a road alongside, within 30 degrees of the same direction, it turns by 12 degrees at
        most, as where roads merge.
     6. Within 5 m of another dead end it also keeps to the greatest turn there.
     7. To the side of a road it meets no other road on its way. Between dead ends it may cross
        roads, and joins them.
     8. With a raster it follows the least cost over 1 less the probability of road
-       (`trace_links`), is at most 1.5 times as long as `max_gap_m`, and has `min_probability`
-       unless the raster around is a mask of 0 and 1. Without a raster it is straight.
-    9. A dead end is linked once, the cheapest links first. First come those between dead ends
-       that face each other, at half their cost, unless the side of a road is cheaper for one of
-       them; then those to the side of a road or of a link.
+       (`trace_links`), and is at most 1.5 times as long as `max_gap_m`. Without a raster it is
+       straight. A model says how probable it is by what lies along it, and `min_probability` is
+       the least.
+    9. A dead end is linked once, the most probable links first; without a model the cheapest,
+       those between dead ends that face each other at half their cost. First come these, unless
+       the side of a road is better for one of them; then those to the side of a road or of a link.
     10. A lone piece of road shorter than `max_gap_m` is linked at both its ends or not at all,
         and to another dead end at one of them: it is a rest between two gaps, or it is no road.
 
@@ -188,20 +209,21 @@ def link_gaps(
             0 links nothing.
         max_turn_deg: greatest angle between the heading of a dead end and its link, at the side
             of a road there is none.
-        min_probability: least mean probability of road along a link, both ends included, 0 to 1;
-            only with a raster. 0 also links where it shows nothing.
+        min_probability: least probability of a link, 0 to 1; only with a model.
         grid: where the pixels of the raster lie, with the CRS of the graph as its metric CRS.
         read_road: reads a window of the raster: probability of any road, 255
             for certain; None for straight links.
+        model: tells how probable links are by what the raster shows along them; None for rasters
+            of 0 and 1, which show nothing in a gap.
         border: dead ends here go on outside and are not linked, such as the edge of the scene.
         border_m: distance from `border` up to which that holds.
 
     Returns:
         The roads and links with the attributes `inferred`, 1 for links and else 0, and
-        `confidence`, which is NaN for roads. Of a link it is the mean probability along it where
-        the raster has values other than 0 and 1 around it; elsewhere the mean cosine of its turns
-        times a factor that falls from 1 to a half as its length grows to `max_gap_m`. Roads and
-        links merge with their like only.
+        `confidence`, which is NaN for roads. Of a link it is what the model says; without one the
+        mean probability along it where the raster has values other than 0 and 1 around it, and
+        elsewhere the mean cosine of its turns times a factor that falls from 1 to a half as its
+        length grows to `max_gap_m`. Roads and links merge with their like only.
 
     Raises:
         ValueError: if the graph has attributes, or there is `read_road` without `grid`.
@@ -213,35 +235,36 @@ def link_gaps(
         raise ValueError(f"gaps are linked before edges get attributes: {sorted(graph.attributes)}")
     if read_road is not None and grid is None:
         raise ValueError("read_road needs the grid of its pixels")
-    raster = None if grid is None or read_road is None else _Raster(grid, read_road)
+    raster = None
+    if grid is not None and read_road is not None:
+        raster = _Raster(grid, read_road, model, min_probability)
     ends = find_dead_ends(graph, border, border_m)
     if max_gap_m <= 0 or len(ends.edge) == 0:
         return _as_roads(graph)
-    least_cos = float(np.cos(np.radians(max_turn_deg)))
-    roads = _RoadsAhead.of(graph, ends, max_gap_m=max_gap_m, least_cos=least_cos)
+    limits = _Limits.of(max_gap_m, max_turn_deg, is_judged=model is not None)
+    roads = _RoadsAhead.of(graph, ends, limits)
     # Rule 9: dead ends that face each other come first.
-    pairs = _choose_facing(roads, raster, min_probability)
+    pairs = _choose_facing(roads, raster)
     rest = np.setdiff1d(np.arange(len(ends.edge)), [pairs.end, pairs.facing])
     sides = pairs.take(rest[:0])
     if len(rest):
         bridged = _with_pairs(graph, ends, pairs)
-        roads = _RoadsAhead.of(bridged, ends, max_gap_m=max_gap_m, least_cos=least_cos)
-        sides = _choose_sides(roads, rest, raster, min_probability)
+        roads = _RoadsAhead.of(bridged, ends, limits)
+        sides = _choose_sides(roads, rest, raster)
     # Rule 10: both ends of a lone short piece are linked, or none.
     links = _without_strays(_together([pairs, sides]), graph, ends, max_gap_m)
     linked = _join_links(graph, links)
     return merge_chains(linked)
 
 
-def _choose_facing(roads: _RoadsAhead, raster: _Raster | None, min_probability: float) -> _Links:
+def _choose_facing(roads: _RoadsAhead, raster: _Raster | None) -> _Links:
     """Choose links between dead ends, the cheapest first, unless a side of a road is cheaper."""
     facing = _facing_links(roads)
     if len(facing.end) == 0:
         return facing
     sides = _side_links(roads, np.unique([facing.end, facing.facing]))
-    links = _lay_links(
-        _cheapest_targets(_together([facing, sides])), roads, raster, min_probability
-    )
+    likely = _cheapest_targets(_together([facing, sides]), roads.limits.targets)
+    links = _lay_links(likely, roads, raster)
     settled: set[int] = set()
     chosen = []
     for row in np.argsort(links.cost, kind="stable").tolist():
@@ -253,12 +276,10 @@ def _choose_facing(roads: _RoadsAhead, raster: _Raster | None, min_probability: 
     return first.take(first.is_facing)
 
 
-def _choose_sides(
-    roads: _RoadsAhead, rest: Ints, raster: _Raster | None, min_probability: float
-) -> _Links:
+def _choose_sides(roads: _RoadsAhead, rest: Ints, raster: _Raster | None) -> _Links:
     """Choose for each of these dead ends the cheapest link to the side of a road."""
-    likely = _cheapest_targets(_side_links(roads, rest))
-    links = _lay_links(likely, roads, raster, min_probability)
+    likely = _cheapest_targets(_side_links(roads, rest), roads.limits.targets)
+    links = _lay_links(likely, roads, raster)
     links = links.take(np.lexsort([links.cost, links.end]))
     links = links.take(np.unique(links.end, return_index=True)[1])
     own, other = roads.ends.edge[links.end].tolist(), links.edge.tolist()
@@ -268,44 +289,87 @@ def _choose_sides(
     return links.take(links.cost <= back)
 
 
-def _cheapest_targets(links: _Links) -> _Links:
+def _cheapest_targets(links: _Links, count: int) -> _Links:
     """Keep the few cheapest links of each dead end."""
     order = np.lexsort([links.cost, links.end])
     end = links.end[order]
-    return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < _TARGETS])
+    return links.take(order[np.arange(len(end)) - np.searchsorted(end, end) < count])
 
 
-def _lay_links(
-    links: _Links, roads: _RoadsAhead, raster: _Raster | None, min_probability: float
-) -> _Links:
+def _lay_links(links: _Links, roads: _RoadsAhead, raster: _Raster | None) -> _Links:
     """Lay links through the raster, set their cost and confidence, and drop those off limits."""
-    ends, max_gap_m = roads.ends, roads.max_gap_m
+    ends, max_gap_m = roads.ends, roads.limits.max_gap_m
     ways = _trace_all(links, ends, raster)
-    length = shapely.length(ways.lines)
     forth = cosine(_leaving(ways.lines, 0), ends.heading[links.end])
     back = cosine(_leaving(ways.lines, -1), ends.heading[links.facing])
     back = np.where(links.is_facing, back, forth)
-    turn = (forth + back) / 2
-    shape = np.clip(turn, 0, 1) * (1 - np.minimum(length / max_gap_m, 1) / 2)
-    laid = replace(
+    laid = _judge(links, ways, roads, raster, turns=(forth, back))
+    # Rule 8: the way winds little. Rules 2 and 7 hold for it, too.
+    fits = shapely.length(ways.lines) <= _WINDING * max_gap_m
+    fits &= np.minimum(forth, back) >= roads.limits.least_cos
+    if raster is not None and raster.model is not None:
+        fits &= laid.confidence >= raster.min_probability
+    return laid.take(fits & (links.is_facing | laid.is_clear(roads.tree)))
+
+
+def _judge(
+    links: _Links,
+    ways: TracedLinks,
+    roads: _RoadsAhead,
+    raster: _Raster | None,
+    *,
+    turns: tuple[Floats, Floats],
+) -> _Links:
+    """Set the line, cost and confidence of links: by the model, or by length and heading.
+
+    Args:
+        links: that may be.
+        ways: theirs through the raster.
+        roads: which they join.
+        raster: with the model, if there is one.
+        turns: cosine of the angle at the dead end, and at that at the other end.
+    """
+    if raster is not None and raster.model is not None:
+        probability = raster.model.probability(_features(links, ways, roads, turns))
+        return replace(links, line=ways.lines, cost=1 - probability, confidence=probability)
+    turn = (turns[0] + turns[1]) / 2
+    length = shapely.length(ways.lines)
+    shape = np.clip(turn, 0, 1) * (1 - np.minimum(length / roads.limits.max_gap_m, 1) / 2)
+    return replace(
         links,
         line=ways.lines,
         cost=_link_cost(ways.cost_m, turn, is_facing=links.is_facing),
         confidence=np.where(ways.is_informed, ways.probability, shape),
     )
-    # Rule 8: the way winds little and shows road. Rules 2 and 7 hold for it, too.
-    # A mask has no probabilities in a gap, so it is not asked for them.
-    fits = length <= _WINDING * max_gap_m
-    fits &= ~ways.is_informed | (ways.probability >= min_probability)
-    fits &= np.minimum(forth, back) >= roads.least_cos
-    return laid.take(fits & (links.is_facing | laid.is_clear(roads.tree)))
 
 
-def _trace_all(links: _Links, ends: DeadEnds, raster: _Raster | None) -> "TracedLinks":
+def _features(
+    links: _Links, ways: TracedLinks, roads: _RoadsAhead, turns: tuple[Floats, Floats]
+) -> LinkFeatures:
+    """Return what is known of links."""
+    graph, ends = roads.graph, roads.ends
+    own = ends.edge[links.end]
+    angle, facing_angle = (np.arccos(np.clip(turn, -1, 1)) for turn in turns)
+    return LinkFeatures(
+        line=ways.lines,
+        length_m=shapely.length(ways.lines),
+        straight_m=np.hypot(*(links.landing - ends.place[links.end]).T),
+        turn=angle,
+        turn_facing=np.where(links.is_facing, facing_angle, 0.0),
+        is_facing=links.is_facing,
+        own_m=graph.length_m[own],
+        is_lone=are_lone(graph, own),
+        mean=ways.probability,
+        quarter=ways.quarter,
+        lowest_5m=ways.lowest_5m,
+        lowest=ways.lowest,
+    )
+
+
+def _trace_all(links: _Links, ends: DeadEnds, raster: _Raster | None) -> TracedLinks:
     """Trace links through the raster; without one they stay straight, as if road were certain."""
     if raster is None:
-        certain, is_informed = np.ones(len(links.end)), np.zeros(len(links.end), dtype=bool)
-        return TracedLinks(links.line, shapely.length(links.line), certain, is_informed)
+        return TracedLinks.straight(links.line)
     places = ends.place[links.end], links.landing
     return trace_links(*places, grid=raster.grid, read_road=raster.read_road)
 
@@ -331,7 +395,7 @@ def _facing_links(roads: _RoadsAhead) -> _Links:
     """List the links between dead ends ahead of each other, by rules 1 to 3 of `link_gaps`."""
     ends = roads.ends
     # Rule 1: the ends of a link are no further apart than the longest gap.
-    pairs = KDTree(ends.place).query_pairs(roads.max_gap_m, output_type="ndarray")
+    pairs = KDTree(ends.place).query_pairs(roads.limits.max_gap_m, output_type="ndarray")
     left, right = pairs.T.astype(np.int64)
     steps = ends.place[right] - ends.place[left]
     gap = np.hypot(*steps.T)
@@ -339,7 +403,7 @@ def _facing_links(roads: _RoadsAhead) -> _Links:
     cost = _link_cost(gap, (forth + back) / 2, is_facing=True)
     links = _straight(ends, left, right, ends.edge[right], landing=ends.place[right], cost=cost)
     # Rule 2: it turns off the headings of both by no more than the greatest turn.
-    ahead = np.minimum(forth, back) >= roads.least_cos
+    ahead = np.minimum(forth, back) >= roads.limits.least_cos
     # Rule 3: no road of up to 1.5 times its length joins them already.
     is_apart = roads.distances.metres(left, ends.node[right]) > _DETOUR * gap
     return links.take(ahead & is_apart)
@@ -357,15 +421,15 @@ def _side_links(roads: _RoadsAhead, chosen: Ints) -> _Links:
 def _some_side_links(roads: _RoadsAhead, some: Ints, chosen: Ints) -> _Links:
     """List those of some of the chosen dead ends."""
     graph, ends, distances = roads.graph, roads.ends, roads.distances
-    places, edge, along = places_along(graph, roads.tree, ends.place[some], roads.max_gap_m)
+    places, edge, along = places_along(graph, roads.tree, ends.place[some], roads.limits.max_gap_m)
     # Rule 1: the ends of a link are no further apart than the longest gap.
     near = KDTree(ends.place[some]).sparse_distance_matrix(
-        KDTree(places), roads.max_gap_m, output_type="ndarray"
+        KDTree(places), roads.limits.max_gap_m, output_type="ndarray"
     )
     end, landing, gap = some[near["i"]], near["j"], near["v"]
     # Rule 2: it turns off the heading of its dead end by no more than the greatest turn.
     turn = cosine(places[landing] - ends.place[end], ends.heading[end])
-    ahead = (turn >= roads.least_cos) & (gap > 0)
+    ahead = (turn >= roads.limits.least_cos) & (gap > 0)
     end, landing, gap, turn = end[ahead], landing[ahead], gap[ahead], turn[ahead]
     target, metres = edge[landing], along[landing]
     # Rule 3: no road of up to 1.5 times its length joins them already.
@@ -375,11 +439,11 @@ def _some_side_links(roads: _RoadsAhead, some: Ints, chosen: Ints) -> _Links:
     # Rule 4: it is short beside the edge that it continues, the more so for a lone edge.
     cost = _link_cost(gap, turn, is_facing=False)
     own = ends.edge[end]
-    share = np.where(are_lone(graph, own), _OWN_LONE, _OWN)
-    fits &= cost <= np.minimum(roads.max_gap_m, share * graph.length_m[own])
+    share = np.where(are_lone(graph, own), roads.limits.own_lone, roads.limits.own)
+    fits &= cost <= np.minimum(roads.limits.max_gap_m, share * graph.length_m[own])
     # Rules 5 and 6: it changes no lanes, and fits the dead ends beside its landing.
     fits &= ~_is_beside(places, edge, landing, ends.heading[end], turn)
-    fits &= ~_is_behind(places[landing], end, ends, chosen, roads.least_cos)
+    fits &= ~_is_behind(places[landing], end, ends, chosen, roads.limits.least_cos)
     # Of the links of a dead end to one edge only the cheapest is looked at further.
     rows = np.flatnonzero(fits)
     order = rows[np.argsort(cost[rows], kind="stable")]
@@ -417,247 +481,6 @@ def _straight(
 ) -> _Links:
     line = np.asarray(shapely.linestrings(np.stack([ends.place[end], landing], axis=1)))
     return _Links(end, facing, edge, landing, cost, line, np.zeros(len(end)))
-
-
-@dataclass(frozen=True)
-class TracedLinks:
-    """Ways between pairs of places.
-
-    Attributes:
-        lines: shape (k,), LineStrings in metres from each start to its goal.
-        cost_m: shape (k,), metres weighted by 1.1 less the probability of road.
-        probability: shape (k,), mean probability of road along each line, 0 to 1.
-        is_informed: shape (k,), whether the raster around has values other than 0 and 1; a mask
-            tells nothing about where the road goes on.
-    """
-
-    lines: Lines
-    cost_m: Floats
-    probability: Floats
-    is_informed: Bools
-
-
-@dataclass(frozen=True)
-class _Way:
-    pixels: Ints  # shape (n, 2), row and col in the window, first and last included
-    cost_m: float
-    probability: float
-    is_informed: bool
-
-
-def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoad) -> TracedLinks:
-    """Find the way from each start to its goal on which the raster shows most road.
-
-    It is the way of least cost over 1 less the probability, plus 0.1, times metres; or the straight
-    line if that costs at most a ninth more, or if the raster around holds nothing but 0 and 1.
-
-    Args:
-        starts: shape (k, 2), x and y in metres; from equal starts all ways are found at once.
-        goals: shape (k, 2), likewise.
-        grid: where the pixels of the raster lie.
-        read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
-            inside the raster, are little larger than the links, and those of one neighbourhood are
-            read at once.
-
-    Source: minimum cost paths as in skimage.graph.MCP_Geometric; that roads are linked by paths of
-    least cost over the probability is in MaGRoad (WildRoad). The costs and their figures are ours.
-    """
-    places = np.floor(grid.from_metric(np.concatenate([starts, goals]))).astype(np.int64)
-    shape = np.array([grid.height, grid.width])
-    pixels = np.clip(places, 0, shape - 1).reshape(2, -1, 2)
-    pixel_m = grid.pixel_size_m[::-1]
-    margin = np.ceil(_MARGIN_M / np.array(pixel_m)).astype(np.int64)
-    _, start = np.unique(starts, axis=0, return_inverse=True)
-    low, high = _boxes(pixels, start.ravel(), margin, shape)
-    ways = [_Way(np.zeros((0, 2), dtype=np.int64), 0.0, 0.0, is_informed=False)] * len(starts)
-    for (row, col), stop, links in _neighbourhoods(low, high, start.ravel()):
-        road = read_road(Window(row, col, int(stop[0]) - row, int(stop[1]) - col))
-        for link in np.split(links, np.flatnonzero(np.diff(start.ravel()[links])) + 1):
-            first, last = low[link[0]], high[link[0]]
-            (top, left), (bottom, right) = first - (row, col), last - (row, col)
-            local = pixels[:, link] - first
-            laid = _ways(road[top:bottom, left:right], local[0, 0], local[1], pixel_m)
-            for i, way in zip(link.tolist(), laid, strict=True):
-                ways[i] = way
-    return TracedLinks(
-        _draw_ways(ways, low, starts, goals, grid),
-        np.array([way.cost_m for way in ways], dtype=np.float64),
-        np.array([way.probability for way in ways], dtype=np.float64),
-        np.array([way.is_informed for way in ways], dtype=bool),
-    )
-
-
-def _neighbourhoods(
-    low: Ints, high: Ints, start: Ints
-) -> Iterator[tuple[tuple[int, int], Ints, Ints]]:
-    """Group windows that are read at once: those that start in the same cell of 512 pixels.
-
-    Args:
-        low: shape (k, 2), first row and col of each window.
-        high: shape (k, 2), the row and col after its last.
-        start: shape (k,), a number by which those of one cell are sorted.
-
-    Yields:
-        First pixel and stop of a window around several, and the rows of these.
-    """
-    cell = low // _CELL_PX
-    order = np.lexsort([start, cell[:, 1], cell[:, 0]])
-    new_cell = (np.diff(cell[order], axis=0) != 0).any(axis=1)
-    for members in np.split(order, np.flatnonzero(new_cell) + 1) if len(order) else []:
-        row, col = low[members].min(axis=0).tolist()
-        yield (row, col), high[members].max(axis=0), members
-
-
-def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, Ints]:
-    """Return the window of each link, alike for those of one start: first row and col, and stop."""
-    low, high = pixels.min(axis=0), pixels.max(axis=0)
-    if len(start) == 0:
-        return low, high
-    order = np.argsort(start, kind="stable")
-    begin = np.flatnonzero(np.diff(start[order], prepend=-1))
-    low = np.minimum.reduceat(low[order], begin)[start]
-    high = np.maximum.reduceat(high[order], begin)[start]
-    return np.maximum(low - margin, 0), np.minimum(high + margin + 1, shape)
-
-
-def _ways(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Way]:
-    """Find the ways from one pixel of a window to others."""
-    is_informed = bool(((road > 0) & (road < CERTAIN)).any())
-    straight = [
-        _straight_way(road, start, goal, pixel_m, is_informed=is_informed) for goal in goals
-    ]
-    if not is_informed:
-        return straight
-    # One search from the start serves all its goals.
-    search = MCP_Geometric(1 + _STEP_COST - road / CERTAIN, sampling=pixel_m)
-    costs, _ = search.find_costs([tuple(start)], goals)
-    least = costs[tuple(goals.T)].tolist()
-    return [
-        _winding_way(road, np.array(search.traceback(goal)), cost)
-        if cost < _WORTH * way.cost_m
-        else way
-        for goal, cost, way in zip(goals, least, straight, strict=True)
-    ]
-
-
-def _straight_way(
-    road: Bytes, start: Ints, goal: Ints, pixel_m: tuple[float, float], *, is_informed: bool
-) -> _Way:
-    step = goal - start
-    along = np.linspace(0, 1, int(np.abs(step).max()) + 1)[:, None]
-    rows, cols = np.rint(start + along * step).astype(np.int64).T
-    probability = float(road[rows, cols].mean()) / CERTAIN
-    cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - probability)
-    return _Way(np.stack([start, goal]), cost_m, probability, is_informed)
-
-
-def _winding_way(road: Bytes, pixels: Ints, cost_m: float) -> _Way:
-    probability = float(road[tuple(pixels.T)].mean()) / CERTAIN
-    return _Way(pixels, cost_m, probability, is_informed=True)
-
-
-def _draw_ways(ways: list[_Way], low: Ints, starts: Floats, goals: Floats, grid: Grid) -> Lines:
-    """Draw ways in metres, from start to goal exactly."""
-    sizes = np.array([len(way.pixels) for way in ways], dtype=np.int64)
-    pixels = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(way.pixels for way in ways)])
-    xy = grid.to_metric(pixels + np.repeat(low, sizes, axis=0) + 0.5)
-    last = np.cumsum(sizes) - 1
-    xy[last - sizes + 1], xy[last] = starts, goals
-    tolerance_m = _TOLERANCE_PX * max(grid.pixel_size_m)
-    return np.asarray(shapely.simplify(lines_from(xy, sizes), tolerance_m))
-
-
-def places_along(
-    graph: RoadGraph, tree: shapely.STRtree, places: Floats, reach_m: float
-) -> tuple[Floats, Ints, Floats]:
-    """Spread places 1 m apart along the edges near to some others, nodes included.
-
-    Args:
-        graph: roads in metres.
-        tree: of its lines.
-        places: shape (n, 2), x and y.
-        reach_m: edges no further than this from one of them count.
-
-    Returns:
-        Of each place x and y to the millimetre, the row of its edge, and metres from its start.
-    """
-    near = np.unique(tree.query(shapely.points(places), predicate="dwithin", distance=reach_m)[1])
-    xy, line = shapely.get_coordinates(graph.lines[near], return_index=True)
-    steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
-    # All lines are laid on one axis, 1 m apart, so that one interpolation serves them all.
-    travelled = np.cumsum(np.where(np.diff(line, prepend=-1) > 0, 1.0, steps))
-    first = travelled[np.searchsorted(line, np.arange(len(near)))]
-    length = graph.length_m[near]
-    parts = np.maximum(np.ceil(length / _SPACING_M), 1).astype(np.int64)
-    row = np.repeat(np.arange(len(near)), parts + 1)
-    along = ranges(np.zeros_like(parts), parts + 1) / parts[row] * length[row]
-    at = first[row] + along
-    landings = np.column_stack([np.interp(at, travelled, axis) for axis in xy.T])
-    return np.round(landings, DECIMALS), near[row], along
-
-
-class RoadDistances:
-    """Lengths of the shortest ways along roads from some nodes, the starts, to nodes nearby.
-
-    Args:
-        graph: roads in metres.
-        starts: shape (k,), rows of nodes, at least one.
-        limit_m: how far to look.
-    """
-
-    def __init__(self, graph: RoadGraph, starts: Ints, limit_m: float) -> None:
-        """Measure how far the nodes are."""
-        self._nodes = len(graph.nodes)
-        row, node, metres = _search(graph, starts, limit_m)
-        keys = row * self._nodes + node
-        order = np.argsort(keys)
-        self._keys = keys[order]
-        self._metres = metres[order]
-
-    def metres(self, start: Ints, node: Ints) -> Floats:
-        """Return metres from starts to nodes (rows of both), infinite beyond the limit."""
-        keys = start * self._nodes + node
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[at] == keys, self._metres[at], np.inf)
-
-
-def _search(graph: RoadGraph, starts: Ints, limit_m: float) -> tuple[Ints, Ints, Floats]:
-    """Return row of the start, node and metres between them, for all nodes up to a limit.
-
-    Source: E. W. Dijkstra, "A note on two problems in connexion with graphs", 1959. scipy's returns
-    a row of all nodes for each start, be they near or not.
-    """
-    first, others, steps = _neighbours(graph, limit_m)
-    # Arrays of numbers take a fraction of the memory of lists of objects.
-    rows, nodes, reached = array("q"), array("q"), array("d")
-    for row, start in enumerate(starts.tolist()):
-        done: set[int] = set()
-        heap = [(0.0, start)]
-        while heap:
-            metres, node = heapq.heappop(heap)
-            if node in done or metres > limit_m:
-                continue
-            done.add(node)
-            rows.append(row)
-            nodes.append(node)
-            reached.append(metres)
-            for i in range(first[node], first[node + 1]):
-                heapq.heappush(heap, (metres + steps[i], others[i]))
-    return np.array(rows), np.array(nodes), np.array(reached)
-
-
-def _neighbours(graph: RoadGraph, limit_m: float) -> "tuple[array[int], array[int], array[float]]":
-    """List the neighbours of all nodes: where those of each begin, their nodes, and metres."""
-    length_m = graph.length_m
-    short = length_m <= limit_m
-    node, other = np.concatenate([graph.ends[short], graph.ends[short, ::-1]]).T
-    order = np.argsort(node, kind="stable")
-    first = np.searchsorted(node[order], np.arange(len(graph.nodes) + 1))
-    return (
-        array("q", first.tobytes()),
-        array("q", other[order].tobytes()),
-        array("d", np.tile(length_m[short], 2)[order].tobytes()),
-    )
 
 
 def _with_pairs(graph: RoadGraph, ends: DeadEnds, pairs: _Links) -> RoadGraph:

@@ -37,7 +37,9 @@ from roadseg.roads.tracing.edge_statistics import (
     sample_edges,
 )
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
-from roadseg.roads.tracing.linking import INFERRED, ReadRoad, link_gaps
+from roadseg.roads.tracing.link_model import LinkModel, general_model
+from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
+from roadseg.roads.tracing.linking import INFERRED, link_gaps
 
 _MOST_BLOCK_PX = 1536  # Pixels; side of the largest block of which all bands are read at once.
 _BORDER_M = 2.0  # Metres; a dead end this close to the border of the scene goes on outside of it.
@@ -81,7 +83,13 @@ class Run(Protocol):
         """Do the work for every item."""
 
 
-def find_graph(pixels: PixelSource, options: TraceOptions, *, run: Run = map) -> RoadGraph:
+def find_graph(
+    pixels: PixelSource,
+    options: TraceOptions,
+    *,
+    run: Run = map,
+    link_model: LinkModel | None = None,
+) -> RoadGraph:
     """Find the road graph of a scene, in the scene's metric CRS.
 
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
@@ -94,13 +102,21 @@ def find_graph(pixels: PixelSource, options: TraceOptions, *, run: Run = map) ->
         pixels: the scene; pickled where blocks are the work of other processes.
         options: how roads are traced, linked and measured.
         run: does the work for all blocks; `map` does it here.
+        link_model: tells how probable links across gaps are; None for `general_model`.
     """
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
     with pixels.opened() as source:
         parts = run(partial(find_paths, source, options), blocks)
         traced, mask = join_blocks(parts, grid)
-        graph = postprocess(traced, options, mask=mask, grid=grid, read_road=source.read_road)
+        graph = postprocess(
+            traced,
+            options,
+            mask=mask,
+            grid=grid,
+            read_road=source.read_road,
+            link_model=link_model,
+        )
         return measure_edges(graph, source, options, run=run)
 
 
@@ -120,7 +136,13 @@ def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> Tra
 
 
 def postprocess(
-    graph: RoadGraph, options: TraceOptions, *, mask: CoarseMask, grid: Grid, read_road: ReadRoad
+    graph: RoadGraph,
+    options: TraceOptions,
+    *,
+    mask: CoarseMask,
+    grid: Grid,
+    read_road: ReadRoad,
+    link_model: LinkModel | None = None,
 ) -> RoadGraph:
     """Prune traced roads, link them across gaps and simplify them.
 
@@ -132,8 +154,13 @@ def postprocess(
         mask: what is road in the scene.
         grid: of the scene.
         read_road: reads a window of the probability of any road, bytes.
+        link_model: tells how probable links are, unless the scene is a mask of 0 and 1; None for
+            `general_model`.
     """
-    scene = _Scene(options, mask, grid, read_road)
+    ends = graph.nodes[graph.degree == 1]
+    is_mask = are_two_valued(ends, grid=grid, read_road=read_road)
+    model = None if is_mask else link_model or general_model()
+    scene = _Scene(options, mask, grid, read_road, model)
     graph = scene.prune_and_link(merge_chains(graph))
     graph = drop_components(graph, min_component_m=options.min_component_m)
     graph = neaten(graph) if options.neat else graph
@@ -148,6 +175,7 @@ class _Scene:
     mask: CoarseMask
     grid: Grid
     read_road: ReadRoad
+    link_model: LinkModel | None
 
     def prune_and_link(self, graph: RoadGraph) -> RoadGraph:
         """Prune roads and link them; links start in the middle of the end of their road.
@@ -186,9 +214,10 @@ class _Scene:
             graph,
             max_gap_m=self.options.max_gap_m,
             max_turn_deg=self.options.max_turn_deg,
-            min_probability=self.options.min_link_probability if read_road is not None else 0,
+            min_probability=self.options.min_link_probability,
             grid=self.grid,
             read_road=read_road,
+            model=self.link_model,
             border=border,
             border_m=_BORDER_M,
         )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,3 +127,15 @@ def test_processes_stop_and_go_on_together_and_one_of_them_tells(call, start, ch
     assert traces == ["rank-0.json.gz", "rank-1.json.gz"]
     facts = json.loads((checkpoint(2) / "last.json").read_text())
     assert (facts["processes"], facts["step"]) == (2, 0)
+
+
+def test_processes_train_every_fold_one_after_the_other(prepared, start, tmp_path):
+    shutil.copytree(prepared.parent / "run", tmp_path / "run", ignore=lambda *_: ["checkpoints"])
+    fewer = ("--set=split.folds=2", "--set=train.epochs=1", f"--run={tmp_path / 'run'}")
+    dealt = CliRunner().invoke(main, ["split", "--config", str(prepared), *fewer])
+    assert dealt.exit_code == 0, dealt.output
+    output, errors = start("each", *fewer, "--processes", "2", "--json").communicate(
+        timeout=PATIENCE_S
+    )
+    folds = json.loads(output)["folds"]
+    assert [(fold["fold"], fold["epochs"]) for fold in folds] == [(0, 1), (1, 1)], errors

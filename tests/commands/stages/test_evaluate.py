@@ -203,7 +203,7 @@ def chip(*, labelled, found, threshold=0.4):
         Side(each, each) for each in (add_travel(g, np.full(len(g.lines), 40.0)) for g in graphs)
     ]
     roads = compare(*sides, CompareOptions())
-    return evaluate.ChipScore("chip", threshold, Counts(), roads)
+    return evaluate.ChipScore("chip", "", 0, threshold, Counts(), roads)
 
 
 def pooled(*chips):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import rasterio
 
-from roadseg.commands.stages import pipeline, prepare, split, train, tune
+from roadseg.commands.stages import evaluate, pipeline, prepare, split, train, tune
 from roadseg.commands.tools import plot
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
@@ -174,6 +174,19 @@ def test_settings_are_searched_on_scenes_of_all_sets(finished_sets):
     config, workspace = finished_sets
     few = config.model_copy(update={"tune": config.tune.model_copy(update={"trials": 2})})
     assert len(tune.run(few, workspace).tried) == 2
+
+
+def test_one_set_after_the_other_is_held_out_whole(sets):
+    config, workspace = sets('split.method="sets"', "train.epochs=1")
+    pipeline.run(config, workspace, fold="each", say=lambda *_: None)
+    for scene, fold in {"lines_s0": 0, "s3": 0, "areas_s0": 1, "t2": 1}.items():
+        assert open_probability(workspace.probability(scene)).model == f"fold {fold} epoch 1"
+    summary = evaluate.run(config, workspace)
+    assert summary.set_of_fold == {"0": "lines", "1": "areas"}
+    assert summary.by_fold == {"0": summary.by_set["lines"], "1": summary.by_set["areas"]}
+    assert summary.chips == 7
+    lines = str(summary).splitlines()
+    assert [line[:15] for line in lines[-2:]] == ["fold 0, lines  ", "fold 1, areas  "]
 
 
 def test_prepare_tells_counts_by_set(sets):

@@ -131,18 +131,18 @@ def test_images_are_predicted_with_it_unless_another_network_is_named(
 
 def test_images_are_predicted_with_fold_0_where_it_is_missing(finished):
     _, workspace = finished
-    assert predict.usual_checkpoint(workspace, None) == workspace.checkpoint(0)
+    assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint(0)]
     with pytest.raises(MissingInputError, match=r"train --fold 3.* or name .* --checkpoint"):
-        predict.usual_checkpoint(workspace, 3)
+        predict.usual_checkpoints(workspace, 3)
 
 
 def test_an_unfinished_network_of_all_chips_is_left_alone(everything, monkeypatch):
     _, workspace, _ = everything
-    assert predict.usual_checkpoint(workspace, None) == workspace.checkpoint("all")
+    assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint("all")]
     done = read_record(workspace.train_record("all"))
     begun = done.model_copy(update={"state": "started"})
     monkeypatch.setattr(predict, "read_record", lambda _: begun)
-    assert predict.usual_checkpoint(workspace, None) == workspace.checkpoint(0)
+    assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint(0)]
 
 
 @pytest.mark.parametrize("command", ["predict", "run", "quantize", "tune"])
@@ -152,8 +152,9 @@ def test_it_cannot_be_measured_on_what_it_has_learned(finished, command):
     assert command != "predict" or "--fold all: this network has learned all chips" in done.output
 
 
-@pytest.mark.parametrize("fold", ["-1", "some", "1.5"])
-def test_another_word_than_all_is_no_fold(finished, fold):
+@pytest.mark.parametrize("fold", ["-1", "some", "1.5", "every"])
+def test_another_word_is_no_fold(finished, fold):
     config = finished[0].run.parent / "roadseg.json"
     done = roadseg("train", f"--fold={fold}", "--config", config)
     assert done.exit_code == 2
+    assert f"expected the number of a fold or each or all, got '{fold}'" in done.output

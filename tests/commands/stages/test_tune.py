@@ -185,7 +185,7 @@ def test_a_fold_without_roads_is_one_line(predicted, tmp_path):
         empty.write_text(json.dumps({**labels, "features": []}))
         scene["labels"] = str(empty)
     workspace.chips.write_text(json.dumps(listed))
-    with pytest.raises(DataError, match="fold 0 has no labelled roads in its chips"):
+    with pytest.raises(DataError, match="fold 0: no labelled roads in the chips held out"):
         tune.run(config, workspace)
 
 

@@ -52,7 +52,7 @@ def joined(monkeypatch):
         return lambda *args, **options: calls.append((name, args, options)) or result
 
     monkeypatch.setattr(dist, "is_backend_available", lambda _: True)
-    monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([("store", 1, 4)]))
+    monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([(dist.HashStore(), 1, 4)]))
     monkeypatch.setattr(dist, "init_process_group", record("init"))
     monkeypatch.setattr(dist, "new_group", record("group", "control"))
     monkeypatch.setattr(dist, "destroy_process_group", record("destroy"))

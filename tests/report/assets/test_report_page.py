@@ -2,13 +2,17 @@
 
 import itertools
 import json
+import shutil
 
 import pytest
 import shapely
 
+from roadseg.commands.stages import report
 from roadseg.commands.tools import route
+from roadseg.config import load_config
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.workspace import Workspace
 
 LOADED = """() => Promise.all(
     roadseg.map.scenes.flatMap(({ pictures }) => Object.values(pictures).map(one => one.load())))"""
@@ -202,3 +206,46 @@ def test_tools_are_not_printed_and_the_map_is(page):
     assert not page.locator("#layers").is_visible()
     assert page.locator("#ground").is_visible()
     page.emulate_media(media="screen")
+
+
+EVALUATED = {
+    "iou": 0.7,
+    "chips": 7,
+    "by_fold": {"0": {"chips": 4, "iou": 0.7}, "1": {"chips": 3, "iou": 0.8}},
+    "spread": {"iou": {"mean": 0.75, "std": 0.0707}},
+    "set_of_fold": {"1": "vegas"},
+}
+
+
+@pytest.fixture
+def page_of_folds(tab, shown_run, tmp_path):
+    """Open the report of a run whose figures are those of a cross-validation."""
+    shutil.copytree(shown_run.root, tmp_path / "run")
+    workspace = Workspace(tmp_path / "run")
+    record = {"stage": "evaluate", "state": "done", "key": "drawn", "summary": EVALUATED}
+    workspace.record("evaluate").write_text(json.dumps(record))
+    config = load_config(shown_run.root.parent / "roadseg.json")
+    report.run(config, workspace, force=True)
+    tab[0].goto(workspace.report.as_uri())
+    return tab[0]
+
+
+def test_folds_are_a_table_with_their_means_and_spread(page_of_folds):
+    rows = page_of_folds.evaluate(
+        """() => [...document.querySelectorAll("[aria-label='Figures by fold'] tr")]
+        .map(row => [...row.children].map(cell => cell.textContent))"""
+    )
+    assert rows == [
+        ["Fold", "Chips", "IoU"],
+        ["0", "4", "0.700"],
+        ["1, vegas", "3", "0.800"],
+        ["mean ± standard deviation", "\N{EN DASH}", "0.750 ± 0.071"],
+    ]
+
+
+def test_the_head_tells_how_far_folds_differ(page_of_folds):
+    assert "over folds 0.750 ± 0.071" in page_of_folds.locator("#headline").inner_text()
+
+
+def test_the_head_tells_no_spread_where_one_fold_was_held_out(page):
+    assert "over folds" not in page.locator("#headline").inner_text()

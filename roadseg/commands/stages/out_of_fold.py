@@ -1,0 +1,239 @@
+"""Out-of-fold maps: every chip by the network that held it out. No stage, serves predict."""
+
+import glob
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from roadseg.errors import DataError
+from roadseg.learn.inference.jobs import Need, PredictionJob
+from roadseg.learn.inference.tasks import SceneToPredict
+from roadseg.raster.windows import Rows, Window, cut_chips
+from roadseg.roads.masks.mask_files import read_raster_key
+from roadseg.roads.masks.probabilities import ProbabilityFile
+from roadseg.system.dry_runs import Files
+from roadseg.system.records import key_of
+from roadseg.system.workspace import Workspace
+
+_OF_FOLDS = ("ROADSEG_FOLD", "ROADSEG_EPOCH")  # Tags of a raster that differ between its parts.
+
+Parts = dict[int, SceneToPredict]  # A scene as the network of each fold predicts it, by the fold.
+Images = dict[str, Path]
+
+
+@dataclass
+class OutOfFold:
+    """Prediction of scenes by the networks of several folds.
+
+    A scene whose chips are all of one fold is predicted by the network of that fold; one without
+    chips, which no network has learned, by the first. A scene with chips of several folds is
+    predicted by the network of each, and put together of their chips. Its threshold is the mean of
+    theirs.
+
+    Attributes:
+        job_of: returns the job of the network of a fold, into a folder.
+        workspace: of the run.
+        folds: the fold of every chip of a scene, by its window.
+        chip_px: largest side of the chips of a scene.
+        failed: scenes that were skipped, and why.
+    """
+
+    job_of: Callable[[int, Path], PredictionJob]
+    workspace: Workspace
+    folds: Mapping[str, Mapping[Window, int]]
+    chip_px: Mapping[str, int]
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the results."""
+        return self.workspace.probabilities
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the networks."""
+        folds = sorted({fold for of_scene in self.folds.values() for fold in of_scene.values()})
+        return tuple(self.workspace.checkpoint(fold).absolute() for fold in folds)
+
+    @property
+    def fold(self) -> Literal["each"]:
+        """What was held out."""
+        return "each"
+
+    def run(self, images: Images, *, force: bool) -> list[SceneToPredict]:
+        """Predict those that are not there yet; return those that are there now.
+
+        Raises:
+            DataError: if none is, or the chips are not those of a scene.
+        """
+        one, several = self._parted(images)
+        done = [
+            scene
+            for fold, own in one.items()
+            for scene in self._run_job(self._job(fold), own, force=force)
+        ]
+        done += self._put_together(several, force=force)
+        if not done:
+            first = next(iter(self.failed.values()))
+            raise DataError(f"all {len(images)} scenes failed, the first: {first}")
+        by_name = {scene.name: scene for scene in done}
+        return [by_name[name] for name in images if name in by_name]
+
+    def need(self, images: Images, *, force: bool) -> Need:
+        """Return what predicting them takes, and raise what would stop it before it begins."""
+        one, several = self._parted(images)
+        jobs = {fold: self._job(fold) for fold in one}
+        needs = [jobs[fold].need(own, force=force) for fold, own in one.items()]
+        parts = self._parts(several)
+        waiting = [name for name, of in parts.items() if force or not _is_there(self._whole(of))]
+        for fold, own in self._by_fold({name: several[name] for name in waiting}).items():
+            needs.append(self._part_job(fold).need(own, force=force))
+        return Need(
+            reads=_joined([files for need in needs for files in need.reads]),
+            writes=[path for need in needs for path in need.writes]
+            + [self.workspace.probability(name) for name in waiting],
+            megapixels=sum(need.megapixels for need in needs),
+            memory_mb=max((need.memory_mb for need in needs if need.memory_mb), default=None),
+        )
+
+    def _parted(self, images: Images) -> tuple[dict[int, Images], Images]:
+        """Return the scenes of one fold by it, and those with chips of several."""
+        one: dict[int, Images] = defaultdict(dict)
+        several: Images = {}
+        for name, image in images.items():
+            folds = set(self.folds.get(name, {}).values()) or {0}
+            if len(folds) == 1:
+                one[folds.pop()][name] = image
+            else:
+                several[name] = image
+        return dict(sorted(one.items())), several
+
+    def _by_fold(self, images: Images) -> dict[int, Images]:
+        """Return scenes with chips of several folds by each of these."""
+        found: dict[int, Images] = defaultdict(dict)
+        for name, image in images.items():
+            for fold in set(self.folds[name].values()):
+                found[fold][name] = image
+        return dict(sorted(found.items()))
+
+    def _job(self, fold: int) -> PredictionJob:
+        return self.job_of(fold, self.workspace.probabilities)
+
+    def _part_job(self, fold: int) -> PredictionJob:
+        return self.job_of(fold, self.workspace.fold_probabilities(fold))
+
+    def _run_job(self, job: PredictionJob, images: Images, *, force: bool) -> list[SceneToPredict]:
+        """Run a job; other folds go on where all scenes of one are skipped."""
+        try:
+            return job.run(images, force=force)
+        except DataError:
+            if job.failed.keys() != images.keys():
+                raise
+            return []
+        finally:
+            self.failed |= job.failed
+
+    def _put_together(self, images: Images, *, force: bool) -> list[SceneToPredict]:
+        """Predict scenes with chips of several folds; return those that are there now."""
+        parts = self._parts(images)
+        whole = {name: self._whole(of) for name, of in parts.items()}
+        waiting = {name for name, scene in whole.items() if force or not _is_there(scene)}
+        for fold, own in self._by_fold(
+            {name: images[name] for name in images if name in waiting}
+        ).items():
+            self._run_job(self._part_job(fold), own, force=force)
+        done = [scene for name, scene in whole.items() if name not in self.failed]
+        for scene in done:
+            if scene.name in waiting:
+                scene.write(self._rows(parts[scene.name]))
+                _remove(parts[scene.name])
+            self._job(min(parts[scene.name])).write_mask(scene)
+        return done
+
+    def _parts(self, images: Images) -> dict[str, Parts]:
+        """Return the parts of each scene; those that a network cannot predict are left out."""
+        found: dict[str, Parts] = defaultdict(dict)
+        for fold, own in self._by_fold(images).items():
+            job = self._part_job(fold)
+            for scene in job.describe(own):
+                found[scene.name][fold] = scene
+            self.failed |= job.failed
+        return {name: parts for name, parts in found.items() if name not in self.failed}
+
+    def _whole(self, parts: Parts) -> SceneToPredict:
+        """Return the scene that is put together of parts."""
+        first = next(iter(parts.values()))
+        thresholds = [part.threshold for part in parts.values()]
+        measured = [threshold for threshold in thresholds if threshold is not None]
+        return replace(
+            first,
+            path=self.workspace.probability(first.name).absolute(),
+            key=key_of(
+                {"folds": [[*window, fold] for window, fold in self.folds[first.name].items()]},
+                {f"fold {fold}": part.key for fold, part in parts.items()},
+            ),
+            threshold=round(statistics.fmean(measured), 4) if measured == thresholds else None,
+            tags=tuple(_tags(parts)),
+        )
+
+    def _rows(self, parts: Parts) -> Iterator[Rows]:
+        """Yield the chips of a scene, each from the part of its fold."""
+        scene = next(iter(parts.values()))
+        folds, grid = self.folds[scene.name], scene.facts.grid
+        windows = cut_chips(grid.height, grid.width, chip_px=self.chip_px[scene.name])
+        if not folds.keys() <= set(windows):
+            raise DataError(
+                f"{scene.path}: its {grid.width} x {grid.height} pixels are not those that the "
+                "chips of the run were cut from; run `roadseg prepare --force`"
+            )
+        with ExitStack() as opened:
+            files = {
+                fold: opened.enter_context(
+                    ProbabilityFile(part.path, grid, part.bins, is_mask=False).opened()
+                )
+                for fold, part in parts.items()
+            }
+            for window in windows:
+                # What is in no chip holds no data.
+                file = files[folds.get(window, min(files))]
+                road, bins = file.read_all(window)
+                values = road[np.newaxis] if bins is None else np.concatenate([bins, road[None]])
+                yield Rows(window.row, values, file.read_valid(window), window.col)
+
+
+def _joined(reads: Sequence[Files]) -> list[Files]:
+    """Return files with those of one name counted together."""
+    return [
+        Files(
+            name,
+            sum(each.files for each in reads if each.name == name),
+            sum(each.megabytes for each in reads if each.name == name),
+        )
+        for name in dict.fromkeys(each.name for each in reads)
+    ]
+
+
+def _is_there(scene: SceneToPredict) -> bool:
+    return read_raster_key(scene.path) == scene.key
+
+
+def _tags(parts: Parts) -> Iterator[tuple[str, str]]:
+    """Yield the provenance of a scene that is put together; folds and epochs are listed."""
+    for tags in zip(*(part.tags for part in parts.values()), strict=True):
+        name, first = tags[0]
+        yield name, ",".join(value for _, value in tags) if name in _OF_FOLDS else first
+
+
+def _remove(parts: Parts) -> None:
+    """Remove the rasters of the parts of a scene, and their folders with the last one."""
+    for part in parts.values():
+        for path in part.path.parent.glob(f"{glob.escape(part.name)}.*"):
+            path.unlink()
+        with suppress(OSError):
+            part.path.parent.rmdir()

@@ -1,0 +1,231 @@
+"""LinkWays: the ways of links through a raster of probabilities, and what lies along them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import shapely
+from skimage.graph import MCP_Geometric
+
+from roadseg.arrays import Bools, Bytes, Floats, Ints, Lines
+from roadseg.raster.grid import Grid
+from roadseg.raster.windows import CERTAIN, Window
+from roadseg.roads.graph.road_graph import lines_from
+
+_STEP_COST = 0.1  # Cost of a metre where road is certain; where none is seen it is 1 more.
+_MARGIN_M = 3.0  # Metres by which a way may leave the box around its ends.
+_WORTH = 0.9  # A way costs less than this part of the straight line, or the straight line is taken.
+_STRETCH_M = 5.0  # Metres of a way that are looked at together.
+_TOLERANCE_PX = 1.5  # Pixels by which a way may lie off the line that is drawn of it.
+_CELL_PX = 512  # Windows that start in one cell of this many pixels are read together.
+_LOOKS, _LOOK_PX = 50, 32  # So many places are looked at, and so many pixels to each side.
+
+ReadRoad = Callable[[Window], Bytes]
+
+
+@dataclass(frozen=True)
+class TracedLinks:
+    """Ways between pairs of places.
+
+    Attributes:
+        lines: shape (k,), LineStrings in metres from each start to its goal.
+        cost_m: shape (k,), metres weighted by 1.1 less the probability of road.
+        probability: shape (k,), mean probability of road along each line, 0 to 1.
+        quarter: shape (k,), probability that a quarter of the line does not reach.
+        lowest_5m: shape (k,), lowest mean over 5 m of the line.
+        lowest: shape (k,), lowest probability.
+        is_informed: shape (k,), whether the raster around has values other than 0 and 1; a mask
+            tells nothing about where the road goes on.
+    """
+
+    lines: Lines
+    cost_m: Floats
+    probability: Floats
+    quarter: Floats
+    lowest_5m: Floats
+    lowest: Floats
+    is_informed: Bools
+
+    @classmethod
+    def straight(cls, lines: Lines) -> "TracedLinks":
+        """Return lines as ways of which no raster tells anything: as if road were certain."""
+        certain = np.ones(len(lines))
+        none = np.zeros(len(lines), dtype=bool)
+        return cls(lines, shapely.length(lines), certain, certain, certain, certain, none)
+
+
+@dataclass(frozen=True)
+class _Way:
+    pixels: Ints  # shape (n, 2), row and col in the window, first and last included
+    cost_m: float
+    profile: "_Profile"
+    is_informed: bool
+
+
+class _Profile(NamedTuple):
+    """The probability along a way: its mean, lower quarter, lowest mean over 5 m, and lowest."""
+
+    mean: float
+    quarter: float
+    lowest_5m: float
+    lowest: float
+
+    @classmethod
+    def of(cls, along: Bytes, pixel_m: float) -> "_Profile":
+        """Sum up the bytes of probability along a way."""
+        share = along / CERTAIN
+        over = min(max(round(_STRETCH_M / pixel_m), 1), len(share))
+        sums = np.cumsum(np.concatenate([[0.0], share]))
+        means = (sums[over:] - sums[:-over]) / over
+        quarter = np.partition(share, (len(share) - 1) // 4)[(len(share) - 1) // 4]
+        return cls(float(share.mean()), float(quarter), float(means.min()), float(share.min()))
+
+
+def trace_links(starts: Floats, goals: Floats, *, grid: Grid, read_road: ReadRoad) -> TracedLinks:
+    """Find the way from each start to its goal on which the raster shows most road.
+
+    It is the way of least cost over 1 less the probability, plus 0.1, times metres; or the straight
+    line if that costs at most a ninth more, or if the raster around holds nothing but 0 and 1.
+
+    Args:
+        starts: shape (k, 2), x and y in metres; from equal starts all ways are found at once.
+        goals: shape (k, 2), likewise.
+        grid: where the pixels of the raster lie.
+        read_road: reads a window of it: probability of any road, 255 for certain. Windows lie
+            inside the raster, are little larger than the links, and those of one neighbourhood are
+            read at once.
+
+    Source: minimum cost paths as in skimage.graph.MCP_Geometric; that roads are linked by paths of
+    least cost over the probability is in MaGRoad (WildRoad). The costs and their figures are ours.
+    """
+    places = np.floor(grid.from_metric(np.concatenate([starts, goals]))).astype(np.int64)
+    shape = np.array([grid.height, grid.width])
+    pixels = np.clip(places, 0, shape - 1).reshape(2, -1, 2)
+    pixel_m = grid.pixel_size_m[::-1]
+    margin = np.ceil(_MARGIN_M / np.array(pixel_m)).astype(np.int64)
+    _, start = np.unique(starts, axis=0, return_inverse=True)
+    low, high = _boxes(pixels, start.ravel(), margin, shape)
+    none = _Way(np.zeros((0, 2), dtype=np.int64), 0.0, _Profile(0, 0, 0, 0), is_informed=False)
+    ways = [none] * len(starts)
+    for (row, col), stop, links in _neighbourhoods(low, high, start.ravel()):
+        road = read_road(Window(row, col, int(stop[0]) - row, int(stop[1]) - col))
+        for link in np.split(links, np.flatnonzero(np.diff(start.ravel()[links])) + 1):
+            first, last = low[link[0]], high[link[0]]
+            (top, left), (bottom, right) = first - (row, col), last - (row, col)
+            local = pixels[:, link] - first
+            laid = _ways(road[top:bottom, left:right], local[0, 0], local[1], pixel_m)
+            for i, way in zip(link.tolist(), laid, strict=True):
+                ways[i] = way
+    profiles = np.array([way.profile for way in ways], dtype=np.float64).reshape(-1, 4)
+    mean, quarter, lowest_5m, lowest = profiles.T
+    return TracedLinks(
+        _draw_ways(ways, low, starts, goals, grid),
+        np.array([way.cost_m for way in ways], dtype=np.float64),
+        mean,
+        quarter,
+        lowest_5m,
+        lowest,
+        np.array([way.is_informed for way in ways], dtype=bool),
+    )
+
+
+def are_two_valued(places: Floats, *, grid: Grid, read_road: ReadRoad) -> bool:
+    """Return whether a raster holds nothing but 0 and 1 around places: it is a mask there.
+
+    Args:
+        places: shape (k, 2), x and y in metres; some of them are looked at, spread over all.
+        grid: where the pixels of the raster lie.
+        read_road: reads a window of it.
+    """
+    if len(places) == 0:
+        return True
+    some = places[np.unique(np.linspace(0, len(places) - 1, _LOOKS).astype(np.int64))]
+    shape = np.array([grid.height, grid.width])
+    pixels = np.clip(np.floor(grid.from_metric(some)).astype(np.int64), 0, shape - 1)
+    low, high = np.maximum(pixels - _LOOK_PX, 0), np.minimum(pixels + _LOOK_PX + 1, shape)
+    for (row, col), (stop_row, stop_col) in zip(low.tolist(), high.tolist(), strict=True):
+        road = read_road(Window(row, col, stop_row - row, stop_col - col))
+        if ((road > 0) & (road < CERTAIN)).any():
+            return False
+    return True
+
+
+def _neighbourhoods(
+    low: Ints, high: Ints, start: Ints
+) -> Iterator[tuple[tuple[int, int], Ints, Ints]]:
+    """Group windows that are read at once: those that start in the same cell of 512 pixels.
+
+    Args:
+        low: shape (k, 2), first row and col of each window.
+        high: shape (k, 2), the row and col after its last.
+        start: shape (k,), a number by which those of one cell are sorted.
+
+    Yields:
+        First pixel and stop of a window around several, and the rows of these.
+    """
+    cell = low // _CELL_PX
+    order = np.lexsort([start, cell[:, 1], cell[:, 0]])
+    new_cell = (np.diff(cell[order], axis=0) != 0).any(axis=1)
+    for members in np.split(order, np.flatnonzero(new_cell) + 1) if len(order) else []:
+        row, col = low[members].min(axis=0).tolist()
+        yield (row, col), high[members].max(axis=0), members
+
+
+def _boxes(pixels: Ints, start: Ints, margin: Ints, shape: Ints) -> tuple[Ints, Ints]:
+    """Return the window of each link, alike for those of one start: first row and col, and stop."""
+    low, high = pixels.min(axis=0), pixels.max(axis=0)
+    if len(start) == 0:
+        return low, high
+    order = np.argsort(start, kind="stable")
+    begin = np.flatnonzero(np.diff(start[order], prepend=-1))
+    low = np.minimum.reduceat(low[order], begin)[start]
+    high = np.maximum.reduceat(high[order], begin)[start]
+    return np.maximum(low - margin, 0), np.minimum(high + margin + 1, shape)
+
+
+def _ways(road: Bytes, start: Ints, goals: Ints, pixel_m: tuple[float, float]) -> list[_Way]:
+    """Find the ways from one pixel of a window to others."""
+    is_informed = bool(((road > 0) & (road < CERTAIN)).any())
+    straight = [
+        _straight_way(road, start, goal, pixel_m, is_informed=is_informed) for goal in goals
+    ]
+    if not is_informed:
+        return straight
+    # One search from the start serves all its goals.
+    search = MCP_Geometric(1 + _STEP_COST - road / CERTAIN, sampling=pixel_m)
+    costs, _ = search.find_costs([tuple(start)], goals)
+    least = costs[tuple(goals.T)].tolist()
+    return [
+        _winding_way(road, np.array(search.traceback(goal)), cost, pixel_m)
+        if cost < _WORTH * way.cost_m
+        else way
+        for goal, cost, way in zip(goals, least, straight, strict=True)
+    ]
+
+
+def _straight_way(
+    road: Bytes, start: Ints, goal: Ints, pixel_m: tuple[float, float], *, is_informed: bool
+) -> _Way:
+    step = goal - start
+    along = np.linspace(0, 1, int(np.abs(step).max()) + 1)[:, None]
+    rows, cols = np.rint(start + along * step).astype(np.int64).T
+    profile = _Profile.of(road[rows, cols], max(pixel_m))
+    cost_m = float(np.hypot(*(step * pixel_m))) * (1 + _STEP_COST - profile.mean)
+    return _Way(np.stack([start, goal]), cost_m, profile, is_informed)
+
+
+def _winding_way(road: Bytes, pixels: Ints, cost_m: float, pixel_m: tuple[float, float]) -> _Way:
+    profile = _Profile.of(road[tuple(pixels.T)], max(pixel_m))
+    return _Way(pixels, cost_m, profile, is_informed=True)
+
+
+def _draw_ways(ways: list[_Way], low: Ints, starts: Floats, goals: Floats, grid: Grid) -> Lines:
+    """Draw ways in metres, from start to goal exactly."""
+    sizes = np.array([len(way.pixels) for way in ways], dtype=np.int64)
+    pixels = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(way.pixels for way in ways)])
+    xy = grid.to_metric(pixels + np.repeat(low, sizes, axis=0) + 0.5)
+    last = np.cumsum(sizes) - 1
+    xy[last - sizes + 1], xy[last] = starts, goals
+    tolerance_m = _TOLERANCE_PX * max(grid.pixel_size_m)
+    return np.asarray(shapely.simplify(lines_from(xy, sizes), tolerance_m))

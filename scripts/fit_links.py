@@ -1,0 +1,143 @@
+"""Fit the general model of links across gaps, `roadseg/roads/tracing/link_model.json`.
+
+Roads of OpenStreetMap are drawn as probabilities with noise (`bench_noise.py`). All links that may
+be are looked at: one is true if most of it lies on a road and that road joins its ends. A logistic
+regression tells the true from the false; its coefficients are kept as numbers. Fit on one city,
+look at another:
+
+    python scripts/fit_links.py monaco.geojson --held-out rhein_neckar.geojson.gz --write
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import shapely
+from bench_noise import NOISE, THRESHOLD, Scene, dense_windows, draw, read_city
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from roadseg.roads.graph.control_points import snap
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.shortest_paths import Routes
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.options import TraceOptions
+from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
+from roadseg.roads.tracing.trace import find_graph
+
+MODEL = Path(__file__).parent.parent / "roadseg" / "roads" / "tracing" / "link_model.json"
+NEAR_M, SHARE, PLACES = 5.0, 0.7, 11  # most of a true link, so many places on it, is this near
+SNAP_M, LEAST_M, APART = 12.0, 4.0, 2.0  # and the road is not longer by this factor
+FIRST = LinkModel(2.0, {"length": -0.08, "log odds of the mean": 0.5})  # until there is a better
+
+
+@dataclass(frozen=True)
+class Recorder(LinkModel):
+    """A model that keeps all links it is asked about."""
+
+    seen: list[LinkFeatures] = field(default_factory=list)
+
+    def probability(self, links: LinkFeatures) -> np.ndarray:
+        """Keep the links, and say what the model says."""
+        self.seen.append(links)
+        return super().probability(links)
+
+
+def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:
+    """Return which lines lie on a road of the reference that joins their ends."""
+    at = np.tile(np.linspace(0, 1, PLACES), len(lines))
+    places = shapely.line_interpolate_point(np.repeat(lines, PLACES), at, normalized=True)
+    near = np.zeros(len(places), dtype=bool)
+    tree = shapely.STRtree(truth.lines)
+    near[np.unique(tree.query(places, predicate="dwithin", distance=NEAR_M)[0])] = True
+    is_on = near.reshape(-1, PLACES).mean(axis=1) >= SHARE
+    ends = [shapely.get_coordinates(shapely.get_point(lines, side)) for side in (0, -1)]
+    (starts, has_start), (goals, has_goal) = (snap(xy, truth, snap_m=SNAP_M) for xy in ends)
+    routes = Routes.through(truth, "length_m")
+    metres = np.array([routes.costs(starts[[i]], goals[[i]])[0, 0] for i in range(len(lines))])
+    is_joined = metres <= APART * np.maximum(shapely.length(lines), LEAST_M)
+    return is_on & has_start & has_goal & is_joined
+
+
+def candidates(scenes: list[Scene], seeds: range, model: LinkModel) -> tuple[np.ndarray, ...]:
+    """Return the terms of all links that may be, shape (links, terms), and which are true."""
+    terms, truths = [], []
+    for seed in seeds:
+        for number, scene in enumerate(scenes):
+            for noise in NOISE.values():
+                road = draw(scene, noise, np.random.default_rng([seed, number]))
+                recorder = Recorder(model.intercept, model.coefficients)
+                options = TraceOptions(threshold=THRESHOLD, min_link_probability=0)
+                find_graph(Probability(scene.grid, road), options, link_model=recorder)
+                for links in recorder.seen:
+                    terms.append(np.column_stack(list(links.columns().values())))
+                    truths.append(are_true(links.line, scene.truth))
+    return np.concatenate(terms), np.concatenate(truths)
+
+
+def fit(terms: np.ndarray, truth: np.ndarray, names: list[str]) -> LinkModel:
+    """Fit a logistic regression, and return it with coefficients of terms as they are."""
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    pipe.fit(terms, truth)
+    scaler, regression = pipe[0], pipe[1]
+    weights = regression.coef_[0] / scaler.scale_
+    intercept = float(regression.intercept_[0] - (weights * scaler.mean_).sum())
+    return LinkModel(intercept, dict(zip(names, weights.tolist(), strict=True)))
+
+
+def report(name: str, terms: np.ndarray, truth: np.ndarray, model: LinkModel) -> None:
+    """Print how well the model tells true links, and how far its probabilities are off."""
+    log_odds = model.intercept + terms @ np.array(list(model.coefficients.values()))
+    said = 1 / (1 + np.exp(-log_odds))
+    bins = np.minimum((said * 10).astype(int), 9)
+    off = [abs(said[bins == b].mean() - truth[bins == b].mean()) for b in np.unique(bins)]
+    share = [np.mean(bins == b) for b in np.unique(bins)]
+    print(
+        f"{name}: {len(truth)} links, {truth.mean():.3f} true, "
+        f"area under the ROC curve {roc_auc_score(truth, said):.3f}, "
+        f"expected calibration error {np.dot(off, share):.3f}"
+    )
+
+
+def stored(model: LinkModel, source: str) -> Mapping[str, object]:
+    """Return the model as it is written, in digits that matter."""
+    rounded = {name: round(weight, 4) for name, weight in model.coefficients.items()}
+    return {"source": source, "intercept": round(model.intercept, 4), "coefficients": rounded}
+
+
+def main() -> None:
+    """Read the options, fit and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("roads", type=Path, metavar="OSM.geojson")
+    parser.add_argument("--held-out", type=Path, metavar="OSM.geojson")
+    parser.add_argument("--windows", type=int, default=2)
+    parser.add_argument("--side-m", type=float, default=1000.0)
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--write", action="store_true", help=f"write {MODEL.name}")
+    options = parser.parse_args()
+    scenes = dense_windows(read_city(options.roads), options.windows, options.side_m)
+    none = np.zeros(0)
+    columns = LinkFeatures(*[none] * 12).columns()
+    model = FIRST
+    for _ in range(2):  # what is asked for depends on what was chosen before
+        terms, truth = candidates(scenes, range(100, 100 + options.seeds), model)
+        model = fit(terms, truth, list(columns))
+    report("fitted on", terms, truth, model)
+    if options.held_out:
+        others = dense_windows(read_city(options.held_out), options.windows, options.side_m)
+        report("held out", *candidates(others, range(1), model), model)
+    text = json.dumps(stored(model, "scripts/fit_links.py on drawn probabilities"), indent=2)
+    print(text)
+    if options.write:
+        MODEL.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
