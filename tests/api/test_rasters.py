@@ -84,7 +84,7 @@ def test_a_traced_array_lies_where_the_file_lies(mask, city):
 @pytest.mark.parametrize(
     ("pixels", "place", "message"),
     [
-        (np.zeros((4, 4), bool), {}, "nothing says where its pixels lie; expected transform"),
+        (np.zeros((4, 4), bool), {}, "has no location; expected transform"),
         (np.zeros((2, 4, 4), bool), {"gsd_m": 1}, "has shape (2, 4, 4), expected (row, col)"),
         (np.zeros((0, 4), bool), {"gsd_m": 1}, "has shape (0, 4), expected (row, col)"),
         (np.full((4, 4), 1.1), {"gsd_m": 1}, "float64 from 1.1 to 1.1, expected bool, uint8"),
@@ -109,7 +109,7 @@ def test_errors_speak_of_the_array_and_not_of_a_file(image, checkpoint):
     with pytest.raises((CheckpointError, DataError), match=r"^the array") as caught:
         roadseg.predict(pixels[:2], checkpoint, gsd_m=0.6, **FLAT)
     assert "/roadseg-" not in str(caught.value)
-    with pytest.raises(ConfigError, match="a file has its own transform"):
+    with pytest.raises(ConfigError, match="transform is for arrays only"):
         roadseg.predict(image, checkpoint, transform=Affine.scale(1, -1), **FLAT)
     with pytest.raises(ConfigError, match=re.escape("the array: has shape (4,), expected (band")):
         roadseg.predict(np.zeros(4, np.uint8), checkpoint, gsd_m=0.6, **FLAT)

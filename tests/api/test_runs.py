@@ -46,7 +46,7 @@ def test_init_makes_a_set_of_every_city(finished_city, tmp_path, monkeypatch):
 
 def test_overrides_are_not_for_a_config_that_is_loaded(finished):
     config, _ = finished
-    with pytest.raises(ConfigError, match="overrides: expected none beside a config"):
+    with pytest.raises(ConfigError, match="overrides: cannot be combined with a loaded config"):
         roadseg.load_config(config, {"train.epochs": 3})
 
 
