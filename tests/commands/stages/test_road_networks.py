@@ -127,7 +127,7 @@ def test_roads_go_on_across_a_gap_between_tiles_as_in_any_raster(cut, rows, part
     road = np.zeros((600, 600), dtype=np.uint8)
     road[:, 296:304] = 1
     tiles = cut((0, 0, 300, 600), (300 + rows, 0, 300 - rows, 600), mask=road)
-    assert len(part_lengths(network(tiles, "graph.join_m=40"))) == parts
+    assert len(part_lengths(network(tiles, "graph.join_m=40", "graph.max_gap_m=25"))) == parts
 
 
 @pytest.mark.parametrize(("off_px", "warnings"), [(0.09, 0), (0.11, 1), (0.5, 1)])

@@ -143,7 +143,7 @@ def test_what_is_not_one_file_of_roads_is_refused(write, tmp_path):
         run(ours, tmp_path / "pixels.csv")
     write("b.gpkg", STREET)
     write("c.gpkg", STREET)
-    with pytest.raises(DataError, match="holds 3 places with roads, expected one"):
+    with pytest.raises(DataError, match="3 places with roads found, expected one"):
         run(ours, tmp_path)
 
 
