@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env python
 """Measure road graphs found in drawn probabilities with correlated noise, trees and shadows.
 
 Roads of OpenStreetMap are burnt at 0.5 m with a width by their class. The probability falls off

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env python
 """Fit the general model of links across gaps, `roadseg/roads/tracing/link_model.json`.
 
 Roads of OpenStreetMap are drawn as probabilities with noise (`bench_noise.py`). All links that may
