@@ -6,9 +6,17 @@ from dataclasses import dataclass
 from roadseg.commands.survey.defaults import Settings
 from roadseg.config import Config
 from roadseg.learn.hardware.devices import Device, chosen_device
+from roadseg.learn.network.checkpoints import read_checkpoint_facts
+from roadseg.learn.network.pretrained import AUTO, DRAWN
+from roadseg.learn.network.starter import starter_folder
+from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.forecast import Forecast, forecast_scenes
 from roadseg.learn.training.timetable import PLANNED
 from roadseg.raster.images import RasterFacts
+
+# Trainings of fewer steps start from the starter. Measured on two cities: at 133 and 400 steps it is
+# better than ImageNet's weights by more than three seeds differ, at 1,281 steps it is as good.
+_SHORT_STEPS = 800
 
 
 @dataclass(frozen=True)
@@ -59,17 +67,40 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
     """
     device = chosen_device(config.compute)
     seen = forecast_training(scenes, config, device=device)
-    settings = {key: getattr(seen.options, key) for key in PLANNED}
+    settings: Settings = {key: getattr(seen.options, key) for key in PLANNED}
     where = f"{device.name} in {device.precision}"
     rows = {"training": _pace_text(seen, where), "": _ground_text(seen, config)}
+    steps, bands = seen.options.epochs * _steps(seen), len(scenes[0][0].bands)
+    if steps < _SHORT_STEPS and _starter_fits(config.train, bands=bands):
+        settings["encoder_weights"] = DRAWN
+        rows["starts from"] = (
+            f"the starter network, which has learned from drawn cities: in trainings of fewer than "
+            f"{_SHORT_STEPS} steps (here {steps}) it gives better roads than ImageNet's weights"
+        )
     return TrainingPlan(settings, rows)
+
+
+def _starter_fits(options: TrainOptions, *, bands: int) -> bool:
+    """Return whether first weights are left open, and the starter is such a network."""
+    if options.init is not None or options.encoder_weights != AUTO:
+        return False
+    facts = read_checkpoint_facts(starter_folder(), "best")
+    starter = (facts["architecture"], facts["encoder"], facts["decoder_channels"])
+    channels = options.decoder_channels and list(options.decoder_channels)
+    wanted = (options.architecture, options.encoder, channels)
+    return wanted == starter and facts["in_channels"] == bands
+
+
+def _steps(seen: Forecast) -> int:
+    """Return the optimizer steps of an epoch."""
+    return int(seen.windows // (seen.options.batch_size * seen.options.accumulate))
 
 
 def _pace_text(seen: Forecast, where: str) -> str:
     options = seen.options
     step = options.batch_size * options.accumulate
     return (
-        f"{options.minutes:g} min on {where}: {options.epochs} epochs of {seen.windows // step} "
+        f"{options.minutes:g} min on {where}: {options.epochs} epochs of {_steps(seen)} "
         f"steps of {step} windows of {options.window_px} px, {step * seen.pace.window_s:.1f} s a "
         "step; measured again when it starts"
     )

@@ -55,7 +55,8 @@ def run(
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
     with whole(output) as partial:
         partial.write_text(json.dumps({"run": values["run"], **chosen}, indent=2) + "\n", "utf-8")
-    weights = _weights(settings.train)
+    start = values["train"].get("encoder_weights", settings.train.encoder_weights)
+    weights = _weights(settings.train.model_copy(update={"encoder_weights": start}))
     return summarise(output, survey, values, weights=weights, training=rows)
 
 
