@@ -14,8 +14,8 @@ from roadseg.learn.training.forecast import Forecast, forecast_scenes
 from roadseg.learn.training.timetable import PLANNED
 from roadseg.raster.images import RasterFacts
 
-# Trainings of fewer steps start from the starter. Measured on two cities: at 133 and 400 steps it is
-# better than ImageNet's weights by more than three seeds differ, at 1,281 steps it is as good.
+# Trainings of fewer steps start from the starter. On two cities it is better than the weights of
+# ImageNet by more than three seeds differ at 133 and 400 steps, and as good at 1,281 steps.
 _SHORT_STEPS = 800
 
 
