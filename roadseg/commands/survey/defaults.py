@@ -214,11 +214,9 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
     for key in _WIDTH_KEYS:
         share, widths = usable_widths(labels.files, options, key=key)
         if share >= _WIDTHS:
-            return Default(
-                {"width": "attribute", "width_key": key},
-                f"from {key}, which {share:.0%} of the lines have: {np.median(widths):.1f} m in "
-                "the middle",
-            )
+            have, median = f"{share:.0%} of the lines have", f"{np.median(widths):.1f} m"
+            chosen = {"width": "attribute", "width_key": key}
+            return Default(chosen, f"from {key}, which {have}; median {median}")
     return Default({}, same)
 
 

@@ -210,10 +210,10 @@ def _without_artefacts(device: Device, shape: Shape, windows: int) -> tuple[str,
     pixels = (_USUAL_PX / shape[-1]) ** 2
     needed = math.ceil(_COMPILING_PAYS * torch.get_num_threads() * pixels)
     if windows < needed:
-        return "eager", f"compiling pays from {needed} windows on, here are {windows}"
+        return "eager", f"not compiled, which pays from {needed} windows; there are {windows}"
     if problem := lacks_compiler(device):
         return "eager", problem
-    return "inductor", f"compiling pays from {needed} windows on, here are {windows}"
+    return "inductor", f"compiled, which pays from {needed} windows; there are {windows}"
 
 
 def _ready(

@@ -293,9 +293,7 @@ class TestLabels:
     def test_width_m_comes_before_width(self, city):
         for path in (city / "roads").iterdir():
             set_properties(path, [{"width": 9, "width_m": 7}] * 2)
-        assert (
-            look(city).widths == "from width_m, which 100% of the lines have: 7.0 m in the middle"
-        )
+        assert look(city).widths == "from width_m, which 100% of the lines have; median 7.0 m"
         assert written(city)["labels"]["width_key"] == "width_m"
 
     def test_labels_that_are_left_out_are_counted_by_reason(self, city):
