@@ -40,7 +40,8 @@ def predict(
 
     Args:
         image: any raster that GDAL reads; or its pixels, shape (band, row, col) or (row, col), of
-            the type that the network was trained on. Masked pixels hold no data.
+            the type that the network was trained on, or any with `scaling="auto"`. Masked pixels
+            hold no data.
         checkpoint: folder of a trained network, or several whose probabilities are averaged.
         transform: from (col, row) to (x, y) in the CRS `crs`, if the image is an array, as
             rasterio has it. Without it, `gsd_m` has to say how large its pixels are.

@@ -263,6 +263,12 @@ class PredictOptions(Section):
         "What to do with images whose pixel size is more than 20 % off that of the training: "
         "strict refuses them, auto resamples them as they are read.",
     )
+    scaling: Literal["strict", "auto"] = setting(
+        "strict",
+        "-",
+        "What to do with images whose pixel type, such as uint16, the training did not have: "
+        "strict refuses them, auto stretches each of them by its 2nd and 98th percentiles.",
+    )
     mask: bool = setting(
         default=False,
         unit="-",

@@ -1,7 +1,7 @@
 """Scaling: bands of any type to uint8 with one scaling for the whole dataset."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from roadseg.system.schemas import read_strict
 
 Range = tuple[float, float]
 
+PERCENTILES = (2.0, 98.0)
 LEAST_STD = 1e-3  # In bytes; that of a fitted scaling is 1 at least.
 _BYTE = 255
 _WHOLE = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
@@ -87,7 +88,7 @@ class Scaling:
 
 
 def fit_scaling(
-    samples: Sequence[NDArray[Any]], *, percentiles: tuple[float, float] = (2.0, 98.0)
+    samples: Sequence[NDArray[Any]], *, percentiles: tuple[float, float] = PERCENTILES
 ) -> Scaling:
     """Find the scaling of a dataset from pixels sampled over all of its scenes.
 
@@ -118,6 +119,23 @@ def fit_scaling(
         mean=tuple(bands.mean(axis=1, where=finite).tolist()),
         std=tuple(np.maximum(bands.std(axis=1, where=finite), 1.0).tolist()),
     )
+
+
+def stretch_to(scaling: Scaling, pixels: NDArray[Any]) -> Scaling:
+    """Return a scaling that also knows the pixels of an image that is of another type.
+
+    The 2nd and the 98th percentile of each band become 0 and 255; mean and standard deviation stay
+    those of the dataset.
+
+    Args:
+        scaling: of the dataset.
+        pixels: of the image, shape (band, n), valid ones only; NaN is left out.
+
+    Raises:
+        ValueError: if there are no pixels, or another number of bands.
+    """
+    ranges = tuple(_range(band, PERCENTILES) for band in pixels)
+    return replace(scaling, ranges={**scaling.ranges, pixels.dtype.name: ranges})
 
 
 def filled_share(pixels: NDArray[Any], scaling: Scaling) -> float:

@@ -182,9 +182,7 @@ def facts_in(path):
 def map_of(folder, config, image):
     """Return all that decides about the map of an image, and the map of a part of it."""
     checkpoint = load_checkpoint(folder)
-    scene = scene_to_predict(
-        image, checkpoint.facts, checkpoint.scaling, imagery=config.imagery, gsd="strict"
-    )
+    scene = scene_to_predict(image, checkpoint.facts, imagery=config.imagery, gsd="strict")
     size = {"window_px": 64, "batch_size": 1}
     device = pick_device("cpu", "fp32")
     engine = open_engine(checkpoint, folder, name="eager", device=device, **size, windows=1)

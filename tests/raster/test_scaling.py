@@ -4,12 +4,19 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from roadseg.raster.scaling import Scaling, filled_share, fit_scaling
+from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, stretch_to
 
 
 def ramp(bands=3, dtype=np.uint16, stop=1001):
     """Return pixels of each band that rise from 0 in steps of one."""
     return np.tile(np.arange(stop), (bands, 1)).astype(dtype)
+
+
+def test_a_scaling_is_stretched_to_another_type():
+    known = Scaling({"uint8": ((0.0, 255.0),) * 3}, mean=(90.0,) * 3, std=(20.0,) * 3)
+    stretched = stretch_to(known, ramp())
+    assert stretched.ranges == {**known.ranges, "uint16": ((20, 980),) * 3}
+    assert (stretched.mean, stretched.std) == (known.mean, known.std)
 
 
 def test_uint8_is_left_as_it_is():

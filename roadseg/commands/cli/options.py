@@ -242,7 +242,7 @@ _SETTINGS = {
     **dict.fromkeys(
         ("workers", "scheduler", "on_error", "device", "precision", "backend", "compile"), "compute"
     ),
-    **dict.fromkeys(("engine", "tta", "gsd", "mask"), "predict"),
+    **dict.fromkeys(("engine", "tta", "gsd", "scaling", "mask"), "predict"),
 }
 DEVICES = (
     of_config("compute", "--device"),
@@ -254,6 +254,7 @@ PREDICTING = (
     of_config("predict", "--engine"),
     of_config("predict", "--tta/--no-tta"),
     of_config("predict", "--gsd"),
+    of_config("predict", "--scaling"),
     of_config("predict", "--mask/--no-mask"),
 )
 

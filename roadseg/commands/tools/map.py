@@ -168,7 +168,7 @@ def _write_config(
     values: dict[str, Any] = {
         "run": ".",
         "imagery": {"images": _absolute(images)},
-        "predict": {"gsd": "auto"},
+        "predict": {"gsd": "auto", "scaling": "auto"},
     }
     with whole(path) as partial:
         partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

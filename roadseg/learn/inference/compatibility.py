@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
 from roadseg.raster.grid import crs_setting
-from roadseg.raster.images import RasterFacts, open_raster, read_facts
+from roadseg.raster.images import RasterFacts, open_raster, read_facts, sample_pixels
 from roadseg.raster.options import ImageryOptions
-from roadseg.raster.scaling import Scaling
+from roadseg.raster.scaling import Scaling, stretch_to
 from roadseg.system.text import one_line
 
 GSD_TOLERANCE = 0.2  # of the ground size of a pixel; what is just so far off still fits
+_SAMPLE_PX = 2**18  # Pixels of a scene by which it is stretched.
 
 Bands = tuple[int | str, ...]
 
@@ -20,7 +21,6 @@ Bands = tuple[int | str, ...]
 def scene_to_predict(
     image: Path,
     trained: Mapping[str, Any],
-    scaling: Scaling,
     *,
     imagery: ImageryOptions,
     gsd: Literal["strict", "auto"],
@@ -34,7 +34,6 @@ def scene_to_predict(
         image: the raster.
         trained: facts of the checkpoint, see `require_fit`; also bands, and resample_m and
             nodata, which may be None.
-        scaling: which types of pixels the network knows.
         imagery: settings of the scene.
         gsd: what to do about pixels of another ground size, see `require_fit`.
 
@@ -57,23 +56,21 @@ def scene_to_predict(
         scene = read(gsd_m=imagery.gsd_m)
     if imagery.bands is None:
         _require_names(scene, trained.get("band_names", ()))
-    return require_fit(scene, trained, scaling, gsd=gsd)
+    return require_fit(scene, trained, gsd=gsd)
 
 
 def require_fit(
     scene: RasterFacts,
     trained: Mapping[str, Any],
-    scaling: Scaling,
     *,
     gsd: Literal["strict", "auto"],
 ) -> RasterFacts:
-    """Refuse pixels that a network has never seen the like of.
+    """Refuse pixels of a ground size that a network has never seen.
 
     Args:
         scene: what it is.
         trained: facts of the checkpoint: gsd_m, the median ground size of the pixels of the
             training, metres, and gsd_range_m, the least and the largest, if it is there.
-        scaling: which types of pixels the network knows.
         gsd: pixels that are more than 20 % smaller or larger than those of the training are
             refused ("strict"), or resampled to gsd_m when they are read ("auto").
 
@@ -81,9 +78,8 @@ def require_fit(
         The scene, with another grid if it is to be resampled.
 
     Raises:
-        CheckpointError: if the type or the ground size of its pixels does not fit.
+        CheckpointError: if the ground size of its pixels does not fit.
     """
-    _require_type(scene, scaling)
     trained_m = float(trained["gsd_m"])
     least_m, most_m = trained.get("gsd_range_m", (trained_m, trained_m))
     found_m = sum(scene.grid.pixel_size_m) / 2
@@ -101,6 +97,35 @@ def require_fit(
             "choose the size with imagery.gsd_m"
         )
     return _resampled(scene, trained_m)
+
+
+def scaling_to_predict(
+    scene: RasterFacts, scaling: Scaling, *, unknown: Literal["strict", "auto"]
+) -> Scaling:
+    """Return how the pixels of a scene become the bytes that a network takes.
+
+    Args:
+        scene: how it is read.
+        scaling: of the training.
+        unknown: pixels of a type that the training did not have are refused ("strict"), or
+            stretched by what the scene holds ("auto").
+
+    Raises:
+        CheckpointError: if the type of its pixels does not fit.
+        DataError: if the scene cannot be read, or holds no data to stretch.
+    """
+    if scene.dtype in scaling.ranges:
+        return scaling
+    if unknown == "strict":
+        raise CheckpointError(
+            f"{scene.path}: pixels of {scene.dtype}, but the checkpoint was trained on "
+            f"{' and '.join(scaling.ranges)}; stretch them as they are read with --scaling auto "
+            "(predict.scaling), convert the image, or train on such images"
+        )
+    pixels = sample_pixels(scene, pixels=_SAMPLE_PX)
+    if not pixels.shape[1]:
+        raise DataError(f"{scene.path}: holds no valid pixel")
+    return stretch_to(scaling, pixels)
 
 
 def _bands(trained: Mapping[str, Any], chosen: Bands | None) -> Bands:
@@ -145,15 +170,6 @@ def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
             f"{scene.path}: bands {_listed(scene.bands)} are {_listed(scene.names)}, but the "
             f"checkpoint was trained on {_listed(trained)}; name the bands that take their "
             "places, in this order, with imagery.bands"
-        )
-
-
-def _require_type(scene: RasterFacts, scaling: Scaling) -> None:
-    if scene.dtype not in scaling.ranges:
-        raise CheckpointError(
-            f"{scene.path}: pixels of {scene.dtype}, but the checkpoint was trained on "
-            f"{' and '.join(scaling.ranges)} (imagery.images); convert the image or train on its "
-            "like"
         )
 
 

@@ -48,15 +48,14 @@ def describe_shift(pixels: NDArray[Any], scaling: Scaling) -> str:
     return ", ".join(parts)
 
 
-def warn_of_shift(scenes: Iterable[RasterFacts], scaling: Scaling) -> None:
+def warn_of_shift(scenes: Iterable[tuple[RasterFacts, Scaling]]) -> None:
     """Log a warning that names the images that are unlike those of a training, if there are any.
 
     Args:
-        scenes: images that a network with this scaling can predict.
-        scaling: of its training.
+        scenes: images, each with the scaling by which the network takes it.
     """
     found: dict[str, str] = {}
-    for scene in scenes:
+    for scene, scaling in scenes:
         with contextlib.suppress(DataError):  # The prediction reports what cannot be read.
             pixels = sample_pixels(scene, pixels=_SAMPLE_PX)
             if how := describe_shift(pixels, scaling):

@@ -13,7 +13,7 @@ import numpy as np
 
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.inference.compatibility import scene_to_predict
+from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
 from roadseg.learn.inference.domain_shift import warn_of_shift
 from roadseg.learn.inference.engine_store import PACKAGES, read_engine_facts, unusable
 from roadseg.learn.inference.estimates import predict_memory_mb
@@ -129,8 +129,7 @@ class PredictionJob:
                 scene.strips.remove()
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
         if not self._imagery_of:  # The scenes of a run are those that its network learned from.
-            scaling = Scaling.from_json(self._trained_alike[0]["scaling"])
-            warn_of_shift([scene.facts for scene in waiting], scaling)
+            warn_of_shift((scene.facts, scene.scaling) for scene in waiting)
         self._predict(waiting, windows=list(map(self._windows, scenes)))
         done = [scene for scene in scenes if scene.name not in self.failed]
         for scene in done:
@@ -180,7 +179,7 @@ class PredictionJob:
     ) -> Iterator[SceneToPredict]:
         """Give the scenes that the networks can predict."""
         options = self._options
-        scaling = Scaling.from_json(trained[0]["scaling"])
+        known = Scaling.from_json(trained[0]["scaling"])
         bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
         held = fingerprints(images.values())
         weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
@@ -190,23 +189,26 @@ class PredictionJob:
                 facts = scene_to_predict(
                     image.absolute(),
                     trained[0],
-                    scaling,
                     imagery=self._imagery_of.get(name, self._imagery),
                     gsd=options.gsd,
                 )
+                scaling = scaling_to_predict(facts, known, unknown=options.scaling)
             except RoadsegError as error:
                 self._fail(name, error)
                 continue
-            settings = options.model_dump(mode="json", exclude={"scenes", "mask"}) | {
+            settings = options.model_dump(mode="json", exclude={"scenes", "mask", "scaling"}) | {
                 "bands": facts.bands,
                 "nodata": facts.nodata,
                 "size": (facts.grid.height, facts.grid.width),
             }
             threshold = threshold_of(trained, self._set_of.get(name, ""))
             settings |= {} if threshold is None else {"threshold": threshold}
+            settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
             key = key_of(settings, {"image": held[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
-            yield SceneToPredict(name, facts, path, key, bins, threshold, _tags(image, trained))
+            yield SceneToPredict(
+                name, facts, scaling, path, key, bins, threshold, _tags(image, trained)
+            )
 
     def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
         """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""
@@ -272,7 +274,7 @@ class PredictionJob:
             memory if here else f"{memory} in each process",
         ]
         if here and megapixels:
-            engine = opened(trained).engine
+            engine = opened(trained)
             parts.append(engine.reason)
             windows = sum(self._windows(scene) * _missing(scene) for scene in scenes.values())
             if windows >= _REHEARSED:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
-from roadseg.learn.inference.compatibility import scene_to_predict
+from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
 from roadseg.learn.inference.sliding_window import count_windows, predict_parts
 from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
@@ -70,6 +70,7 @@ class SceneToPredict:
     Attributes:
         name: of the scene.
         facts: how it is read.
+        scaling: how its pixels become bytes.
         path: of the raster.
         key: digest of all that the raster is made from.
         bins: speed bins that its bands stand for.
@@ -79,6 +80,7 @@ class SceneToPredict:
 
     name: str
     facts: RasterFacts
+    scaling: Scaling
     path: Path
     key: str
     bins: SpeedBins
@@ -145,16 +147,8 @@ class Task:
         return self.pixels * self.scene.pixel_km2
 
 
-@dataclass(frozen=True)
-class OpenNetwork:
-    """Network ready to predict, opened once in a process."""
-
-    engine: Engine
-    scaling: Scaling
-
-
 @lru_cache(maxsize=1)
-def opened(trained: Trained) -> OpenNetwork:
+def opened(trained: Trained) -> Engine:
     """Open networks to predict with, the same ones as before if they were the last.
 
     Raises:
@@ -177,7 +171,7 @@ def opened(trained: Trained) -> OpenNetwork:
         for checkpoint, folder in zip(checkpoints, trained.folders, strict=True)
     ]
     engine = ensemble(engines)
-    return OpenNetwork(with_tta(engine) if options.tta else engine, checkpoints[0].scaling)
+    return with_tta(engine) if options.tta else engine
 
 
 def predict_scene(
@@ -203,12 +197,13 @@ def predict_scene(
     trained = read_alike(folders)
     scaling = Scaling.from_json(trained[0]["scaling"])
     bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
-    facts = scene_to_predict(image, trained[0], scaling, imagery=imagery, gsd=options.gsd)
+    facts = scene_to_predict(image, trained[0], imagery=imagery, gsd=options.gsd)
+    scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
     height, width = facts.grid.height, facts.grid.width
     windows = count_windows(
         height, width, window_px=options.window_px, overlap_px=options.overlap_px
     )
-    network = opened(
+    engine = opened(
         Trained(
             folders=folders,
             stamps=tuple(stamp(weights_of(folder)) for folder in folders),
@@ -221,8 +216,8 @@ def predict_scene(
     values = np.zeros((len(bins.band_names), height, width), dtype=np.uint8)
     with SceneReader(facts, rows=options.window_px) as source:
         for part in predict_parts(
-            network.engine,
-            partial(_read, source, facts, network.scaling),
+            engine,
+            partial(_read, source, facts, scaling),
             classes=len(values),
             height=height,
             width=width,
@@ -257,10 +252,10 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
 
 
 def _parts(task: Task, source: SceneReader, rows: range, add_km2: AddKm2) -> Iterator[Rows]:
-    network, scene = opened(task.trained), task.scene
+    scene = task.scene
     parts = predict_parts(
-        network.engine,
-        partial(_read, source, scene.facts, network.scaling),
+        opened(task.trained),
+        partial(_read, source, scene.facts, scene.scaling),
         classes=len(scene.bins.band_names),
         height=scene.facts.grid.height,
         width=scene.facts.grid.width,

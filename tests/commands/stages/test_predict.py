@@ -174,6 +174,19 @@ def test_pixels_of_a_type_that_was_never_trained_on_are_refused(finished, make_s
     assert not (tmp_path / "out").exists()
 
 
+def test_brightness_of_pixels_that_are_stretched_does_not_matter(finished, make_scene, tmp_path):
+    dim, _ = make_scene(tmp_path, "dim", dtype="uint16")
+    with rasterio.open(dim) as source:
+        profile, counts = source.profile, source.read()
+    with rasterio.open(tmp_path / "images/bright.tif", "w", **profile) as target:
+        target.write(7 * counts + 300)
+    images = [dim, tmp_path / "images/bright.tif"]
+    predict_images(finished, images, tmp_path / "out", predicting={"scaling": "auto"})
+    found = [read_probability(tmp_path / f"out/{path.name}").road for path in images]
+    assert np.ptp(found[0]) > 0
+    assert np.abs(found[0].astype(int) - found[1]).max() <= 1
+
+
 def test_an_image_with_too_few_bands_is_refused(finished, make_scene, tmp_path):
     image, _ = make_scene(tmp_path, "grey", bands=1)
     with pytest.raises(DataError, match=r"grey\.tif: has bands 1 to 1, expected a band 2"):

@@ -5,7 +5,7 @@ import pytest
 import rasterio
 
 from roadseg.errors import CheckpointError, ConfigError, DataError
-from roadseg.learn.inference.compatibility import require_fit, scene_to_predict
+from roadseg.learn.inference.compatibility import require_fit, scaling_to_predict, scene_to_predict
 from roadseg.raster.images import read_facts, read_window
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
@@ -16,7 +16,7 @@ TRAINED = {"bands": [1, 2, 3], "gsd_m": 1.0, "resample_m": None, "nodata": None}
 
 def fit(image, trained=None, *, gsd="strict", **imagery):
     facts = TRAINED | (trained or {})
-    return scene_to_predict(image, facts, BYTES, imagery=ImageryOptions(**imagery), gsd=gsd)
+    return scene_to_predict(image, facts, imagery=ImageryOptions(**imagery), gsd=gsd)
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def describe(image, *names):
 @pytest.mark.parametrize("percent", [-19.9, 0, 19.9])
 def test_pixels_of_about_the_size_of_the_training_are_taken_as_they_are(off, percent):
     found, trained = off(percent)
-    assert require_fit(found, trained, BYTES, gsd="strict") == found
-    assert require_fit(found, trained, BYTES, gsd="auto") == found
+    assert require_fit(found, trained, gsd="strict") == found
+    assert require_fit(found, trained, gsd="auto") == found
 
 
 @pytest.mark.parametrize("percent", [-20.1, 20.1])
@@ -55,13 +55,13 @@ def test_pixels_of_another_size_are_refused(off, percent):
     found, trained = off(percent)
     message = r"scene\.tif: pixels of 1 m, .* trained on \S+ m; .* --gsd auto .* imagery\.gsd_m"
     with pytest.raises(CheckpointError, match=message):
-        require_fit(found, trained, BYTES, gsd="strict")
+        require_fit(found, trained, gsd="strict")
 
 
 @pytest.mark.parametrize(("percent", "size_px"), [(-20.1, 51), (20.1, 77)])
 def test_pixels_of_another_size_are_resampled_on_request(off, percent, size_px):
     found, trained = off(percent)
-    fitting = require_fit(found, trained, BYTES, gsd="auto")
+    fitting = require_fit(found, trained, gsd="auto")
     assert (fitting.grid.height, fitting.grid.width) == (size_px, size_px)
     assert read_window(fitting, (0, 0, size_px, size_px))[0].shape == (3, size_px, size_px)
 
@@ -70,7 +70,7 @@ def test_pixels_of_another_size_are_resampled_on_request(off, percent, size_px):
 def test_a_network_trained_on_several_sizes_takes_what_is_near_any_of_them(scene, gsd_m, fits):
     found = read_facts(scene(gsd_m=gsd_m, size_px=128))
     trained = {"gsd_m": 1.0, "gsd_range_m": [0.5, 2.0]}
-    fitting = require_fit(found, trained, BYTES, gsd="auto")
+    fitting = require_fit(found, trained, gsd="auto")
     assert (fitting == found) == fits
 
 
@@ -106,9 +106,30 @@ def test_an_image_without_georeference_is_not_resampled(nowhere, gsd):
         fit(nowhere, gsd=gsd, gsd_m=1.3)
 
 
+def test_pixels_of_a_known_type_are_scaled_as_in_training(scene):
+    assert scaling_to_predict(read_facts(scene()), BYTES, unknown="auto") is BYTES
+
+
 def test_pixels_of_an_unknown_type_are_refused(scene):
-    with pytest.raises(CheckpointError, match=r"pixels of uint16, .* trained on uint8 \(imagery"):
-        fit(scene(dtype="uint16"))
+    found = read_facts(scene(dtype="uint16"))
+    with pytest.raises(
+        CheckpointError, match=r"pixels of uint16, .* trained on uint8; .* --scaling"
+    ):
+        scaling_to_predict(found, BYTES, unknown="strict")
+
+
+def test_pixels_of_an_unknown_type_are_stretched_on_request(scene):
+    found = read_facts(scene(dtype="uint16"))
+    scaling = scaling_to_predict(found, BYTES, unknown="auto")
+    scaled = scaling.apply(read_window(found, (0, 0, 64, 64))[0])
+    assert np.percentile(scaled, (2, 98)).tolist() == pytest.approx([0, 255], abs=2)
+    assert (scaling.mean, scaling.std) == (BYTES.mean, BYTES.std)
+
+
+def test_an_image_without_data_cannot_be_stretched(nowhere):
+    found = replace(read_facts(nowhere, gsd_m=1.0, nodata=0), dtype="uint16")
+    with pytest.raises(DataError, match=r"nowhere\.tif: holds no valid pixel"):
+        scaling_to_predict(found, BYTES, unknown="auto")
 
 
 def test_an_image_with_too_few_bands_is_refused(scene):

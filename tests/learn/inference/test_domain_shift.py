@@ -50,7 +50,7 @@ def test_the_warning_names_three_images_and_counts_the_others(make_scene, tmp_pa
         make_scene(tmp_path, f"city_{number}")
     scenes = [read_facts(path) for path in sorted((tmp_path / "images").iterdir())]
     dark = Scaling({"uint8": ((0.0, 255.0),) * 3}, (2.0,) * 3, (1.0,) * 3)
-    warn_of_shift(scenes, dark)
+    warn_of_shift([(scene, dark) for scene in scenes])
     (record,) = caplog.records
     assert "city_0.tif (brighter by" in record.getMessage()
     assert "and 2 more" in record.getMessage()
@@ -60,7 +60,7 @@ def test_images_like_those_of_the_training_need_no_warning(make_scene, tmp_path,
     make_scene(tmp_path, "city")
     facts = read_facts(tmp_path / "images/city.tif")
     alike = Scaling({"uint8": ((0.0, 255.0),) * 3}, (110.0,) * 3, (60.0,) * 3)
-    warn_of_shift([facts], alike)
+    warn_of_shift([(facts, alike)])
     assert not caplog.records
 
 
@@ -69,5 +69,5 @@ def test_an_image_that_cannot_be_read_is_left_to_the_prediction(make_scene, tmp_
     path = tmp_path / "images/city.tif"
     facts = read_facts(path)
     path.write_bytes(path.read_bytes()[:2000])
-    warn_of_shift([facts], BYTES)
+    warn_of_shift([(facts, BYTES)])
     assert not caplog.records
