@@ -146,8 +146,14 @@ def _require_bands(image: Path, bands: Bands) -> None:
     if problems := [problem for band in bands if (problem := _problem(band, names))]:
         raise DataError(
             f"{image}: has {problems[0]}, as the checkpoint was trained on bands "
-            f"{_listed(bands)}; choose those that take their places with imagery.bands"
+            f"{_listed(bands)}; choose those that take their places with imagery.bands, such as "
+            f"--set imagery.bands={_usable(bands, len(names))}"
         )
+
+
+def _usable(bands: Bands, count: int) -> str:
+    """Return bands that a raster with so many has, as many as are needed."""
+    return ",".join(str(min(number, count)) for number in range(1, len(bands) + 1))
 
 
 def _problem(band: int | str, names: Sequence[str]) -> str | None:
