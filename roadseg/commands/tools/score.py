@@ -35,7 +35,8 @@ from roadseg.roads.metrics.pixels import (
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
-from roadseg.system.text import Summary, first
+from roadseg.system.text import Summary, count, first
+from roadseg.system.workspace import NETWORK
 
 if TYPE_CHECKING:
     from roadseg.roads.masks.probabilities import Probability
@@ -123,9 +124,11 @@ def run(
         OutputError: the table cannot be written.
     """
     sides = find_sources(reference), find_sources(predicted)
-    matched, left_over = match_sources(*sides)
+    matched, unmatched = match_sources(*sides)
+    left_over = [name for name in unmatched if name != NETWORK]  # It holds the other graphs.
     if left_over:
-        logger.warning("%d predictions have no reference: %s", len(left_over), first(left_over))
+        held = count(len(left_over), "prediction")
+        logger.warning("not scored, as no reference matches: %s (%s)", held, first(left_over))
     pixels = find_placement(image, gsd_m)
     pairs: list[_Pair] = []
     records: list[Record] = []
@@ -318,9 +321,11 @@ def _remarks(summary: ScoreSummary) -> Iterator[str]:
     parts = [f"{pooled[side]['components']} {side}" for side in ("reference", "predicted")]
     yield f"connected parts: {', '.join(parts)}"
     if summary.missing:
-        yield f"without a prediction, scored 0: {', '.join(summary.missing)}"
+        places = count(len(summary.missing), "place")
+        yield f"scored 0, as no prediction matches: {places} ({first(summary.missing)})"
     if summary.left_over:
-        yield f"without a reference, not scored: {', '.join(summary.left_over)}"
+        held = count(len(summary.left_over), "prediction")
+        yield f"not scored, as no reference matches: {held} ({first(summary.left_over)})"
 
 
 def _distances(summary: ScoreSummary) -> str:

@@ -146,8 +146,14 @@ def test_pooled_are_means_of_routes_and_sums_of_lengths(folders):
 def test_a_prediction_without_reference_is_named_once(folders, caplog):
     assert score(*folders).left_over == ["img9"]
     assert [record.message for record in caplog.records] == [
-        "1 predictions have no reference: img9"
+        "not scored, as no reference matches: 1 prediction (img9)"
     ]
+
+
+def test_the_network_beside_the_graphs_of_scenes_is_not_missed(folders, caplog):
+    (folders[1] / "img9.geojson").rename(folders[1] / "network.geojson")
+    assert score(*folders).left_over == []
+    assert not caplog.records
 
 
 def test_the_table_has_a_row_for_each_pair_and_one_for_all(folders, tmp_path):
@@ -162,7 +168,7 @@ def test_people_read_an_aligned_table(folders):
     lines = str(score(*folders)).splitlines()
     assert [line.split()[0] for line in lines[:5]] == ["APLS", "img1", "img2", "img3", "all"]
     assert len({len(line) for line in lines[:5]}) == 1
-    assert "without a prediction, scored 0: img2" in lines
+    assert "scored 0, as no prediction matches: 1 place (img2)" in lines
     assert any("25 mph assumed on 1.70 of 1.70 km of the predicted" in line for line in lines)
 
 
