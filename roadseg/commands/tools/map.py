@@ -181,7 +181,8 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
     Masks of roads among the images are not in the config.
     """
     mapped, roads = image_paths(config.imagery.images), list(config.labels.roads)
-    if not set(mapped) <= set(image_paths(images)) or roads != _absolute(labels):
+    given = set(image_paths(_absolute(images)))
+    if not given >= set(mapped) or roads != _absolute(labels):
         held = [*config.imagery.images, *roads]
         raise ConfigError(
             f"{path}: this folder holds the map of {first(held)}; name another folder with "
