@@ -1,6 +1,7 @@
 """map: images in, a road network and a report out, with labels or with a network."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,6 +84,17 @@ def test_the_same_call_does_nothing_again(mapped):
     )
     assert weights.stat().st_mtime_ns == before
     assert again == replace(summary, config=again.config)
+
+
+def test_a_project_that_was_moved_with_its_map_is_mapped_already(mapped, tmp_path, monkeypatch):
+    folder, summary, _ = mapped
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    monkeypatch.chdir(moved)
+    again = tool.run(
+        ["images/"], Path("map"), labels=["roads/*.geojson"], settings=QUICK, say=silent
+    )
+    assert again.graphs.folder == str(moved / "map/graphs")
+    assert again.measured == summary.measured
 
 
 def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
