@@ -13,6 +13,7 @@ from roadseg.commands.stages.made_from import (
 )
 from roadseg.config import Config
 from roadseg.errors import ConfigError
+from roadseg.report.credits import credit_lines
 from roadseg.report.facts import quality_facts, read_records, read_scores, read_training
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
@@ -168,6 +169,7 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
         "versions": versions(),
         "seconds": {name: seconds[name] for name in _STAGES if name in seconds},
         "summaries": {name: record.summary for name, record in records.items()},
+        "credits": credit_lines(config, shown, records.get("prepare")),
         "km2": sum(area.km2 for area in shown.areas),
         "scores": read_scores(workspace.evaluation),
         "scene_of": shown.scene_of,

@@ -27,7 +27,7 @@ function showHead(shown) {
   const helpOf = (name) => METRIC_HELP[name.toLowerCase().replace(" ", "_")] ?? null;
   byId("headline").append(...tiles(shown).map(([name, value, unit, aside]) => make("div", { title: helpOf(name) },
     make("dt", {}, name), make("dd", { class: "value" }, value, unit ? make("small", {}, ` ${unit}`) : null),
-    make("dd", { class: "aside" }, aside))));
+    make("dd", { class: "aside", title: aside || null }, aside))));
 }
 
 // The scenes on which the network was measured, because it did not learn from them; null if none was.
@@ -82,7 +82,8 @@ function showRest(shown, map) {
 const shown = JSON.parse(byId("data").textContent);
 showHead(shown);
 showContents();
-const map = new RoadMap(shown.map, { folder: shown.graph_folder, measured: measuredScenes(shown) });
+watchMenus();
+const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, measured: measuredScenes(shown) });
 showMissing(shown, map);
 showRest(shown, map);
 

@@ -41,11 +41,7 @@ class SideBySide {
   card(row) {
     const scene = this.map.scenes[row];
     const score = this.scores?.of(scene.name);
-    const open = () => {
-      this.map.show(row);
-      byId("map").scrollIntoView();
-      byId("ground").focus({ preventScroll: true });
-    };
+    const open = () => this.map.open(row);
     const card = make("article", { class: "scene", id: `scene-${row}` },
       make("header", {}, make("h3", {}, scene.name),
         make("span", { class: "muted small" }, score ? score.said : ""),

@@ -1,0 +1,112 @@
+// Address: what the map shows, as the fragment of the page's address, and back.
+
+const AT_REST_MS = 300; // so long nothing changes before the address does
+const STEPS = ["scene", "area", "from", "to"]; // the browser goes back over changes of these only
+
+class Address {
+  constructor(map) {
+    Object.assign(this, { map, kept: null });
+    this.first = { layers: this.layers, scene: map.scene, area: map.area };
+    this.read();
+    window.addEventListener("hashchange", () => this.read());
+  }
+
+  get layers() {
+    return LAYERS.filter(({ key }) => this.map.shown[key]).map(({ key }) => key).join();
+  }
+
+  // What the map shows, part by part; parts that are as at first are left out.
+  tell() {
+    const { map } = this;
+    const faint = Object.entries(map.opacity).filter(([, value]) => value < 1);
+    const ranges = map.filter.modes.filter((mode) => !map.filter.isWhole(mode))
+      .map((mode) => [mode.key, map.filter.ranges.get(mode.key).join("-")]);
+    const parts = {
+      scene: map.scene === null ? null : map.scenes[map.scene].name,
+      area: map.scene === null ? map.area + 1 : null,
+      at: [...this.written([map.view.x, map.view.y], 6), +(1 / map.view.scale).toPrecision(4)].join(),
+      layers: this.layers === this.first.layers ? null : this.layers,
+      colour: map.mode === map.modes[0] ? null : map.mode.key,
+      ...Object.fromEntries(ranges),
+      opacity: faint.map(([key, value]) => `${key}:${value}`).join() || null,
+      swipe: map.swipe.layers ? [...map.swipe.layers, +map.swipe.share.toFixed(3)].join() : null,
+      from: map.ends.length === 2 ? this.written(map.ends[0].at, 7).join() : null,
+      to: map.ends.length === 2 ? this.written(map.ends[1].at, 7).join() : null,
+    };
+    return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== null));
+  }
+
+  written(place, digits) {
+    return this.map.degrees(place).map((value) => +value.toFixed(digits));
+  }
+
+  // Keep what the map shows in the address, once it is at rest.
+  write() {
+    clearTimeout(this.later);
+    this.later = setTimeout(() => this.keep(), AT_REST_MS);
+  }
+
+  keep() {
+    clearTimeout(this.later);
+    const parts = this.tell();
+    const [text, step] = [asFragment(parts), STEPS.map((key) => parts[key]).join("&")];
+    if (text === this.kept?.text) return;
+    history[step === this.kept.step ? "replaceState" : "pushState"](null, "", `#${text}`);
+    this.kept = { text, step };
+  }
+
+  // Show what the address says. What it says wrongly is as at first; headings of the page are left alone.
+  read() {
+    clearTimeout(this.later);
+    const parts = new URLSearchParams(location.hash.slice(1));
+    const isOurs = ["scene", "area", "at"].some((key) => parts.has(key));
+    if (isOurs || !location.hash) this.show(parts);
+    const told = this.tell();
+    this.kept = { text: asFragment(told), step: STEPS.map((key) => told[key]).join("&") };
+  }
+
+  show(parts) {
+    const { map } = this;
+    const list = (key) => parts.get(key)?.split(",") ?? [];
+    this.showGround(parts.get("scene"), Number(parts.get("area")) - 1);
+    const layers = parts.has("layers") ? list("layers") : this.first.layers.split(",");
+    for (const { key } of LAYERS) map.shown[key] = layers.includes(key);
+    map.mode = map.modes.find(({ key }) => key === parts.get("colour")) ?? map.modes[0];
+    map.filter.clear();
+    for (const mode of map.filter.modes) map.filter.set(mode, ...(parts.get(mode.key) ?? "").split("-").map(asNumber));
+    for (const key of Object.keys(map.opacity)) map.opacity[key] = 1;
+    for (const [key, value] of list("opacity").map((each) => each.split(":"))) {
+      if (key in map.opacity && asNumber(value) >= 0 && asNumber(value) <= 1) map.opacity[key] = Number(value);
+    }
+    const [left, right, share] = list("swipe");
+    const isPair = left !== right && map.has(left) && map.has(right) && asNumber(share) >= 0 && asNumber(share) <= 1;
+    map.swipe.set(isPair ? [left, right] : null, isPair ? Number(share) : 0.5);
+    this.showPlace(list("at").map(asNumber));
+    const ends = ["from", "to"].map((key) => this.place(list(key).map(asNumber)));
+    if (ends.every(Boolean)) map.showRoute(ends);
+    map.tools.update();
+  }
+
+  showGround(name, area) {
+    const { map, first } = this;
+    const scene = map.scenes.findIndex((each) => each.name === name);
+    if (scene >= 0) map.show(scene);
+    else if (map.areas[area]) map.show(null, area);
+    else map.show(first.scene, first.area);
+  }
+
+  showPlace([x, y, metres]) {
+    const place = this.place([x, y]);
+    if (place && metres > 0) this.map.view.look(place, 1 / metres);
+  }
+
+  // The place on the map; null if the numbers are none, or far from it.
+  place([x, y]) {
+    return Number.isFinite(x) && Number.isFinite(y) && this.map.reaches(this.map.area, [x, y]) ? this.map.place([x, y]) : null;
+  }
+}
+
+const asNumber = (text) => (/^-?\d+(\.\d+)?(e-?\d+)?$/.test(text ?? "") ? Number(text) : NaN);
+
+const asFragment = (parts) => Object.entries(parts).map(([key, value]) =>
+  `${key}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`).join("&");
