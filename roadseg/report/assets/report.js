@@ -23,6 +23,7 @@ function tiles(shown) {
 
 function showHead(shown) {
   byId("title").textContent = shown.title;
+  if (matchMedia(NARROW).matches) byId("headline").tabIndex = 0; // there it can be pushed sideways
   byId("subtitle").textContent = `${shown.folder} · made ${shown.made} · roadseg ${shown.versions.roadseg}`;
   const helpOf = (name) => METRIC_HELP[name.toLowerCase().replace(" ", "_")] ?? null;
   byId("headline").append(...tiles(shown).map(([name, value, unit, aside]) => make("div", { title: helpOf(name) },
@@ -94,5 +95,6 @@ window.roadseg = {
     const { points, ...told } = map.routeBetween(map.place(from), map.place(to));
     return told;
   },
+  readPlaces,
   screen: (lonLat) => map.view.toScreen(map.place(lonLat)),
 };

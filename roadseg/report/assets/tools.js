@@ -32,13 +32,21 @@ class Tools {
     byId("full").hidden = !document.fullscreenEnabled;
     byId("route").disabled = !map.graphs.length;
     byId("filter-menu").hidden = !map.graphs.length;
-    byId("save").addEventListener("click", () => saveRoads(map));
+    this.download("save", saveRoads);
     byId("save").hidden = !map.graphs.length || !map.areas.every((area) => area.to_degrees);
-    byId("picture").addEventListener("click", () => savePicture(map));
+    this.download("picture", savePicture);
     byId("link").addEventListener("click", () => this.copyLink());
     byId("legend-box").open = !matchMedia(NARROW).matches;
     byId("credits").textContent = map.credits.join(" · ");
     this.update();
+  }
+
+  // A download is chosen once, so its menu closes.
+  download(id, save) {
+    byId(id).addEventListener("click", () => {
+      byId("download-menu").open = false;
+      save(this.map);
+    });
   }
 
   fill() {
