@@ -16,7 +16,7 @@ _SCRIPTS = (
     *("elements.js", "lines.js", "routing.js", "colours.js", "filter.js", "viewport.js"),
     *("drawing.js", "legend.js", "marks.js", "swipe.js", "tip.js", "map.js", "display.js"),
     *("downloads.js", "menus.js", "tools.js", "hands.js", "search.js", "address.js", "panel.js"),
-    *("scenes.js", "curves.js", "tables.js", "report.js"),
+    *("scenes.js", "curves.js", "tables.js", "print.js", "report.js"),
 )
 # Colours of roads against known ones, by the names that the page shows.
 _PALETTE = json.dumps({"found": as_hex(FOUND), "missed": as_hex(MISSED), "false": as_hex(FALSE)})

@@ -3,6 +3,9 @@
 const AT_REST_MS = 300; // so long nothing changes before the address does
 const STEPS = ["scene", "area", "from", "to"]; // the browser goes back over changes of these only
 
+// A page inside another has no address of its own.
+const hasAddress = () => location.protocol !== "about:";
+
 class Address {
   constructor(map) {
     Object.assign(this, { map, kept: null });
@@ -43,7 +46,7 @@ class Address {
   // Keep what the map shows in the address, once it is at rest.
   write() {
     clearTimeout(this.later);
-    this.later = setTimeout(() => this.keep(), AT_REST_MS);
+    if (hasAddress()) this.later = setTimeout(() => this.keep(), AT_REST_MS);
   }
 
   keep() {

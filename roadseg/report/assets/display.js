@@ -19,7 +19,9 @@ class DisplayMenu {
     const value = make("output");
     input.addEventListener("input", () => {
       this.map.opacity[key] = input.value / 100;
-      this.map.toggle(key, true);
+      if (!this.map.shows(key)) this.map.toggle(key, true);
+      this.update();
+      this.map.redraw();
     });
     this.sliders.set(key, { input, value });
     return make("label", { class: "slider" }, make("span", {}, name), input, value);

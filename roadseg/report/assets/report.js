@@ -87,6 +87,7 @@ watchMenus();
 const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, measured: measuredScenes(shown) });
 showMissing(shown, map);
 showRest(shown, map);
+watchPrint(map.sides);
 
 // For tests, and for whoever opens the console.
 window.roadseg = {

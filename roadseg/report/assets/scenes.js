@@ -84,14 +84,22 @@ class SideBySide {
   drawSeen(entries) {
     for (const { target, isIntersecting } of entries) {
       if (!isIntersecting || target.dataset.drawn) continue;
-      target.dataset.drawn = "yes";
       const scene = this.map.scenes[Number(target.id.slice("scene-".length))];
-      const drawAll = () => target.querySelectorAll("canvas").forEach((canvas) => canvas.drawn());
       Promise.resolve(scene.pictures.image?.load()).then(() => {
-        drawAll();
-        new ResizeObserver(drawAll).observe(target);
+        this.draw(target);
+        new ResizeObserver(() => this.draw(target)).observe(target);
       });
     }
+  }
+
+  draw(card) {
+    card.dataset.drawn = "yes";
+    for (const canvas of card.querySelectorAll("canvas")) canvas.drawn();
+  }
+
+  // Draw all cards at once, without images that were not seen yet.
+  drawAll() {
+    for (const card of this.list.children) this.draw(card);
   }
 }
 

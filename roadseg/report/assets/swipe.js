@@ -11,8 +11,14 @@ class Swipe {
   // Show two layers, left and right of the divider; none if they are null.
   set(layers, share = this.share) {
     this.layers = layers;
-    this.share = Math.min(Math.max(share, 0), 1);
+    this.move(share);
     this.map.tools.update();
+  }
+
+  // Move the divider to a share of the width.
+  move(share) {
+    this.share = Math.min(Math.max(share, 0), 1);
+    this.update();
     this.map.redraw();
   }
 
@@ -38,7 +44,7 @@ class Swipe {
   drag(event) {
     if (!this.divider.hasPointerCapture(event.pointerId)) return;
     const box = byId("view").getBoundingClientRect();
-    this.set(this.layers, (event.clientX - box.left) / box.width);
+    this.move((event.clientX - box.left) / box.width);
   }
 
   key(event) {
@@ -46,7 +52,7 @@ class Swipe {
     const places = { ArrowLeft: share - 0.02, ArrowRight: share + 0.02, PageDown: share - 0.1, PageUp: share + 0.1, Home: 0, End: 1 };
     if (!(event.key in places)) return;
     event.preventDefault();
-    this.set(this.layers, places[event.key]);
+    this.move(places[event.key]);
   }
 
   update() {

@@ -35,6 +35,7 @@ class Tools {
     this.download("save", saveRoads);
     byId("save").hidden = !map.graphs.length || !map.areas.every((area) => area.to_degrees);
     this.download("picture", savePicture);
+    byId("link").hidden = !hasAddress();
     byId("link").addEventListener("click", () => this.copyLink());
     byId("legend-box").open = !matchMedia(NARROW).matches;
     byId("credits").textContent = map.credits.join(" · ");
@@ -124,7 +125,6 @@ class Tools {
     byId("legend-box").hidden = !legend.length;
     this.filterMenu.update(counts);
     this.displayMenu.update();
-    map.swipe.update();
   }
 
   // Edges and metres of road that are shown, and that there are.

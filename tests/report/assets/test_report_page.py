@@ -139,10 +139,9 @@ def test_figures_are_explained_where_they_stand(page):
     assert "routes agree" in header.get_attribute("title")
 
 
-def test_the_header_names_no_folder_of_the_disk(page, shown_run):
-    subtitle = page.locator("#subtitle").inner_text()
-    assert str(shown_run.root) not in subtitle
-    assert "/run" in subtitle
+def test_the_page_names_no_folder_of_the_disk(page, shown_run):
+    assert str(shown_run.root.parent.parent) not in page.content()
+    assert "/run" in page.locator("#subtitle").inner_text()
 
 
 def test_tools_are_not_printed_and_the_map_is(page):
@@ -150,6 +149,14 @@ def test_tools_are_not_printed_and_the_map_is(page):
     assert not page.locator("#layers").is_visible()
     assert page.locator("#ground").is_visible()
     page.emulate_media(media="screen")
+
+
+def test_what_is_folded_is_open_on_paper_only(page):
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#config details:not([open])").count() == 0
+    assert page.locator(".scene:not([data-drawn])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#config details[open]").count() == 0
 
 
 EVALUATED = {
