@@ -1,6 +1,7 @@
 // Downloads: the roads that are shown as GeoJSON, and the map as a picture.
 
-const FOOT_PX = 34; // height of the strip below a picture, with its scale and credits
+// Of the strip below a picture: its height with one line of text, and that of each line more.
+const [FOOT_PX, FOOT_LINE_PX, FOOT_FONT] = [34, 17, "12.5px system-ui, sans-serif"];
 
 function saveAs(blob, name) {
   const address = URL.createObjectURL(blob);
@@ -34,9 +35,10 @@ function savePicture(map) {
 function pictureOf(map) {
   const { view } = map;
   const canvas = document.createElement("canvas");
-  const ratio = map.ground.canvas.width / view.width;
-  Object.assign(canvas, { width: map.ground.canvas.width, height: Math.round((view.height + FOOT_PX) * ratio) });
   const context = canvas.getContext("2d");
+  const ratio = map.ground.canvas.width / view.width;
+  const foot = footOf(context, map);
+  Object.assign(canvas, { width: map.ground.canvas.width, height: Math.round((view.height + foot.height) * ratio) });
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const colours = { ink: colour("--ink"), ground: colour("--surface") };
   context.fillStyle = colour("--map");
@@ -47,7 +49,7 @@ function pictureOf(map) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   if (map.swipe.layers) drawDivider(context, map);
   drawLegend(context, legendOf(map), 12, view.height - 12, colours);
-  drawFoot(context, map, colours);
+  drawFoot(context, view, foot, colours);
   return canvas;
 }
 
@@ -56,19 +58,31 @@ function drawDivider(context, { view, swipe }) {
   context.fillRect(swipe.share * view.width - 1, 0, 2, view.height);
 }
 
-function drawFoot(context, map, { ink, ground }) {
-  const { width, height } = map.view;
-  const { px, text } = scaleBar(map.view.scale);
-  const middle = height + FOOT_PX / 2;
+// The strip below a picture: its scale bar, its lines of text beside it, its height.
+function footOf(context, { view, title, credits }) {
+  const bar = scaleBar(view.scale);
+  context.font = FOOT_FONT;
+  const room = view.width - 60 - bar.px - context.measureText(bar.text).width;
+  const lines = [title];
+  for (const part of [...credits, "roadseg"]) {
+    const longer = `${lines[lines.length - 1]} · ${part}`;
+    if (context.measureText(longer).width > room) lines.push(part);
+    else lines[lines.length - 1] = longer;
+  }
+  return { bar, lines, room, height: FOOT_PX + (lines.length - 1) * FOOT_LINE_PX };
+}
+
+function drawFoot(context, { width, height: top }, { bar, lines, room, height }, { ink, ground }) {
+  const middle = top + height / 2;
   context.fillStyle = ground;
-  context.fillRect(0, height, width, FOOT_PX);
-  Object.assign(context, { fillStyle: ink, strokeStyle: ink, lineWidth: 1.5, textBaseline: "middle", font: "12.5px system-ui, sans-serif" });
+  context.fillRect(0, top, width, height);
+  Object.assign(context, { fillStyle: ink, strokeStyle: ink, lineWidth: 1.5, textBaseline: "middle", font: FOOT_FONT });
   context.beginPath();
-  for (const [x, y] of [[12, -4], [12, 4], [12 + px, 4], [12 + px, -4]]) context.lineTo(x, middle + y);
+  for (const [x, y] of [[12, -4], [12, 4], [12 + bar.px, 4], [12 + bar.px, -4]]) context.lineTo(x, middle + y);
   context.stroke();
   context.textAlign = "left";
-  context.fillText(text, 20 + px, middle);
+  context.fillText(bar.text, 20 + bar.px, middle);
   context.textAlign = "right";
-  const left = 30 + px + context.measureText(text).width;
-  context.fillText([map.title, ...map.credits, "roadseg"].join(" · "), width - 12, middle, Math.max(width - 12 - left, 10));
+  lines.forEach((line, at) =>
+    context.fillText(line, width - 12, middle + (at - (lines.length - 1) / 2) * FOOT_LINE_PX, Math.max(room, 10)));
 }

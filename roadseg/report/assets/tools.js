@@ -1,7 +1,7 @@
 // Tools: the switches of the map, and what is told around it.
 
 const COPIED_MS = 2000;
-const NARROW = "(max-width: 560px)"; // as in report.css; the legend is folded there
+const NARROW = "(max-width: 560px), (max-height: 500px)"; // as in report.css; the legend is folded there
 
 // The longest bar of round length that is at most 110 pixels long.
 function scaleBar(scale) {
