@@ -69,25 +69,15 @@ class Address {
   }
 
   show(parts) {
-    const { map } = this;
     const list = (key) => parts.get(key)?.split(",") ?? [];
     this.showGround(parts.get("scene"), Number(parts.get("area")) - 1);
-    const layers = parts.has("layers") ? list("layers") : this.first.layers.split(",");
-    for (const { key } of LAYERS) map.shown[key] = layers.includes(key);
-    map.mode = map.modes.find(({ key }) => key === parts.get("colour")) ?? map.modes[0];
-    map.filter.clear();
-    for (const mode of map.filter.modes) map.filter.set(mode, ...(parts.get(mode.key) ?? "").split("-").map(asNumber));
-    for (const key of Object.keys(map.opacity)) map.opacity[key] = 1;
-    for (const [key, value] of list("opacity").map((each) => each.split(":"))) {
-      if (key in map.opacity && asNumber(value) >= 0 && asNumber(value) <= 1) map.opacity[key] = Number(value);
-    }
-    const [left, right, share] = list("swipe");
-    const isPair = left !== right && map.has(left) && map.has(right) && asNumber(share) >= 0 && asNumber(share) <= 1;
-    map.swipe.set(isPair ? [left, right] : null, isPair ? Number(share) : 0.5);
+    this.showLayers(list("layers"), parts.has("layers"));
+    this.showRoads(parts);
+    this.showStrength(list("opacity").map((each) => each.split(":")));
+    this.showSwipe(list("swipe"));
     this.showPlace(list("at").map(asNumber));
-    const ends = ["from", "to"].map((key) => this.place(list(key).map(asNumber)));
-    if (ends.every(Boolean)) map.showRoute(ends);
-    map.tools.update();
+    this.showRoute(["from", "to"].map((key) => this.place(list(key).map(asNumber))));
+    this.map.tools.update();
   }
 
   showGround(name, area) {
@@ -96,6 +86,37 @@ class Address {
     if (scene >= 0) map.show(scene);
     else if (map.areas[area]) map.show(null, area);
     else map.show(first.scene, first.area);
+  }
+
+  // No layer at all can be meant, unlike names that are none.
+  showLayers(names, isTold) {
+    const known = names.filter(isLayer);
+    const isNone = isTold && names.join() === "";
+    const layers = known.length || isNone ? known : this.first.layers.split(",");
+    for (const { key } of LAYERS) this.map.shown[key] = layers.includes(key);
+  }
+
+  showRoads(parts) {
+    const { map } = this;
+    map.mode = map.modes.find(({ key }) => key === parts.get("colour")) ?? map.modes[0];
+    map.filter.clear();
+    for (const mode of map.filter.modes) map.filter.set(mode, ...(parts.get(mode.key) ?? "").split("-").map(asNumber));
+  }
+
+  showStrength(pairs) {
+    const { opacity } = this.map;
+    for (const key of Object.keys(opacity)) opacity[key] = 1;
+    for (const [key, value] of pairs) if (Object.hasOwn(opacity, key) && isShare(value)) opacity[key] = Number(value);
+  }
+
+  showSwipe([left, right, share]) {
+    const { map } = this;
+    const isPair = left !== right && [left, right].every((name) => isLayer(name) && map.has(name)) && isShare(share);
+    map.swipe.set(isPair ? [left, right] : null, isPair ? Number(share) : 0.5);
+  }
+
+  showRoute(ends) {
+    if (ends.every(Boolean)) this.map.showRoute(ends);
   }
 
   showPlace([x, y, metres]) {
@@ -110,6 +131,10 @@ class Address {
 }
 
 const asNumber = (text) => (/^-?\d+(\.\d+)?(e-?\d+)?$/.test(text ?? "") ? Number(text) : NaN);
+
+const isLayer = (name) => LAYERS.some(({ key }) => key === name);
+
+const isShare = (text) => asNumber(text) >= 0 && asNumber(text) <= 1;
 
 const asFragment = (parts) => Object.entries(parts).map(([key, value]) =>
   `${key}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`).join("&");

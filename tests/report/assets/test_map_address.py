@@ -81,7 +81,8 @@ def test_moving_the_map_is_no_step_to_go_back_over(page):
         "#area=0",
         "#at=NaN,Infinity,0",
         "#scene=city_9&colour=red&speed=5-1&certainty=x&opacity=image:7,sea:1",
-        "#area=1&swipe=image,image,0.5",
+        "#area=1&layers=sea,sky&swipe=image,image,0.5",
+        "#area=1&swipe=__proto__,graph,0.5&opacity=toString:0.5&colour=__proto__",
         "#area=1&swipe=image,sea,0.5&from=1,1&to=2,2",
     ],
 )
@@ -89,6 +90,10 @@ def test_a_wrong_address_is_as_none(tab, page, open_page, shown_run, fragment):
     before, lines = page.evaluate(STATE), len(tab[1])
     assert open_page(shown_run, fragment).evaluate(STATE) == before
     assert tab[1][lines:] == []
+
+
+def test_an_address_may_show_no_layer_at_all(open_page, shown_run):
+    assert not any(open_page(shown_run, "#area=1&layers=").evaluate(STATE)["shown"].values())
 
 
 def test_headings_keep_what_the_map_shows(page):

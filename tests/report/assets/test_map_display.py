@@ -100,3 +100,11 @@ def test_a_finger_has_no_label(browser, shown_run, middle, position):
     assert "Travel time" in page.locator("#panel").inner_text()
     assert page.locator("#tip").is_hidden()
     context.close()
+
+
+def test_the_map_fills_the_screen_and_no_more(page):
+    for filled in (True, False):
+        page.click("#full")
+        page.wait_for_function(
+            f"(document.fullscreenElement?.id === 'map') === {str(filled).lower()}"
+        )
