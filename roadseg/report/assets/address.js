@@ -33,10 +33,14 @@ class Address {
       ...Object.fromEntries(ranges),
       opacity: faint.map(([key, value]) => `${key}:${value}`).join() || null,
       swipe: map.swipe.layers ? [...map.swipe.layers, +map.swipe.share.toFixed(3)].join() : null,
-      from: map.ends.length === 2 ? this.written(map.ends[0].at, 7).join() : null,
-      to: map.ends.length === 2 ? this.written(map.ends[1].at, 7).join() : null,
+      ...this.tellRoute(map.trip.ends),
     };
     return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== null));
+  }
+
+  tellRoute(ends) {
+    const [from, to] = ends.map(({ at }) => this.written(at, 7).join());
+    return to ? { from, to } : {};
   }
 
   written(place, digits) {
@@ -116,7 +120,7 @@ class Address {
   }
 
   showRoute(ends) {
-    if (ends.every(Boolean)) this.map.showRoute(ends);
+    if (ends.every(Boolean)) this.map.trip.show(ends);
   }
 
   showPlace([x, y, metres]) {

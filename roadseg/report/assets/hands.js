@@ -99,7 +99,7 @@ class Hands {
       ArrowLeft: () => map.view.move(80, 0), ArrowRight: () => map.view.move(-80, 0),
       ArrowUp: () => map.view.move(0, 80), ArrowDown: () => map.view.move(0, -80),
       "+": () => map.view.zoom(1.4), "=": () => map.view.zoom(1.4), "-": () => map.view.zoom(1 / 1.4),
-      0: () => map.showAll(), Escape: () => this.stop(), r: () => map.startRouting(!map.routing),
+      0: () => map.showAll(), Escape: () => this.stop(), r: () => map.trip.start(!map.trip.isOn),
       Enter: () => map.click([width / 2, height / 2], 3 * SNAP_PX),
       n: () => this.step(1), p: () => this.step(-1),
       ...Object.fromEntries(LAYERS.map(({ key }, at) => [at + 1, () => map.toggle(key)])),
@@ -114,7 +114,7 @@ class Hands {
   }
 
   stop() {
-    if (this.map.routing) this.map.startRouting(false);
+    if (this.map.trip.isOn) this.map.trip.start(false);
     else this.map.forget();
   }
 

@@ -1,4 +1,4 @@
-// Map: the large view with its tools; it draws, moves, picks roads and finds routes.
+// Map: the large view with its tools; it draws, moves and picks roads.
 
 const LAYERS = [
   { key: "image", name: "Imagery", on: true },
@@ -12,7 +12,6 @@ const MANY_LINES = 2500; // more are moved as a picture while the map moves
 const LEAST_SHOWN = 0.03; // of the map, or it begins with one scene
 const SETTLED_MS = 110;
 const SNAP_PX = 10;
-const APART_M = 50; // farther from the road than in another graph, and the way is of no use
 const PICTURES = ["image", "probability", "mask"];
 const REACH_M = 2000; // so far from the scenes places are known, see `areas.py`
 const NEAR_SCALE = 1; // pixels a metre at least where a place is shown that was searched for
@@ -24,7 +23,7 @@ class RoadMap {
   // The folder of the graphs is for command lines; `measured` names the scenes that were held out.
   constructor(told, { title, credits, folder, measured }) {
     Object.assign(this, { told, title, credits, folder, measured, areas: told.areas, area: 0, scene: null });
-    Object.assign(this, { picked: null, under: null, route: null, pinned: null, ends: [], lines: 0 });
+    Object.assign(this, { picked: null, under: null, pinned: null, lines: 0 });
     this.graphs = told.graphs.map((graph) => new Graph(graph));
     this.scenes = told.scenes.map((scene) => this.readScene(scene));
     this.modes = [speedMode(told.bins), certaintyMode(), inferredMode()];
@@ -36,6 +35,7 @@ class RoadMap {
     this.ground = byId("ground").getContext("2d");
     this.roads = byId("roads").getContext("2d");
     this.copy = document.createElement("canvas").getContext("2d");
+    this.trip = new Trip(this);
     this.marks = new Marks(this);
     this.swipe = new Swipe(this);
     this.panel = new Panel(this);
@@ -227,7 +227,7 @@ class RoadMap {
 
   // Tell of the road under the pointer, at a place on the screen; null where there is no pointer.
   hover(place) {
-    const road = place && !this.routing ? this.roadAt(place) : null;
+    const road = place && !this.trip.isOn ? this.roadAt(place) : null;
     this.ground.canvas.classList.toggle("over", Boolean(road));
     if (road) this.tip.show(road, place, this.view);
     else this.tip.hide();
@@ -237,8 +237,8 @@ class RoadMap {
   }
 
   click(place, reach) {
-    if (this.routing) {
-      this.addEnd(this.view.toGround(place));
+    if (this.trip.isOn) {
+      this.trip.add(this.view.toGround(place));
       return;
     }
     this.picked = this.roadAt(place, reach);
@@ -269,51 +269,6 @@ class RoadMap {
     this.redraw();
   }
 
-  addEnd(at) {
-    if (this.ends.length === 2) this.ends = [];
-    this.route = null;
-    this.ends.push({ at, on: null });
-    if (this.ends.length === 2) this.findWay();
-    else this.panel.tellRoute("Now click the destination.");
-    this.marks.draw();
-    this.address.write();
-  }
-
-  // Show the route between two places on the ground.
-  showRoute(places) {
-    this.ends = places.map((at) => ({ at, on: null }));
-    this.findWay();
-    this.marks.draw();
-  }
-
-  findWay() {
-    const found = this.routeBetween(...this.ends.map(({ at }) => at));
-    if (found.points) {
-      this.route = found;
-      const flat = found.points.flat();
-      if (flat.length) [this.ends[0].on, this.ends[1].on] = [flat[0], flat[flat.length - 1]];
-    }
-    this.panel.showRoute(found, this.ends.map(({ at }) => this.degrees(at)));
-  }
-
-  // The way between two places, on the graph that is nearest to both.
-  routeBetween(from, to) {
-    const most = this.told.snap_m;
-    const [here, there] = [from, to].map((place) => this.nearest(place, most));
-    if (!here || !there) return { problem: `The ${here ? "destination" : "start"} is more than ${most} m from any road.` };
-    const ways = [here.graph, there.graph].map((graph) => {
-      const ends = [from, to].map((place) => graph.enter(...place, most));
-      return { graph, ends, away: ends[0] && ends[1] ? ends[0].away + ends[1].away : Infinity };
-    });
-    const { graph, ends, away } = ways[0].away <= ways[1].away ? ways[0] : ways[1];
-    if (away - here.away - there.away > APART_M) {
-      return { problem: `No route: ${here.graph.name} and ${there.graph.name} are separate graphs.` };
-    }
-    const found = findRoute(graph, ...ends);
-    if (!found) return { problem: "No route: these roads are not connected.", graph: graph.name };
-    return { ...found, graph: graph.name };
-  }
-
   degrees(place) {
     const { to_degrees: fitted } = this.areas[this.area];
     const { origin } = this.areas[this.area];
@@ -333,15 +288,9 @@ class RoadMap {
     return box[0] - REACH_M <= x && x <= box[2] + REACH_M && box[1] - REACH_M <= y && y <= box[3] + REACH_M;
   }
 
-  startRouting(on) {
-    this.routing = on;
-    this.forget();
-    this.tools.update();
-    if (on) this.panel.tellRoute("Click the start.");
-  }
-
   forget() {
-    Object.assign(this, { picked: null, under: null, route: null, pinned: null, ends: [] });
+    Object.assign(this, { picked: null, under: null, pinned: null });
+    this.trip.clear();
     this.tip.hide();
     this.panel.showNothing();
     this.marks.draw();

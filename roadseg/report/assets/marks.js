@@ -11,10 +11,10 @@ class Marks {
   draw({ forPicture = false } = {}) {
     const { map, context } = this;
     clear(context);
-    if (map.route) this.line(map.route.points.flat(), ROUTE_COLOUR, 5);
+    if (map.trip.route) this.line(map.trip.route.points.flat(), ROUTE_COLOUR, 5);
     if (map.under && !forPicture) this.road(map.under, HOVER_COLOUR, 3);
     if (map.picked) this.road(map.picked, PICKED_COLOUR, 5);
-    map.ends.forEach((end, at) => this.end(end, "AB"[at]));
+    map.trip.ends.forEach((end, at) => this.end(end, "AB"[at]));
     if (map.pinned) this.pin(map.pinned);
     if (map.hands.byKeys && !forPicture) this.middle();
   }

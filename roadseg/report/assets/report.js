@@ -93,7 +93,7 @@ watchPrint(map.sides);
 window.roadseg = {
   map,
   route(from, to) {
-    const { points, ...told } = map.routeBetween(map.place(from), map.place(to));
+    const { points, ...told } = map.trip.between(map.place(from), map.place(to));
     return told;
   },
   readPlaces,

@@ -24,7 +24,7 @@ class Tools {
       map.toggle("graph", true);
       this.update();
     });
-    byId("route").addEventListener("click", () => map.startRouting(!map.routing));
+    byId("route").addEventListener("click", () => map.trip.start(!map.trip.isOn));
     byId("closer").addEventListener("click", () => this.zoom(1.6));
     byId("farther").addEventListener("click", () => this.zoom(1 / 1.6));
     byId("whole").addEventListener("click", () => map.showAll());
@@ -114,8 +114,8 @@ class Tools {
     for (const [key, button] of Object.entries(this.buttons ?? {})) {
       button.setAttribute("aria-pressed", String(map.shows(key)));
     }
-    byId("route").setAttribute("aria-pressed", String(Boolean(map.routing)));
-    byId("ground").classList.toggle("routing", Boolean(map.routing));
+    byId("route").setAttribute("aria-pressed", String(map.trip.isOn));
+    byId("ground").classList.toggle("routing", map.trip.isOn);
     byId("scene").value = map.scene === null ? this.optionOf(map.area) : `s${map.scene}`;
     byId("colour").value = map.mode.key;
     const counts = this.counts();

@@ -4,11 +4,11 @@ import pytest
 
 STATE = """() => {
     const { map } = roadseg;
-    const { view, swipe, filter, ends } = map;
+    const { view, swipe, filter, trip } = map;
     return {
         scene: map.scene, middle: map.degrees([view.x, view.y]).map(v => v.toFixed(5)),
         scale: view.scale.toPrecision(3), shown: map.shown, mode: map.mode.key,
-        opacity: map.opacity, layers: swipe.layers, filter: filter.key, ends: ends.length,
+        opacity: map.opacity, layers: swipe.layers, filter: filter.key, ends: trip.ends.length,
     };
 }"""
 AT_REST = "() => { roadseg.map.address.keep(); return location.hash; }"
@@ -28,7 +28,7 @@ def change_all(page):
             map.opacity.image = 0.4;
             map.swipe.set(["reference", "graph"], 0.25);
             const [graph] = map.graphsHere;
-            map.showRoute([0, 1].map(row => graph.lines.part(row, 0.5, 0.5)[0]));
+            map.trip.show([0, 1].map(row => graph.lines.part(row, 0.5, 0.5)[0]));
         }"""
     )
 
