@@ -93,7 +93,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _table(label: str, titles: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
-    """Return a table that can be pushed with keys as well; empty if it has no rows."""
+    """Return a table that the keyboard can scroll; empty if it has no rows."""
     head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
     body = "".join(rows)
     if not body:

@@ -1,4 +1,4 @@
-"""The page of a comparison: what keys can reach."""
+"""The page of a comparison: what the keyboard can reach."""
 
 import re
 
@@ -15,7 +15,7 @@ COMPARED = Comparison(
 )
 
 
-def test_every_table_can_be_pushed_with_keys_and_has_a_name_of_its_own():
+def test_the_keyboard_can_scroll_every_table_and_each_has_a_name_of_its_own():
     page = build_comparison_page(COMPARED, [None, None], {})
     tables = re.findall(r'<div class="scroll [^>]*>', page)
     names = [re.search(r'tabindex="0" role="region" aria-label="(.+)"', each) for each in tables]

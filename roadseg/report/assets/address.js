@@ -1,7 +1,7 @@
 // Address: what the map shows, as the fragment of the page's address, and back.
 
-const AT_REST_MS = 300; // so long nothing changes before the address does
-const STEPS = ["scene", "area", "from", "to"]; // the browser goes back over changes of these only
+const AT_REST_MS = 300; // the address follows when nothing has changed for so long
+const STEPS = ["scene", "area", "from", "to"]; // only changes of these are steps that Back undoes
 
 // A page inside another has no address of its own.
 const hasAddress = () => location.protocol !== "about:";
@@ -18,7 +18,7 @@ class Address {
     return LAYERS.filter(({ key }) => this.map.shown[key]).map(({ key }) => key).join();
   }
 
-  // What the map shows, part by part; parts that are as at first are left out.
+  // Return what the map shows, part by part; parts that have not changed since the start are left out.
   tell() {
     const { map } = this;
     const faint = Object.entries(map.opacity).filter(([, value]) => value < 1);
@@ -47,7 +47,7 @@ class Address {
     return this.map.degrees(place).map((value) => +value.toFixed(digits));
   }
 
-  // Keep what the map shows in the address, once it is at rest.
+  // Write what the map shows into the address, once nothing has changed for a moment.
   write() {
     clearTimeout(this.later);
     if (hasAddress()) this.later = setTimeout(() => this.keep(), AT_REST_MS);
@@ -62,7 +62,7 @@ class Address {
     this.kept = { text, step };
   }
 
-  // Show what the address says. What it says wrongly is as at first; headings of the page are left alone.
+  // Show what the address says. Wrong parts count as missing; addresses of headings change nothing.
   read() {
     clearTimeout(this.later);
     const parts = new URLSearchParams(location.hash.slice(1));
@@ -92,7 +92,7 @@ class Address {
     else map.show(first.scene, first.area);
   }
 
-  // No layer at all can be meant, unlike names that are none.
+  // An empty list means no layer at all; names that are no layers mean nothing.
   showLayers(names, isTold) {
     const known = names.filter(isLayer);
     const isNone = isTold && names.join() === "";

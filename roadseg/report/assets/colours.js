@@ -43,7 +43,7 @@ function seenClasses(graphs, mode, filter = null) {
   return [...seen].sort((a, b) => a - b);
 }
 
-// How sure an edge is: a link by itself, another by what was seen along it; null if not known.
+// Return the certainty of an edge: of a link its confidence, else its mean probability; null if not known.
 const certaintyOf = (graph, row) => graph.get("confidence", row) ?? graph.get("probability", row);
 
 function certaintyMode() {

@@ -1,4 +1,4 @@
-// Display: how strongly pictures are drawn, and which two layers are swiped.
+// Display: the opacity of pictures, and which two layers are swiped.
 
 class DisplayMenu {
   constructor(map) {
@@ -27,7 +27,7 @@ class DisplayMenu {
     return make("label", { class: "slider" }, make("span", {}, name), input, value);
   }
 
-  // Begin with two layers that are often compared, the image below both.
+  // Begin with two layers that are often compared.
   swipe(layers) {
     const { map } = this;
     const options = () => layers.map(({ key, name }) => make("option", { value: key }, name));
@@ -50,7 +50,7 @@ class DisplayMenu {
     if (this.map.swipe.layers) this.map.swipe.divider.focus();
   }
 
-  // The same layer on both sides is none to swipe, so the other side takes what this one had.
+  // A layer cannot be swiped against itself, so the other side takes what this one had.
   choose(at) {
     const before = this.map.swipe.layers ?? this.before;
     if (this.sides[0].value === this.sides[1].value) this.sides[1 - at].value = before[at];

@@ -28,7 +28,7 @@ class Filter {
     return [...this.ranges.values()].join();
   }
 
-  // Show the classes from one to another; whether there are such.
+  // Show the classes from one to another; return false, and change nothing, if there are no such classes.
   set(mode, first, last) {
     const [low, high] = this.whole(mode);
     if (!(Number.isInteger(first) && Number.isInteger(last) && low <= first && first <= last && last <= high)) return false;

@@ -27,7 +27,7 @@ class Panel {
     this.showNothing();
   }
 
-  // On a narrow page what is told lies over the map, and what it says without being asked below it.
+  // On a narrow page an answer lies over the map as a sheet; the text that is there otherwise, below it.
   set(...children) {
     this.element.replaceChildren(...children);
     this.element.classList.toggle("told", Boolean(this.element.querySelector("h3 button")));

@@ -23,7 +23,7 @@ function tiles(shown) {
 
 function showHead(shown) {
   byId("title").textContent = shown.title;
-  if (matchMedia(NARROW).matches) byId("headline").tabIndex = 0; // there it can be pushed sideways
+  if (matchMedia(NARROW).matches) byId("headline").tabIndex = 0; // there it scrolls sideways
   byId("subtitle").textContent = `${shown.folder} · made ${shown.made} · roadseg ${shown.versions.roadseg}`;
   const helpOf = (name) => METRIC_HELP[name.toLowerCase().replace(" ", "_")] ?? null;
   byId("headline").append(...tiles(shown).map(([name, value, unit, aside]) => make("div", { title: helpOf(name) },

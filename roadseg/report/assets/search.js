@@ -1,11 +1,15 @@
 // Search: scenes by name, places by their coordinates, edges by their number.
 
 const MOST_HITS = 7;
-const ANGLE = /(-?\d+(?:\.\d+)?)\s*°?\s*(?:(\d+(?:\.\d+)?)\s*['′’]\s*(?:(\d+(?:\.\d+)?)\s*(?:["″”]|''))?)?\s*([NSEW](?![A-Z]))?/g;
+// An angle such as -117.01, 117.01 W or 32°58'48.0"N: degrees, minutes, seconds, side of the earth.
+const NUMBER = String.raw`\d+(?:\.\d+)?`;
+const MINUTES = String.raw`(${NUMBER})\s*['′’]\s*(?:(${NUMBER})\s*(?:["″”]|''))?`;
+const ANGLE = new RegExp(String.raw`(-?${NUMBER})\s*°?\s*(?:${MINUTES})?\s*([NSEW](?![A-Z]))?`, "g");
 
-// The two angles of a text with what it says of them: latitude, longitude, or nothing; null if it is none.
+// Return the two angles in a text, each with its axis (lat, lon, or null); null if the text is no place.
 function readAngles(text) {
-  const plain = text.toUpperCase().replace(/[−–]/g, "-").replace(/\bLAT(ITUDE)?\b/g, "@").replace(/\bLON(GITUDE|G)?\b|\bLNG\b/g, "#");
+  const plain = text.toUpperCase().replace(/[−–]/g, "-")
+    .replace(/\bLAT(ITUDE)?\b/g, "@").replace(/\bLON(GITUDE|G)?\b|\bLNG\b/g, "#");
   const found = [...plain.matchAll(ANGLE)];
   const rest = plain.replace(ANGLE, "").replace(/[\s,;:=/()[\]@#]|GEO|POINT/g, "");
   if (found.length !== 2 || rest) return null;
@@ -25,7 +29,7 @@ function axisOf(before, side) {
   return before.includes("@") ? "lat" : before.includes("#") ? "lon" : null;
 }
 
-// Longitude and latitude that a text can mean, the likelier first: what it says, or latitude first.
+// Return the pairs of longitude and latitude that a text can mean, the likelier one first.
 function readPlaces(text) {
   const angles = readAngles(text);
   if (!angles) return [];
@@ -56,7 +60,8 @@ class Search {
     const text = this.field.value.trim();
     this.hits = text ? [...this.places(text), ...this.edges(text), ...this.scenes(text)].slice(0, MOST_HITS) : [];
     const items = this.hits.map(({ name, go }) => make("li", {}, make("button", { type: "button", onclick: go }, name)));
-    const nothing = make("li", { class: "muted" }, "Nothing found. Search for a scene, coordinates such as 32.98, -117.01, or the number of an edge.");
+    const nothing = make("li", { class: "muted" },
+      "Nothing found. Search for a scene, coordinates such as 32.98, -117.01, or the number of an edge.");
     this.list.replaceChildren(...(items.length || !text ? items : [nothing]));
   }
 

@@ -29,7 +29,7 @@ def test_tools_take_one_row(phone):
     assert phone.locator(".tools").bounding_box()["height"] < 0.1 * HEIGHT
 
 
-def test_the_page_is_not_pushed_sideways(phone):
+def test_the_page_does_not_scroll_sideways(phone):
     assert phone.evaluate("document.documentElement.scrollWidth") == 390
 
 
