@@ -337,11 +337,36 @@ class _Points:
         turned = _turned(self.direction[own], others.direction[other])
         # Rule 4: a marble fits a hole that is near and has about its direction.
         fits = (_length(offset) < _SNAP) & (turned < _ANGLE)
-        shape = len(self.at), len(others.at)
-        ones = np.ones(np.count_nonzero(fits), dtype=np.int8)
-        graph = csr_array((ones, (own[fits], other[fits])), shape=shape)
-        matched = maximum_bipartite_matching(graph, perm_type="column") >= 0
-        return np.bincount(self.start[matched], minlength=starts)
+        return count_matched(own[fits], other[fits], self.start, starts)
+
+
+def count_matched(own: Ints, other: Ints, start: Ints, starts: int) -> Ints:
+    """Return the size of the largest matching of each start, shape (starts,).
+
+    Args:
+        own: shape (pairs,), points that fit.
+        other: the points that they fit, of the same start.
+        start: of each of the points in `own`.
+        starts: number of starts.
+    """
+    order = np.argsort(own, kind="stable")
+    own, other = own[order], other[order]
+    # One start at a time: on a large graph of several, the matching of scipy may take hours.
+    ends = np.searchsorted(start[own], np.arange(starts + 1))
+    return np.array(
+        [_matching(own[low:high], other[low:high]) for low, high in pairwise(ends.tolist())],
+        dtype=np.int64,
+    )
+
+
+def _matching(own: Ints, other: Ints) -> int:
+    """Return the size of the largest matching of some pairs, in the order of `own`."""
+    if not len(own):
+        return 0
+    rows, columns = own - own[0], np.unique(other, return_inverse=True)[1]
+    starts = np.searchsorted(rows, np.arange(rows[-1] + 2))
+    graph = csr_array((np.ones(len(rows), dtype=np.int8), columns, starts))
+    return int(np.count_nonzero(maximum_bipartite_matching(graph, perm_type="column") >= 0))
 
 
 def _spread_out(points: _Points) -> Floats:

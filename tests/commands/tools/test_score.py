@@ -306,3 +306,14 @@ def test_the_toys_of_the_official_scorer_are_exact(facts):
     expected = {toy["id"]: toy["score"] for toy in recorded(facts)["toy_cases"]["java"]}
     found = run(*files, options=CompareOptions(), gsd_m=0.31).pairs
     assert {pair["name"]: routes(pair)[0] for pair in found} == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.real
+def test_a_city_without_every_ninth_way_is_scored(real_data, tmp_path):
+    city = real_data / "osm/monaco_highways.geojson"  # Matched as a whole it took hours.
+    ways = json.loads(city.read_text())
+    del ways["features"][::9]
+    (tmp_path / "less.geojson").write_text(json.dumps(ways))
+    pair = only(city, tmp_path / "less.geojson")
+    assert pair["topo"]["precision"] > 0.99
+    assert 0.6 < pair["topo"]["recall"] < 8 / 9

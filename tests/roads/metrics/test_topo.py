@@ -2,13 +2,16 @@
 
 import json
 
+import networkx as nx
 import numpy as np
 import pytest
 import shapely
+from hypothesis import given
+from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.topo import Topo, topo
+from roadseg.roads.metrics.topo import Topo, count_matched, topo
 
 UTM = CRS.from_epsg(32611)
 ROAD = [(0, 0), (200, 0)]
@@ -127,6 +130,19 @@ def as_recorded(found, facts, *keys):
     values = found.precision, found.matched_recall, found.coverage, found.recall, found.f1
     assert values == pytest.approx([recorded[name] for name in names], abs=1e-9)
     assert found.starts == recorded["n_starts"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 29)), unique=True))
+def test_as_many_points_of_each_start_as_can_be_are_matched(pairs):
+    start = np.repeat([0, 2, 3], [8, 7, 5])  # Of 20 points; no start 1.
+    own, other = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    expected = []
+    for each in range(4):
+        graph = nx.Graph(
+            (f"a{a}", f"b{b}") for a, b in zip(own, other, strict=True) if start[a] == each
+        )
+        expected.append(len(nx.max_weight_matching(graph)))
+    assert count_matched(own, other, start, 4).tolist() == expected
 
 
 @pytest.mark.real
