@@ -24,7 +24,7 @@ from roadseg.learn.hardware.cpu import features
 from roadseg.system.text import one_line
 
 _PACKAGE = "intel-extension-for-pytorch"
-_INSTALL = "make an environment of its own and run `pip install 'roadseg[ipex]'` there"
+_INSTALL = "create a separate environment and run `pip install 'roadseg[ipex]'` in it"
 _STDERR = 2
 
 
@@ -37,7 +37,7 @@ def load() -> ModuleType:
     if problem := mismatch():
         raise DeviceError(f"backend ipex: {problem}; {_INSTALL}")
     if not features()["avx2"]:
-        raise DeviceError("backend ipex: it needs a CPU with AVX2; choose backend native")
+        raise DeviceError("backend ipex needs a CPU with AVX2; choose backend native")
     try:
         with _quiet():
             extension = import_module("intel_extension_for_pytorch")

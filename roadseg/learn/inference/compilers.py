@@ -58,4 +58,6 @@ def compile_now(
             run(torch.zeros(window_shape, dtype=torch.uint8))
     except RuntimeError as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DeviceError(f"the network cannot be compiled: {first}; choose eager") from error
+        raise DeviceError(
+            f"the network cannot be compiled: {first}; choose engine eager"
+        ) from error

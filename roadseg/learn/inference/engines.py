@@ -81,7 +81,7 @@ def open_engine(
     """Open an engine for a checkpoint.
 
     A device that compiles (`compute.compile`) makes "auto" mean "inductor"; an engine that is
-    asked for by its name is taken as it is.
+    requested by its name is taken as it is.
 
     Args:
         checkpoint: the network; it may be moved to the device.
@@ -105,7 +105,7 @@ def open_engine(
     check_batch(
         checkpoint.model.eval(), in_channels=shape[1], window_px=window_px, batch_size=batch_size
     )
-    chosen, why = name, "asked for"
+    chosen, why = name, "requested"
     if name == "auto":
         chosen, why = _fastest(folder, device, shape, windows)
     run = _open(checkpoint, folder, chosen, device.in_inference, shape)
@@ -172,7 +172,7 @@ def with_tta(engine: Engine) -> Engine:
             for turns in range(4)
         )
 
-    return replace(engine, reason=f"{engine.reason}, mean of eight turns and flips", run=run)
+    return replace(engine, reason=f"{engine.reason}, mean of eight rotations and flips", run=run)
 
 
 def _mean(values: Iterator[Tensor]) -> Tensor:
@@ -196,12 +196,12 @@ def _fastest(folder: Path, device: Device, shape: Shape, windows: int) -> tuple[
     if device.compiler is not None:
         return "inductor", "compile is on"
     if (device.type, device.backend) != ("cpu", "native"):
-        return "eager", f"as always on {device.name} with backend {device.backend}"
+        return "eager", f"always used on {device.name} with backend {device.backend}"
     ready, notes = _ready(folder, device, shape, windows)
     if ready:
         best = _best(ready)
         speed = f"{best.speedup:.1f} times as fast as eager, " if best.speedup else ""
-        return best.engine, f"{speed}found accurate when it was made"
+        return best.engine, f"{speed}accuracy verified when it was made"
     name, why = _without_artefacts(device, shape, windows)
     return name, "; ".join([why, *notes])
 
@@ -210,10 +210,10 @@ def _without_artefacts(device: Device, shape: Shape, windows: int) -> tuple[str,
     pixels = (_USUAL_PX / shape[-1]) ** 2
     needed = math.ceil(_COMPILING_PAYS * torch.get_num_threads() * pixels)
     if windows < needed:
-        return "eager", f"not compiled, which pays from {needed} windows; there are {windows}"
+        return "eager", f"not compiled: {windows} windows, worth it from {needed}"
     if problem := lacks_compiler(device):
         return "eager", problem
-    return "inductor", f"compiled, which pays from {needed} windows; there are {windows}"
+    return "inductor", f"compiled: {windows} windows, worth it from {needed}"
 
 
 def _ready(
@@ -227,7 +227,7 @@ def _ready(
             continue
         problem = _misfit(facts, folder, shape) or _missing(name, device)
         if not problem and not facts.pays(windows):
-            problem = f"does not pay for {windows} windows"
+            problem = f"not worth opening for {windows} windows"
         if problem:
             notes.append(f"not {name}: {problem}")
         else:
@@ -259,7 +259,9 @@ def _open(checkpoint: Checkpoint, folder: Path, name: str, device: Device, shape
         known = ", ".join(("auto", "eager", "inductor", *PACKAGES))
         raise ConfigError(f"engine: expected one of {known}, got {name!r}")
     if device.type != "cpu":
-        raise ConfigError(f"engine {name} is for device cpu, not {device.name}; choose eager")
+        raise ConfigError(
+            f"engine {name} is for device cpu, not {device.name}; choose engine eager"
+        )
     if problem := _missing(name, device):
         raise DeviceError(f"engine {name}: {problem}")
     facts = read_engine_facts(folder, name)

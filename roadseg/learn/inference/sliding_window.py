@@ -294,8 +294,8 @@ def _sound(part: _Part) -> _Part:
     """
     if part.sound is not None and not bool(part.sound):
         raise RoadsegError(
-            "the network gave values that are no probabilities (no numbers, or not from 0 to 1); "
-            "choose engine eager and compute.precision fp32, or train again if it still does"
+            "the network returned invalid probabilities (NaN, or outside 0 to 1); try engine "
+            "eager with compute.precision fp32, and retrain if that does not help"
         )
     return part
 

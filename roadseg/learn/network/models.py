@@ -83,9 +83,9 @@ def build_model(
             )
     except (OSError, SafetensorError) as error:
         raise RoadsegError(
-            f"the {encoder_weights} weights of encoder {encoder} are not here and cannot be "
-            "downloaded; set train.encoder_weights to null or to a local file, or run once where "
-            f"huggingface.co can be reached ({_first_line(error)})"
+            f"the {encoder_weights} weights of encoder {encoder} are not on this machine, and "
+            f"the download failed ({_first_line(error)}); set train.encoder_weights to null or "
+            "to a local file, or run once with access to huggingface.co"
         ) from error
     except _UNBUILDABLE as error:
         parts = f"{architecture} with encoder {encoder}, {encoder_weights or 'new'} weights, "

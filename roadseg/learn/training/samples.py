@@ -340,8 +340,8 @@ class TrainingBatches:
         self.steps = len(windows) // self.windows_per_step
         if self.steps == 0:
             raise ConfigError(
-                f"train.batch_size: expected at most {len(windows)} windows a step, all of an "
-                f"epoch, got {self.windows_per_step} (batch_size x accumulate x processes)"
+                f"train.batch_size: expected at most {len(windows)} windows per step, all those "
+                f"of an epoch, got {self.windows_per_step} (batch_size x accumulate x processes)"
             )
         self._loader = _loader(windows, self._order, workers, pin_memory=pin_memory)
 

@@ -50,9 +50,9 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     steps = int(left_s / (step * pace.window_s / pace.processes))
     if steps < 1:
         raise ConfigError(
-            f"train.minutes: {minutes:g} min are too few for {epochs} epochs of a step of {step} "
-            f"windows, which takes {step * pace.window_s / pace.processes:.1f} s here; give it "
-            "more time, or make train.batch_size or train.window_px smaller"
+            f"train.minutes: {minutes:g} min are too few for {epochs} epochs with one step of "
+            f"{step} windows each, which takes {step * pace.window_s / pace.processes:.1f} s on "
+            "this machine; allow more time, or lower train.batch_size or train.window_px"
         )
     return options.model_copy(
         update={
@@ -75,9 +75,9 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
     facts = read_checkpoint_facts(folder, "last")
     if facts.get("minutes") != options.minutes:
         raise ConfigError(
-            f"{checkpoint_path(folder, 'last')}: this training began with train.minutes "
-            f"{facts.get('minutes')} (now {options.minutes}); restore that to go on with it, or "
-            "train anew with --force"
+            f"{checkpoint_path(folder, 'last')}: the training was started with train.minutes "
+            f"{facts.get('minutes')} (now {options.minutes}); restore this setting to resume it, "
+            "or retrain with --force"
         )
     if options.minutes is None:
         return options
@@ -87,5 +87,5 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
     except ValidationError as error:
         raise CheckpointError(
             f"{checkpoint_path(folder, 'last')}: expected the plan of a training, found "
-            f"{planned!r:.100}; restore the file, or train anew with --force"
+            f"{planned!r:.100}; restore the file, or retrain with --force"
         ) from error

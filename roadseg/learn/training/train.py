@@ -271,12 +271,12 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
     if last is None:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
-    _log.info("%s: going on after epoch %d, step %d", folder, len(history), step)
+    _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
     loss = read_tensors(folder, "last", LOSS).get("")
     if loss is None or loss.shape or not (loss.is_floating_point() and is_sound(loss)):
         raise CheckpointError(
-            f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or train "
-            "anew with --force"
+            f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or "
+            "retrain with --force"
         )
     return Progress(list(history), loss.to(device.type), step, last["seconds"])
 
@@ -291,8 +291,8 @@ def _shared_scaling(chips: Sequence[Chip]) -> Scaling:
     for chip in chips:
         if chip.scaling != first.scaling:
             raise DataError(
-                f"{chip.scene.path} has another scaling than {first.scene.path}, "
-                "expected one for all"
+                f"{chip.scene.path} has a different scaling from {first.scene.path}, expected "
+                "the same for all"
             )
     return first.scaling
 

@@ -52,7 +52,7 @@ class Trainer:
         sharing = options.distributed
         if device.backend == "ipex" and (options.ema or sharing.hierarchy):
             raise ConfigError(
-                "--backend ipex keeps packed weights, which cannot be averaged: use the backend "
+                "--backend ipex packs its weights, so they cannot be averaged; use backend "
                 "native, or set train.ema and train.distributed.hierarchy to null"
             )
         self._options = options

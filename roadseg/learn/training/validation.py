@@ -116,9 +116,7 @@ def validate(
         after_batch(batch, logits)
     pixels = parallel.sum(counts).cpu().numpy()
     if not pixels.any():
-        raise DataError(
-            "the validation chips hold no pixel with data; split the chips in another way"
-        )
+        raise DataError("the held-out chips contain no pixel with data; change the split")
     loss = float(loss_of(parallel.sum(sums), weights=weights))
     every = Histogram(*pixels.sum(axis=0))
     by_set = {

@@ -91,7 +91,7 @@ def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_ear
 def test_another_limit_of_time_is_refused(finished):
     config, workspace = finished
     train.run(changed(config, minutes=0.2), workspace, fold=0, force=True)
-    with pytest.raises(ConfigError, match=r"began with train.minutes 0.2 \(now 0.3\)"):
+    with pytest.raises(ConfigError, match=r"started with train.minutes 0.2 \(now 0.3\)"):
         train.run(changed(config, minutes=0.3), workspace, fold=0)
 
 

@@ -59,7 +59,7 @@ REFUSED = [
     ({"nodes": (1,)}, "--nodes 1: .* NUMA nodes 0"),
     ({"launcher": "none", "ncores": 1}, "choose --launcher pin"),
     ({"launcher": "mpirun"}, "expected one of none, pin"),
-    ({"launcher": "torchrun"}, "give --processes"),
+    ({"launcher": "torchrun"}, "add --processes"),
     ({"launcher": "pin", "processes": 2}, "choose --launcher torchrun"),
     ({"processes": 0}, "expected 1 to 4"),
     ({"processes": 5}, "expected 1 to 4"),

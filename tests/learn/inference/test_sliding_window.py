@@ -217,7 +217,7 @@ def test_the_time_of_a_window_is_measured_on_batches_of_its_shape():
 @pytest.mark.parametrize("read", [predict_rows, predict_parts])
 def test_what_are_no_probabilities_is_an_error_and_no_map(read, value):
     engine = engine_of(lambda images: torch.full_like(echo(images), value))
-    with pytest.raises(RoadsegError, match="the network gave values that are no probabilities"):
+    with pytest.raises(RoadsegError, match="the network returned invalid probabilities"):
         list(read(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64))
 
 
