@@ -109,7 +109,7 @@ def test_paths_start_at_the_folder_of_the_config(write, tmp_path):
         ({"train": {"windowpx": 3}}, "train.windowpx: unknown key; did you mean train.window_px?"),
         ({"trian": {}}, "trian: unknown key; did you mean train?"),
         ({"epochs": 3}, "epochs: unknown key; did you mean train.epochs?"),
-        ({"split": {"zzz": 1}}, "split.zzz: unknown key; known here: split.folds, split.method"),
+        ({"split": {"zzz": 1}}, "split.zzz: unknown key; known keys: split.folds, split.method"),
         ({"train": 5}, "train: expected an object, got 5"),
         ({"train": {"epochs": "3"}}, "train.epochs: expected a valid integer, got '3'"),
         ({"train": {"epochs": 2.5}}, "train.epochs: expected a valid integer, got 2.5"),
@@ -359,7 +359,9 @@ def test_the_config_is_the_given_one_then_the_variables_then_the_one_here(monkey
 
 @pytest.mark.usefixtures("here")
 def test_a_missing_config_is_named():
-    with pytest.raises(ConfigError, match=r"roadseg\.json: no config file there; `roadseg init`"):
+    with pytest.raises(
+        ConfigError, match=r"roadseg\.json: does not exist; create a config with `roadseg init`"
+    ):
         find_config(None)
 
 
@@ -369,7 +371,7 @@ def test_a_config_that_is_not_needed_may_be_missing():
 
 
 def test_a_config_that_was_named_may_not_be_missing(tmp_path):
-    with pytest.raises(ConfigError, match=r"x\.json: no config file there"):
+    with pytest.raises(ConfigError, match=r"x\.json: does not exist; create a config"):
         find_config(tmp_path / "x.json", required=False)
 
 
@@ -444,11 +446,11 @@ def of_sets(**values):
         ),
         (
             of_sets() | {"labels": {"roads": ["a"]}},
-            "labels.roads: every set of imagery.sets names its own; leave out labels.roads, or the",
+            "labels.roads: cannot be combined with imagery.sets, which have",
         ),
         (
             {"imagery": {"images": ["a"], "sets": {"b": {}}}},
-            "imagery.images: every set names its own; leave out images, or the sets",
+            "imagery.images: cannot be combined with sets, which have their own images",
         ),
         (
             {"imagery": {"sets": {"a/b": {}}}},

@@ -163,7 +163,11 @@ def read_chips(path: Path) -> ChipList:
     doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
     astray = {chip.scene for chip in listed.chips} - set(scenes)
     if doubled or astray:
-        fault = f"{doubled[0]!r:.60} twice" if doubled else f"no scene {min(astray)!r:.60}"
+        fault = (
+            f"{doubled[0]!r:.60} twice"
+            if doubled
+            else f"chips of an unknown scene {min(astray)!r:.60}"
+        )
         raise DataError(f"{path}: found {fault}, expected each name once; {advice}")
     moved = partial(moved_with, path.absolute().parent, listed.folder)
     return replace(listed, folder="", scenes=tuple(_moved(s, moved) for s in listed.scenes))

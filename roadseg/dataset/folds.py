@@ -47,7 +47,7 @@ def name_groups(names: Sequence[str], pattern: str) -> list[str]:
     missed = [name for name, part in parts.items() if part is None]
     if missed:
         raise ValueError(
-            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(parts)} such)"
+            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(parts)} names)"
         )
     return [str(parts[name]) for name in names]
 
@@ -140,7 +140,7 @@ def folds_by_name(
     _refuse("has no fold", [n for n, f in zip(chips, of_chip, strict=True) if f is None], chips)
     empty = sorted(set(range(folds)) - set(of_chip))
     if empty:
-        raise ValueError(f"fold {empty[0]} has no chip, as there are {folds} folds")
+        raise ValueError(f"there are {folds} folds, but fold {empty[0]} has no chip")
     return np.array(of_chip, dtype=np.int64)
 
 
@@ -153,4 +153,4 @@ def _number(groups: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.int6
 
 def _refuse(what: str, names: Sequence[str], of: Collection[str]) -> None:
     if names:
-        raise ValueError(f"{names[0]} {what} ({len(names)} of {len(of)} such)")
+        raise ValueError(f"{names[0]} {what} ({len(names)} of {len(of)})")

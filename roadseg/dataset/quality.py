@@ -85,7 +85,7 @@ class SetFigures:
     def __str__(self) -> str:
         """Return them in words."""
         chips = f"{count(self.scenes, 'scene')} in {count(self.chips, 'chip')}"
-        off = f"; {math.hypot(*self.shift_m):.1f} m off the images" if self.shift_m else ""
+        off = f"; labels shifted by {math.hypot(*self.shift_m):.1f} m" if self.shift_m else ""
         return f"{chips}; roads: {_road_text(self.road_km, self.road_share)}{off}"
 
 
@@ -156,8 +156,9 @@ class PrepareSummary:
     def __str__(self) -> str:
         """Return it as a table."""
         rows = {
-            "scenes": f"{self.scenes} of {self.bands} bands of {' and '.join(self.dtypes)}, "
-            f"{self.gsd_m:.2f} m, in {self.chips} chips; {self.nodata_share:.1%} no data",
+            "scenes": f"{self.scenes} with {count(self.bands, 'band')} of "
+            f"{' and '.join(self.dtypes)}, pixels of {self.gsd_m:.2f} m; "
+            f"{count(self.chips, 'chip')}; {self.nodata_share:.1%} no data",
             **{f"  {name}": str(figures) for name, figures in self.sets.items()},
             "labels": self._labels_text(),
             "roads": _road_text(self.road_km, self.road_share),
@@ -179,7 +180,7 @@ class PrepareSummary:
         where = count(sum(files.values()), "file")
         parts = {
             f"{masks} raster masks": masks,
-            f"{self.labels} in {where}, read as {', '.join(files)}": files,
+            f"{self.labels} in {where}, scheme {', '.join(files)}": files,
             f"repaired: {self.repaired}": self.repaired,
             f"left out: {counted(self.dropped)}": self.dropped,
         }
@@ -189,11 +190,11 @@ class PrepareSummary:
         """Return how far labels were moved; nothing if they were not to be moved."""
         if self.moved == "none":
             return ""
-        text = f"labels moved by {_on_map(*self.moved_m)} ({self.moved})"
+        text = f"{_on_map(*self.moved_m)} ({self.moved})"
         if self.moved != "scene":
             return text
         least_m, most_m = self.moved_range_m
-        return f"{text}; those of each scene by {least_m:.1f} to {most_m:.1f} m"
+        return f"{text}; per scene by {least_m:.1f} to {most_m:.1f} m"
 
     def _bin_rows(self) -> dict[str, str]:
         return {
@@ -205,7 +206,7 @@ class PrepareSummary:
 
 def _road_text(km: float, share: float) -> str:
     """Return the length of the roads, which only lines have, and their share of the pixels."""
-    return (f"{km:.2f} km on " if km else "") + f"{share:.2%} of the pixels"
+    return (f"{km:.2f} km, " if km else "") + f"{share:.2%} of the pixels"
 
 
 @dataclass(frozen=True)
@@ -355,9 +356,9 @@ def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]
 def shift_text(shift_m: Sequence[float] | None) -> str:
     """Return how far labels are off, in words."""
     if shift_m is None:
-        return "cannot be told from these images"
+        return "cannot be measured on these images"
     off = math.hypot(*shift_m)
-    return f"labels lie {off:.1f} m off the images and would have to move {directions(*shift_m)}"
+    return f"labels are {off:.1f} m off; moving them {directions(*shift_m)} would align them"
 
 
 def _dropped(

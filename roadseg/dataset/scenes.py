@@ -196,8 +196,8 @@ def complete_area(
         return None
     if grid.is_local:
         raise DataError(
-            f"{paths[0]}: labels.area cannot be laid over an image without georeference; give the "
-            "images their place, or leave it empty"
+            f"{paths[0]}: labels.area needs images with georeference; georeference the images, "
+            "or leave labels.area empty"
         )
     return area_on(grid, [_read_areas_once(path, stamp(path), options.crs) for path in paths])
 

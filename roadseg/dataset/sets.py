@@ -95,7 +95,9 @@ def find_sources(sets: Iterable[SceneSet]) -> dict[str, Source]:
         for name, image in images.items():
             taken = sources.setdefault(name, Source(of, image, labels[name], area))
             if taken.image != image:
-                raise DataError(f"{taken.image} and {image} would have the same name; rename one")
+                raise DataError(
+                    f"{taken.image} and {image} would have the same name; rename one of them"
+                )
     return sources
 
 

@@ -95,7 +95,7 @@ def estimate_shift(
         ValueError: if image and mask differ in shape.
     """
     if image.shape[1:] != mask.shape:
-        raise ValueError(f"an image of {image.shape[1:]} and a mask of {mask.shape} pixels differ")
+        raise ValueError(f"the image has {image.shape[1:]} pixels, but the mask {mask.shape}")
     if max(pixel_m) > _COARSE_M:
         return NOT_SEEN
     view = view_of(image, mask, pixel_m=pixel_m, reach_m=reach_m)

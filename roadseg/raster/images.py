@@ -95,7 +95,7 @@ def open_raster(
     if not is_virtual(path) and not path.exists():
         raise DataError(f"{path} does not exist")
     if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
-        raise DataError(f"{path}: is a pipe or a device, expected a file")
+        raise DataError(f"{path}: a pipe or a device, expected a file")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
@@ -349,7 +349,7 @@ def _facts(
         raise DataError(
             f"{path}: found {grid.height} x {grid.width} pixels"
             + (f" of {gsd_m:g} m" if gsd_m else "")
-            + f", expected at least {LEAST_SIDE_PX} each way"
+            + f", expected at least {LEAST_SIDE_PX} on each side"
         )
     numbers = _bands(path, source, bands)
     return RasterFacts(
@@ -400,16 +400,14 @@ def _bands(
     colours = zip(source.indexes, source.colorinterp, strict=True)
     bands = tuple(number for number, color in colours if color != ColorInterp.alpha)
     if not bands:
-        raise DataError(f"{path}: has an alpha band only, expected one of an image")
+        raise DataError(f"{path}: has only an alpha band")
     return bands
 
 
 def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
     if isinstance(wanted, int):
         if wanted not in source.indexes:
-            raise DataError(
-                f"{path}: has bands 1 to {source.count}, expected a band {wanted} as well"
-            )
+            raise DataError(f"{path}: has no band {wanted}, only bands 1 to {source.count}")
         return wanted
     names = [(name or "").strip() for name in source.descriptions]
     numbers = [i for i, name in enumerate(names, 1) if name.lower() == wanted.strip().lower()]
@@ -417,8 +415,8 @@ def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
         return numbers[0]
     known = ", ".join(name for name in names if name) or "no descriptions"
     raise DataError(
-        f"{path}: has {len(numbers) or 'no'} bands with the description {wanted!r}, expected one; "
-        f"its {source.count} bands have {known}; a band can be chosen by its number, from 1"
+        f"{path}: has {len(numbers) or 'no'} bands with the description {wanted!r}, expected "
+        f"one; its {source.count} bands have {known}; you can also choose bands by number, from 1"
     )
 
 
@@ -426,8 +424,8 @@ def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -
     dtypes = sorted({str(source.dtypes[i - 1]) for i in bands})
     if len(dtypes) > 1:
         raise DataError(
-            f"{path}: bands of {' and '.join(dtypes)} found, expected one type of pixels; "
-            "choose those of one type with imagery.bands"
+            f"{path}: its bands are of different types ({' and '.join(dtypes)}); choose bands of "
+            "one type with imagery.bands"
         )
     if dtypes[0].startswith("complex"):
         raise DataError(
@@ -483,6 +481,4 @@ def _unreadable(path: Path, error: RasterioIOError) -> str:
                 return f"is {thing}, expected a raster; download it again"
         if missing_bytes(path):
             return _cut_short(path)
-    return (
-        f"not a readable raster ({one_line(error.__cause__ or error)}); replace it or leave it out"
-    )
+    return f"not a readable raster ({one_line(error.__cause__ or error)}); replace or remove it"

@@ -260,6 +260,6 @@ def require_room(path: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise OutputError(
-            f"{path}: making it takes {needed / 1e9:.2f} GB, but its disk has {free / 1e9:.2f} GB "
-            "free; make room, or choose another place for the output"
+            f"{path}: needs {needed / 1e9:.2f} GB, but its disk has only {free / 1e9:.2f} GB "
+            "free; free some space, or choose another output folder"
         )

@@ -154,7 +154,7 @@ def require_written(path: Path) -> None:
     overlaps = starts[order][1:] < (starts + sizes)[order][:-1]
     end = max((_end(piece) for piece in pieces), default=0)
     if not sizes.all() or overlaps.any() or end > path.stat().st_size:
-        raise write_error(path, "only a part of it could be written")
+        raise write_error(path, "only part of it could be written")
 
 
 def _end(piece: _Piece) -> int:

@@ -163,7 +163,7 @@ def blend_weights(starts: Sequence[int], *, window_px: int) -> Floats32:
 
 def _check(length: int, window_px: int, overlap_px: int) -> None:
     if length < 1:
-        raise ValueError(f"a side of {length} pixels has no window")
+        raise ValueError(f"a side of {length} pixels has no windows")
     if not 0 <= overlap_px < window_px:
         raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
 

@@ -51,12 +51,12 @@ def with_home(path: Path | str) -> Path:
         ConfigError: if no file can have such a name, or nobody such a home.
     """
     if "\0" in str(path):
-        raise ConfigError(f"{str(path)!r:.200}: no path can hold the character NUL")
+        raise ConfigError(f"{str(path)!r:.200}: a path cannot contain the character NUL")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
         raise ConfigError(
-            f"{path!s:.200}: no home folder is known for this user; write the path in full"
+            f"{path!s:.200}: this user has no known home folder; write the full path"
         ) from error
 
 

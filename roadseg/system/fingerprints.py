@@ -117,7 +117,7 @@ def _known_digest(path: Path) -> str:
     status = path.stat()
     # Reading a pipe could wait without end.
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "no regular file")
+        raise OSError(errno.EINVAL, "not a regular file")
     if status.st_size < _REMEMBERED_BYTES:
         return digest_of(path)
     times = f"{status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}"

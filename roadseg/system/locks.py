@@ -120,7 +120,7 @@ def _hold(folder: Path, name: str, stack: ExitStack) -> None:
             partial.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     except Timeout as error:
         raise OutputError(
-            f"{folder}: {_holder(noted)} works in this run folder; wait for it to end, or name "
+            f"{folder}: {_holder(noted)} is using this run folder; wait until it ends, or use "
             "another folder with --run"
         ) from error
     except NotImplementedError as error:
@@ -170,8 +170,8 @@ def _holder(path: Path) -> str:
 
 def _without_locks(folder: Path) -> str:
     return (
-        f"{folder}: its file system cannot lock files, so two processes could write there at once; "
-        "name a folder on another disk with --run"
+        f"{folder}: its file system cannot lock files, so two processes could write there at "
+        "once; use a folder on another disk with --run"
     )
 
 
@@ -199,8 +199,8 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
                 if taken is None:
                     return
                 raise OutputError(
-                    f"{folder / names[taken]}: {_maker(file, taken)} is making it; wait for it to "
-                    "end, or name another folder with --output"
+                    f"{folder / names[taken]}: {_maker(file, taken)} is writing it; wait until "
+                    "it ends, or use another folder with --output"
                 )
         time.sleep(_POLL_S)
 

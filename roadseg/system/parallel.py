@@ -157,8 +157,9 @@ def _in_processes(
             pool.shutdown(cancel_futures=True)
     if left:
         raise RoadsegError(
-            f"{_BROKEN_POOLS} times in a row a worker process died, most likely for want of "
-            f"memory; {len(left)} of {len(items)} items are not done; use fewer workers (--workers)"
+            f"worker processes died {_BROKEN_POOLS} times in a row, most likely because memory "
+            f"ran out; {len(left)} of {len(items)} items are unfinished; use fewer workers "
+            "(--workers)"
         )
 
 

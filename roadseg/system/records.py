@@ -35,7 +35,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - a record is any JSON value
         return parse_json(path)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{path}: not a readable JSON file ({error}); delete it and run its stage again"
+            f"{path}: not a readable JSON file ({error}); delete it, and run its stage again"
         ) from error
 
 

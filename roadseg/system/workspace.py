@@ -151,8 +151,8 @@ def _inside(scene: str) -> str:
     """
     if "/" in scene or "\0" in scene:
         raise DataError(
-            f"{scene!r:.100} is no name of a scene, as it leads out of the run folder; run "
-            "`roadseg prepare` again with --force"
+            f"{scene!r:.100} is not a valid scene name, because it points outside the run "
+            "folder; run `roadseg prepare --force`"
         )
     return scene
 

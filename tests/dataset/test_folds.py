@@ -130,7 +130,7 @@ def test_a_fold_given_for_a_chip_comes_before_that_of_its_scene():
         ({"a": 0, "b": 2}, r"b \(fold 2\) is in none of the folds 0 to 1 \(1 of 2 such\)"),
         ({"a": -1, "b": 1}, r"a \(fold -1\) is in none of the folds 0 to 1"),
         ({"a_r0_c9": 0, "b": 1}, r"a_r0_c0 has no fold \(1 of 3 such\)"),
-        ({"a": 1, "b": 1}, "fold 0 has no chip, as there are 2 folds"),
+        ({"a": 1, "b": 1}, "there are 2 folds, but fold 0 has no chip"),
     ],
 )
 def test_given_folds_that_do_not_fit_the_chips_are_refused(given, told):

@@ -124,7 +124,7 @@ def test_a_band_is_left_out_if_it_is_declared_alpha(write_raster, transparent, b
 
 
 def test_a_raster_of_nothing_but_alpha_is_refused(write_raster):
-    with pytest.raises(DataError, match="has an alpha band only"):
+    with pytest.raises(DataError, match="has only an alpha band"):
         read_facts(write_raster(bands=1, transparent=True))
 
 
@@ -401,7 +401,7 @@ def read_all(path):
         (b"<HTML>404</HTML>", "is a web page, expected a raster; download it again"),
         (b"version https://git-lfs.github.com/spec/v1", "is a pointer of Git LFS"),
         (b"II*\x00\x08\x00\x00\x00", "cut short: it has 8 bytes, expected 10 or more"),
-        (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace it or leave it out"),
+        (b"name,speed\na,1\n", r"not a readable raster \(.*\); replace or remove it"),
     ],
     ids=["empty", "html", "HTML", "lfs", "header", "text"],
 )
@@ -453,7 +453,7 @@ def test_a_raster_missing_in_an_archive_is_refused(tmp_path):
 def test_a_pipe_is_no_raster_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.tif")
     with (
-        pytest.raises(DataError, match=r"a\.tif: is a pipe or a device"),
+        pytest.raises(DataError, match=r"a\.tif: a pipe or a device"),
         open_raster(tmp_path / "a.tif"),
     ):
         pass

@@ -235,7 +235,7 @@ def test_a_tile_cut_short_is_refused(cut, mosaic):
 
 
 def test_a_mosaic_of_nothing_is_refused(mosaic):
-    with pytest.raises(DataError, match="no images to make a mosaic of"):
+    with pytest.raises(DataError, match="a mosaic needs at least one image"):
         mosaic([])
 
 

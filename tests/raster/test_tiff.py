@@ -131,7 +131,7 @@ def test_a_raster_that_is_not_whole_when_it_is_closed_is_an_error(tmp_path, monk
         path.write_bytes(b"II*\x00\x08\x00\x00\x00")
 
     monkeypatch.setattr("rasterio.open", on_a_full_disk)
-    with pytest.raises(OSError, match="only a part of it could be written"):
+    with pytest.raises(OSError, match="only part of it could be written"):
         with_nothing_in(path)
 
 

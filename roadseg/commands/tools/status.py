@@ -146,7 +146,7 @@ class _Look:
         path = record_path(stage, self._workspace, fold)
         if record is None:
             if is_main:
-                self._again.append((stage, Reason("it never ran here")))
+                self._again.append((stage, Reason("no earlier run")))
             return StageStatus(name, NOT_RUN)
         state, why = self._state(stage, fold, record, named=name if is_main else "")
         if not record.is_done:

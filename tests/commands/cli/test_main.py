@@ -202,7 +202,7 @@ def test_json_has_null_for_what_is_no_number_and_text_for_paths():
 
 
 def test_an_error_leaves_stdout_empty_with_json_too(fails):
-    assert "no config file there" in fails("prepare", "--json", exit_code=2)
+    assert "does not exist; create a config" in fails("prepare", "--json", exit_code=2)
 
 
 @pytest.mark.usefixtures("city")
@@ -306,7 +306,7 @@ def test_run_refuses_settings_of_later_stages_before_the_first(fails, tmp_path, 
 def test_more_log_lines_say_why_stages_run_and_what_is_written(call):
     said = call("prepare", "-v").stderr
     assert "DEBUG: config: roadseg.json" in said
-    assert "DEBUG: prepare runs: it never ran here" in said
+    assert "DEBUG: prepare runs: no earlier run" in said
     assert "run/chips.json" in said
     assert "DEBUG" not in call("prepare", "--force").stderr
 
@@ -332,7 +332,9 @@ def test_a_wrong_set_names_the_key(fails, assignment, message):
 
 
 def test_a_missing_config_exits_with_2(fails):
-    assert "no config file there; `roadseg init` writes one" in fails("prepare", exit_code=2)
+    assert "does not exist; create a config with `roadseg init` writes one" in fails(
+        "prepare", exit_code=2
+    )
 
 
 def test_init_keeps_an_existing_config(fails, city):
@@ -486,7 +488,7 @@ main.main(["split"])
 
 def test_a_second_command_in_one_run_folder_exits_with_3(busy, fails):
     message = fails("split", exit_code=3)
-    assert f"run: process {busy.pid} works in this run folder; wait for it to end" in message
+    assert f"run: process {busy.pid} is using this run folder; wait until it ends" in message
 
 
 def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
@@ -598,7 +600,7 @@ def test_a_log_file_holds_the_error_and_what_was_there_before(fails, tmp_path):
     fails("prepare", "--log", "all.txt", exit_code=2)
     kept, _, error = log_lines(tmp_path / "all.txt")
     assert kept == "kept"
-    assert error.startswith("ERROR: no config") or "no config file there" in error
+    assert error.startswith("ERROR: no config") or "does not exist; create a config" in error
 
 
 def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_path, monkeypatch):

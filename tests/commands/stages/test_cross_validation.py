@@ -125,7 +125,7 @@ class TestTraining:
         with lock(each[1].root, part="fold-3"):
             done = roadseg_command(each[0], "train", "--fold", "each")
         assert done.exit_code == 3
-        assert "works in this run folder" in done.output
+        assert "is using this run folder" in done.output
         assert roadseg_command(each[0], "train", "--fold", "each").exit_code == 0
 
     def test_force_trains_all_anew(self, each):

@@ -204,7 +204,7 @@ def test_scenes_of_one_name_in_one_set_only_keep_it(sets):
 
 
 def test_labels_of_another_set_are_not_taken(sets):
-    with pytest.raises(DataError, match=r"t1\.tif: none of the 4 label files has a name that fits"):
+    with pytest.raises(DataError, match=r"t1\.tif: none of the 4 label files has a matching name"):
         prepare.run(*sets('imagery.sets.areas.roads=["lines/roads"]'))
 
 
@@ -301,7 +301,9 @@ def test_chips_of_a_set_that_the_config_lacks_are_told(sets):
     pipeline.prepare(config, workspace)
     one = config.imagery.model_copy(update={"sets": {"lines": config.imagery.sets["lines"]}})
     changed = config.model_copy(update={"imagery": one})
-    with pytest.raises(ConfigError, match=r"imagery\.sets\.areas: missing, but chips\.json has"):
+    with pytest.raises(
+        ConfigError, match=r"imagery\.sets\.areas: missing, but chips\.json contains"
+    ):
         train.run(changed, workspace, fold=0)
 
 

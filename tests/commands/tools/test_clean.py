@@ -119,7 +119,7 @@ def test_a_link_in_the_place_of_the_last_weights_stays(root, tmp_path):
 def test_a_run_in_use_is_not_touched(root, part):
     with lock(root, part=part, alone=False):
         assert "works in this run" in str(run(root, remove=False))
-        with pytest.raises(OutputError, match="works in this run folder"):
+        with pytest.raises(OutputError, match="is using this run folder"):
             run(root, remove=True)
     assert (root / LAST[0]).exists()
 

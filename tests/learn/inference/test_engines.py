@@ -408,9 +408,7 @@ def test_facts_that_no_engine_has_are_refused(folder, changes, told):
 def test_an_engine_of_an_earlier_version_has_to_be_made_again(open_here, folder, monkeypatch):
     monkeypatch.setattr("roadseg.learn.inference.onnx.available", lambda: None)
     spoil(folder, files={})
-    with pytest.raises(
-        CheckpointError, match=r"an earlier version, without digests .* run `r"
-    ):
+    with pytest.raises(CheckpointError, match=r"an earlier version, without digests .* run `r"):
         open_here("onnx")
 
 

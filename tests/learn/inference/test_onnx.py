@@ -38,7 +38,9 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_damaged_file_is_refused(folder, tmp_path):
     (tmp_path / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:-500])
-    with pytest.raises(CheckpointError, match=r"model\.onnx: damaged, or not a model that ONNX Runtime can run"):
+    with pytest.raises(
+        CheckpointError, match=r"model\.onnx: damaged, or not a model that ONNX Runtime can run"
+    ):
         onnx.open(tmp_path)
 
 

@@ -173,7 +173,10 @@ LIES = {
     "pixels of text": ({"gsd_m": "x"}, "gsd_m: expected a valid number, got 'x'"),
     "endless pixels": ({"gsd_m": float("inf")}, "gsd_m: expected a finite number, got inf"),
     "no range of sizes": ({"gsd_range_m": None}, "gsd_range_m: expected a valid array, got None"),
-    "a size outside its range": ({"gsd_m": 0.6}, "gsd_range_m: expected a range that contains gsd_m 0.6"),
+    "a size outside its range": (
+        {"gsd_m": 0.6},
+        "gsd_range_m: expected a range that contains gsd_m 0.6",
+    ),
     "no bands": ({"bands": []}, "bands: .* at least 1 item"),
     "bands of nothing": ({"bands": None}, "bands: expected a valid array, got None"),
     "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
@@ -194,7 +197,7 @@ LIES = {
     ),
     "an empty range": (
         {"scaling": SCALING | {"ranges": {"uint16": [[0, 9], [9, 9]]}}},
-        "scaling: ranges.uint16: expected two numbers that rise",
+        "scaling: ranges.uint16: expected two increasing numbers",
     ),
     "unknown pixels": (
         {"scaling": SCALING | {"ranges": {"pixels": [[0, 9], [1, 9]]}}},
@@ -205,7 +208,10 @@ LIES = {
     "a threshold of nothing": ({"threshold": 0}, "threshold: expected greater than 0"),
     "a threshold of all": ({"threshold": 1.0}, "threshold: expected less than 1"),
     "thresholds of text": ({"thresholds": {"a": "0.5"}}, "thresholds.a: expected a valid number"),
-    "all folds without figures": ({"fold": "all"}, 'from_folds: expected if and only if fold is "all"'),
+    "all folds without figures": (
+        {"fold": "all"},
+        'from_folds: expected if and only if fold is "all"',
+    ),
     "figures of folds in a fold": (
         {"from_folds": {"epochs": 1, "scores": {"0": {}}}},
         "from_folds: expected if and only if .*, but it is present",

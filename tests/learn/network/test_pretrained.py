@@ -192,7 +192,9 @@ def test_weights_of_another_encoder_are_refused_with_the_first_that_lack(resnet1
 
 def test_weights_of_a_deeper_encoder_are_refused(tmp_path):
     torch.save(torchvision.models.resnet34(weights=None).state_dict(), tmp_path / "34.pth")
-    with pytest.raises(CheckpointError, match=r"weights of additional blocks, the first layer1\.2\.bn1"):
+    with pytest.raises(
+        CheckpointError, match=r"weights of additional blocks, the first layer1\.2\.bn1"
+    ):
         loaded(tmp_path / "34.pth")
 
 
@@ -210,7 +212,9 @@ def test_a_file_with_more_than_tensors_is_refused_and_runs_nothing(tmp_path):
             return (open, (str(tmp_path / "sprung"), "w"))
 
     torch.save({"state_dict": {}, "trainer": Trap()}, tmp_path / "a.pth")
-    with pytest.raises(CheckpointError, match=r"damaged, or contains more than tensors .* as safetensors"):
+    with pytest.raises(
+        CheckpointError, match=r"damaged, or contains more than tensors .* as safetensors"
+    ):
         loaded(tmp_path / "a.pth")
     assert not (tmp_path / "sprung").exists()
 
@@ -267,9 +271,7 @@ def test_with_other_bins_only_any_road_is_known(run, bins):
 
 def test_what_was_taken_is_said():
     assert str(Taken(280, 3, 3)) == "loaded 280 tensors"
-    assert str(Taken(280, 1, 8)).endswith(
-        "the 7 channels of speed bins start from random values"
-    )
+    assert str(Taken(280, 1, 8)).endswith("the 7 channels of speed bins start from random values")
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,10 @@ def test_what_was_taken_is_said():
     [
         ({"encoder": "resnet34"}, "has encoder resnet18, expected resnet34; set train.encoder"),
         ({"architecture": "fpn"}, "has architecture unet, expected fpn; set train.architecture"),
-        ({"in_channels": 8}, "has in_channels 3, expected 8; choose this many bands with imagery.bands"),
+        (
+            {"in_channels": 8},
+            "has in_channels 3, expected 8; choose this many bands with imagery.bands",
+        ),
         ({"decoder_channels": (8,) * 5}, "has decoder_channels None, expected .8, 8.*; set train."),
     ],
 )
