@@ -32,7 +32,7 @@ from roadseg.commands.cli.summaries import announce, show
     "cities",
     multiple=True,
     metavar="[NAME=]FOLDER",
-    help="Folder with images and labels that form one set; may be repeated.",
+    help="Folder whose images and labels form one set; may be repeated.",
 )
 @of_config("train", "--minutes")
 @click.option(
@@ -56,10 +56,10 @@ def init(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Look at images and road labels, and write a config for them.
+    """Inspect images and road labels, and write a config for them.
 
-    Without --images or --labels they are looked for in this folder and in the folders in it. Where
-    several of these each hold both, each is a set, with options of its own.
+    Without --images or --labels, roadseg looks for them in this folder and its subfolders. If
+    several subfolders contain both, each becomes a set with its own options.
 
     \b
     Examples:
@@ -158,7 +158,7 @@ def map_images(
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Rounds of each: roadseg, and the bare loop.",
+    help="Rounds of roadseg and of the minimal loop.",
 )
 def bench(
     config_path: Path | None,
@@ -171,8 +171,8 @@ def bench(
 ) -> None:
     """Measure training and inference on this machine.
 
-    Measures how many windows a second roadseg and a bare loop of PyTorch with the same network
-    process, in turns, on random pixels in memory. No data is needed.
+    Measures the windows per second of roadseg and of a minimal PyTorch loop with the same network,
+    alternately, on random pixels in memory. No data is needed.
 
     \b
     Examples:
@@ -201,7 +201,7 @@ def doctor(*, as_json: bool) -> None:
 @click.command()
 @JSON
 def models(*, as_json: bool) -> None:
-    """List encoders with pretrained weights, here or from pip.
+    """List encoders with pretrained weights, installed or installable.
 
     \b
     Example: roadseg models
@@ -213,7 +213,7 @@ def models(*, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
 @JSON
 def demo(folder: Path, *, as_json: bool) -> None:
-    """Draw a small synthetic city, train on it, map the part held out.
+    """Draw a small synthetic city, train on it, and map the held-out part.
 
     \b
     Example: roadseg demo

@@ -10,6 +10,7 @@ import click
 from roadseg.commands.cli.command import load
 from roadseg.commands.cli.options import CONFIG, JSON, SET
 from roadseg.commands.cli.summaries import show
+from roadseg.system.text import count
 
 _ALWAYS_JSON = click.option(
     "--json",
@@ -36,10 +37,7 @@ class _Checked:
     scenes: int
 
     def __str__(self) -> str:
-        return (
-            "every key and value of the config can be used; "
-            f"{self.scenes} scenes have an image and labels"
-        )
+        return f"the config is valid; {count(self.scenes, 'scene')} with an image and labels"
 
 
 @config.command()
@@ -49,7 +47,7 @@ class _Checked:
 def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
     """Check that the config can be used, without running anything.
 
-    Images, labels and other files that it names have to be there, and its network to be known.
+    The images, labels and other files that it names must exist, and the network must be known.
 
     \b
     Example: roadseg config check --config roadseg.json
@@ -95,7 +93,7 @@ def schema() -> None:
 def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
     """Print the value of one setting, or of a section, by its KEY.
 
-    With --json it stands under its key.
+    With --json, the value is stored under its key.
 
     \b
     Example: roadseg config get train.epochs
@@ -112,7 +110,7 @@ def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
 def set_values(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
     """Change settings in the config file.
 
-    Values are written as --set takes them. A config that could not be used is not written.
+    Write values as for --set. An invalid config is not written.
 
     \b
     Example: roadseg config set train.epochs=20 graph.formats=gpkg,osm

@@ -20,10 +20,9 @@ class CrossValidationSummary(Summary):
     """Figures of the trainings of all folds.
 
     Attributes:
-        folds: the training that held out each, in their order.
-        val_iou: IoU of the pixels held out, over the folds; None if none could be measured.
-        val_f1: F1, alike.
-        seconds: of all trainings together.
+        folds: the training that held out each, in their order. val_iou: IoU of the pixels held out,
+        over the folds; None if none could be measured. val_f1: F1, likewise. seconds: of all
+        trainings together.
     """
 
     folds: list[TrainSummary]

@@ -124,8 +124,8 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     for path in paths:
         if not is_virtual(path) and path.parent.resolve() == run:
             raise ConfigError(
-                f"run: {workspace.root} holds {path.name}, expected a folder for outputs alone; "
-                "name another one (`run` of the config, or --run)"
+                f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
+                "use another folder (`run` in the config, or --run)"
             )
     sets = {name: source.of for name, source in found.items()}
     return Sources(images, labels, sets, areas, fingerprints(paths))
@@ -174,7 +174,7 @@ def _has_fold_file(config: Config) -> bool:
         return False
     path = fold_file(config)
     if not path.is_file():
-        raise DataError(f"split.file: {path} does not exist, or is no file")
+        raise DataError(f"split.file: {path} is not an existing file")
     return True
 
 
@@ -187,8 +187,8 @@ def set_names(config: Config) -> list[str]:
     names = [of.name for of in config.sets]
     if len(names) == 1:
         raise ConfigError(
-            'split.method: "sets" makes a fold of every set, but imagery.sets has fewer than two; '
-            "name several, or set split.method to blocks"
+            'split.method: "sets" makes one fold per set, but imagery.sets has fewer than two; '
+            "add sets, or set split.method to blocks"
         )
     return names
 
@@ -200,7 +200,7 @@ def fold_file(config: Config) -> Path:
         ConfigError: if none is named.
     """
     if config.split.file is None:
-        raise ConfigError("split.file is not set, as the method file needs it")
+        raise ConfigError("split.file is not set, but split.method file needs it")
     return config.split.file
 
 
@@ -253,8 +253,8 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
     """
     if fold == "all":
         raise ConfigError(
-            "--fold all: this network has learned all chips, so that nothing is to be measured on "
-            "scenes of the run; name IMAGES to predict with --output, or a number of a fold"
+            "--fold all: this network was trained on all chips of the run, so it cannot be "
+            "measured on them; predict other IMAGES with --output, or choose a fold"
         )
     settings = config.predict.model_dump(mode="json") | {"fold": fold}
     if fold == "each":
@@ -275,9 +275,8 @@ def _held_out(workspace: Workspace, fold: int) -> str:
     key, record = read_stage_key(path), read_record(path)
     if record is None or record.inputs.get(_OF_SPLIT) != read_stage_key(workspace.record("split")):
         raise DataError(
-            f"{path}: this network was trained before the chips were dealt into folds as they are "
-            "now, so it may have learned what it is to be measured on; run "
-            f"`roadseg train --fold {fold} --force`"
+            f"{path}: this network was trained with an earlier split and may have seen the chips "
+            f"that it would be measured on; run `roadseg train --fold {fold} --force`"
         )
     return key
 
@@ -327,8 +326,8 @@ def scene_names(workspace: Workspace) -> list[str]:
     names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
     if not names:
         raise MissingInputError(
-            f"{workspace.root}: holds neither graphs nor probabilities; run `roadseg graph` or "
-            "`roadseg predict` first, or name another folder with --run"
+            f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "
+            "or `roadseg predict` first, or use another folder with --run"
         )
     return names
 

@@ -189,8 +189,8 @@ class OutOfFold:
         windows = cut_chips(grid.height, grid.width, chip_px=self.chip_px[scene.name])
         if not folds.keys() <= set(windows):
             raise DataError(
-                f"{scene.path}: its {grid.width} x {grid.height} pixels are not those that the "
-                "chips of the run were cut from; run `roadseg prepare --force`"
+                f"{scene.path}: its size ({grid.width} x {grid.height} pixels) differs from that "
+                "of the prepared chips; run `roadseg prepare --force`"
             )
         with ExitStack() as opened:
             files = {

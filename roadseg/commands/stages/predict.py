@@ -54,7 +54,7 @@ class PredictSummary(Summary):
     def __str__(self) -> str:
         """Return the figures as a sentence."""
         scenes = count(len(self.scenes), "scene")
-        skipped = f"; {len(self.failed)} skipped" if self.failed else ""
+        skipped = f"; {count(len(self.failed), 'scene')} skipped" if self.failed else ""
         return f"{scenes}, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
 
 
@@ -178,7 +178,7 @@ def _usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
     if not weights_of(folder).is_file():
         raise MissingInputError(
             f"{weights_of(folder)} does not exist; run `roadseg train --fold {fold}` first, or "
-            "name the folder of a network with --checkpoint"
+            "use the folder of another network with --checkpoint"
         )
     return folder
 
@@ -229,7 +229,7 @@ def plan_images(
         need = _job(config, tuple(map(checkpoint_folder, checkpoints)), output).need(
             scenes, force=force
         )
-        why = "images are given" if need.writes else "all of it is there"
+        why = "images are given" if need.writes else "all outputs exist"
         return Plan(
             "predict",
             runs=bool(need.writes),

@@ -54,7 +54,7 @@ class ReportSummary(Summary):
     def __str__(self) -> str:
         """Return where the page is, what it shows, and how large it is."""
         more = (
-            f"; {count(len(self.left_out), 'thing')} left out, listed in it"
+            f"; {count(len(self.left_out), 'item')} left out (listed in the report)"
             if self.left_out
             else ""
         )
@@ -143,8 +143,8 @@ def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
     need = config.report.max_mb + (size - most) / _BYTES
     raise ConfigError(
         f"report.max_mb: the roads of {len(shown.scenes)} scenes take {size / _BYTES:.1f} MB, "
-        f"expected at most {max(most, 0) / _BYTES:.1f} MB of {config.report.max_mb:g} MB; set it "
-        f"to {need:.0f} or more, or predict fewer scenes"
+        f"but only {max(most, 0) / _BYTES:.1f} MB of {config.report.max_mb:g} MB are left for "
+        f"them; set it to {need:.0f} or more, or predict fewer scenes"
     )
 
 

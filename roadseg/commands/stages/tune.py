@@ -42,7 +42,7 @@ from roadseg.system.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_stage_key
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 
@@ -78,15 +78,17 @@ class TuneSummary(Summary):
         """Return the gain and the settings in a sentence."""
         chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
         outcome = (
-            f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of "
-            f"{_name(self.fold)}, best of {len(self.tried)} trials (chance: +-{chance})"
+            f"APLS {self.before:.3f} -> {self.after:.3f} on the {count(self.chips, 'chip')} of "
+            f"{_name(self.fold)}, best of {len(self.tried)} trials (differences by chance: up to "
+            f"{chance})"
         )
         if not self.is_better:
             return (
-                f"{outcome}: no more than chance, so the settings stay; {self.config}; {self.plot}"
+                f"{outcome}; the gain is within chance, so the settings are unchanged; "
+                f"{self.config}; {self.plot}"
             )
         values = " ".join(f"graph.{name}={value:g}" for name, value in self.settings.items())
-        note = "the same chips chose the settings, expect less elsewhere"
+        note = "measured on the chips that chose the settings, so expect less on others"
         return f"{outcome}, with {values}; {note}; {self.config}; {self.plot}"
 
 
@@ -219,8 +221,8 @@ def _search(
     scenes = in_order(read, listed, what="read labels", executor=executor)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
-            f"{_name(fold)}: no labelled roads in the chips held out, so no settings are better "
-            "than others; train, predict and tune with another fold (--fold)"
+            f"{_name(fold)}: the held-out chips have no labelled roads, so settings cannot be "
+            "compared; train and predict with another fold (--fold) before you tune"
         )
     with Progress("tune", total=config.tune.trials, unit="trials") as progress:
 

@@ -32,8 +32,8 @@ LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even v
 DOUBTFUL = 0.6  # Mean probability below which an edge is doubtful.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
-    "mapped with the starter, which has learned from drawn cities alone: it finds many roads, also "
-    "false ones, and knows no speeds; --labels trains a network for these images"
+    "mapped with the starter network, which was trained on synthetic cities only: expect missed "
+    "and false roads, and no speeds; use --labels to train a network for these images"
 )
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class MapSummary(Summary):
             "measured": self._measured(),
             "graphs": self.graphs.folder,
             "report": self.report,
-            "config": f"{self.config}, for all other commands",
+            "config": f"{self.config} (for all other commands)",
         }
         return "\n".join(f"{name:<10} {text}" for name, text in rows.items() if text)
 
@@ -84,19 +84,20 @@ class MapSummary(Summary):
             return ""
         return (
             f"mean probability {self.probability:.2f} along the roads; {self.doubtful:.0%} of "
-            f"their length below {DOUBTFUL:g}, {self.inferred:.0%} across gaps"
+            f"the length is below {DOUBTFUL:g}, {self.inferred:.0%} is links across gaps"
         )
 
     def _measured(self) -> str:
         if self.measured is None:
             return (
-                "no, as there are no labels; `roadseg score` compares the graphs with known roads"
+                "not measured (no labels); use `roadseg score` to compare the graphs with "
+                "known roads"
             )
         metrics = self.measured
         return (
-            f"on {count(metrics.chips, 'chip')} held out: correctness {metrics.correctness:.2f}, "
-            f"completeness {metrics.completeness:.2f}, APLS {metrics.apls_length:.2f}, "
-            f"IoU {metrics.iou:.2f}; the other images were learnt from"
+            f"on {count(metrics.chips, 'held-out chip')}: correctness {metrics.correctness:.2f}, "
+            f"completeness {metrics.completeness:.2f}, APLS {metrics.apls_length:.2f}, IoU "
+            f"{metrics.iou:.2f}; the other chips were used for training"
         )
 
 
@@ -130,7 +131,8 @@ def run(
     """
     if labels and checkpoints:
         raise ConfigError(
-            "--labels trains a network and --checkpoint names one that is trained; give one of them"
+            "--labels and --checkpoint cannot be combined: the first trains a network, the "
+            "second uses a trained one"
         )
     path = output / FILE_NAME
     image_paths(images)  # Images that are missing are told before anything is written.
@@ -184,8 +186,8 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
     if not set(mapped) <= set(image_paths(images)) or roads != _absolute(labels):
         held = [*config.imagery.images, *roads]
         raise ConfigError(
-            f"{path}: this folder holds the map of {first(held)}; name another folder with "
-            "--output, or remove this one"
+            f"{path}: this folder already contains the map of {first(held)}; use another "
+            "--output, or delete it"
         )
 
 
@@ -220,8 +222,8 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     km2 = math.fsum(_km2(config, workspace.probability(name)) for name in traced.scenes)
     if traced.road_km < LEAST_DENSITY * km2:
         _log.warning(
-            "almost no roads were found: %.2f km in %.2f km2; the network does not know such "
-            "images: give labels of them to learn from (--labels)",
+            "almost no roads found (%.2f km in %.2f km2): the network was not trained on such "
+            "images; add labels with --labels",
             *(traced.road_km, km2),
         )
     edges = [read_gpkg(workspace.graph(name)) for name in traced.scenes]

@@ -14,7 +14,7 @@ _SMP, _TIMM = "smp-hub/", "timm/"  # Whose repositories on the hub hold weights 
 
 _NOT_INSTALLED = "not installed"
 _OTHERS = (
-    "others: every encoder of segmentation-models, and of timm as tu-NAME; their weights are "
+    "others: every encoder of segmentation-models, and of timm as tu-NAME; weights are "
     "downloaded at first use"
 )
 
@@ -73,7 +73,7 @@ class ModelsSummary(Summary):
             [
                 "encoders with ImageNet weights from packages:",
                 *rows,
-                f"in the cache of the Hugging Face hub: {', '.join(self.cached) or 'none'}",
+                f"in the Hugging Face cache: {', '.join(self.cached) or 'none'}",
                 _OTHERS,
             ]
         )

@@ -74,7 +74,7 @@ class PlotSummary(Summary):
 
     def __str__(self) -> str:
         """Count and list them."""
-        return "\n".join([f"{count(len(self.pictures), 'picture')}:", *self.pictures])
+        return "\n".join([f"{count(len(self.pictures), 'figure')}:", *self.pictures])
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def run_files(
     missing = [(kind, names[0]) for kind in wanted if (names := lacking[kind])]
     if missing or not wanted:
         kind, name = missing[0] if missing else ("graph", "--graph")
-        raise ConfigError(f"plot {kind}: needs {name} as well; expected a file for it")
+        raise ConfigError(f"plot {kind} also needs {name}")
     paper = paper or Paper()
     path_of = _name_files(output, len(wanted))
     drawn = _read_files(graph, labels, image, paper)
@@ -167,7 +167,9 @@ def _held_out(config: Config, workspace: Workspace, chips: ChipList) -> list[str
     names = [name for name in predicted.scenes if name in with_chips]
     most = config.evaluate.pictures
     if len(names) > most:
-        logger.info("the first %d of %d scenes held out; --scene names others", most, len(names))
+        logger.info(
+            "drawing the first %d of %d held-out scenes; use --scene for others", most, len(names)
+        )
     return names[:most]
 
 
@@ -187,8 +189,8 @@ def _name_files(output: Path, pictures: int) -> Callable[[str, str], Path]:
         return lambda name, kind: output / f"{name}_{kind}.png"
     if pictures != 1:
         raise ConfigError(
-            f"--output {output}: one file for {pictures} pictures; name one kind and one --scene, "
-            "or a folder"
+            f"--output {output}: one file cannot contain {pictures} figures; choose one kind and "
+            "one --scene, or a folder"
         )
     return lambda _name, _kind: output
 
@@ -251,7 +253,7 @@ def _read_roads(path: Path) -> DrawnRoads:
     """Read a road graph or lines in a coordinate system."""
     source = next(iter(find_sources(path).values()))
     if source.table:
-        raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
+        raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
     return read_drawn(source, PixelPlacement({}))
 
 
@@ -260,7 +262,7 @@ def _clip(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
     clipped = clip_graph(graph, grid.footprint_m)
     if len(graph.lines) and not len(clipped.lines):
         where = extent_degrees(graph.lines, graph.crs)
-        raise DataError(f"{path}: none of its roads is on the image; they are at {where}")
+        raise DataError(f"{path}: none of its roads lies on the image; their extent is {where}")
     return clipped
 
 
@@ -268,7 +270,7 @@ def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
     """Return a grid, north up in its metric CRS, that holds all roads and a margin."""
     lines = np.concatenate([graph.lines for graph in graphs])
     if len(lines) == 0:
-        raise DataError("there are no roads to draw; name an --image to see the place")
+        raise DataError("there are no roads to draw; add --image to show the place")
     west, south, east, north = shapely.total_bounds(lines)
     margin = _MARGIN * max(east - west, north - south)
     # The longer side is as many pixels as are printed.

@@ -76,7 +76,7 @@ def run(folder: Path) -> RunList:
         MissingInputError: if there is no such folder.
     """
     if not folder.is_dir():
-        raise MissingInputError(f"{folder} does not exist, expected a folder with runs")
+        raise MissingInputError(f"{folder} does not exist; use a folder with runs")
     return RunList(str(folder), [_line(path, folder) for path in find_runs(folder)])
 
 
