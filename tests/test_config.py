@@ -397,7 +397,7 @@ def test_an_unknown_crs_is_refused_with_its_key():
 )
 def test_a_path_that_cannot_be_is_refused(write, key, value):
     section, _, name = key.rpartition(".")
-    with pytest.raises(ConfigError, match=r"no home folder|character NUL"):
+    with pytest.raises(ConfigError, match=r"no known home folder|character NUL"):
         load_config(write({section: {name: value}} if section else {name: value}))
 
 

@@ -163,7 +163,7 @@ class PrepareSummary:
             "labels": self._labels_text(),
             "roads": _road_text(self.road_km, self.road_share),
             **self._bin_rows(),
-            "speeds": counted(self.roads_by_speed_source, "by "),
+            "speeds": counted(self.roads_by_speed_source, "from "),
             "moved": self._moved_text(),
             "shift": ""
             if any(of.shift_m for of in self.sets.values())

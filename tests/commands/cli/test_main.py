@@ -272,7 +272,7 @@ def test_the_schema_is_json(call):
 def test_a_fine_config_is_told_to_be_fine(call):
     result = call("config", "check")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "5 scenes have an image and labels" in result.stdout
+    assert "5 scenes with an image and labels" in result.stdout
 
 
 @pytest.mark.usefixtures("city")
@@ -332,9 +332,7 @@ def test_a_wrong_set_names_the_key(fails, assignment, message):
 
 
 def test_a_missing_config_exits_with_2(fails):
-    assert "does not exist; create a config with `roadseg init` writes one" in fails(
-        "prepare", exit_code=2
-    )
+    assert "does not exist; create a config with `roadseg init`" in fails("prepare", exit_code=2)
 
 
 def test_init_keeps_an_existing_config(fails, city):
@@ -439,8 +437,8 @@ main.main(["split"])
 ENDINGS = pytest.mark.parametrize(
     ("sent", "exit_code", "told"),
     [
-        (signal.SIGINT, 130, "interrupted; the same command continues\n"),
-        (signal.SIGTERM, 143, "terminated; the same command continues\n"),
+        (signal.SIGINT, 130, "interrupted; run the same command to resume\n"),
+        (signal.SIGTERM, 143, "terminated; run the same command to resume\n"),
     ],
 )
 

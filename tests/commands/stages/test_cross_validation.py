@@ -189,7 +189,7 @@ class TestPrediction:
         dealt = config.split.model_copy(update={"seed": 1})
         changed = config.model_copy(update={"split": dealt})
         split.run(changed, workspace)
-        with pytest.raises(DataError, match=r"fold-0.*may have learned .* --fold 0 --force"):
+        with pytest.raises(DataError, match=r"fold-0.*may have seen .* --fold 0 --force"):
             predict.run(changed, workspace, fold="each")
         assert predict.usual_fold(changed, workspace) == 0
 

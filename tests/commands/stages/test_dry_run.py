@@ -151,7 +151,7 @@ def test_a_project_that_never_ran_knows_no_time_but_that_of_the_training(planned
     assert [plan["why"] for plan in found[:2]] == ["no earlier run", "after prepare"]
     (training,) = (plan for plan in found if plan["stage"] == "train")
     assert training["seconds"] > 0
-    assert training["based_on"].startswith("by a rehearsal on random pixels, ")
+    assert training["based_on"].startswith("estimated on random pixels, ")
     found.remove(training)
     assert {(p["seconds"], p["memory_mb"], p["based_on"]) for p in found} == {
         (None, None, "unknown: no earlier run")
@@ -175,7 +175,7 @@ def test_a_missing_earlier_stage_is_the_error_that_the_command_itself_gives(fail
     ("words", "exit_code", "message"),
     [
         (["train", "--fold", "9"], 2, "--fold 9: there are folds 0 to 4"),
-        (["train", "--set", "train.learning_rate=1"], 2, "train anew with --force"),
+        (["train", "--set", "train.learning_rate=1"], 2, "retrain with --force"),
         (["train", "--ncores", "4096"], 2, "--ncores 4096: this process may use"),
         (["prepare", "--set", "imagery.images=[]"], 2, "imagery.images is empty"),
         (["prepare", "--set", "imagery.bands=[9]"], 3, "city_0.tif: "),

@@ -352,7 +352,9 @@ def test_a_read_only_run_folder_is_named(city, monkeypatch):
 @pytest.mark.parametrize("folder", ["images", "roads"])
 def test_a_run_folder_that_holds_the_inputs_is_refused(city, folder):
     config = load_config(city, [f"run={folder}"])
-    with pytest.raises(ConfigError, match=rf"run: .*{folder} holds city_0\.\w+, expected a folder"):
+    with pytest.raises(
+        ConfigError, match=rf"run: .*{folder} contains city_0\.\w+, which is not an output"
+    ):
         prepare.run(config, Workspace(config.run))
     assert not (config.run / "chips.json").exists()
 

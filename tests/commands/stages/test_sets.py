@@ -332,7 +332,7 @@ def test_each_set_is_a_fold_in_the_order_of_the_config(sets):
     prepare.run(config, workspace)
     summary = split.run(config, workspace)
     assert (summary.chips_by_fold, summary.groups_by_fold) == ([4, 3], [["lines"], ["areas"]])
-    told = "7 chips in 2 sets, each a fold (split.folds does not count); chips in folds: 4, 3; "
+    told = "7 chips in 2 sets, one per fold (split.folds is ignored); chips per fold: 4, 3; "
     assert str(summary).startswith(told)
     assert str(summary).endswith("; folds: 0 lines, 1 areas")
 
@@ -341,7 +341,7 @@ def test_sets_as_folds_need_several_sets(sets):
     config, workspace = sets("split.method=sets")
     prepare.run(config, workspace)
     one = config.imagery.model_copy(update={"sets": {"lines": config.imagery.sets["lines"]}})
-    with pytest.raises(ConfigError, match=r"imagery\.sets has fewer than two; name several"):
+    with pytest.raises(ConfigError, match=r"imagery\.sets has fewer than two; add sets"):
         split.run(config.model_copy(update={"imagery": one}), workspace)
 
 
@@ -350,7 +350,7 @@ def test_a_set_that_is_a_fold_needs_a_scene(sets, tmp_path):
         image.write_bytes(b"no image")
     config, workspace = sets("split.method=sets", "compute.on_error=skip")
     prepare.run(config, workspace)
-    with pytest.raises(DataError, match=r"imagery\.sets\.areas: no chip of this set is there"):
+    with pytest.raises(DataError, match=r"imagery\.sets\.areas: this set has no chips"):
         split.run(config, workspace)
 
 

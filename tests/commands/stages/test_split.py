@@ -165,17 +165,14 @@ def test_the_summary_tells_chips_and_road_of_each_fold(prepared):
     chips = [replace(c, road_share=0.02) for c in apart(5)]
     told = str(split.run(*prepared(chips)))
     assert told == (
-        "5 chips on 5 blocks of ground; chips in folds: 1, 1, 1, 1, 1; "
-        "road in folds: 2.0%, 2.0%, 2.0%, 2.0%, 2.0%"
+        "5 chips in 5 ground blocks; chips per fold: 1, 1, 1, 1, 1; "
+        "road pixels per fold: 2.0%, 2.0%, 2.0%, 2.0%, 2.0%"
     )
 
 
 def test_the_summary_of_many_folds_is_short(prepared):
     told = str(split.run(*prepared(apart(21), "split.folds=20", "split.method=random")))
-    assert told == (
-        "21 chips dealt one by one; 1 to 2 chips in each of 20 folds, road on 10.0% to 10.0% of "
-        "the pixels"
-    )
+    assert told == ("21 chips at random; 20 folds of 1 to 2 chips, with 10.0% to 10.0% road pixels")
 
 
 def test_too_few_blocks_are_refused_with_the_settings_to_change(prepared):
@@ -206,7 +203,10 @@ def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
         (["split.method=random"], r"5 pairs of chips overlap .* p1_google and p1_yahoo, but are"),
         (["split.method=random"], r"in different folds; set split\.method to blocks, which"),
         (["split.method=groups", "split.group=.*"], r"folds; choose split\.group so that they"),
-        (["split.method=file", "split.file=my.csv"], r"give them one fold in .*my\.csv, or set"),
+        (
+            ["split.method=file", "split.file=my.csv"],
+            r"give them the same fold in .*my\.csv, or set",
+        ),
     ],
 )
 def test_chips_that_overlap_across_folds_are_refused(prepared, tmp_path, settings, told):
@@ -254,5 +254,5 @@ def test_a_pattern_of_groups_that_searches_for_ever_is_refused(prepared, monkeyp
     monkeypatch.setattr("roadseg.commands.stages.split._LONGEST_S", 0.1)
     chips = [chip("a" * 60 + str(i), 660_000.0 + 1000 * i, 4e6) for i in range(6)]
     options = ["split.method=groups", "split.group=(a+)+b"]
-    with pytest.raises(ConfigError, match=r"still searching after 0\.1 s; write it without"):
+    with pytest.raises(ConfigError, match=r"still searching after 0\.1 s; avoid nested"):
         split.run(*prepared(chips, *options))

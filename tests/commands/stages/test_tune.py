@@ -185,7 +185,7 @@ def test_a_fold_without_roads_is_one_line(predicted, tmp_path):
         empty.write_text(json.dumps({**labels, "features": []}))
         scene["labels"] = str(empty)
     workspace.chips.write_text(json.dumps(listed))
-    with pytest.raises(DataError, match="fold 0: no labelled roads in the chips held out"):
+    with pytest.raises(DataError, match="fold 0: the held-out chips have no labelled roads"):
         tune.run(config, workspace)
 
 

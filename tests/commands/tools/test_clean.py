@@ -118,7 +118,7 @@ def test_a_link_in_the_place_of_the_last_weights_stays(root, tmp_path):
 @pytest.mark.parametrize("part", [None, "fold-0"])
 def test_a_run_in_use_is_not_touched(root, part):
     with lock(root, part=part, alone=False):
-        assert "works in this run" in str(run(root, remove=False))
+        assert "is using this run" in str(run(root, remove=False))
         with pytest.raises(OutputError, match="is using this run folder"):
             run(root, remove=True)
     assert (root / LAST[0]).exists()

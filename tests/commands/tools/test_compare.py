@@ -169,7 +169,7 @@ def test_a_folder_that_is_no_run_is_refused(pair, tmp_path):
 
 
 def test_a_page_is_not_written_over_another_kind_of_file(pair, tmp_path):
-    with pytest.raises(ConfigError, match=r"expected a name that ends with \.html"):
+    with pytest.raises(ConfigError, match=r"use a file name that ends in \.html"):
         run(pair, output=tmp_path / "roadseg.json")
 
 

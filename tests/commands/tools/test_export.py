@@ -52,7 +52,7 @@ def export(checkpoint, output, **changes):
 def test_a_unet_computes_the_same_in_every_format(checkpoint, tmp_path, name):
     summary = export(checkpoint, tmp_path / "out", format=name, batch_size=None)
     assert summary.max_difference < 1e-4
-    assert "any number of 64 px at once" in str(summary)
+    assert "64 px, any batch size" in str(summary)
 
 
 @OPENVINO
@@ -67,7 +67,7 @@ def test_an_engine_is_made_once(checkpoint):
 
 def test_a_folder_that_is_there_is_replaced_only_by_force(checkpoint, tmp_path):
     (tmp_path / "model.onnx").touch()
-    with pytest.raises(ConfigError, match="exists; give --force to replace it"):
+    with pytest.raises(ConfigError, match="exists; use --force to replace it"):
         export(checkpoint, tmp_path)
     export(checkpoint, tmp_path, force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.pt2"]
@@ -87,7 +87,7 @@ def test_a_folder_that_holds_anything_else_is_left_alone(checkpoint, tmp_path, f
 
 def test_a_file_is_left_alone(checkpoint, tmp_path):
     (tmp_path / "out").touch()
-    with pytest.raises(ConfigError, match="is a file; name a folder"):
+    with pytest.raises(ConfigError, match="is a file; use a folder"):
         export(checkpoint, tmp_path / "out", force=True)
 
 

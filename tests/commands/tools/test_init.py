@@ -131,8 +131,8 @@ def test_the_summary_tells_what_was_found(city):
         "no data   none declared, and no black wedges seen",
         "labels    10 roads in 5 files; EPSG:4326",
         "speeds    scheme spacenet: 10 by inferred_speed_mph",
-        "widths    4 m for all (twice labels.buffer_m)",
-        "matches   city_0 has its roads in city_0.geojson, and 4 more",
+        "widths    4 m for all roads (2 x labels.buffer_m)",
+        "matches   city_0 uses city_0.geojson; 4 more images matched",
     ):
         assert line in text.splitlines()
 
@@ -230,7 +230,7 @@ class TestNoData:
         change(city / "images" / "city_3.tif", lambda pixels: np.triu(pixels, k=-30))
         summary = look(city)
         assert written(city)["imagery"]["nodata"] == 0
-        assert "0 in every band, as 1 of the 5 images" in summary.nodata
+        assert "0 in every band, because 1 of 5 images" in summary.nodata
         assert "city_3" in summary.nodata
 
     @pytest.mark.parametrize(("columns", "nodata"), [(0, None), (1, 0)])
@@ -372,7 +372,7 @@ class TestMasks:
                 force=True,
             )
         )
-        assert "speeds by labels.mask_speeds_mph" in given
+        assert "speeds from labels.mask_speeds_mph" in given
 
     def test_a_mask_of_another_size_is_refused(self, plain):
         write_plain(plain / "masks" / "3.png", np.ones((1, 32, 64)))
@@ -398,7 +398,7 @@ class TestSplit:
                 city / "images" / f"city_{number}.tif", city / f"images/city_{number}_b.tif"
             )
         summary = look(city)
-        assert (summary.scenes, summary.places, summary.split) == (10, 5, "by blocks of ground")
+        assert (summary.scenes, summary.places, summary.split) == (10, 5, "by ground blocks")
         assert "images of one place share a fold" in str(summary)
 
     def test_images_without_georeference_are_grouped_by_their_names(self, plain):
@@ -532,11 +532,14 @@ def test_cities_may_be_named():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"cities": ["nowhere"]}, "--city nowhere: no such folder; write FOLDER, or NAME=FOLDER"),
-        ({"cities": ["large", "large=small town"]}, "--city large=small town: another city is"),
+        ({"cities": ["nowhere"]}, "--city nowhere: no such folder; use FOLDER or NAME=FOLDER"),
+        ({"cities": ["large", "large=small town"]}, "--city large=small town: another city has"),
         ({"cities": ["a.b=large"]}, "--city a.b=large: expected a name of letters"),
         ({"cities": ["large/images"]}, "no road labels found here"),
-        ({"cities": ["large"], "images": ["large/images"]}, "leave out --images and --labels"),
+        (
+            {"cities": ["large"], "images": ["large/images"]},
+            "cannot be combined with --images and --labels",
+        ),
     ],
 )
 def test_cities_that_cannot_be_sets_are_told(options, told):
@@ -564,7 +567,7 @@ def test_settings_of_a_set_that_is_not_there_are_refused():
 
 @pytest.mark.usefixtures("city")
 def test_settings_of_a_set_are_refused_where_there_are_none(tmp_path):
-    with pytest.raises(ConfigError, match="no sets were found; name them by --city"):
+    with pytest.raises(ConfigError, match="no sets were found; use --city"):
         look(tmp_path, "imagery.sets.a.weight=2")
 
 
@@ -625,7 +628,7 @@ def test_with_minutes_a_training_is_planned_for_them(city):
     assert options["patience"] == options["epochs"] >= 4
     assert options["windows_per_chip"] > 8
     assert "2 min on cpu" in summary.training["training"]
-    assert "every place is seen " in str(summary)
+    assert "each place is seen " in str(summary)
 
 
 SLOW, QUICK = Pace(0.2, 0.01), Pace(0.001, 0.0001)  # seconds of a window

@@ -51,7 +51,9 @@ def test_one_picture_can_be_a_file(finished, tmp_path):
 
 
 def test_several_pictures_do_not_fit_into_one_file(finished, tmp_path):
-    with pytest.raises(ConfigError, match=r"a\.png: one file for 2 pictures; name one kind"):
+    with pytest.raises(
+        ConfigError, match=r"a\.png: one file cannot contain 2 figures; choose one kind"
+    ):
         plot.run(
             *finished,
             kinds=["graph", "errors"],
@@ -120,5 +122,5 @@ def test_a_graph_without_roads_and_image_is_refused(tmp_path):
     empty = graph_from_lines(np.array([], dtype=object), CRS.from_epsg(32611))
     write_graphs(tmp_path, "empty", add_travel(empty, np.array([])), formats=["gpkg"])
     graph = tmp_path / "empty.gpkg"
-    with pytest.raises(DataError, match="no roads to draw; name an --image"):
+    with pytest.raises(DataError, match="no roads to draw; add --image"):
         plot.run_files(graph=graph, output=tmp_path / "out")
