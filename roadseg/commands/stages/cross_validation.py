@@ -20,9 +20,10 @@ class CrossValidationSummary(Summary):
     """Figures of the trainings of all folds.
 
     Attributes:
-        folds: the training that held out each, in their order. val_iou: IoU of the pixels held out,
-        over the folds; None if none could be measured. val_f1: F1, likewise. seconds: of all
-        trainings together.
+        folds: the training that held out each fold, in order.
+        val_iou: IoU of the held-out pixels, over the folds; None if none could be measured.
+        val_f1: F1, likewise.
+        seconds: of all trainings together.
     """
 
     folds: list[TrainSummary]
