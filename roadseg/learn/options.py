@@ -319,7 +319,7 @@ class ComputeOptions(Section):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
         "auto",
         "-",
-        "bf16, fp16: mixed precision; auto: mixed precision if the device is fast at it.",
+        "fp32, or mixed precision (bf16, fp16); auto: mixed if the device is fast at it.",
     )
     backend: Literal["native", "ipex"] = setting(
         "native",

@@ -25,8 +25,8 @@ from roadseg.commands.cli.summaries import announce, show
 
 
 @click.command()
-@click.option("--images", multiple=True, help="Folder, file or glob; may be repeated.")
-@click.option("--labels", multiple=True, help="Folder, file or glob; may be repeated.")
+@click.option("--images", multiple=True, help="Images: folder, file or glob; may be repeated.")
+@click.option("--labels", multiple=True, help="Labels: folder, file or glob; may be repeated.")
 @click.option(
     "--city",
     "cities",
@@ -121,11 +121,11 @@ def map_images(
 ) -> None:
     """Map the roads of IMAGES in one command.
 
-    It ends with how far the map can be trusted. With --labels, such as the roads of OpenStreetMap,
-    a network is trained on these images, and measured on a fifth of the ground that is held out
-    for this. With --checkpoint, an existing network maps the images. With neither of them the
-    starter does: a network that comes with roadseg and has learned from drawn cities. The same
-    command continues an interrupted map.
+    At the end, the command reports how far you can trust the map. With --labels, such as the roads
+    of OpenStreetMap, it trains a network on these images, and measures it on a held-out fifth of
+    the ground. With --checkpoint, an existing network maps the images. With neither, it uses the
+    starter, a small network that comes with roadseg and was trained on synthetic cities only. Run
+    the same command to resume an interrupted map.
 
     \b
     Examples:
@@ -213,7 +213,7 @@ def models(*, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
 @JSON
 def demo(folder: Path, *, as_json: bool) -> None:
-    """Draw a small synthetic city, train on it, and map the held-out part.
+    """Draw a synthetic city, train on it, and map the held-out part.
 
     \b
     Example: roadseg demo

@@ -45,7 +45,7 @@ class _Checked:
 @SET
 @JSON
 def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
-    """Check that the config can be used, without running anything.
+    """Check the config without running anything.
 
     The images, labels and other files that it names must exist, and the network must be known.
 
@@ -64,9 +64,9 @@ def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bo
 @SET
 @_ALWAYS_JSON
 def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
-    """Print the config with every default filled in and every path made absolute.
+    """Print the config with all its defaults.
 
-    Without a config file these are the defaults.
+    Paths are made absolute. Without a config file, the command prints the defaults.
 
     \b
     Example: roadseg config show --set train.epochs=3
@@ -77,7 +77,9 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
 @config.command()
 @_ALWAYS_JSON
 def schema() -> None:
-    """Print the JSON Schema: every key with its default, unit and meaning.
+    """Print the JSON Schema of the config.
+
+    It lists every key with its default, unit and meaning.
 
     \b
     Example: roadseg config schema > roadseg.schema.json

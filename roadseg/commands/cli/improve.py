@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 def quantize(
     config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, kind: str
 ) -> object:
-    """Quantise the network of a fold to INT8, and measure the loss of accuracy.
+    """Quantise a network to INT8, and measure the loss of accuracy.
 
-    The engine is calibrated on windows of the training chips and measured on the held-out chips. It
-    is refused if it loses more accuracy than `quantize` in the config allows.
+    Makes an engine of the network of a fold, calibrates it on windows of the training chips, and
+    measures it on the held-out chips. The engine is refused if it loses more accuracy than
+    `quantize` in the config allows.
 
     \b
     Examples:
@@ -136,11 +137,12 @@ def tune(
     trials: int | None,
     write: Path | None,
 ) -> object:
-    """Search for the graph settings with the best APLS on the held-out fold.
+    """Search for the graph settings that give the best APLS.
 
-    Varies these settings of `graph`: threshold, max_gap_m, max_turn_deg, min_link_probability,
-    min_spur_m, min_component_m. The first trial uses those of the config. Writes a config with the
-    best settings. If the gain is within chance, the old settings are kept.
+    Scores trials on the held-out fold. Varies these settings of `graph`: threshold, max_gap_m,
+    max_turn_deg, min_link_probability, min_spur_m, min_component_m. The first trial uses those of
+    the config. Writes a config with the best settings. If the gain is within chance, the old
+    settings are kept.
 
     \b
     Examples:

@@ -62,7 +62,7 @@ def score(
     snap_m: float | None,
     tolerance_m: float | None,
 ) -> None:
-    """Compare PREDICTED roads with the REFERENCE by APLS, TOPO and other metrics.
+    """Compare PREDICTED roads with a REFERENCE (APLS, TOPO and more).
 
     Each side is a file, or a folder of files that are matched by name: lines in any OGR format,
     GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
