@@ -387,7 +387,7 @@ def keys_named(name: str) -> list[str]:
 def completions(begun: str) -> list[str]:
     """Return the dotted keys of settings that begin so, each with the = that has to follow.
 
-    Of sets, whose names are not known, keys are told once the name is there.
+    Keys of sets, whose names are unknown, are completed after the name.
     """
     known = _known_keys(_set_in(begun))
     sections = {key.rpartition(".")[0] for key in known}

@@ -212,8 +212,12 @@ def test_a_value_outside_of_its_limits_is_refused(write, key, outside, inside):
     [
         ("labels", {"scheme": "attribute"}, "labels.speed_key: expected the name of an attribute"),
         ("labels", {"speed_key": "v"}, 'labels.speed_key: is read only if scheme is "attribute"'),
-        ("split", {"method": "groups"}, "split.group: expected a regular expression"),
-        ("split", {"method": "file"}, "split.file: expected a path"),
+        (
+            "split",
+            {"method": "groups"},
+            "split.group: the method groups needs a regular expression",
+        ),
+        ("split", {"method": "file"}, "split.file: the method file needs a path"),
         ("split", {"group": "("}, "split.group: expected a regular expression (missing )"),
     ],
 )
@@ -434,11 +438,11 @@ def of_sets(**values):
         (of_sets(weight=0), "imagery.sets.tianjin.weight: expected greater than or equal to 0.001"),
         (
             of_sets(labels={"bin_edges": [30.0]}),
-            f"{SET}.labels.bin_edges: is not among the labels of one set; set labels.bin_edges",
+            f"{SET}.labels.bin_edges: applies to all sets; set labels.bin_edges",
         ),
         (
             of_sets(labels={"roads": ["a"]}),
-            f"{SET}.labels.roads: is not among the labels of one set; set roads of the set itself",
+            f"{SET}.labels.roads: applies to all sets; set roads of the set",
         ),
         (
             of_sets(labels={"speed_key": "v"}),

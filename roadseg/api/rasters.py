@@ -144,7 +144,7 @@ def _as_bytes(pixels: Array) -> Bytes:
 
 def _write(path: Path, stack: Array, transform: Affine | None) -> None:
     import rasterio  # noqa: PLC0415 - slow to import
-    from rasterio.errors import NotGeoreferencedWarning  # noqa: PLC0415 - alike
+    from rasterio.errors import NotGeoreferencedWarning  # noqa: PLC0415 - slow to import
 
     count, height, width = stack.shape
     profile = {"count": count, "height": height, "width": width, "dtype": stack.dtype}

@@ -80,7 +80,7 @@ class SceneRecord:
 
 @dataclass(frozen=True)
 class ChipRecord:
-    """A window of a scene, the unit that is dealt into folds.
+    """A window of a scene, the unit that is assigned to folds.
 
     Attributes:
         name: the scene's name and, where it was cut, the chip's row and column of pixels.
@@ -135,7 +135,7 @@ class ChipList:
 def write_chips(
     path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord], bins: SpeedBins
 ) -> None:
-    """Write the list of scenes and chips, and where it lies, for when it moves with the images."""
+    """Write the list of scenes and chips, and its folder, in case it moves with the images."""
     records = [
         asdict(s)
         | {k: str(getattr(s, k)) for k in ("image", "labels")}
@@ -152,7 +152,7 @@ def write_chips(
 
 
 def read_chips(path: Path) -> ChipList:
-    """Read the list of scenes and chips; images that moved with it are named where they lie now.
+    """Read the list of scenes and chips, with the present paths of images that moved with it.
 
     Raises:
         DataError: if the file is not what `write_chips` writes, or its names do not agree.

@@ -56,7 +56,7 @@ class Quality:
     Attributes:
         shift: how far the labels of all examples are off.
         shifts: how far those of each are off, by name.
-        sheets: pictures made.
+        sheets: the sheets that were drawn.
     """
 
     shift: Shift | None
@@ -110,11 +110,11 @@ class PrepareSummary:
         labels: features in the label files.
         dropped: labels left out, by reason.
         repaired: labels whose broken polygons were repaired.
-        shift_m: metres right and down by which labels would have to move to lie on the images;
-            None if that cannot be told.
-        shifts_m: the same for each example in which it can be told.
+        shift_m: metres right and down that would align the labels with the images; None if it
+            cannot be measured.
+        shifts_m: the same for each example in which it can be measured.
         failed: scenes that were skipped, and why.
-        sheets: pictures of labels over images.
+        sheets: sheets of labels over images.
         moved: by which rule labels were moved before that: none, given, set or scene.
         moved_m: metres east and north, the median over the scenes.
         moved_range_m: least and greatest length of such a move, metres.
@@ -148,7 +148,7 @@ class PrepareSummary:
 
     @property
     def shifts_by_key(self) -> dict[str, list[float]]:
-        """The shift of the labels of each set, or of all, by the key of the config to mend it."""
+        """The shift of the labels of each set, or of all, by the config key that corrects it."""
         known = {f"imagery.sets.{name}.labels.shift": of.shift_m for name, of in self.sets.items()}
         known = known or {"labels.shift": self.shift_m}
         return {key: shift_m for key, shift_m in known.items() if shift_m}
@@ -179,7 +179,7 @@ class PrepareSummary:
         files = {scheme: n for scheme, n in self.schemes.items() if scheme != "mask"}
         where = count(sum(files.values()), "file")
         parts = {
-            f"{masks} raster masks": masks,
+            count(masks, "raster mask"): masks,
             f"{self.labels} in {where}, scheme {', '.join(files)}": files,
             f"repaired: {self.repaired}": self.repaired,
             f"left out: {counted(self.dropped)}": self.dropped,

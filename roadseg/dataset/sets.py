@@ -24,7 +24,7 @@ _OWN = ("bands", "crs", "gsd_m", "nodata")  # A set that has none takes those of
 
 @dataclass(frozen=True)
 class SceneSet:
-    """Scenes that are read alike.
+    """Scenes with the same options.
 
     Attributes:
         name: of the set; empty where a run has no sets.
@@ -83,8 +83,8 @@ def find_sources(sets: Iterable[SceneSet]) -> dict[str, Source]:
 
     Raises:
         ConfigError: if a set names no images or no labels.
-        DataError: if a pattern finds nothing, a scene has no labels or two alike, or two scenes
-            would have one name.
+        DataError: if a pattern finds nothing, a scene has no labels or two matching files, or two
+            scenes would have one name.
     """
     sources: dict[str, Source] = {}
     for of, images in find_scenes(sets):

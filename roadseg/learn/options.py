@@ -9,7 +9,7 @@ from roadseg.options import LARGEST_SEED, Section, Text, setting
 from roadseg.system.parallel import Executor
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation
-BestBy = Literal["loss", "cldice"]  # of an epoch, on the windows held out
+BestBy = Literal["loss", "cldice"]  # of an epoch, on the held-out windows
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 

@@ -1,7 +1,7 @@
 """Grid: where the pixels of a raster lie on the ground; the only place where x/y meets row/col.
 
-A grid is read from an open raster, refused if it has no place on earth, and converts between
-pixels, map and metres.
+A grid is read from an open raster, refused if it has no location, and converts between pixels, map
+and metres.
 """
 
 import math
@@ -49,8 +49,8 @@ class Grid:
     Pixel coordinates are (row, col); the centre of the first pixel is (0.5, 0.5), so that a
     position does not depend on which corner a reader thinks of. Map coordinates are (x, y).
 
-    A scene without georeference has a grid in `LOCAL_CRS`: metres, but no place on earth. All
-    but degrees works for it, and what is metric is the same as what is on the map.
+    A scene without georeference has a grid in `LOCAL_CRS`: metres, but no georeference. All but
+    degrees works for it, and what is metric is the same as what is on the map.
 
     Attributes:
         crs: coordinate system of the transform.
@@ -84,7 +84,7 @@ class Grid:
 
     @cached_property
     def is_local(self) -> bool:
-        """Whether the raster has no place on earth, see `LOCAL_CRS`."""
+        """Whether the raster has no georeference, see `LOCAL_CRS`."""
         return self.crs == LOCAL_CRS
 
     @cached_property
@@ -92,7 +92,7 @@ class Grid:
         """Longitude and latitude of the middle of the raster.
 
         Raises:
-            ValueError: if there is no such place on earth.
+            ValueError: if it has no georeference, or this is not a valid position.
         """
         if self.is_local:
             raise ValueError("the grid has no georeference")
@@ -148,7 +148,7 @@ class Grid:
         return first, second, third, last
 
     def coincides(self, other: "Grid", *, within_px: float) -> bool:
-        """Return whether another grid has the same pixels: all corners lie within so many."""
+        """Return whether another grid has the same pixels: its corners are within this distance."""
         if (self.height, self.width) != (other.height, other.width) or self.crs != other.crs:
             return False
         apart_px = np.abs(other.to_pixel(self.to_map(self.corners)) - self.corners)
@@ -164,7 +164,7 @@ class Grid:
         return Grid(self.crs, Affine(a * x, b * y, c, d * x, e * y, f), height, width)
 
     def moved(self, east_m: float, north_m: float) -> "Grid":
-        """Return a grid of the same pixels that lies so many metres east and north."""
+        """Return the grid moved by metres east and north."""
         middle = np.array([[self.height / 2, self.width / 2]])
         there = self.from_metric(np.add(self.to_metric(middle), (east_m, north_m)))
         down, right = (there - middle)[0].tolist()
@@ -208,7 +208,7 @@ def _epsg(number: int) -> CRS:
 
 
 def is_local(crs: CRS) -> bool:
-    """Return whether coordinates have no place on earth, in `LOCAL_CRS` or that of others."""
+    """Return whether a CRS is local, without georeference: `LOCAL_CRS` or another one."""
     return crs.type_name == LOCAL_CRS.type_name
 
 
@@ -292,7 +292,7 @@ def has_transform(source: "rasterio.DatasetReader") -> bool:
 
 
 def crs_of(path: Path, source: "rasterio.DatasetReader") -> CRS | None:
-    """Return the CRS of an open raster; None if it has none, or one with no place on earth.
+    """Return the CRS of an open raster; None if it has none, or a local one.
 
     Raises:
         DataError: if it cannot be understood.

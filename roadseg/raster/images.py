@@ -64,7 +64,7 @@ class RasterFacts:
 
     @property
     def is_all_valid(self) -> bool:
-        """Whether every pixel holds data, told without reading any; False when in doubt."""
+        """Whether every pixel has data, found without reading any; False when in doubt."""
         return not self.is_masked and self.nodata is None and self.is_whole_numbers
 
     @property
@@ -282,7 +282,7 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
 
 
 def read_preview(facts: RasterFacts, *, side: int) -> Read:
-    """Read a thinned copy of a whole scene for a picture.
+    """Read a thinned copy of a whole scene for display.
 
     Returns:
         As `read_window`, with the proportions of the grid and at most `side` rows and columns.

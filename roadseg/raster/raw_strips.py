@@ -75,7 +75,7 @@ class OpenRawFile:
     """A raw file that is being written, from any number of threads."""
 
     def __init__(self, file: RawFile) -> None:
-        """Make it, or make it anew.
+        """Make it, or make it again.
 
         Raises:
             OSError: if it cannot be made.

@@ -32,7 +32,7 @@ _ARCHIVE = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz|7z|rar))(/.*)?", re.IGN
 
 
 def find_images(patterns: Iterable[str], *, setting: str = "imagery.images") -> dict[str, Path]:
-    """Find scenes and give each a name: its file name, or with its folder's where two are alike.
+    """Find scenes and give each a name: its file name, with its folder's name if two are the same.
 
     Args:
         patterns: files, folders, globs, addresses such as `s3://bucket/a.tif`, GDAL paths such
@@ -85,7 +85,8 @@ def find_labels(
     `images` names is no label.
 
     Raises:
-        DataError: if a pattern finds nothing, or a scene has no label file or two alike.
+        DataError: if a pattern finds nothing, or a scene has no label file, or two that match
+            equally well.
     """
     without = set(images.values())
     paths = _find(patterns, _LABELS, what="label files", setting=setting, without=without)

@@ -226,7 +226,7 @@ class _OpenStrip:
 
 
 def _is_right_of(part: Rows, other: Rows) -> bool:
-    """Return whether the second part goes on where the first one ends, in the same rows."""
+    """Return whether the second part continues the first one in the same rows."""
     height, width = part.known.shape
     return (other.start, other.col, len(other.known)) == (part.start, part.col + width, height)
 

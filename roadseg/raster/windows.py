@@ -109,7 +109,7 @@ def shared_window(first: Window, second: Window) -> Window:
 def spread_starts(length: int, *, window_px: int, overlap_px: int) -> list[int]:
     """Return where windows along one side of a scene start: evenly, from edge to edge.
 
-    There are as many as in `cover`, but all overlap alike, by `overlap_px` or a little more: no
+    There are as many as in `cover`, but all overlap equally, by `overlap_px` or a little more: no
     pixel is predicted more often than another, and no two windows share nearly all they show.
 
     Raises:

@@ -257,7 +257,7 @@ def moved_with(folder: Path, former: str, path: str) -> str:
     """Return where a file is to be found that a file in `folder` names, if both may have moved.
 
     Args:
-        folder: where it lies now.
+        folder: its present folder.
         former: where it lay when it named the file; empty if that is not known.
         path: absolute path that it named.
 

@@ -144,7 +144,7 @@ def digest_of(path: Path) -> str:
         header = file.read(_HEADER_BYTES)
         if not header.startswith(_SQLITE):
             return file_sha256(path)[:_DIGITS]
-        # The header is hashed with its counters blank; `file_digest` goes on with what follows it.
+        # The header is hashed with its counters blank; `file_digest` continues with the rest.
         digest = hashlib.sha256(_without_counters(header))
         return hashlib.file_digest(file, lambda: digest).hexdigest()[:_DIGITS]
 

@@ -26,8 +26,8 @@ _HOLDER = (
     "-holder"  # This file beside a lock names its holder, for the message to a second process.
 )
 _OUTPUTS = ".outputs.lock"  # Each byte of this file stands for an output of its folder.
-_DYING_S = 10.0  # Seconds; the workers of a process that was killed may take so long to end.
-_ENDING_S = 1.0  # Seconds; a process may take so long to release its outputs.
+_DYING_S = 10.0  # Seconds that the workers of a killed process may take to end.
+_ENDING_S = 1.0  # Seconds that a process may take to release its outputs.
 _POLL_S = 0.05  # Seconds between two attempts to lock outputs.
 # Errors of file systems without locks, often of a network.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)

@@ -42,7 +42,7 @@ class Record(BaseModel):
         key: digest of settings and inputs.
         folder: where the record lay when it was written.
         settings: of the stage.
-        inputs: what told the contents of each input, by a name that stays when files move.
+        inputs: fingerprint of each input, by a name that stays when files move.
         outputs: fingerprint of each file that the stage made, by its path from the folder.
         versions: of Python and of libraries.
         seconds: since the stage began.
@@ -293,7 +293,7 @@ def _put_aside(path: Path) -> None:
 
 
 def _moved(value: Any, folder: Path, former: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a value in which paths into a folder lead to where that lies now."""
+    """Return a value with the paths into a folder updated to its present location."""
     if isinstance(value, dict):
         return {key: _moved(inner, folder, former) for key, inner in value.items()}
     if isinstance(value, list):

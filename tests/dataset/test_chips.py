@@ -82,7 +82,7 @@ FAULTS = {
     ),
     "a chip of no scene": (
         lambda v: v["chips"][0].update(scene="b"),
-        "found no scene 'b', expected each name once",
+        "found chips of an unknown scene 'b', expected each name once",
     ),
     "a chip twice": (lambda v: v["chips"].append(v["chips"][0]), "found 'a_r0_c0' twice"),
 }

@@ -80,13 +80,13 @@ def test_a_csv_that_gives_no_folds_is_refused(tmp_path, text, told):
     ("text", "told"),
     [
         ("", "not a readable JSON file"),
-        ("[1]", "holds no object; expected a JSON object with the fold of each name"),
+        ("[1]", "does not contain an object; expected a JSON object with the fold of each name"),
         ("{}", "contains no chips or scenes"),
         ('{"a": "x"}', "entry 1: .* got 'a' and 'x'"),
         ('{"a": 0, "b": true}', "entry 2: .* got 'b' and True"),
         ('{"a": 1.5}', "entry 1: .* got 'a' and 1.5"),
         ('{"a": {"b": 1}}', "entry 1: "),
-        ('{"a": 0, "a": 1}', "entry 2: a has fold 0 and 1"),
+        ('{"a": 0, "a": 1}', "entry 2: a has the folds 0 and 1"),
     ],
 )
 def test_a_json_file_that_gives_no_folds_is_refused(tmp_path, text, told):
@@ -167,7 +167,10 @@ def test_folds_written_come_back(tmp_path):
         ({"a": "1", "b": 0}, "a: expected a valid integer, got '1'"),
         ({"a": True, "b": 0}, "a: expected a valid integer, got True"),
         ({"a": 0}, "found no fold for 'b', expected one fold for each chip"),
-        ({"a": 0, "b": 0, "c": 0}, "found a fold of 'c', no chip, expected one for each chip"),
+        (
+            {"a": 0, "b": 0, "c": 0},
+            "found a fold for 'c', which is not a chip, expected one fold for each chip",
+        ),
         ([0, 1], "expected an object, got"),
     ],
 )

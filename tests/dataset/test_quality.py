@@ -105,8 +105,8 @@ def test_a_shift_that_cannot_be_told_is_told_so():
 @pytest.mark.parametrize(
     ("shift", "told"),
     [
-        ((4.1, -2.0), "labels moved by 4.1 m east, 2.0 m south (given)"),
-        ("set", "labels moved by 4.1 m east, 2.0 m south (set)"),
+        ((4.1, -2.0), "4.1 m east, 2.0 m south (given)"),
+        ("set", "4.1 m east, 2.0 m south (set)"),
     ],
 )
 def test_the_table_says_by_how_much_labels_were_moved(shift, told):

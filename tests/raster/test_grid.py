@@ -266,7 +266,7 @@ def test_a_raster_keeps_its_own_crs(write_raster):
 def test_a_raster_with_a_crs_and_no_geotransform_is_refused(write_raster, transform):
     path = write_raster(transform=transform)
     with pytest.raises(
-        DataError, match=r"no geotransform found, so its place in WGS 84 / UTM zone"
+        DataError, match=r"no geotransform found, so its location in WGS 84 / UTM zone"
     ):
         read_facts(path)
 
@@ -303,7 +303,9 @@ def test_what_was_written_on_a_grid_of_its_own_comes_back_there(write_raster):
 @pytest.mark.parametrize("gsd_m", [None, 0.5])
 def test_a_raster_with_control_points_only_is_to_be_warped_first(write_raster, points, gsd_m):
     path = write_raster(**NOWHERE | points)
-    with pytest.raises(DataError, match=r"control points \(GCPs or RPCs\) only.*gdalwarp -t_srs"):
+    with pytest.raises(
+        DataError, match=r"only by control points \(GCPs or RPCs\).*gdalwarp -t_srs"
+    ):
         read_facts(path, gsd_m=gsd_m)
 
 

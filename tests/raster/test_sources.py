@@ -209,7 +209,7 @@ def test_an_image_is_no_label_of_its_own_folder(touch, tmp_path):
 
 def test_a_folder_of_images_alone_has_no_labels(touch, tmp_path):
     touch("a.tif", "b.tif")
-    with pytest.raises(DataError, match="all label files found there are images already; name"):
+    with pytest.raises(DataError, match="all label files there are already used as images; use"):
         find_labels([str(tmp_path)], find_images([str(tmp_path)]))
 
 

@@ -85,7 +85,7 @@ def test_a_finished_stage_has_its_summary(path, caplog):
     caplog.set_level(logging.INFO)
     finish(path)
     assert record(path).summary() == read_summary(path, Found) == Found()
-    assert "split is up to date; --force makes it again" in caplog.text
+    assert "split is up to date; use --force to run it again" in caplog.text
 
 
 def test_a_stage_begun_again_is_not_finished_any_more(path):
@@ -207,7 +207,5 @@ def test_scenes_that_failed_are_part_of_the_key_for_later_stages(path):
 @pytest.mark.parametrize("read", [read_stage_key, lambda path: read_summary(path, Found)])
 def test_an_interrupted_stage_is_named(path, read):
     record(path).begin()
-    with pytest.raises(
-        MissingInputError, match="splthe last run was interrupted; run `roadseg split` again"
-    ):
+    with pytest.raises(MissingInputError, match="split was interrupted; run `roadseg split` again"):
         read(path)

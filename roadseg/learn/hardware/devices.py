@@ -447,8 +447,8 @@ def set_math(*, tf32: bool, benchmark: bool) -> None:
     """Set how the GPUs of this process compute; never run on hardware.
 
     Args:
-        tf32: whether products of float32 may be rounded to TF32 (10 bits of mantissa), in
-            convolutions and matrix products alike.
+        tf32: whether products of float32 may be rounded to TF32 (10 bits of mantissa), in both in
+            convolutions and in matrix products.
         benchmark: whether cuDNN or MIOpen tries its algorithms first for every new shape. What
             it takes may differ from run to run, and with it the last bits of the weights.
     """

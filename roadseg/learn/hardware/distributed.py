@@ -18,8 +18,8 @@ from roadseg.errors import ConfigError, DeviceError, RoadsegError
 from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-JOINING = timedelta(minutes=10)  # processes wait so long until all have started
-PATIENCE = timedelta(minutes=30)  # and so long, by default, for one that writes or is stopped
+JOINING = timedelta(minutes=10)  # time that processes wait until all have started
+PATIENCE = timedelta(minutes=30)  # default time that they wait for one that writes or is stopped
 _GROUPS = itertools.count()  # groups that this process has joined, one a training
 _HCCL = "habana_frameworks.torch.distributed.hccl"
 
@@ -299,7 +299,7 @@ def _check_backend(device: Device) -> None:
 
 
 def _take_device(device: Device, place: Parallel) -> torch.device | None:
-    """Take the accelerator of the local rank; return it where the group is better told of it."""
+    """Take the accelerator of the local rank; return it if the group should know it."""
     if device.type not in {"cuda", "xpu"}:  # Gaudi's import has taken LOCAL_RANK's
         return None
     count = torch.accelerator.device_count()

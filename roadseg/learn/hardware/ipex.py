@@ -72,7 +72,7 @@ def optimize_training(
 
     Call it after the weights and the optimizer's state are loaded, and before the model is wrapped
     for several processes. Both are changed where they are: `model.state_dict()` and
-    `optimizer.state_dict()` go on to hold plain float32 tensors, which any PyTorch reads, while
+    `optimizer.state_dict()` still contain plain float32 tensors, which any PyTorch reads, while
     `model.parameters()` may be packed, and bfloat16.
 
     Args:

@@ -113,13 +113,13 @@ def settle() -> None:
 
 
 def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
-    """Return the cores for each of so many processes, node after node; none if there are fewer."""
+    """Return the cores for each process, node after node; none if there are too few."""
     cores = _choose_cores(Launch(), machine)
     return [share_of_cpus(cores, number, processes) for number in range(processes)]
 
 
 def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, ...]:
-    """Return the part of the CPUs for one of so many processes; those left over stay idle."""
+    """Return the part of the CPUs for one of several processes; those left over stay idle."""
     size = len(cpus) // processes
     return tuple(cpus[rank * size : (rank + 1) * size])
 
@@ -131,7 +131,7 @@ def plan(
 
     Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
     bound to the same nodes if there are several, or some were asked for, and numactl can do it;
-    otherwise it comes to lie where it is first written, which is on the same nodes as a rule.
+    otherwise it is placed where it is first written, usually on the same nodes.
 
     Raises:
         ConfigError: if the wish contradicts itself, or asks for more than the machine has.

@@ -162,7 +162,7 @@ def rates(
     """Time two kinds of work, "roadseg" and "bare", in turns, after one of each unmeasured.
 
     Args:
-        works: what is timed, each over so many windows.
+        works: functions to time, each over a number of windows.
         windows: of one round.
         rounds: of each.
         device: to wait for at the end of each.

@@ -152,12 +152,12 @@ def _require_bands(image: Path, bands: Bands) -> None:
 
 
 def _usable(bands: Bands, count: int) -> str:
-    """Return bands that a raster with so many has, as many as are needed."""
+    """Return as many bands as are needed, of those that a raster has."""
     return ",".join(str(min(number, count)) for number in range(1, len(bands) + 1))
 
 
 def _problem(band: int | str, names: Sequence[str]) -> str | None:
-    """Return why a band cannot be had from a raster whose bands have these names, in lower case."""
+    """Return why a band is missing in a raster whose bands have these names, in lower case."""
     if isinstance(band, int):
         is_there = 1 <= band <= len(names)
         return None if is_there else f"bands 1 to {len(names)}, expected a band {band} as well"

@@ -17,7 +17,7 @@ logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 
 
 def compiler_of(device: Device) -> str | None:
-    """Return the backend of torch.compile for a device, whether or not it was told to compile.
+    """Return the backend of torch.compile for a device, whether or not it is set to compile.
 
     Raises:
         ConfigError: if there is none for this device.

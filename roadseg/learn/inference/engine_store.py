@@ -17,7 +17,7 @@ from roadseg.system.records import installed_version, read_json, versions, write
 from roadseg.system.schemas import TOLERANT, Digest, check
 
 # Engines that are made beforehand, the usually fastest first, and the packages that decide what
-# they compute: with other versions of these they have to be made anew.
+# they compute: with other versions of these they must be made again.
 PACKAGES: Mapping[str, tuple[str, ...]] = {
     "openvino": ("openvino",),
     "int8": ("torch", "torchao"),
@@ -89,7 +89,7 @@ class EngineFacts:
         return None
 
     def pays(self, windows: int) -> bool:
-        """Whether so many windows are done sooner with it than with eager, opening included."""
+        """Whether it finishes a number of windows sooner than eager, including its opening."""
         if not (self.speedup and self.windows_per_s and self.eager_windows_per_s):
             return True
         return self.opening_s + windows / self.windows_per_s < windows / self.eager_windows_per_s

@@ -192,7 +192,7 @@ def _turn(windows: Tensor, turns: int, *, flip: bool, back: bool = False) -> Ten
 
 
 def _fastest(folder: Path, device: Device, shape: Shape, windows: int) -> tuple[str, str]:
-    """Return the engine with which so many windows are done first, and why it is the one."""
+    """Return the engine that finishes a number of windows first, and the reason."""
     if device.compiler is not None:
         return "inductor", "compile is on"
     if (device.type, device.backend) != ("cpu", "native"):

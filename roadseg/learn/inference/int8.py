@@ -1,7 +1,7 @@
 """INT8: a network quantised after training, by PT2E of torchao, for Inductor to compile.
 
 Only the scales of the activations are kept in a file. Weights come from the checkpoint, whose
-network is followed and quantised anew when it is opened, so that nothing is ever unpickled;
+network is traced and quantised again when it is opened, so that nothing is ever unpickled;
 `torch.export.load` would unpickle what a file tells it to.
 """
 

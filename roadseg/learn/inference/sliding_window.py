@@ -90,7 +90,7 @@ def predict_parts(
 
     Windows are read ahead in threads; those without a valid pixel are not shown to the network.
     Only the rows that two rows of windows share are held in memory. What is given out does not
-    depend on `rows`, bit for bit, as long as the engine treats each window of a batch alike.
+    depend on `rows`, bit for bit, as long as the engine treats all windows of a batch the same way.
 
     Args:
         engine: takes batches of one size; the last one is filled up by repeating a window.
@@ -175,8 +175,8 @@ class _Scene:
         self._window_px = window_px
         self._depth = window_px - min(self._rows.finished[:-1], default=window_px)
         self._below: Tensor | None = None  # of the rows of windows so far, (row, col, class)
-        self._right: Tensor | None = None  # of the windows of this row so far, alike
-        self._summed: Tensor | None = None  # of the window in hand, alike
+        self._right: Tensor | None = None  # likewise, of the windows of this row so far
+        self._summed: Tensor | None = None  # likewise, of the present window
         self._across: Tensor  # weights of the columns of each window, (window, col, class)
         self._down: Tensor  # and of its rows, (window, row, 1, 1)
 
@@ -301,7 +301,7 @@ def _sound(part: _Part) -> _Part:
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
-    """Put windows together of which so many hold data; those at the start that hold none alone."""
+    """Group windows by the number that has data; empty ones at the start form their own group."""
     batch: list[_Item] = []
     filled = 0
     for item in items:

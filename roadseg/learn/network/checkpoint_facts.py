@@ -22,7 +22,7 @@ STORED_AS = "stored_as"  # fact of files whose numbers are kept as other types
 
 Facts = dict[str, Any]
 
-_LAST = "last"  # name of the file that a training goes on from
+_LAST = "last"  # name of the file from which a training resumes
 _ADVICE = "restore the file that `roadseg train` wrote, or retrain"
 
 _Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
@@ -37,7 +37,7 @@ _Threshold = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _FromFolds(BaseModel):
-    """What a training on all chips learned from trainings that held a fold out."""
+    """What a training on all chips takes from the trainings of single folds."""
 
     model_config = TOLERANT
 
@@ -145,7 +145,7 @@ class _OptimizerState(BaseModel):
 
 
 class _Last(_Known):
-    """Further facts that a training needs to go on."""
+    """Further facts that a training needs to resume."""
 
     best_by: str = "loss"
     history: tuple[_Row, ...]
@@ -180,8 +180,8 @@ def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None
 
     Args:
         checkpoints: facts of each.
-        of_set: name of the set of scenes that they predict; others than those of the training,
-            and none, have the threshold of all scenes held out.
+        of_set: name of the set of scenes that they predict; others than those of the training, and
+            none, have the threshold of all held-out scenes.
 
     Returns:
         The mean; None if it was not measured for each of them.

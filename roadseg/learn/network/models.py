@@ -67,7 +67,7 @@ def build_model(
 
     Raises:
         ConfigError: if a name is unknown, or the parts do not go together.
-        RoadsegError: if the pretrained weights cannot be had.
+        RoadsegError: if the pretrained weights are not available.
     """
     check_names(architecture, encoder)
     # Timm has one set of weights for each name.
@@ -97,7 +97,7 @@ def build_model(
 
 
 def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Module:
-    """Return the network of a training with random weights, for so many bands and speed bins."""
+    """Return the network of a training with random weights, for some bands and speed bins."""
     return build_model(
         architecture=options.architecture,
         encoder=options.encoder,

@@ -38,7 +38,7 @@ _SHOWN = 3  # names in an error
 _IMAGENET, _AT_RANDOM = "imagenet", "none"
 
 AUTO = "auto"  # ImageNet weights from wherever they are, else random ones.
-DRAWN = "drawn"  # Those of the whole starter network, which has learned from drawn cities.
+DRAWN = "drawn"  # The weights of the whole starter network, trained on synthetic cities.
 
 
 def names_file(encoder_weights: str) -> bool:

@@ -29,7 +29,7 @@ class Augmenter:
     """
 
     def __init__(self, bands: int, kinds: Collection[Kind] = KINDS) -> None:
-        """Build the chain of changes of some kinds for windows of so many bands."""
+        """Build the chain of augmentations of some kinds for windows with a number of bands."""
         self._turns = _TURNS if "turns" in kinds else 1
         colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _COLOURS else []
         warp = _RotateAndScale(

@@ -72,7 +72,7 @@ class Epochs:
         progress: how far it has come.
         parallel: the processes that train together.
         save_minutes: minutes between two writings of `last` inside an epoch.
-        board: where scalars and pictures go.
+        board: receives scalars and images.
         stop: whether a signal has come.
         after_step: is called after every step.
         after_epoch: is called by the first process with the rows of all epochs, after each.

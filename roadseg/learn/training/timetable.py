@@ -9,7 +9,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_f
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace
 
-# What a timetable decides; it is kept with the training, which goes on with the same.
+# Options that a timetable decides; they are stored with the training and stay fixed.
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
 
 _MINUTE_S = 60.0
@@ -22,13 +22,13 @@ _WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
 def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> TrainOptions:
     """Return options whose training ends after `options.minutes`, on a machine of this pace.
 
-    1. There are as many epochs as validations of all that is held out, with their checkpoints,
-       fit into a twentieth of the time, but 4 at least and 10 at most: their number changes how
-       often there is news, and not what is learnt.
-    2. Validation takes at most a tenth of the time. Where all that is held out takes more, fewer
-       windows are validated on, spread evenly.
+    1. There are as many epochs as full validations, with their checkpoints, fit into a twentieth of
+       the time, but at least 4 and at most 10: their number changes how often there is news, and
+       not what the network learns.
+    2. Validation takes at most a tenth of the time. If all held-out windows would take longer, an
+       evenly spread sample is used.
     3. All other time goes into steps. The learning rate rises over a twentieth of them.
-    4. No epoch ends the training early, as the learning rate is planned to the end.
+    4. The training never stops early, because the learning rate is planned to the end.
 
     Args:
         options: with `minutes`.

@@ -43,7 +43,7 @@ class Trainer:
             scaling: mean and standard deviation of the bands.
             device: where the network runs.
             parallel: the processes that train together.
-            state: what `state` returned of the trainer to go on with.
+            state: what `state` returned of the trainer to resume.
 
         Raises:
             ConfigError: if these do not go together.
@@ -140,7 +140,7 @@ class Trainer:
             self._parallel.average([*module.parameters(), *statistics(module)])
 
     def state(self) -> State:
-        """Return all that a trainer needs to go on as if it had never stopped."""
+        """Return all that a trainer needs to resume as if it had never stopped."""
         return state_of(self._model, self._optimizer, self._average, self._scaler)
 
     def _loss(self, batch: Batch, number: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Validation: loss, IoU, F1, threshold and perhaps clDice of a network on windows held out."""
+"""Validation: loss, IoU, F1, threshold and perhaps clDice of a network on held-out windows."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a network on the windows held out.
+    """Scores of a network on the held-out windows.
 
     Attributes:
         loss: over all valid pixels together.

@@ -152,7 +152,7 @@ def test_weights_that_do_not_fit_the_facts_are_refused(saved, change, told):
     change(tensors)
     rewrite(path, tensors)
     with pytest.raises(
-        CheckpointError, match=rf"best\.safetensors: its .* facts \(.*{told}"
+        CheckpointError, match=rf"best\.safetensors: its .* metadata \(.*{told}"
     ) as error:
         load_checkpoint(saved[0])
     assert "\n" not in str(error.value)
@@ -201,7 +201,7 @@ LIES = {
     ),
     "unknown pixels": (
         {"scaling": SCALING | {"ranges": {"pixels": [[0, 9], [1, 9]]}}},
-        "scaling: ranges: expected types of pixels such as uint16, got 'pixels'",
+        "scaling: ranges: expected pixel types such as uint16, got 'pixels'",
     ),
     "nodata of text": ({"nodata": "x"}, "nodata.*: expected a valid number, got 'x'"),
     "no size to resample to": ({"resample_m": 0}, "resample_m.*: expected greater than"),
