@@ -163,7 +163,7 @@ def test_the_first_and_the_last_band_can_be_chosen(write_raster, band):
 
 @pytest.mark.parametrize("band", [0, 4])
 def test_a_band_that_is_not_there_is_named(write_raster, band):
-    with pytest.raises(DataError, match=f"has bands 1 to 3, expected a band {band} as well"):
+    with pytest.raises(DataError, match=f"has no band {band}, only bands 1 to 3"):
         read_facts(write_raster(), bands=(band,))
 
 

@@ -178,7 +178,8 @@ class InitSummary(Summary):
     def _values(self) -> str:
         if not self.mask_values:
             return ""
-        text = f"{self.label_files} raster masks with the values {_few(list(self.mask_values), 8)}"
+        masks = count(self.label_files, "raster mask")
+        text = f"{masks} with the values {_few(list(self.mask_values), 8)}"
         if self.mask_speeds_mph:
             return f"{text}; speeds from labels.mask_speeds_mph"
         text += f"; speed of all roads: {self._by_default()}"

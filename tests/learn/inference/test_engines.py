@@ -118,7 +118,7 @@ def test_compiled_networks_of_one_kind_keep_their_own_weights(open_here):
 
 def test_inductor_without_a_compiler_is_refused(open_here, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(DeviceError, match="no compiler found \(no-such-compiler\); install it"):
+    with pytest.raises(DeviceError, match=r"no compiler found \(no-such-compiler\); install it"):
         open_here("inductor")
 
 
