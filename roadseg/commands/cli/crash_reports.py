@@ -1,4 +1,4 @@
-"""Crash reports: files with all that is needed to mend a fault of the program's own.
+"""Crash reports: files with all that is needed to fix a bug of the program.
 
 Nothing but the standard library is imported, so that a report can be written whatever is broken.
 """

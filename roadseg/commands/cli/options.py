@@ -306,12 +306,12 @@ def together(*options: Option) -> Option:
 def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, ...]:
     """Take out of the options of a command how to start, and what they set in the config.
 
-    If one of them asks for another launcher or for some cores, the command is started anew and
-    this function does not return.
+    If one of them asks for another launcher or for some cores, the command is restarted, and this
+    function does not return.
 
     Args:
         values: the options of a command by name; those that are taken are removed.
-        start: False checks that the command could be started anew, but does not start it.
+        start: False checks that the command could be restarted, but does not start it.
 
     Returns:
         Assignments such as "compute.device=cpu", as --set takes them.

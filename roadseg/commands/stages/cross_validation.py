@@ -42,7 +42,7 @@ def run(
 ) -> CrossValidationSummary:
     """Train with each fold held out in turn; see `run` of train for the arguments.
 
-    Trainings that are done are skipped, and one that was interrupted goes on.
+    Finished trainings are skipped, and an interrupted one resumes.
     """
     numbers = fold_numbers(workspace)
     shares = {fold: 0.0 if force else _share_done(config, workspace, fold) for fold in numbers}

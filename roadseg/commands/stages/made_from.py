@@ -48,7 +48,7 @@ _OF_SPLIT = "what split made"  # The input of a training that decides what it ho
 
 
 class MadeFrom(TypedDict):
-    """What a `StageRecord` is told: settings, and what tells the contents of each input."""
+    """The arguments of a `StageRecord`: settings, and a fingerprint of each input."""
 
     settings: dict[str, Any]
     inputs: dict[str, str]
@@ -159,7 +159,7 @@ def _settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
 
 
 def split_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what split deals folds from."""
+    """Return what split makes folds from."""
     prepared = require(workspace.record("prepare"), made_by="prepare")
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
     of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
@@ -224,7 +224,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
 def _first_weights(options: TrainOptions) -> dict[str, str]:
     """Return the weights that training starts from, by the options that name them.
 
-    Only those that lie in files are looked at with torch, which takes seconds to import.
+    Only files of weights need torch, which takes seconds to import.
     """
     if options.init is None and options.encoder_weights in _WORDS:
         return {"init": "none", "encoder_weights": str(options.encoder_weights)}
@@ -233,7 +233,7 @@ def _first_weights(options: TrainOptions) -> dict[str, str]:
 
 
 def fold_numbers(workspace: Workspace) -> range:
-    """Return the numbers of the folds into which the chips of a run are dealt.
+    """Return the numbers of the folds of a run.
 
     Raises:
         MissingInputError: if split has not reached its end.
@@ -249,7 +249,7 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
     Raises:
         ConfigError: if no fold was held out.
         MissingInputError: if a network that is needed is not trained.
-        DataError: if one of several was trained before the chips were dealt as they are now.
+        DataError: if one of several was trained with an earlier split.
     """
     if fold == "all":
         raise ConfigError(

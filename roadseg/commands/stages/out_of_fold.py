@@ -32,9 +32,8 @@ class OutOfFold:
     """Prediction of scenes by the networks of several folds.
 
     A scene whose chips are all of one fold is predicted by the network of that fold; one without
-    chips, which no network has learned, by the first. A scene with chips of several folds is
-    predicted by the network of each, and put together of their chips. Its threshold is the mean of
-    theirs.
+    chips, which no network has seen, by the first. A scene with chips of several folds is predicted
+    by the network of each, and put together of their chips. Its threshold is the mean of theirs.
 
     Attributes:
         job_of: returns the job of the network of a fold, into a folder.
@@ -129,7 +128,7 @@ class OutOfFold:
         return self.job_of(fold, self.workspace.fold_probabilities(fold))
 
     def _run_job(self, job: PredictionJob, images: Images, *, force: bool) -> list[SceneToPredict]:
-        """Run a job; other folds go on where all scenes of one are skipped."""
+        """Run a job; if all scenes of a fold are skipped, the other folds continue."""
         try:
             return job.run(images, force=force)
         except DataError:

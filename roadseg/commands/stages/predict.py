@@ -66,7 +66,7 @@ def run(
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> PredictSummary:
-    """Predict the scenes of the run: those with chips held out by the fold, or all of them.
+    """Predict the scenes of the run: those with held-out chips of the fold, or all of them.
 
     With fold "each" every chip is of the network that held it out, so that no network shows what
     it has learned.
@@ -105,12 +105,13 @@ def run_images(
     Args:
         config: settings of the prediction.
         images: files, folders or globs.
-        checkpoints: folders of networks that were trained alike; `starter` is that of roadseg.
+        checkpoints: folders of networks that were trained in the same way; `starter` is that of
+            roadseg.
         output: folder for the results.
         mosaic: name of the one scene that all images are adjoining tiles of; None if they are
             scenes of their own.
         force: whether to predict again what is there.
-        shard: number of a part, from 1, and number of parts: every so many-th scene only.
+        shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
     """
     job = _job(config, tuple(map(checkpoint_folder, checkpoints)), output)
     vrt = output / f"{mosaic}.vrt"
@@ -253,7 +254,7 @@ def _crs(config: Config) -> CRS | None:
 
 
 def _folds(config: Config, workspace: Workspace, after: str) -> range:
-    """Return the numbers of the folds, those that are dealt now or will be."""
+    """Return the numbers of the folds, present or planned."""
     return range(config.folds) if after else fold_numbers(workspace)
 
 

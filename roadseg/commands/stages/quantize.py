@@ -63,7 +63,7 @@ from roadseg.system.workspace import Workspace, require
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy of the quantised network beside the exact one, on the chips held out.
+    """Accuracy of the quantised network and of the exact one, on the held-out chips.
 
     Attributes:
         mask_iou: of its road mask with that of the float32 network, pixels pooled over all chips.

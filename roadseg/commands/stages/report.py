@@ -112,16 +112,16 @@ def _record(
 
 
 def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
-    """Return the data of the page; pictures fill the room that facts and roads leave."""
+    """Return the data of the page; images fill the room that facts and roads leave."""
     page = _facts(config, workspace, shown)
-    # Roads get the room first, then sheets of examples, then pictures of the scenes.
+    # Roads get the room first, then sheets of examples, then images of the scenes.
     most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(page))
     page["map"] = _map_that_fits(config, shown, most)
     room = most - len(as_data(page["map"]))
     page["quality"] |= {"sheets": _sheets(workspace, room)}
     room -= sum(map(len, page["quality"]["sheets"]))
     scenes, many = page["map"]["scenes"], len(shown.scenes)
-    rows = counted(range(many), "report: pictures", total=many, unit="scenes")
+    rows = counted(range(many), "report: images", total=many, unit="scenes")
     # Each scene may take an equal share of the room that is left; what one saves, later ones get.
     for row in rows:
         scenes[row]["layers"] = encode_pictures(config, shown, row, most_bytes=room // (many - row))
@@ -131,7 +131,7 @@ def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
 
 
 def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
-    """Return areas, graphs and scenes without pictures, drawn as finely as there is room."""
+    """Return areas, graphs and scenes without images, drawn as finely as there is room."""
     size = 0
     for precision in _PRECISIONS:
         drawn = describe_map(config, shown, precision)

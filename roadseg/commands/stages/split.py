@@ -1,4 +1,4 @@
-"""split: deal chips into folds. Reads chips.json, writes folds.json, folds.gpkg, folds.png."""
+"""split: divide chips into folds. Reads chips.json, writes folds.json, folds.gpkg, folds.png."""
 
 import re
 from collections.abc import Collection, Hashable, Sequence
@@ -66,7 +66,7 @@ class SplitSummary(Summary):
     Attributes:
         chips: how many there are.
         groups: sets of chips that were kept together.
-        method: how they were dealt.
+        method: how they were assigned to folds.
         chips_by_fold: how many chips each fold has.
         road_by_fold: share of road among the valid pixels of each fold.
         groups_by_fold: what split.group found in the names of the scenes of each fold, or the
@@ -198,7 +198,7 @@ def _folds_of_groups(
     sets: Sequence[str],
     overlaps: Pairs,
 ) -> tuple[Folds, int]:
-    """Return the fold of each chip, and how many groups were dealt."""
+    """Return the fold of each chip, and the number of groups."""
     alone = _groups(options, chips)
     groups = join_groups(alone, overlaps) if options.method == "blocks" else alone
     try:

@@ -1,4 +1,4 @@
-"""Training jobs: the chips of a run, dealt for a fold, and how they are learnt."""
+"""Training jobs: the chips of a run, split for a fold, and how to train on them."""
 
 import logging
 import statistics

@@ -1,4 +1,4 @@
-"""tune: search the graph settings that score best on the fold held out.
+"""tune: search for the graph settings that score best on the held-out fold.
 
 Reads probabilities/, labels, chips.json, folds.json; writes tune.json, tune.png, tuned.json.
 """
@@ -51,7 +51,7 @@ class TuneSummary(Summary):
     """The best settings, and how much better they are than those given.
 
     Attributes:
-        fold: the fold held out, whose chips chose the settings; "each" if those of all folds did.
+        fold: the held-out fold, whose chips chose the settings; "each" if those of all folds did.
         chips: how many these are.
         before: APLS by length with the settings given, as `roadseg evaluate` measures it.
         after: APLS of the best trial.
@@ -59,7 +59,7 @@ class TuneSummary(Summary):
         is_better: whether the gain is larger than that; if not, the settings stay.
         settings: the best ones, or else those given; thresholds as numbers.
         config: file with all settings of the run and these values.
-        plot: picture of all trials.
+        plot: chart of all trials.
         tried: settings of each trial and its APLS.
     """
 
@@ -94,7 +94,7 @@ class TuneSummary(Summary):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A scene with chips held out.
+    """A scene with held-out chips.
 
     Attributes:
         probability: its raster.
@@ -114,7 +114,7 @@ class HeldOut:
 def run(
     config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
 ) -> TuneSummary:
-    """Search thresholds and gap settings on the fold held out, for APLS by length.
+    """Search for thresholds and gap settings on the held-out fold, by APLS length.
 
     Args:
         config: settings; the first trial is its section graph.
@@ -249,7 +249,7 @@ def _name(fold: FoldOrEach) -> str:
 def _held_out_chips(
     workspace: Workspace, predicted: Predicted
 ) -> list[tuple[SceneRecord, list[ChipRecord]]]:
-    """List the predicted scenes with chips held out, and these chips."""
+    """List the predicted scenes with held-out chips, and these chips."""
     listed = read_chips(workspace.chips)
     chips = held_out_chips(workspace, listed, predicted)
     if not chips:

@@ -31,7 +31,7 @@ def check_scenes(config: Config) -> int:
     """Return the number of scenes, each of which has an image and labels.
 
     Raises:
-        ConfigError, DataError: if there are none, or one lacks its labels.
+        ConfigError, DataError: if there are none, or one has no labels.
     """
     return len(find_sources(config.sets))
 

@@ -62,7 +62,7 @@ class LabelSurvey:
         files: the vector files that were read.
         read: how many files were read, vector or raster.
         mask_values: number of raster masks with each value, of those that were read.
-        bare: scenes on which no road lies, of those looked at.
+        bare: scenes without roads, of those that were checked.
     """
 
     matches: dict[str, Path]
@@ -247,7 +247,7 @@ def _bare_scenes(
     """Return the scenes without roads, of those whose label files were read.
 
     Raises:
-        DataError: if a scene lies nowhere, or the labels lie where no image is.
+        DataError: if a scene has no location, or the labels lie outside all images.
     """
     read = [name for name in scenes if matches[name] in files]
     looked_at = spread(read, _MANY_FILES)

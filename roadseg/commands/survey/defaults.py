@@ -115,7 +115,7 @@ def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -
 
 
 def shared_reading(readings: Mapping[str, Reading]) -> Reading:
-    """Return what is chosen alike for all sets, given by name, and in words what is for each."""
+    """Return the choices that all sets share, and in words those of each set."""
     first, *others = readings.values()
 
     def alike(chosen: Settings, of_others: Sequence[Settings]) -> Settings:
@@ -221,7 +221,7 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
 
 
 def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
-    """Choose which chips share a fold: those of a block of ground, or of alike names.
+    """Choose which chips share a fold: those of a ground block, or of similar names.
 
     Images that overlap share a fold by blocks. Images without georeference that share a label
     file do not, so that they are grouped by a part of their names.
@@ -323,7 +323,7 @@ class _Chips:
         return placed[overlapping_pairs(self.corners_m[placed], zones, share=share)]
 
     def groups(self, block_m: float) -> int:
-        """Return how many groups of chips can be told apart by ground blocks."""
+        """Return the number of groups of chips by ground blocks."""
         blocks = ground_blocks(self.corners_m.mean(axis=1), self.places, block_m=block_m)
         return len(set(join_groups(blocks, self.overlaps)))
 

@@ -58,7 +58,7 @@ class InitSummary(Summary):
         kinds: number of images by bands and type of pixels.
         size_px: rows and columns of the first.
         gsd_m: mean ground size of its pixels.
-        is_one_size: whether all images have so many and so large pixels.
+        is_one_size: whether all images have this size and pixel size.
         image_crs: coordinate systems of the images.
         masks: masks of roads that were found among the images and left out.
         unusable: images that cannot be used, and why.

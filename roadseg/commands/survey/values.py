@@ -112,7 +112,7 @@ def survey_cities(cities: Sequence[City], settings: Config) -> Survey:
 
 
 def _survey_city(city: City, settings: Config) -> SurveyedCity:
-    """Survey images and labels that are alike."""
+    """Survey images and labels of one kind."""
     given = settings if city.name else Config()  # Paths of a set may be set as well.
     city = City(
         city.name,

@@ -1,4 +1,4 @@
-"""clean: remove from a run what can be made again and is no result; the results still hold."""
+"""clean: remove files of a run that are not results and can be made again."""
 
 import os
 import shutil
@@ -70,8 +70,8 @@ class CleanSummary(Summary):
 def run(folder: Path, *, remove: bool) -> CleanSummary:
     """List what can be removed from a run, and remove it if that is asked for.
 
-    Only files that roadseg writes under these names count, and no stage runs again for want of
-    them. Symbolic links, and what lies behind them, stay.
+    Only files that roadseg writes under these names count, and no stage runs again without them.
+    Symbolic links, and what lies behind them, stay.
 
     Raises:
         DataError: if the folder is no run.
@@ -100,7 +100,7 @@ def _found(folder: Path) -> Iterator[Removable]:
         for path in abandoned(root):
             yield _item(facts, path, "partial file of a killed process", "-")
         for path in sorted(root.glob(_STRIPS)):
-            # A prediction that has not ended goes on with them.
+            # An unfinished prediction resumes from them.
             if predict and predict.is_done and path.is_dir() and not path.is_symlink():
                 yield _item(facts, path, "strips of an interrupted prediction", "roadseg predict")
 
@@ -113,7 +113,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _of_trainings(facts: RunFacts) -> Iterator[Removable]:
-    """Yield what finished trainings left to go on from, and traces of steps."""
+    """Yield the states that finished trainings left, and profiles of steps."""
     workspace = Workspace(facts.folder)
     for fold in facts.trainings:
         checkpoint, again = workspace.checkpoint(fold), f"roadseg train --fold {fold} --force"

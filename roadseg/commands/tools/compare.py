@@ -19,8 +19,8 @@ from roadseg.report.run_facts import RunFacts, read_run
 from roadseg.system.text import Summary, table, time_text
 from roadseg.system.workspace import Workspace
 
-_SCENES = 3  # Scenes of which pictures are shown.
-_SIDE_PX, _MOST_BYTES = 1600, 600_000  # Of a picture.
+_SCENES = 3  # Scenes whose images are shown.
+_SIDE_PX, _MOST_BYTES = 1600, 600_000  # Limits of an image.
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _refuse_taken(output: Path) -> None:
 
 
 def _pictures(runs: Sequence[RunFacts], compared: Comparison) -> dict[str, list[str | None]]:
-    """Return the pictures of the scenes that changed most, where all runs have them."""
+    """Return the images of the scenes that changed most, if several runs have them."""
     drawn = [sorted(Workspace(run.folder).pictures.glob("*.png")) for run in runs]
     found: dict[str, list[str | None]] = {}
     for chip in compared.chips:

@@ -1,4 +1,4 @@
-"""doctor: what machine and installation offer a run. Reads no file of a run, writes none."""
+"""doctor: what works on this machine, and what is missing. Reads and writes no files of a run."""
 
 import os
 import platform
@@ -39,7 +39,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class DoctorSummary(Summary):
-    """Abilities of machine and installation, and what they lack and why.
+    """What machine and installation can do, and what is missing, with the reason.
 
     Attributes:
         system: Python and operating system.

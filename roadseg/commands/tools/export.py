@@ -28,7 +28,7 @@ class ExportSummary(Summary):
 
     Attributes:
         checkpoint: folder that it was made from.
-        folder: where it lies.
+        folder: of the export.
         format: "onnx", "openvino" or "torch".
         window_px: side of the windows that it takes.
         batch_size: how many it takes at once; None for any number.

@@ -35,7 +35,7 @@ def run(
     """Survey images and labels, and write a config for them to `output`.
 
     Args:
-        images: files, folders or globs; none are looked for in the working folder.
+        images: files, folders or globs; empty: those in the working folder.
         labels: likewise.
         output: config file to write.
         settings: those that are set are kept.

@@ -43,14 +43,14 @@ class MapSummary(Summary):
     """A map of roads, and how far it is to be trusted.
 
     Attributes:
-        config: the config file, with which every other command goes on.
+        config: the config file, for every other command.
         scenes: number of images that are mapped.
         km2: ground that they show.
         graphs: figures of the road graphs, and their folder.
         probability: mean over the length of all roads; None if no road was found.
         doubtful: share of the length of roads whose mean probability is below `DOUBTFUL`.
         inferred: share of the length across gaps.
-        measured: metrics on the chips held out, where labels were given.
+        measured: metrics on the held-out chips, if there are labels.
         report: the page that shows it.
         failed: why scenes were skipped, by name.
     """
@@ -113,8 +113,8 @@ def run(
 ) -> MapSummary:
     """Map the roads of images: with networks that there are, or one that is trained on labels.
 
-    The config that is written into `output` is kept, so that the same call goes on where an
-    earlier one was interrupted.
+    The config that is written into `output` is kept, so that the same call resumes where an earlier
+    one was interrupted.
 
     Args:
         images: files, folders or globs.
@@ -135,7 +135,7 @@ def run(
             "second uses a trained one"
         )
     path = output / FILE_NAME
-    image_paths(images)  # Images that are missing are told before anything is written.
+    image_paths(images)  # Missing images are reported before anything is written.
     with lock(output):
         if not (path.exists() and _is_begun(output)):
             path.unlink(missing_ok=True)
@@ -178,7 +178,7 @@ def _write_config(
 
 
 def _require_same(config: Config, path: Path, images: Sequence[str], labels: Sequence[str]) -> None:
-    """Refuse to go on in a folder that holds the map of other images or labels.
+    """Refuse a folder that contains the map of other images or labels.
 
     Masks of roads among the images are not in the config.
     """

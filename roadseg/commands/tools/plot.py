@@ -1,4 +1,4 @@
-"""plot: pictures for print. Reads images, labels and graphs; writes plots/."""
+"""plot: figures for print. Reads images, labels and graphs; writes plots/."""
 
 import difflib
 import logging
@@ -57,7 +57,7 @@ KINDS: tuple[Kind, ...] = ("scene", "graph", "errors", "speeds")
 
 _RGB = 3
 _MARGIN = 0.03  # Share of the longer side; a map without an image shows it around the roads.
-# The files that each kind of picture needs.
+# The files that each kind of figure needs.
 _NEEDS: dict[Kind, tuple[str, ...]] = {
     "scene": ("--image",),
     "graph": ("--graph",),
@@ -68,7 +68,7 @@ _NEEDS: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class PlotSummary(Summary):
-    """The pictures that were written."""
+    """The figures that were written."""
 
     pictures: tuple[str, ...]
 
@@ -103,11 +103,11 @@ def run(
         workspace: run folder whose graphs are there.
         kinds: what to draw.
         scene: the only scene to draw; None draws those held out.
-        output: folder, or the file of a single picture, .png, .pdf or .svg; None takes plots/.
-        paper: size of the pictures; None takes the usual.
+        output: folder, or the file of a single figure, .png, .pdf or .svg; None: plots/.
+        paper: size of the figures; None: the default.
 
     Raises:
-        ConfigError: there is no such scene, or one file for several pictures.
+        ConfigError: there is no such scene, or one file for several figures.
         MissingInputError: a stage before has not been done.
     """
     chips = read_chips(require(workspace.chips, made_by="prepare"))
@@ -134,15 +134,15 @@ def run_files(
     """Draw files of one place, without a run.
 
     Args:
-        output: folder, or the file of a single picture, .png, .pdf or .svg.
+        output: folder, or the file of a single figure, .png, .pdf or .svg.
         graph: predicted roads, as `roadseg graph` writes them or any file of lines.
-        labels: known roads, alike.
+        labels: known roads, likewise.
         image: what lies under them; its first three bands are shown, or the first alone.
         kinds: what to draw; none draws all that these files allow.
-        paper: size of the pictures; None takes the usual.
+        paper: size of the figures; None: the default.
 
     Raises:
-        ConfigError: a kind needs a file that is not given, or one file for several pictures.
+        ConfigError: a kind needs a file that is not given, or one file for several figures.
         DataError: a file cannot be used, or roads and image are not at one place.
     """
     given = {"--graph": graph, "--labels": labels, "--image": image}
@@ -161,7 +161,7 @@ def run_files(
 
 
 def _held_out(config: Config, workspace: Workspace, chips: ChipList) -> list[str]:
-    """Return the predicted scenes with chips of the fold held out."""
+    """Return the predicted scenes with chips of the held-out fold."""
     predicted = read_predicted(workspace)
     with_chips = held_out_chips(workspace, chips, predicted)
     names = [name for name in predicted.scenes if name in with_chips]
@@ -183,7 +183,7 @@ def _known(chips: ChipList, name: str) -> str:
 
 
 def _name_files(output: Path, pictures: int) -> Callable[[str, str], Path]:
-    """Return a function of the names of a scene and a kind, which names the file of the picture."""
+    """Return a function of the names of a scene and a kind, which names the file of the figure."""
     suffix = output.suffix.lower()
     if suffix not in SUFFIXES:
         return lambda name, kind: output / f"{name}_{kind}.png"
@@ -302,7 +302,7 @@ def _area_held_out(
 
 
 def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
-    """Draw one kind of picture of a scene that has what the kind needs."""
+    """Draw one kind of figure of a scene that has what the kind needs."""
     ground, bins, labels, predicted = scene.ground, scene.bins, scene.labels, scene.predicted
     if ground.grid.is_local and kind != "speeds":
         logger.info("%s: no georeference, so no scale bar and no north arrow", ground.name)
