@@ -141,7 +141,7 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     """Read a JSON config and make its paths absolute.
 
     Args:
-        path: the file; relative paths in it start at its folder. None takes the defaults.
+        path: the file; relative paths in it start at its folder. None: the defaults.
         assignments: changes such as "train.epochs=3"; the value is JSON, or else a string.
 
     Raises:

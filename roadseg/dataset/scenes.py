@@ -229,7 +229,7 @@ def read_scene_summary(path: Path, *, key: str | None = None) -> SceneSummary | 
 
     Args:
         path: of the record.
-        key: digest of what the scene has to be made from; None takes it whatever that is.
+        key: digest of what the scene has to be made from; None: any.
 
     Returns:
         None if there is no record, or it is of another key or of a version with other fields.

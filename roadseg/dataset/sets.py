@@ -62,7 +62,7 @@ def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSe
     """Return the sets of a run, in the order of its config; without any, all scenes are one.
 
     Raises:
-        ValueError: if the options of a set do not go together with those it inherits.
+        ValueError: if the options of a set cannot be combined with those it inherits.
     """
     if not imagery.sets:
         return [SceneSet("", "", plain(imagery), labels)]

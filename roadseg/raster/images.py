@@ -143,11 +143,11 @@ def read_facts(
     Args:
         path: any raster GDAL reads.
         crs: coordinate system to use for a raster that does not name its own.
-        bands: the bands to use, by number from 1, or by description in upper or lower case;
-            None takes all but an alpha band.
-        gsd_m: ground size of the pixels of the grid, metres; other rasters are resampled to it
-            when they are read. None takes the pixels as they are. A raster without
-            georeference takes it as the size of its pixels, see `read_grid`.
+        bands: the bands to use, by number from 1, or by description in upper or lower case; None:
+            all but an alpha band.
+        gsd_m: ground size of the pixels of the grid, metres; other rasters are resampled to it when
+            they are read. None: keep the pixels. A raster without georeference takes it as
+            the size of its pixels, see `read_grid`.
         nodata: see `RasterFacts`.
 
     Raises:

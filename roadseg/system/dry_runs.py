@@ -150,7 +150,7 @@ def plan_stage(
         reads: what it reads.
         writes: what it writes.
         amount: of its work.
-        memory_mb: an estimate; None takes that of the earlier run.
+        memory_mb: an estimate; None: that of the earlier run.
     """
     after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()
     reason = after or (Reason("--force") if force else None)

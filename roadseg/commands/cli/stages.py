@@ -195,7 +195,7 @@ def graph(
 
 @stage_command()
 def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
-    """Compute metrics of pixels and graphs on the chips held out.
+    """Compute metrics of pixels and graphs on the held-out chips.
 
     \b
     Example: roadseg evaluate --json

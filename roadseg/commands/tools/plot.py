@@ -96,7 +96,7 @@ def run(
     output: Path | None = None,
     paper: Paper | None = None,
 ) -> PlotSummary:
-    """Draw the scenes with chips held out, as many as `evaluate.pictures` says, or one of any.
+    """Draw the scenes with held-out chips, as many as `evaluate.pictures` says, or one of any.
 
     Args:
         config: all settings.

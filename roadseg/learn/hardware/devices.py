@@ -172,7 +172,7 @@ def pick_device(
             "max-autotune".
 
     Raises:
-        ConfigError: if there is no such name, or the choices do not go together.
+        ConfigError: if there is no such name, or the choices cannot be combined.
         DeviceError: if the machine lacks the device, the precision, a package or a compiler.
             Nothing is replaced silently; a precision that a CPU is slow at runs, with a warning.
     """
@@ -427,7 +427,7 @@ def chosen_device(compute: ComputeOptions) -> Device:
     """Pick the device of a config, make it compute as asked, and say in one line what and why.
 
     Raises:
-        ConfigError: if its settings do not go together.
+        ConfigError: if its settings cannot be combined.
         DeviceError: if the machine lacks what they ask for.
     """
     device = pick_device(

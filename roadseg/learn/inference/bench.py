@@ -1,4 +1,4 @@
-"""Bench: how many windows a second training and inference do here, beside bare loops of torch."""
+"""Bench: windows per second of training and inference, and of minimal loops of torch."""
 
 import statistics
 import time
@@ -30,7 +30,7 @@ _VALUES = 256  # of a byte
 
 @dataclass(frozen=True)
 class Rate:
-    """Windows a second: the median of some rounds.
+    """Windows per second: the median of some rounds.
 
     Attributes:
         roadseg: of this package.

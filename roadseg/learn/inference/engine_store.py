@@ -45,7 +45,7 @@ def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _Gate = Annotated[Mapping[str, Any], AfterValidator(_has_verdict)]
-_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows a second
+_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows per second
 
 
 @dataclass(frozen=True)

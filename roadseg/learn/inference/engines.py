@@ -87,7 +87,7 @@ def open_engine(
         checkpoint: the network; it may be moved to the device.
         folder: its folder, in which engines that were made beforehand lie.
         name: "eager", "inductor", "int8", "openvino" or "onnx"; "auto" takes the fastest for so
-            many windows of those that are ready and were found accurate.
+            many windows of those that are ready and were accurate enough.
         device: where eager and inductor run; the others are for a CPU.
         window_px: side of the windows, a multiple of 32.
         batch_size: windows at once.
@@ -97,7 +97,7 @@ def open_engine(
         ConfigError: if the networks cannot work on windows of this size, or the engine cannot
             work on this device.
         CheckpointError: if the engine was not made, not from this checkpoint, for windows of
-            another size, or was found inaccurate.
+            another size, or is not accurate enough.
         DeviceError: if the machine lacks what the engine needs.
     """
     check_window(window_px)
@@ -154,7 +154,7 @@ def ensemble(engines: Sequence[Engine]) -> Engine:
 
 
 def with_tta(engine: Engine) -> Engine:
-    """Return an engine that gives the mean over the eight turns and flips of its windows.
+    """Return an engine that gives the mean over the eight rotations and flips of its windows.
 
     Every prediction is turned back before the mean (the symmetries of a square, D4).
     """

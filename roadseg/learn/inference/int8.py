@@ -63,7 +63,7 @@ def build(
 ) -> None:
     """Find the scales of a network's activations, and write them.
 
-    Activations are bytes with one scale a tensor, weights signed bytes with one a channel. On
+    Activations are bytes with one scale per tensor, weights signed bytes with one per channel. On
     CPUs without VNNI, where sums of products of whole bytes overflow, the scales are doubled:
     activations like those of the calibration then keep to 7 bits.
     Source: PyTorch 2 Export post-training quantisation with the X86 Inductor quantizer.

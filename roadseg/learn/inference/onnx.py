@@ -80,8 +80,8 @@ def open(  # noqa: A001 - onnx.open
     Args:
         folder: that holds model.onnx.
         expected: what it has to take and give, see `programs.signature_of`; None is anything.
-        threads: to compute with; None takes as many as PyTorch does. A number keeps ONNX Runtime
-            from binding each thread to a core, which several processes would then share.
+        threads: to compute with; None: as many as PyTorch does. A number keeps ONNX Runtime from
+            binding each thread to a core, which several processes would then share.
 
     Raises:
         CheckpointError: if the file is missing, damaged, or takes or gives something else.

@@ -91,7 +91,7 @@ def open(  # noqa: A001 - openvino.open
     Args:
         folder: that holds model.xml and model.bin.
         expected: what they have to take and give, see `programs.signature_of`; None is anything.
-        threads: to compute with; None takes as many as PyTorch does.
+        threads: to compute with; None: as many as PyTorch does.
 
     Raises:
         CheckpointError: if a file is missing, damaged, or takes or gives something else.

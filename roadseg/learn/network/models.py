@@ -29,7 +29,7 @@ WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # architectures with `decoder
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
 _ENCODERS = smp.encoders.encoders
 _TIMM = "tu-"  # begins the names of encoders that timm has
-_UNBUILDABLE = (  # errors of libraries whose parts do not go together
+_UNBUILDABLE = (  # errors of libraries for parts that cannot be combined
     *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
     *(AttributeError, AssertionError),
 )
@@ -62,11 +62,11 @@ def build_model(
             of weights takes it.
         in_channels: bands; pretrained weights are spread over other numbers than 3.
         classes: logits for each pixel: one for each speed bin, the last for any road.
-        decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture
-            is one of `WITH_CHANNELS`; None takes those of segmentation-models.
+        decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture is
+            one of `WITH_CHANNELS`; None: those of segmentation-models.
 
     Raises:
-        ConfigError: if a name is unknown, or the parts do not go together.
+        ConfigError: if a name is unknown, or the parts cannot be combined.
         RoadsegError: if the pretrained weights are not available.
     """
     check_names(architecture, encoder)

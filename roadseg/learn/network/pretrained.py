@@ -74,7 +74,7 @@ def build_pretrained(
         The network, and where its encoder weights come from, in a few words.
 
     Raises:
-        ConfigError: if a name is unknown, or the parts do not go together.
+        ConfigError: if a name is unknown, or the parts cannot be combined.
         CheckpointError: if the file cannot be used, or does not hold this encoder.
         RoadsegError: if the pretrained weights cannot be downloaded.
     """

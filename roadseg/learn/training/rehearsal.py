@@ -98,7 +98,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
 
 
 def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Pace:
-    """Take some steps of a training on random pixels, before there are chips to learn from.
+    """Take some steps of a training on random pixels, before there are chips to train on.
 
     Args:
         options: of the training.

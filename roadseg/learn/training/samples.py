@@ -85,7 +85,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         Args:
             chips: at least one; all have the same bands.
             window_px: side of the windows.
-            windows_per_chip: windows drawn an epoch from each chip of weight 1.
+            windows_per_chip: windows drawn per epoch from each chip of weight 1.
             road_share: share of the windows that are placed on a road, 0..1; the others may
                 lie anywhere.
             seed: decides all that is random.
@@ -298,7 +298,7 @@ class _Deal(NamedTuple):
 
 
 def training_windows(chips: Sequence[Chip], options: TrainOptions) -> TrainingWindows:
-    """Return the random windows of chips that a training learns from."""
+    """Return the random windows of chips that a training uses."""
     return TrainingWindows(
         chips,
         window_px=options.window_px,

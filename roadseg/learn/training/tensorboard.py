@@ -33,7 +33,7 @@ class Board:
         self._writer = writer
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *error: object) -> None:

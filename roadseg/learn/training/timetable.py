@@ -34,7 +34,7 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
         options: with `minutes`.
         pace: of this machine.
         weight: of all training chips together; their number, if each counts once.
-        held_out: number of windows that cover all that is held out.
+        held_out: number of windows that cover the held-out chips.
 
     Raises:
         ConfigError: if there is no time for a step in each epoch.

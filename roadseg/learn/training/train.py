@@ -46,7 +46,7 @@ class TrainingJob:
     """Chips, options and facts that decide which weights a training ends with.
 
     Attributes:
-        training: chips to learn from.
+        training: chips to train on.
         validation: chips to measure on; none trains without measuring, to the last epoch.
         options: of network, windows, loss and optimizer.
         facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...).
@@ -66,7 +66,7 @@ class TrainingJob:
         """Settings that must stay the same for `train` to resume, except the processes.
 
         Raises:
-            ConfigError: if the settings do not go together.
+            ConfigError: if the settings cannot be combined.
             DataError: if the chips have different scalings.
         """
         options = self.options

@@ -46,7 +46,7 @@ class Trainer:
             state: what `state` returned of the trainer to resume.
 
         Raises:
-            ConfigError: if these do not go together.
+            ConfigError: if these cannot be combined.
             CheckpointError: if the state is not one of such a trainer.
         """
         sharing = options.distributed
