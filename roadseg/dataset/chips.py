@@ -90,7 +90,7 @@ class ChipRecord:
         zone: EPSG number of that CRS; `NO_ZONE` if the scene has no place on the ground, and
             metres count from the scene's own corner.
         road_share: share of its pixels that are road.
-        valid_share: share of its pixels that hold data.
+        valid_share: share of its pixels that have data.
     """
 
     __pydantic_config__ = STRICT

@@ -61,9 +61,9 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
 def read_fold_file(path: Path) -> dict[str, int]:
     """Read which chip or scene is in which fold.
 
-    A CSV with a header that has the columns name and fold (others are passed over), or a `.json`
-    that holds one object, fold by name, as folds.json. The suffix of an image file is taken off
-    the names, so that the lists of CRESI can be used.
+    A CSV with a header that has the columns name and fold (others are ignored), or a `.json` that
+    holds one object, fold by name, as folds.json. The suffix of an image file is taken off the
+    names, so that the lists of CRESI can be used.
 
     Returns:
         Fold, 0 or more, by name, in the order of the file.
@@ -177,7 +177,7 @@ def _without_suffix(name: str) -> str:
     return stem if stem and f"{dot}{suffix.lower()}" in IMAGE_SUFFIXES else name
 
 
-def _fold_number(value: Any) -> int | None:  # noqa: ANN401 - whatever the file holds
+def _fold_number(value: Any) -> int | None:  # noqa: ANN401 - whatever the file contains
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9]+\s*", value):
         return int(value)
     return value if type(value) is int and value >= 0 else None

@@ -26,7 +26,7 @@ NEAR_M = 5.0  # Metres; how far from it the shift of a scene is looked for.
 
 _WINDOW_PX = 1300  # Side of the windows that are compared.
 _DRAWN = 16  # Windows of a scene whose labels are drawn.
-_COMPARED = 3  # Those of them with most road, which are compared with the image.
+_COMPARED = 3  # Those of them with the most road, which are compared with the image.
 
 
 def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, LabelShift]:

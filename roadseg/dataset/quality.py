@@ -95,11 +95,11 @@ class PrepareSummary:
 
     Attributes:
         scenes: scenes prepared.
-        chips: cut from them, without those that hold no data.
+        chips: cut from them, except those without data.
         bands: number of bands used.
         dtypes: types of the pixels.
         gsd_m: mean ground size of a pixel.
-        nodata_share: share of the pixels that hold no data.
+        nodata_share: share of the pixels that have no data.
         road_share: share of the other pixels that are road.
         pixel_share_by_speed_bin: the same for each speed bin.
         road_km: length of the lines inside the scenes.
@@ -117,7 +117,7 @@ class PrepareSummary:
         sheets: sheets of labels over images.
         moved: by which rule labels were moved before that: none, given, set or scene.
         moved_m: metres east and north, the median over the scenes.
-        moved_range_m: least and greatest length of such a move, metres.
+        moved_range_m: least and largest length of such a move, metres.
         sets: figures of each set by name; empty where a run has no sets.
     """
 
@@ -221,7 +221,7 @@ class ExampleTask:
 
 
 def choose_examples(scenes: Sequence[SceneSummary]) -> list[ChipRecord]:
-    """Choose the chip with most road of scenes evenly spread over those that have roads."""
+    """Choose the chip with the most road of scenes evenly spread over those that have roads."""
     best = [
         max(scene.chips, key=lambda chip: chip.road_share * chip.window.height * chip.window.width)
         for scene in scenes

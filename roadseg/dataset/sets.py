@@ -31,7 +31,7 @@ class SceneSet:
         key: of the config in which it stands, with a dot after it; empty without sets.
         imagery: how its scenes are read.
         labels: how its labels are read.
-        weight: how often each of its chips is drawn in training, beside those of other sets.
+        weight: how often each of its chips is drawn in training, relative to other sets.
     """
 
     name: str

@@ -29,7 +29,7 @@ from roadseg.system.text import one_line
 LEAST_SIDE_PX = 32  # Pixels of a scene; the network halves windows five times.
 CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
 
-_FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene holds no data.
+_FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene has no data.
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
     b"<html": "a web page",
@@ -40,7 +40,7 @@ Read = tuple[NDArray[Any], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class RasterFacts:
-    """The facts of a raster: what it says about itself, and how it is to be read.
+    """The facts of a raster: what it says about itself, and how to read it.
 
     Attributes:
         path: where it is.
@@ -48,9 +48,9 @@ class RasterFacts:
         bands: numbers of the bands that hold the image, from 1.
         dtype: type of the pixels, as numpy names it.
         names: description of each of `bands`, empty where there is none.
-        nodata: pixels that have this value in each of `bands` hold no data, beside those that
-            the file itself says hold none.
-        is_masked: whether the file says of some pixels that they hold no data: it has an alpha
+        nodata: pixels that have this value in each of `bands` have no data, beside those that the
+            file itself says hold none.
+        is_masked: whether the file says of some pixels that they have no data: it has an alpha
             band, a mask or a nodata value.
     """
 
@@ -185,20 +185,20 @@ def open_scene(path: Path, options: ImageryOptions) -> Iterator["OpenScene"]:
 
 
 def sample_pixels(facts: RasterFacts, *, pixels: int) -> NDArray[Any]:
-    """Read pixels of a scene that hold data, see `OpenScene.sample`."""
+    """Read pixels of a scene that have data, see `OpenScene.sample`."""
     with open_whole(facts.path) as source:
         return OpenScene(facts, source).sample(pixels=pixels)
 
 
 @dataclass(frozen=True)
 class OpenScene:
-    """A scene that is open: what it is, a sample of its pixels, and which of them hold data."""
+    """A scene that is open: what it is, a sample of its pixels, and which of them have data."""
 
     facts: RasterFacts
     source: rasterio.DatasetReader
 
     def sample(self, *, pixels: int) -> NDArray[Any]:
-        """Read pixels that hold data, from windows spread over the scene.
+        """Read pixels that have data, from windows spread over the scene.
 
         The pixels are those of the file, not resampled. As few blocks of it as needed are read,
         the last one always, so that a file cut short is noticed.
@@ -230,7 +230,7 @@ class OpenScene:
         return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
 
     def valid(self, window: Window) -> NDArray[np.bool_]:
-        """Read which pixels of a window of the scene's grid hold data, shape (row, col).
+        """Read which pixels of a window of the scene's grid have data, shape (row, col).
 
         Raises:
             DataError: if the file cannot be read.
@@ -271,8 +271,8 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
         window: row, col, height and width in its grid.
 
     Returns:
-        The bands, shape (band, row, col), and which pixels hold data, shape (row, col): not
-        nodata, not transparent, not masked out, finite in every band.
+        The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata,
+        not transparent, not masked out, finite in every band.
 
     Raises:
         DataError: if the file cannot be read.
@@ -308,7 +308,7 @@ def valid_pixels(
     window: rasterio.windows.Window | None = None,
     shape: tuple[int, int] | None = None,
 ) -> NDArray[np.bool_]:
-    """Read which pixels hold data by alpha band, mask or nodata value, shape (row, col).
+    """Read which pixels have data by alpha band, mask or nodata value, shape (row, col).
 
     GDAL takes only the second or fourth band for alpha; here any band that says so is.
 
@@ -370,7 +370,7 @@ def read_pixels(
     window: rasterio.windows.Window | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Read:
-    """Read bands and which pixels hold data: of a window, or of all, thinned to a shape."""
+    """Read bands and which pixels have data: of a window, or of all, thinned to a shape."""
     how = Resampling.nearest if shape is None else Resampling.average
     values = source.read(
         list(facts.bands),

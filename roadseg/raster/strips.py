@@ -24,7 +24,7 @@ STRIP_PX = 2048  # Rows of a strip; whole tiles of the raster that the strips be
 
 _HIDDEN = ".strips-"
 _SUFFIX = ".bip"
-_GAPS = ".gaps"  # Suffix of the file that tells which pixels of a strip hold data, if not all.
+_GAPS = ".gaps"  # Suffix of the file that tells which pixels of a strip have data, if not all.
 _JOINED_PX = 2048  # Columns of parts that are written together, as every line is a call.
 
 
@@ -33,8 +33,8 @@ class Strips:
     """The strips of a raster, each a file that is whole if it exists.
 
     A strip holds the pixels row by row: all bands of the first pixel, then those of the second
-    (ENVI, interleaved by pixel). Where some hold no data, a file beside it tells which.
-    Several processes may write strips of one raster at the same time, even the same strip.
+    (ENVI, interleaved by pixel). Where some have no data, a file beside it tells which. Several
+    processes may write strips of one raster at the same time, even the same strip.
 
     Attributes:
         folder: hidden folder beside the raster, named by its file and its key.

@@ -1,4 +1,4 @@
-"""GeoTIFFs: written whole, and whether a file holds all the bytes that its directories name."""
+"""GeoTIFFs: written whole, and whether a file contains all the bytes that its directories name."""
 
 import os
 from collections.abc import Iterator, Mapping

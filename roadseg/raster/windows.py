@@ -30,7 +30,7 @@ class Rows(NamedTuple):
         start: first row.
         values: probabilities of the pixels, shape (class, rows, cols): float32 0..1, or uint8
             with 255 for certain; 0 where nothing is known.
-        known: shape (rows, cols), true where the scene holds data.
+        known: shape (rows, cols), true where the scene has data.
         col: first column.
     """
 
@@ -83,11 +83,11 @@ def cut_blocks(
 
 
 def mirrored(bands: Bytes, valid: Bools, *, height: int, width: int) -> tuple[Bytes, Bools]:
-    """Fill up the part of a window that lies in a scene: pixels beyond mirror it, and hold no data.
+    """Fill up the part of a window that lies in a scene: pixels beyond mirror it, and have no data.
 
     Args:
         bands: shape (band, row, col), the upper left part.
-        valid: shape (row, col), which of its pixels hold data.
+        valid: shape (row, col), which of its pixels have data.
         height: rows of the whole window.
         width: columns of it.
     """

@@ -46,8 +46,8 @@ class Plan:
         renews: whether what it makes may differ from what was there, so that later stages run too.
         reads: files.
         writes: files and folders.
-        seconds: that it will take; None if that is not known.
-        memory_mb: that the largest process will take; None if that is not known.
+        seconds: that it will take; None if unknown.
+        memory_mb: that the largest process will take; None if unknown.
         based_on: where these two come from.
     """
 
@@ -102,7 +102,7 @@ class Amount(Generic[Summary]):
     """Amount of work of a stage, beside that of an earlier run of it.
 
     Attributes:
-        now: None if that is not known before an earlier stage has run.
+        now: None if unknown before an earlier stage has run.
         before: of the summary of an earlier run.
         unit: of both, in the plural.
     """

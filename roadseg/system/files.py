@@ -1,4 +1,4 @@
-"""Write files whole or not at all, several processes at once if need be."""
+"""Write files whole or not at all, several processes at once if necessary."""
 
 import errno
 import hashlib
@@ -258,7 +258,7 @@ def moved_with(folder: Path, former: str, path: str) -> str:
 
     Args:
         folder: its present folder.
-        former: where it lay when it named the file; empty if that is not known.
+        former: where it lay when it named the file; empty if unknown.
         path: absolute path that it named.
 
     Returns:

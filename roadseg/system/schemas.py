@@ -78,7 +78,7 @@ def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
         raise DataError(f"{path}: {error}; {advice}") from error
 
 
-def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file holds
+def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file contains
     """Return the values of a JSON file as its schema knows them.
 
     Raises:

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Record(BaseModel):
-    """A record as its file holds it.
+    """A record as stored in its file.
 
     Attributes:
         stage: name of the stage.
@@ -219,7 +219,7 @@ def read_record(path: Path) -> Record | None:
     """Read the record of a stage, None if there is none; paths in its summary are those of today.
 
     Raises:
-        DataError: if the file holds something else.
+        DataError: if the file contains something else.
     """
     if not path.exists():
         return None

@@ -77,7 +77,7 @@ def run(
 def plan(
     config: Config, workspace: Workspace, *, after: str = "", force: bool = False
 ) -> list[Plan]:
-    """Return what `run` would do for each fold, if need be after an earlier stage.
+    """Return what `run` would do for each fold, if necessary after an earlier stage.
 
     A rehearsal on one fold tells the time of all that have not begun.
     """

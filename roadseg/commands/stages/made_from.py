@@ -102,7 +102,7 @@ class Sources:
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
-    """Find the image and the label file of every scene, and what they hold.
+    """Find the image and the label file of every scene, and their contents.
 
     Raises:
         ConfigError: if the run folder is the one that they lie in, or a CRS is none.

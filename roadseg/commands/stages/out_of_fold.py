@@ -199,7 +199,7 @@ class OutOfFold:
                 for fold, part in parts.items()
             }
             for window in windows:
-                # What is in no chip holds no data.
+                # What is in no chip has no data.
                 file = files[folds.get(window, min(files))]
                 road, bins = file.read_all(window)
                 values = road[np.newaxis] if bins is None else np.concatenate([bins, road[None]])

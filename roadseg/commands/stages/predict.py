@@ -193,7 +193,7 @@ def plan(
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if necessary after an earlier stage."""
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")

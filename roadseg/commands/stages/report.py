@@ -88,7 +88,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return the dry run of `run`, if need be after an earlier stage."""
+    """Return the dry run of `run`, if necessary after an earlier stage."""
     workspace = as_it_is(workspace)
     return plan_stage(
         after or _record(config, workspace, scene_names(workspace)),

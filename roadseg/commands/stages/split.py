@@ -158,7 +158,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if necessary after an earlier stage."""
     return plan_stage(
         after or _record(config, workspace),
         workspace.record("split"),

@@ -186,7 +186,7 @@ def plan(
     force: bool = False,
     like: Plan | None = None,
 ) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage.
+    """Return what `run` would do, if necessary after an earlier stage.
 
     A training whose time nothing on record tells takes as long as another one that is `like` it,
     or else as a rehearsal finds.

@@ -159,7 +159,7 @@ def _trained_folds(
 
 
 def _scene_weights(config: Config, listed: ChipList) -> dict[str, float]:
-    """Return by the name of each scene how often its chips are drawn, beside those of others."""
+    """Return by the name of each scene how often its chips are drawn, relative to other sets."""
     weights = {of.name: of.weight for of in config.sets}
     return {scene: weights.get(name, 1.0) for scene, name in listed.set_of.items()}
 

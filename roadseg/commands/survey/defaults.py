@@ -72,7 +72,7 @@ class Defaults:
         settings: by section and key.
         cut: how scenes are cut into chips.
         places: number of places that the images show.
-        nodata: which pixels hold no data, in words.
+        nodata: which pixels have no data, in words.
         widths: where the widths of roads come from, in words.
         split: what shares a fold, in words.
     """
@@ -92,7 +92,7 @@ class Reading:
     Attributes:
         imagery: by key.
         labels: by key.
-        nodata: which pixels hold no data, in words.
+        nodata: which pixels have no data, in words.
         widths: where the widths of roads come from, in words.
     """
 
@@ -261,7 +261,7 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     if method != "blocks":
         return Cut(sides[0], len(_cut(scenes, sides[0]).places), blocks[0])
     groups = 0
-    # Fill every fold with several groups, or else, if need be of smaller chips, with one.
+    # Fill every fold with several groups, or else, if necessary of smaller chips, with one.
     for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
         for chip_px in tried:
             chips = _cut(scenes, chip_px)

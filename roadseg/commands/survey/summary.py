@@ -26,7 +26,7 @@ class SetFindings:
     Attributes:
         scenes: number of its images.
         chips: cut from them.
-        weight: how often each is drawn in training, beside those of other sets.
+        weight: how often each is drawn in training, relative to other sets.
         gsd_m: mean ground size of the pixels of the first.
         images: folders, files or globs.
         labels: likewise.
@@ -62,7 +62,7 @@ class InitSummary(Summary):
         image_crs: coordinate systems of the images.
         masks: masks of roads that were found among the images and left out.
         unusable: images that cannot be used, and why.
-        nodata: which pixels hold no data.
+        nodata: which pixels have no data.
         places: number of places that the images show.
         label_files: files with labels of these images.
         label_files_read: number of those that were read; the labels below are theirs.

@@ -34,7 +34,7 @@ from roadseg.system.files import is_virtual
 
 @dataclass(frozen=True)
 class Survey:
-    """The images and labels, what they hold, and the settings that fit them.
+    """The images and labels, their contents, and the settings that fit them.
 
     Attributes:
         cities: sets of their own, or a single one without a name.

@@ -126,8 +126,8 @@ def run(
         say: called with the name and the summary of every step when it is done.
 
     Raises:
-        ConfigError: if there are both labels and networks, or if the folder holds the map of other
-            images.
+        ConfigError: if there are both labels and networks, or if the folder contains the map of
+            other images.
     """
     if labels and checkpoints:
         raise ConfigError(

@@ -281,7 +281,7 @@ def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
 
 
 def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> NDArray[np.uint8]:
-    """Read a scene in no more pixels than are printed, white where it holds no data."""
+    """Read a scene in no more pixels than are printed, white where it has no data."""
     pixels, is_valid = read_preview(facts, side=paper.pixels)
     if scaling is None:
         scaling = fit_scaling([pixels[:, is_valid]])

@@ -1,4 +1,4 @@
-"""Compatibility: whether a scene is what a network was trained on, and how it is to be read."""
+"""Compatibility: whether a scene is what a network was trained on, and how to read it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ def scene_to_predict(
     imagery: ImageryOptions,
     gsd: Literal["strict", "auto"],
 ) -> RasterFacts:
-    """Read what a scene is, and how it is to be read so that a network can predict it.
+    """Read what a scene is, and how to read it so that a network can predict it.
 
     Bands, ground size and value without data are those of the training; the settings add what
     the training images did not need, and `imagery.bands` chooses other bands of the scene.
@@ -112,7 +112,7 @@ def scaling_to_predict(
 
     Raises:
         CheckpointError: if the type of its pixels does not fit.
-        DataError: if the scene cannot be read, or holds no data to stretch.
+        DataError: if the scene cannot be read, or has no data to stretch.
     """
     if scene.dtype in scaling.ranges:
         return scaling

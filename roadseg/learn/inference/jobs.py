@@ -52,7 +52,7 @@ from roadseg.system.workspace import Fold
 logger = logging.getLogger(__name__)
 
 _STRIPS_OF_A_TASK = 2  # each task reads and predicts some rows of windows above it once more
-_ROOM = 1.4  # times the strips: overviews take a third, the file as a rule a tenth
+_ROOM = 1.4  # times the strips: overviews take a third, the file usually a tenth
 _TURNS = 8  # and flips of a window
 _REHEARSED = 400  # windows from which it is worth trying how long one takes
 _WEIGHT_BYTES = 4

@@ -33,7 +33,7 @@ _BATCHES_AHEAD = 2  # read, and waiting for the network
 
 
 class _Item(NamedTuple):
-    """A window: the numbers of its row and column of windows, its pixels, which hold data."""
+    """A window: the numbers of its row and column of windows, its pixels, which have data."""
 
     row: int
     col: int
@@ -42,7 +42,7 @@ class _Item(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Finished pixels: first row and column, values (row, col, class), which hold data.
+    """Finished pixels: first row and column, values (row, col, class), which have data.
 
     And whether all that the network has given so far are probabilities, known to the device.
     """
@@ -94,8 +94,8 @@ def predict_parts(
 
     Args:
         engine: takes batches of one size; the last one is filled up by repeating a window.
-        reader: reads a window in whole, also where it reaches beyond the scene, from any
-            thread: scaled bands, uint8 (band, row, col), and which pixels hold data, (row, col).
+        reader: reads a window in whole, also where it reaches beyond the scene, from any thread:
+            scaled bands, uint8 (band, row, col), and which pixels have data, (row, col).
         classes: number of probabilities that the engine gives for each pixel.
         height: rows of the scene.
         width: columns of the scene.
@@ -104,7 +104,7 @@ def predict_parts(
 
     Yields:
         From left to right and top to bottom: probabilities, uint8 with 255 for certain, 0 where
-        there is no data, and which pixels hold data.
+        there is no data, and which pixels have data.
     """
     scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
     launched: list[_Part] = []
@@ -244,7 +244,7 @@ class _Scene:
         below[shared:] = 0
 
     def _skip(self, left: int, width: int) -> None:
-        """Forget what others have for the pixels of a window: they hold no data."""
+        """Forget what others have for the pixels of a window: they have no data."""
         self._right = None
         if self._below is not None:
             self._below[:, left : left + width] = 0

@@ -223,7 +223,7 @@ def read_weights_facts(path: Path) -> Facts:
     return _checked(path, facts)
 
 
-def _checked(path: Path, facts: Any) -> Facts:  # noqa: ANN401 - whatever a file holds
+def _checked(path: Path, facts: Any) -> Facts:  # noqa: ANN401 - whatever a file contains
     """Return facts that keep to their schema."""
     version = facts.get("format") if isinstance(facts, dict) else None
     if not isinstance(facts, dict) or type(version) is not int or version != FORMAT:

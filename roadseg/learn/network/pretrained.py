@@ -164,7 +164,7 @@ def log_first_weights(options: TrainOptions, origin: str) -> None:
 def first_weights(options: TrainOptions) -> dict[str, str]:
     """Return the weights that training starts from, by the options that name them.
 
-    Files count by what they hold, wherever they lie; see `fingerprint`.
+    Files count by their contents, wherever they lie; see `fingerprint`.
     """
     weights = options.encoder_weights
     is_file = weights is not None and names_file(weights)
@@ -271,7 +271,7 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
     return _tensors_in(content)
 
 
-def _tensors_in(content: Any) -> dict[str, Tensor]:  # noqa: ANN401 - whatever a file holds
+def _tensors_in(content: Any) -> dict[str, Tensor]:  # noqa: ANN401 - whatever a file contains
     """Return the weights in what was saved: itself, or what stands under a usual name."""
     if not isinstance(content, Mapping):
         return {}

@@ -397,7 +397,7 @@ class HeldOutBatches:
 
 
 def _read(chip: Chip, area: Window, window_px: int) -> tuple[Bytes, Bytes]:
-    """Read and scale a window, filled up to its size; where it holds no data the mask ignores."""
+    """Read and scale a window, filled up to its size; where it has no data the mask ignores."""
     values, valid = read_window(chip.scene, area)
     try:
         image = chip.scaling.apply(values)

@@ -70,7 +70,7 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
 
     Raises:
         ConfigError: if that was planned for another time.
-        CheckpointError: if the folder holds no such plan.
+        CheckpointError: if the folder contains no such plan.
     """
     facts = read_checkpoint_facts(folder, "last")
     if facts.get("minutes") != options.minutes:
