@@ -66,7 +66,8 @@ def score(
 
     Each side is a file, or a folder of files that are matched by name: lines in any OGR format,
     GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
-    traced. docs/metrics.md explains the metrics and compares them with other scorers.
+    traced. The page on metrics in the documentation explains them, and compares them with other
+    scorers.
 
     \b
     Examples:
@@ -96,7 +97,7 @@ def score(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="GeoPackage to write, with one layer per side of the roads that it lacks.",
+    help="GeoPackage to write, with one layer for the roads missing on each side.",
 )
 @JSON
 def diff(
