@@ -176,7 +176,7 @@ def test_the_summary_of_many_folds_is_short(prepared):
 
 
 def test_too_few_blocks_are_refused_with_the_settings_to_change(prepared):
-    with pytest.raises(DataError, match=r"cannot fill 5 folds; make split\.block_m \(9000 m\)"):
+    with pytest.raises(DataError, match=r"cannot fill 5 folds; lower split\.block_m \(9000 m\)"):
         split.run(*prepared(apart(), "split.block_m=9000"))
 
 
@@ -187,13 +187,13 @@ def test_too_few_blocks_because_chips_overlap_are_told_so(prepared):
 
 
 def test_too_few_blocks_are_not_put_down_to_overlaps_that_change_nothing(prepared):
-    with pytest.raises(DataError, match=r"12 chips in 1 group cannot fill 5 folds; make split\."):
+    with pytest.raises(DataError, match=r"12 chips in 1 group cannot fill 5 folds; lower split\."):
         split.run(*prepared(places(), "split.block_m=90000"))
 
 
 def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
     settings = ("split.method=groups", "split.group=google|yahoo")
-    with pytest.raises(DataError, match=r"in 2 groups cannot fill 5 folds; choose split\.group"):
+    with pytest.raises(DataError, match=r"in 2 groups cannot fill 5 folds; change split\.group"):
         split.run(*prepared(places(), *settings))
 
 
@@ -202,7 +202,7 @@ def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
     [
         (["split.method=random"], r"5 pairs of chips overlap .* p1_google and p1_yahoo, but are"),
         (["split.method=random"], r"in different folds; set split\.method to blocks, which"),
-        (["split.method=groups", "split.group=.*"], r"folds; choose split\.group so that they"),
+        (["split.method=groups", "split.group=.*"], r"folds; change split\.group to put them"),
         (
             ["split.method=file", "split.file=my.csv"],
             r"give them the same fold in .*my\.csv, or set",
@@ -239,7 +239,7 @@ def test_a_file_that_does_not_fit_the_chips_is_refused_by_its_name(prepared, tmp
 
 
 def test_a_file_that_is_not_there_is_refused(prepared):
-    with pytest.raises(DataError, match=r"split\.file: .*my\.csv does not exist"):
+    with pytest.raises(DataError, match=r"split\.file: .*my\.csv is not an existing file"):
         split.run(*prepared(apart(), "split.method=file", "split.file=my.csv"))
 
 
