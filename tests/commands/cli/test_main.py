@@ -223,7 +223,7 @@ def test_json_is_one_object(call):
 @pytest.mark.usefixtures("city")
 def test_without_json_the_summary_is_a_table(call):
     result = call("prepare")
-    assert "5 of 3 bands of uint8, 1.00 m, in 5 chips" in result.stdout
+    assert "5 with 3 bands of uint8, pixels of 1.00 m; 5 chips" in result.stdout
     assert result.stderr == ""
 
 
@@ -338,7 +338,7 @@ def test_a_missing_config_exits_with_2(fails):
 def test_init_keeps_an_existing_config(fails, city):
     before = city.read_text()
     message = fails("init", "--images", "images", "--labels", "roads", exit_code=2)
-    assert "roadseg.json exists already; --force overwrites it" in message
+    assert "roadseg.json already exists; use --force to overwrite it" in message
     assert city.read_text() == before
 
 

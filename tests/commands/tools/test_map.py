@@ -156,7 +156,7 @@ def test_a_map_that_never_began_gives_way_to_another(checkpoint, mapped, tmp_pat
 
 def test_the_map_of_other_images_is_kept(mapped):
     folder, _, _ = mapped
-    with pytest.raises(ConfigError, match=r"holds the map of .*images.*; name another folder"):
+    with pytest.raises(ConfigError, match=r"contains the map of .*images.*; use another --output"):
         tool.run(
             [str(folder / "images/city_0.tif")],
             folder / "map",
