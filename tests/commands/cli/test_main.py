@@ -494,7 +494,7 @@ def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
     result = call("prepare", "--on-error", "skip", "--workers", "2", "--set", "split.folds=4")
     assert result.exit_code == 4
     assert "skipped city_0 " in result.stdout
-    assert "4 of 3 bands" in result.stdout
+    assert "4 with 3 bands" in result.stdout
 
 
 def test_a_skipped_scene_is_in_the_json(call, city):

@@ -338,13 +338,13 @@ class TestLabels:
     def test_one_label_file_may_miss_some_images(self, city):
         summary = look(city, labels="roads/city_2.geojson")
         assert summary.bare == ["city_0", "city_1", "city_3", "city_4"]
-        assert "no road on city_0, city_1, city_3, 4 in all" in str(summary)
+        assert "without roads: city_0, city_1, city_3, 4 in all" in str(summary)
 
     def test_label_files_without_any_road_are_refused(self, city):
         for path in (city / "roads").iterdir():
             labels = json.loads(path.read_text())
             path.write_text(json.dumps(labels | {"features": []}))
-        with pytest.raises(DataError, match="no road in any of the 5 label files"):
+        with pytest.raises(DataError, match="none of the 5 label files"):
             look(city)
 
 
