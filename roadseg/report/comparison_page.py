@@ -92,19 +92,22 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
-def _table(titles: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
+def _table(label: str, titles: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
+    """Return a table that the keyboard can scroll; empty if it has no rows."""
     head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
     body = "".join(rows)
     if not body:
         return ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll {kind}">{table}</div>'
+    region = f'tabindex="0" role="region" aria-label="{label}"'
+    return f'<div class="scroll {kind}" {region}>{table}</div>'
 
 
 def _settings(compared: Comparison) -> str:
     if not compared.settings:
         return '<p class="note">None: all settings in the records are the same.</p>'
-    return _table(["setting", *compared.names], map(_setting, compared.settings), "settings")
+    rows = map(_setting, compared.settings)
+    return _table("Table of settings", ["setting", *compared.names], rows, "settings")
 
 
 def _setting(setting: Setting) -> str:
@@ -125,7 +128,8 @@ def change_text(change: float | None, digits: int) -> str:
 
 
 def _metrics(compared: Comparison) -> str:
-    return _table(["metric", *compared.names], (_row(row.title, [row]) for row in compared.metrics))
+    rows = (_row(row.title, [row]) for row in compared.metrics)
+    return _table("Table of metrics", ["metric", *compared.names], rows)
 
 
 def _row(title: str, rows: Iterable[Row]) -> str:
@@ -144,7 +148,7 @@ def _cell(row: Row, at: int) -> str:
 def _chips(compared: Comparison) -> str:
     titles = [f"{metric}, {name}" for metric in ("IoU", "APLS") for name in compared.names]
     rows = (_row(chip, rows.values()) for chip, rows in compared.chips.items())
-    return _table(["chip", *titles], rows)
+    return _table("Table of chips", ["chip", *titles], rows)
 
 
 def _times(compared: Comparison) -> str:
@@ -152,7 +156,7 @@ def _times(compared: Comparison) -> str:
         return "".join(f"<td>{_NONE if v is None else time_text(v)}</td>" for v in row.values)
 
     rows = (f'<tr><th scope="row">{_text(r.title)}</th>{cells(r)}</tr>' for r in compared.seconds)
-    return _table(["stage", *compared.names], rows)
+    return _table("Table of times", ["stage", *compared.names], rows)
 
 
 def _curves(names: Sequence[str], curves: Sequence[Mapping[str, Any] | None]) -> str:

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from roadseg.errors import DataError
@@ -69,6 +69,27 @@ def quality_facts(record: Record | None) -> dict[str, Any] | None:
     if record is None or record.summary is None:
         return None
     return {name: value for name, value in record.summary.items() if name != "sheets"}
+
+
+def with_short_paths(value: Any, project: Path) -> Any:  # noqa: ANN401 - any JSON value
+    """Return JSON values that name no folder of the disk above a project.
+
+    Paths in the project are relative to it; of others, such as at the start of a message, the last
+    two parts remain.
+    """
+    if isinstance(value, dict):
+        return {name: with_short_paths(part, project) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_short_paths(part, project) for part in value]
+    return _short_path(value, project) if isinstance(value, str) else value
+
+
+def _short_path(text: str, project: Path) -> str:
+    inside = text.replace(f"{project}/", "")
+    path, colon, rest = inside.partition(": ")
+    if not path.startswith("/"):
+        return inside
+    return f"…/{'/'.join(PurePath(path).parts[-2:])}{colon}{rest}"
 
 
 def _number(cell: str | None) -> float | None:

@@ -13,8 +13,19 @@ from roadseg.system.files import whole
 
 # Scripts in an order in which each stands after those that it needs.
 _SCRIPTS = (
-    *("elements.js", "lines.js", "routing.js", "colours.js", "viewport.js", "drawing.js"),
-    *("map.js", "tools.js", "panel.js", "scenes.js", "curves.js", "tables.js", "report.js"),
+    *("elements.js", "lines.js", "routing.js", "colours.js", "filter.js", "viewport.js"),
+    *("drawing.js", "legend.js", "marks.js", "swipe.js", "tip.js", "trip.js", "map.js"),
+    *(
+        "display.js",
+        "downloads.js",
+        "menus.js",
+        "tools.js",
+        "hands.js",
+        "search.js",
+        "address.js",
+        "panel.js",
+    ),
+    *("scenes.js", "curves.js", "tables.js", "print.js", "report.js"),
 )
 # Colours of roads against known ones, by the names that the page shows.
 _PALETTE = json.dumps({"found": as_hex(FOUND), "missed": as_hex(MISSED), "false": as_hex(FALSE)})

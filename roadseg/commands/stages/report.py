@@ -13,7 +13,14 @@ from roadseg.commands.stages.made_from import (
 )
 from roadseg.config import Config
 from roadseg.errors import ConfigError
-from roadseg.report.facts import quality_facts, read_records, read_scores, read_training
+from roadseg.report.credits import credit_lines
+from roadseg.report.facts import (
+    quality_facts,
+    read_records,
+    read_scores,
+    read_training,
+    with_short_paths,
+)
 from roadseg.report.page import as_data, build_page, write_page
 from roadseg.report.pictures import sheet_uri
 from roadseg.report.qgis_project import write_project
@@ -126,7 +133,7 @@ def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
     for row in rows:
         scenes[row]["layers"] = encode_pictures(config, shown, row, most_bytes=room // (many - row))
         room -= len(as_data(scenes[row]["layers"]))
-    page["left_out"] = shown.left_out
+    page["left_out"] = with_short_paths(shown.left_out, workspace.root.resolve().parent)
     return page
 
 
@@ -160,7 +167,7 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
     if trained := [record for of_fold in folds for record in of_fold.values()]:
         seconds["train"] = sum(record.seconds for record in trained)
     root = workspace.root.resolve()
-    return {
+    facts = {
         "title": root.parent.name if root.name == "run" else root.name,
         "folder": f"{root.parent.name}/{root.name}",
         "graph_folder": root.name if workspace.is_flat else f"{root.name}/{workspace.graphs.name}",
@@ -168,6 +175,7 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
         "versions": versions(),
         "seconds": {name: seconds[name] for name in _STAGES if name in seconds},
         "summaries": {name: record.summary for name, record in records.items()},
+        "credits": credit_lines(config, shown, records.get("prepare")),
         "km2": sum(area.km2 for area in shown.areas),
         "scores": read_scores(workspace.evaluation),
         "scene_of": shown.scene_of,
@@ -175,6 +183,8 @@ def _facts(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]
         "quality": {"facts": quality_facts(records.get("prepare"))},
         "config": config.model_dump(mode="json"),
     }
+    short: dict[str, Any] = with_short_paths(facts, root.parent)
+    return short
 
 
 def _sheets(workspace: Workspace, room: int) -> list[str]:

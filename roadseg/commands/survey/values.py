@@ -1,5 +1,6 @@
 """Config for init: a survey of cities, and the values of the config that fit them."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,8 +131,8 @@ def _paths(surveyed: SurveyedCity, folder: Path) -> tuple[list[str], list[str]]:
     """Return images and labels as a config in a folder names them."""
     images = _image_patterns(surveyed.city.images, surveyed.images)
     return (
-        [_short(path, folder) for path in images],
-        [_short(path, folder) for path in surveyed.city.labels],
+        [path_from(path, folder) for path in images],
+        [path_from(path, folder) for path in surveyed.city.labels],
     )
 
 
@@ -144,7 +145,7 @@ def _run_folder(settings: Config, folder: Path) -> str:
     """Return the run folder that the config names; ./run is the default, beside the config."""
     if settings.run in {Path("run"), Path.cwd() / "run"}:
         return "run"
-    return _short(str(settings.run.absolute()), folder)
+    return path_from(str(settings.run.absolute()), folder)
 
 
 def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
@@ -160,6 +161,12 @@ def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
     return sorted(map(str, kept))
 
 
-def _short(path: str, folder: Path) -> str:
-    """Return a path as a config in a folder has it: relative if it lies below the folder."""
-    return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path
+def path_from(path: str, folder: Path) -> str:
+    """Return an absolute path as a config in a folder has it.
+
+    It is relative if it lies below the folder, or below the working folder as the config does:
+    they are likely to be moved together.
+    """
+    here = Path.cwd()
+    project = here if folder.is_relative_to(here) else folder
+    return os.path.relpath(path, folder) if Path(path).is_relative_to(project) else path

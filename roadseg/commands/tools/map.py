@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import GraphSummary
+from roadseg.commands.survey.values import path_from
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.errors import ConfigError
@@ -167,9 +169,10 @@ def _write_config(
     if labels:
         planned = load_config(None, [*own, *settings])
         return init.run(images, labels, path, settings=planned)
+    folder = path.absolute().parent
     values: dict[str, Any] = {
         "run": ".",
-        "imagery": {"images": _absolute(images)},
+        "imagery": {"images": [path_from(image, folder) for image in _absolute(images)]},
         "predict": {"gsd": "auto", "scaling": "auto"},
     }
     with whole(path) as partial:
@@ -182,8 +185,11 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
 
     Masks of roads among the images are not in the config.
     """
-    mapped, roads = image_paths(config.imagery.images), list(config.labels.roads)
-    if not set(mapped) <= set(image_paths(images)) or roads != _absolute(labels):
+    mapped, given = (
+        set(map(normpath, image_paths(of))) for of in (config.imagery.images, _absolute(images))
+    )
+    roads = list(map(normpath, config.labels.roads))
+    if not given >= mapped or roads != _absolute(labels):
         held = [*config.imagery.images, *roads]
         raise ConfigError(
             f"{path}: this folder already contains the map of {first(held)}; use another "
@@ -193,7 +199,7 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
 
 def _absolute(places: Iterable[str]) -> list[str]:
     """Return files, folders, globs and addresses as a config has them once it is loaded."""
-    return [text if "://" in text else str(source_path(text).absolute()) for text in places]
+    return [text if "://" in text else normpath(source_path(text).absolute()) for text in places]
 
 
 def _predict(

@@ -34,21 +34,24 @@ function speedMode(bins) {
   return { key: "speed", name: "Speed", classes, classOf };
 }
 
-// Numbers of the classes that occur in graphs, from low to high.
-function seenClasses(graphs, mode) {
+// Numbers of the classes that occur in graphs, from low to high; of roads that a filter shows.
+function seenClasses(graphs, mode, filter = null) {
   const seen = new Set();
   for (const graph of graphs) {
-    for (let row = 0; row < graph.lines.count; row += 1) seen.add(mode.classOf(graph, row));
+    for (const row of filter?.rows(graph) ?? graph.lines.rows) seen.add(mode.classOf(graph, row));
   }
   return [...seen].sort((a, b) => a - b);
 }
+
+// Return the certainty of an edge: of a link its confidence, else its mean probability; null if not known.
+const certaintyOf = (graph, row) => graph.get("confidence", row) ?? graph.get("probability", row);
 
 function certaintyMode() {
   const colours = ramp(CERTAINTY_RAMP, CERTAINTY_LIMITS.length + 1);
   const classes = colours.map((colour, at) => ({ name: certaintyName(at), colour }));
   classes.push({ name: "not known", colour: NOT_KNOWN });
   const classOf = (graph, row) => {
-    const sure = graph.get("confidence", row) ?? graph.get("probability", row);
+    const sure = certaintyOf(graph, row);
     if (sure === null) return colours.length;
     const found = CERTAINTY_LIMITS.findIndex((limit) => sure < limit);
     return found < 0 ? CERTAINTY_LIMITS.length : found;

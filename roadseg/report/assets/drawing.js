@@ -6,8 +6,8 @@ const FINE_PX = 2.2; // so narrow, corners need not be round
 
 // Lines by class, kept as paths for each part of the ground and each scale.
 class Strokes {
-  constructor(lines, classOf = () => 0, classes = 1) {
-    Object.assign(this, { lines, classes, paths: new Map() });
+  constructor(lines, { rows = lines.rows, classOf = () => 0, classes = 1 } = {}) {
+    Object.assign(this, { lines, rows, classes, paths: new Map() });
     this.classOf = Uint8Array.from({ length: lines.count }, (_, row) => classOf(row));
     this.chunks = this.cut();
   }
@@ -17,7 +17,7 @@ class Strokes {
     const [west, south, east, north] = lines.box;
     const side = Math.min(Math.max(Math.ceil(Math.sqrt(lines.count / LINES_A_CHUNK)), 1), 24);
     const chunks = new Map();
-    for (let row = 0; row < lines.count; row += 1) {
+    for (const row of this.rows) {
       const at = 2 * lines.starts[row];
       const column = Math.min(Math.floor(((lines.xy[at] - west) / (east - west || 1)) * side), side - 1);
       const up = Math.min(Math.floor(((lines.xy[at + 1] - south) / (north - south || 1)) * side), side - 1);
@@ -139,13 +139,23 @@ function drawErrors(context, view, scene) {
   return lines;
 }
 
-function drawGraph(context, view, graph, mode) {
+function drawGraph(context, view, graph, mode, filter = null) {
+  return strokesOf(graph, mode, filter).draw(context, view, mode.classes, roadWidth(view));
+}
+
+// The strokes of a graph, kept for each way to colour it; of filters those of the last one.
+function strokesOf(graph, mode, filter) {
+  const classes = { classOf: (row) => mode.classOf(graph, row), classes: mode.classes.length };
   graph.byMode ??= new Map();
-  if (!graph.byMode.has(mode.key)) {
-    graph.byMode.set(mode.key,
-      new Strokes(graph.lines, (row) => mode.classOf(graph, row), mode.classes.length));
+  if (!filter?.isOn) {
+    if (!graph.byMode.has(mode.key)) graph.byMode.set(mode.key, new Strokes(graph.lines, classes));
+    return graph.byMode.get(mode.key);
   }
-  return graph.byMode.get(mode.key).draw(context, view, mode.classes, roadWidth(view));
+  const key = `${mode.key} ${filter.key}`;
+  if (graph.filtered?.key !== key) {
+    graph.filtered = { key, strokes: new Strokes(graph.lines, { ...classes, rows: filter.rows(graph) }) };
+  }
+  return graph.filtered.strokes;
 }
 
 // Set the pixels of a canvas to its size on the screen; return whether they changed.

@@ -17,6 +17,10 @@ class Lines {
     this.box = this.boxOf(0, this.starts[this.count]);
   }
 
+  get rows() {
+    return Array.from({ length: this.count }, (_, row) => row);
+  }
+
   boxOf(first, end) {
     const box = [Infinity, Infinity, -Infinity, -Infinity];
     for (let at = first; at < end; at += 1) {
@@ -76,9 +80,9 @@ class Lines {
   }
 
   // The line nearest to a place, no farther than `most`: its row, the place on it as a share of
-  // its length, the distance; null if there is none.
-  nearest(x, y, most) {
-    const found = this.grid.nearest(x, y, most);
+  // its length, the distance; null if there is none. Only lines of which `shows` says so count.
+  nearest(x, y, most, shows = null) {
+    const found = this.grid.nearest(x, y, most, shows);
     if (!found) return null;
     const row = this.grid.rowOf[found.at];
     let before = found.by * this.step(found.at);
@@ -121,12 +125,14 @@ class Grid {
     }
   }
 
-  nearest(x, y, most) {
+  nearest(x, y, most, shows) {
     const [column, row] = this.place(x, y);
     const best = { at: -1, by: 0, away: most };
     const last = Math.ceil(most / this.cell) + 1;
     for (let ring = 0; ring <= last && (ring - 1) * this.cell <= best.away; ring += 1) {
-      this.around(column, row, ring, (at) => this.compare(at, x, y, best));
+      this.around(column, row, ring, (at) => {
+        if (!shows || shows(this.rowOf[at])) this.compare(at, x, y, best);
+      });
     }
     return best.at < 0 ? null : best;
   }

@@ -1,4 +1,4 @@
-// Map: the large view with its tools; it draws, moves, picks roads and finds routes.
+// Map: the large view with its tools; it draws, moves and picks roads.
 
 const LAYERS = [
   { key: "image", name: "Imagery", on: true },
@@ -12,29 +12,40 @@ const MANY_LINES = 2500; // more are moved as a picture while the map moves
 const LEAST_SHOWN = 0.03; // of the map, or it begins with one scene
 const SETTLED_MS = 110;
 const SNAP_PX = 10;
-const APART_M = 50; // farther from the road than in another graph, and the way is of no use
+const PICTURES = ["image", "probability", "mask"];
+const REACH_M = 2000; // so far from the scenes places are known, see `areas.py`
+const NEAR_SCALE = 1; // pixels a metre at least where a place is shown that was searched for
+const EDGE_SCALE = 3; // pixels a metre at most where an edge is shown
+
+const layerName = (wanted) => LAYERS.find(({ key }) => key === wanted).name;
 
 class RoadMap {
   // The folder of the graphs is for command lines; `measured` names the scenes that were held out.
-  constructor(told, { folder, measured }) {
-    Object.assign(this, { told, folder, measured, areas: told.areas, area: 0, scene: null, picked: null, route: null });
+  constructor(told, { title, credits, folder, measured }) {
+    Object.assign(this, { told, title, credits, folder, measured, areas: told.areas, area: 0, scene: null });
+    Object.assign(this, { picked: null, under: null, pinned: null, lines: 0 });
     this.graphs = told.graphs.map((graph) => new Graph(graph));
     this.scenes = told.scenes.map((scene) => this.readScene(scene));
     this.modes = [speedMode(told.bins), certaintyMode(), inferredMode()];
     this.mode = this.modes[0];
+    this.filter = new Filter(this.modes.slice(0, 2));
     this.shown = Object.fromEntries(LAYERS.map(({ key, on }) => [key, on]));
+    this.opacity = Object.fromEntries(PICTURES.map((key) => [key, 1]));
     this.view = new Viewport();
-    this.ends = [];
-    this.lines = 0;
     this.ground = byId("ground").getContext("2d");
     this.roads = byId("roads").getContext("2d");
-    this.marks = byId("marks").getContext("2d");
     this.copy = document.createElement("canvas").getContext("2d");
+    this.trip = new Trip(this);
+    this.marks = new Marks(this);
+    this.swipe = new Swipe(this);
     this.panel = new Panel(this);
+    this.tip = new Tip();
     this.tools = new Tools(this);
     this.hands = new Hands(this);
+    this.search = new Search(this);
     this.resize();
     this.show(this.firstScene());
+    this.address = new Address(this);
     new ResizeObserver(() => this.resize()).observe(byId("view"));
   }
 
@@ -56,6 +67,10 @@ class RoadMap {
     return this.scenes.some((scene) => scene.pictures[key]);
   }
 
+  shows(key) {
+    return this.has(key) && (this.shown[key] || this.swipe.has(key));
+  }
+
   get scenesHere() {
     return this.scene === null ? this.scenes.filter(({ area }) => area === this.area) : [this.scenes[this.scene]];
   }
@@ -74,6 +89,13 @@ class RoadMap {
     this.showAll();
   }
 
+  // Show a scene, from another part of the page.
+  open(scene) {
+    this.show(scene);
+    byId("map").scrollIntoView();
+    byId("ground").focus({ preventScroll: true });
+  }
+
   // The scene to begin with: none in particular, unless they are specks on their map.
   firstScene() {
     const size = ([west, south, east, north]) => (east - west) * (north - south);
@@ -87,9 +109,10 @@ class RoadMap {
     this.redraw();
   }
 
-  toggle(key, on = !this.shown[key]) {
+  toggle(key, on = !this.shows(key)) {
     if (!this.has(key)) return;
     this.shown[key] = on;
+    if (!on && this.swipe.has(key)) this.swipe.set(null);
     if (key === "errors" && on) Object.assign(this.shown, { graph: false, reference: false });
     if (["graph", "reference"].includes(key) && on) this.shown.errors = false;
     this.tools.update();
@@ -100,7 +123,7 @@ class RoadMap {
     const box = byId("view").getBoundingClientRect();
     if (!box.width) return;
     Object.assign(this.view, { width: box.width, height: box.height });
-    const canvases = [this.ground, this.roads, this.marks].map(({ canvas }) => canvas);
+    const canvases = [this.ground, this.roads, this.marks.context].map(({ canvas }) => canvas);
     if (canvases.map((canvas) => sharpen(canvas, box.width, box.height)).includes(true)) this.redraw();
   }
 
@@ -130,25 +153,35 @@ class RoadMap {
       this.drawRoads();
     }
     this.moving = false;
-    this.drawMarks();
+    this.marks.draw();
     this.tools.tellScale();
+    this.address?.write();
   }
 
   drawPictures() {
     clear(this.ground);
-    for (const layer of ["image", "probability", "mask"].filter((name) => this.shown[name])) {
-      for (const scene of this.scenesHere) scene.pictures[layer]?.draw(this.ground, this.view);
+    for (const layer of PICTURES.filter((name) => this.shows(name))) {
+      this.swipe.clip(this.ground, layer, () => {
+        this.ground.globalAlpha = this.opacity[layer];
+        for (const scene of this.scenesHere) scene.pictures[layer]?.draw(this.ground, this.view);
+      });
     }
   }
 
   drawRoads() {
     const { roads: context, view } = this;
+    const scenes = this.scenesHere.filter(({ box }) => view.sees(box));
+    const drawn = {
+      graph: () => this.graphsHere.map((graph) => drawGraph(context, view, graph, this.mode, this.filter)),
+      reference: () => scenes.map((scene) => drawLabels(context, view, scene)),
+      errors: () => scenes.map((scene) => drawErrors(context, view, scene)),
+    };
     this.lines = 0;
     clear(context);
-    if (this.shown.graph) for (const graph of this.graphsHere) this.lines += drawGraph(context, view, graph, this.mode);
-    for (const scene of this.scenesHere.filter(({ box }) => view.sees(box))) {
-      if (this.shown.reference) this.lines += drawLabels(context, view, scene);
-      if (this.shown.errors) this.lines += drawErrors(context, view, scene);
+    for (const layer of Object.keys(drawn).filter((name) => this.shows(name))) {
+      this.swipe.clip(context, layer, () => {
+        this.lines += drawn[layer]().reduce((sum, lines) => sum + lines, 0);
+      });
     }
     this.kept = null;
     this.drawn = { ...view };
@@ -174,137 +207,66 @@ class RoadMap {
       this.copy.canvas.width * by, this.copy.canvas.height * by);
   }
 
-  drawMarks() {
-    const { marks: context, view } = this;
-    clear(context);
-    if (this.route) this.drawRoute();
-    if (this.picked) this.drawLine(this.picked.graph.lines.part(this.picked.row, 0, 1), PICKED_COLOUR, 5);
-    this.ends.forEach((end, at) => this.drawEnd(end, "AB"[at]));
-    if (this.hands.byKeys) this.drawMiddle(context, view);
-  }
-
-  drawLine(points, colour, width) {
-    const ratio = this.marks.canvas.width / this.view.width;
-    const { marks: context } = this;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.lineJoin = "round";
-    context.lineCap = "round";
-    for (const [stroke, wide] of [["#0d1219", width + 3], [colour, width]]) {
-      context.beginPath();
-      points.forEach((point, at) => context[at ? "lineTo" : "moveTo"](...this.view.toScreen(point)));
-      context.strokeStyle = stroke;
-      context.lineWidth = wide;
-      context.stroke();
-    }
-  }
-
-  drawRoute() {
-    this.drawLine(this.route.points.flat(), ROUTE_COLOUR, 5);
-  }
-
-  drawEnd({ at, on }, name) {
-    const ratio = this.marks.canvas.width / this.view.width;
-    const { marks: context } = this;
-    const [x, y] = this.view.toScreen(at);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    if (on) {
-      context.setLineDash([4, 4]);
-      context.strokeStyle = "#fff";
-      context.lineWidth = 2;
-      context.beginPath();
-      context.moveTo(x, y);
-      context.lineTo(...this.view.toScreen(on));
-      context.stroke();
-      context.setLineDash([]);
-    }
-    context.beginPath();
-    context.arc(x, y, 10, 0, 7);
-    context.fillStyle = "#1a2230";
-    context.fill();
-    context.lineWidth = 2;
-    context.strokeStyle = "#fff";
-    context.stroke();
-    context.fillStyle = "#fff";
-    context.font = "600 12px system-ui, sans-serif";
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(name, x, y + 0.5);
-  }
-
-  drawMiddle(context, view) {
-    const ratio = context.canvas.width / view.width;
-    context.setTransform(ratio, 0, 0, ratio, view.width / 2 * ratio, view.height / 2 * ratio);
-    for (const [colour, width] of [["#0d1219", 4], ["#fff", 2]]) {
-      context.beginPath();
-      for (const [x, y] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
-        context.moveTo(4 * x, 4 * y);
-        context.lineTo(12 * x, 12 * y);
-      }
-      Object.assign(context, { strokeStyle: colour, lineWidth: width });
-      context.stroke();
-    }
-  }
-
   // The road nearest to a place on the screen, of any graph that is shown.
   roadAt(place, reach = SNAP_PX) {
-    if (!this.shown.graph && !this.shown.errors) return null;
-    return this.nearest(this.view.toGround(place), reach / this.view.scale);
+    if (!this.shows("graph") && !this.shows("errors")) return null;
+    const { filter } = this;
+    const shows = filter.isOn ? (graph) => (row) => filter.shows(graph, row) : () => null;
+    return this.nearest(this.view.toGround(place), reach / this.view.scale, shows);
   }
 
-  nearest([x, y], most) {
+  // The nearest line of the graphs here; of some graphs only those of which `shows(graph)` says so.
+  nearest([x, y], most, shows = () => null) {
     let best = null;
     for (const graph of this.graphsHere) {
-      const found = graph.lines.nearest(x, y, best ? best.away : most);
+      const found = graph.lines.nearest(x, y, best ? best.away : most, shows(graph));
       if (found) best = { graph, row: found.row, away: found.away };
     }
     return best;
   }
 
+  // Tell of the road under the pointer, at a place on the screen; null where there is no pointer.
+  hover(place) {
+    const road = place && !this.trip.isOn ? this.roadAt(place) : null;
+    this.ground.canvas.classList.toggle("over", Boolean(road));
+    if (road) this.tip.show(road, place, this.view);
+    else this.tip.hide();
+    const isSame = road?.graph === this.under?.graph && road?.row === this.under?.row;
+    this.under = road;
+    if (!isSame) this.marks.draw();
+  }
+
   click(place, reach) {
-    if (this.routing) {
-      this.addEnd(this.view.toGround(place));
+    if (this.trip.isOn) {
+      this.trip.add(this.view.toGround(place));
       return;
     }
     this.picked = this.roadAt(place, reach);
     this.panel.showPicked();
-    this.drawMarks();
+    this.marks.draw();
   }
 
-  addEnd(at) {
-    if (this.ends.length === 2) this.ends = [];
-    this.route = null;
-    this.ends.push({ at, on: null });
-    if (this.ends.length === 2) this.findWay();
-    else this.panel.tellRoute("Now click the destination.");
-    this.drawMarks();
+  // Show an edge, and tell of it.
+  pick(graph, row) {
+    if (!this.graphsHere.includes(graph)) this.show(null, graph.area);
+    this.forget();
+    this.toggle("graph", true);
+    this.picked = { graph, row };
+    this.view.fit(graph.lines.boxOf(graph.lines.starts[row], graph.lines.starts[row + 1]), 0.3);
+    this.view.scale = Math.min(this.view.scale, EDGE_SCALE);
+    this.panel.showPicked();
+    this.redraw();
   }
 
-  findWay() {
-    const found = this.routeBetween(...this.ends.map(({ at }) => at));
-    if (found.points) {
-      this.route = found;
-      const flat = found.points.flat();
-      if (flat.length) [this.ends[0].on, this.ends[1].on] = [flat[0], flat[flat.length - 1]];
-    }
-    this.panel.showRoute(found, this.ends.map(({ at }) => this.degrees(at)));
-  }
-
-  // The way between two places, on the graph that is nearest to both.
-  routeBetween(from, to) {
-    const most = this.told.snap_m;
-    const [here, there] = [from, to].map((place) => this.nearest(place, most));
-    if (!here || !there) return { problem: `The ${here ? "destination" : "start"} is more than ${most} m from any road.` };
-    const ways = [here.graph, there.graph].map((graph) => {
-      const ends = [from, to].map((place) => graph.enter(...place, most));
-      return { graph, ends, away: ends[0] && ends[1] ? ends[0].away + ends[1].away : Infinity };
-    });
-    const { graph, ends, away } = ways[0].away <= ways[1].away ? ways[0] : ways[1];
-    if (away - here.away - there.away > APART_M) {
-      return { problem: `No route: ${here.graph.name} and ${there.graph.name} are separate graphs.` };
-    }
-    const found = findRoute(graph, ...ends);
-    if (!found) return { problem: "No route: these roads are not connected.", graph: graph.name };
-    return { ...found, graph: graph.name };
+  // Show a place of an area, given in degrees, with a pin.
+  goTo(area, lonLat) {
+    const isInside = ([west, south, east, north], [x, y]) => west <= x && x <= east && south <= y && y <= north;
+    const stays = area === this.area && (this.scene === null || isInside(this.scenes[this.scene].box, this.place(lonLat)));
+    if (!stays) this.show(null, area);
+    this.forget();
+    this.pinned = this.place(lonLat);
+    this.view.look(this.pinned, Math.max(this.view.scale, NEAR_SCALE));
+    this.redraw();
   }
 
   degrees(place) {
@@ -318,16 +280,20 @@ class RoadMap {
     return fitted ? convert(fitted, lonLat) : [lonLat[0] - origin[0], lonLat[1] - origin[1]];
   }
 
-  startRouting(on) {
-    this.routing = on;
-    this.forget();
-    this.tools.update();
-    if (on) this.panel.tellRoute("Click the start.");
+  // Whether a place, in degrees where there are such, is on the map of an area or near it.
+  reaches(area, lonLat) {
+    const { from_degrees: fitted, box, origin } = this.areas[area];
+    if (fitted) return lonLat.every((value, at) => Math.abs(value - fitted.centre[at]) <= fitted.scale[at]);
+    const [x, y] = [lonLat[0] - origin[0], lonLat[1] - origin[1]];
+    return box[0] - REACH_M <= x && x <= box[2] + REACH_M && box[1] - REACH_M <= y && y <= box[3] + REACH_M;
   }
 
   forget() {
-    Object.assign(this, { picked: null, route: null, ends: [] });
+    Object.assign(this, { picked: null, under: null, pinned: null });
+    this.trip.clear();
+    this.tip.hide();
     this.panel.showNothing();
-    this.drawMarks();
+    this.marks.draw();
+    this.address?.write();
   }
 }

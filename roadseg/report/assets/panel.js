@@ -27,8 +27,10 @@ class Panel {
     this.showNothing();
   }
 
+  // On a narrow page an answer lies over the map as a sheet; the text that is there otherwise, below it.
   set(...children) {
     this.element.replaceChildren(...children);
+    this.element.classList.toggle("told", Boolean(this.element.querySelector("h3 button")));
   }
 
   title(text) {
@@ -73,6 +75,10 @@ class Panel {
 
   tellRoute(text) {
     this.set(this.title("Route"), make("p", {}, text));
+  }
+
+  showLink(address) {
+    this.set(this.title("Link"), make("p", {}, "The address of what is shown, to copy:"), make("pre", { class: "line" }, address));
   }
 
   showRoute(found, [from, to]) {

@@ -23,11 +23,12 @@ function tiles(shown) {
 
 function showHead(shown) {
   byId("title").textContent = shown.title;
+  if (matchMedia(NARROW).matches) byId("headline").tabIndex = 0; // there it scrolls sideways
   byId("subtitle").textContent = `${shown.folder} · made ${shown.made} · roadseg ${shown.versions.roadseg}`;
   const helpOf = (name) => METRIC_HELP[name.toLowerCase().replace(" ", "_")] ?? null;
   byId("headline").append(...tiles(shown).map(([name, value, unit, aside]) => make("div", { title: helpOf(name) },
     make("dt", {}, name), make("dd", { class: "value" }, value, unit ? make("small", {}, ` ${unit}`) : null),
-    make("dd", { class: "aside" }, aside))));
+    make("dd", { class: "aside", title: aside || null }, aside))));
 }
 
 // The scenes on which the network was measured, because it did not learn from them; null if none was.
@@ -82,16 +83,19 @@ function showRest(shown, map) {
 const shown = JSON.parse(byId("data").textContent);
 showHead(shown);
 showContents();
-const map = new RoadMap(shown.map, { folder: shown.graph_folder, measured: measuredScenes(shown) });
+watchMenus();
+const map = new RoadMap(shown.map, { title: shown.title, credits: shown.credits, folder: shown.graph_folder, measured: measuredScenes(shown) });
 showMissing(shown, map);
 showRest(shown, map);
+watchPrint(map.sides);
 
 // For tests, and for whoever opens the console.
 window.roadseg = {
   map,
   route(from, to) {
-    const { points, ...told } = map.routeBetween(map.place(from), map.place(to));
+    const { points, ...told } = map.trip.between(map.place(from), map.place(to));
     return told;
   },
+  readPlaces,
   screen: (lonLat) => map.view.toScreen(map.place(lonLat)),
 };

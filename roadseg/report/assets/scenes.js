@@ -41,11 +41,7 @@ class SideBySide {
   card(row) {
     const scene = this.map.scenes[row];
     const score = this.scores?.of(scene.name);
-    const open = () => {
-      this.map.show(row);
-      byId("map").scrollIntoView();
-      byId("ground").focus({ preventScroll: true });
-    };
+    const open = () => this.map.open(row);
     const card = make("article", { class: "scene", id: `scene-${row}` },
       make("header", {}, make("h3", {}, scene.name),
         make("span", { class: "muted small" }, score ? score.said : ""),
@@ -88,14 +84,22 @@ class SideBySide {
   drawSeen(entries) {
     for (const { target, isIntersecting } of entries) {
       if (!isIntersecting || target.dataset.drawn) continue;
-      target.dataset.drawn = "yes";
       const scene = this.map.scenes[Number(target.id.slice("scene-".length))];
-      const drawAll = () => target.querySelectorAll("canvas").forEach((canvas) => canvas.drawn());
       Promise.resolve(scene.pictures.image?.load()).then(() => {
-        drawAll();
-        new ResizeObserver(drawAll).observe(target);
+        this.draw(target);
+        new ResizeObserver(() => this.draw(target)).observe(target);
       });
     }
+  }
+
+  draw(card) {
+    card.dataset.drawn = "yes";
+    for (const canvas of card.querySelectorAll("canvas")) canvas.drawn();
+  }
+
+  // Draw all cards at once, without images that were not seen yet.
+  drawAll() {
+    for (const card of this.list.children) this.draw(card);
   }
 }
 

@@ -60,7 +60,7 @@ class ScoreTable {
     this.head = make("tr");
     this.body = make("tbody");
     const table = make("table", {}, make("thead", {}, this.head), this.body);
-    section.append(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Metrics by chip" }, table),
+    section.append(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of the metrics" }, table),
       make("p", { class: "muted small" }, "The worst chips come first. Click a column to sort by it, a chip to see it on the map."),
       metricHelp(scores.columns));
     this.sort();
@@ -95,7 +95,10 @@ class ScoreTable {
 
   row(row) {
     const scene = this.map.scenes.findIndex(({ name }) => name === this.scores.sceneOfRow(row));
-    const show = () => this.map.show(scene);
+    const show = (event) => {
+      event.preventDefault();
+      this.map.open(scene);
+    };
     const name = scene < 0 ? row[0] : make("a", { href: "#map", onclick: show }, row[0]);
     const cells = row.slice(1).map((value, at) => this.cell(value, this.scores.columns[at + 1]));
     return make("tr", {}, make("td", {}, name), ...cells);

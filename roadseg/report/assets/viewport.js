@@ -1,5 +1,7 @@
 // Viewport: which ground is seen, and how large; x to the right and y up in metres.
 
+const [LEAST_SCALE, MOST_SCALE] = [0.002, 60]; // pixels a metre
+
 class Viewport {
   constructor(width = 1, height = 1) {
     Object.assign(this, { width, height, x: 0, y: 0, scale: 1 });
@@ -12,6 +14,11 @@ class Viewport {
     const [wide, high] = [Math.max(east - west, 1), Math.max(north - south, 1)];
     this.scale = Math.min(this.width / wide, this.height / high) * (1 - 2 * margin);
     return this;
+  }
+
+  // Show a place in the middle.
+  look([x, y], scale) {
+    Object.assign(this, { x, y, scale: Math.min(Math.max(scale, LEAST_SCALE), MOST_SCALE) });
   }
 
   toGround([right, down]) {
@@ -30,7 +37,7 @@ class Viewport {
   // Zoom, and keep the ground at a place on the screen where it is.
   zoom(by, place = [this.width / 2, this.height / 2]) {
     const [x, y] = this.toGround(place);
-    this.scale = Math.min(Math.max(this.scale * by, 0.002), 60);
+    this.scale = Math.min(Math.max(this.scale * by, LEAST_SCALE), MOST_SCALE);
     const [x2, y2] = this.toGround(place);
     this.x += x - x2;
     this.y += y - y2;

@@ -1,6 +1,9 @@
 """map: images in, a road network and a report out, with labels or with a network."""
 
 import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -32,17 +35,19 @@ def silent(*_):
 
 @pytest.fixture(scope="module")
 def mapped(tmp_path_factory, write_city):
-    """Map a tiny city from its labels; return its folder and the summary."""
+    """Map a tiny city from its labels, as one types it; return its folder and the summary."""
     folder = tmp_path_factory.mktemp("mapped")
     write_city(folder)
     said = []
-    summary = tool.run(
-        [str(folder / "images")],
-        folder / "map",
-        labels=[str(folder / "roads")],
-        settings=QUICK,
-        say=lambda name, _: said.append(name),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        summary = tool.run(
+            ["images/"],
+            Path("map"),
+            labels=["roads/*.geojson"],
+            settings=QUICK,
+            say=lambda name, _: said.append(name),
+        )
     return folder, summary, said
 
 
@@ -73,19 +78,31 @@ def test_the_same_call_does_nothing_again(mapped):
     again = tool.run(
         [str(folder / "images")],
         folder / "map",
-        labels=[str(folder / "roads")],
+        labels=[str(folder / "roads/*.geojson")],
         settings=QUICK,
         say=silent,
     )
     assert weights.stat().st_mtime_ns == before
-    assert again == summary
+    assert again == replace(summary, config=again.config)
 
 
-def test_a_network_maps_images_without_labels(mapped, tmp_path):
+def test_a_project_that_was_moved_with_its_map_is_mapped_already(mapped, tmp_path, monkeypatch):
+    folder, summary, _ = mapped
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    monkeypatch.chdir(moved)
+    again = tool.run(
+        ["images/"], Path("map"), labels=["roads/*.geojson"], settings=QUICK, say=silent
+    )
+    assert again.graphs.folder == str(moved / "map/graphs")
+    assert again.measured == summary.measured
+
+
+def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     folder, _, _ = mapped
     said = []
+    monkeypatch.chdir(folder / "images")
     summary = tool.run(
-        [str(folder / "images/city_0.tif"), str(folder / "images/city_1.tif")],
+        ["city_0.tif", "../images/city_1.tif"],
         tmp_path / "map",
         checkpoints=[folder / "map/checkpoints/fold-0"],
         settings=["graph.threshold=0.3"],

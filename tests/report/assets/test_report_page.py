@@ -14,53 +14,11 @@ from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.system.workspace import Workspace
 
-LOADED = """() => Promise.all(
-    roadseg.map.scenes.flatMap(({ pictures }) => Object.values(pictures).map(one => one.load())))"""
 AT_THE_END = """async () => {
     window.scrollTo(0, document.body.scrollHeight);
     while (document.querySelectorAll("[data-drawn]").length < 2)
         await new Promise(requestAnimationFrame);
 }"""
-
-
-@pytest.fixture(scope="module")
-def tab(browser):
-    """Open a tab; give it, what it says, and what it asks for."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    said, asked = [], []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    yield page, said, asked
-    page.close()
-
-
-@pytest.fixture
-def page(tab, shown_run):
-    """Open the report; give the page."""
-    tab[0].goto(shown_run.report.as_uri())
-    tab[0].evaluate(LOADED)
-    tab[0].locator("#ground").scroll_into_view_if_needed()
-    return tab[0]
-
-
-def middle(graph, row):
-    """Return longitude and latitude of the middle of an edge."""
-    point = shapely.line_interpolate_point(graph.lines[row], 0.5, normalized=True)
-    return transformer(graph.crs, DEGREES).transform(point.x, point.y)
-
-
-def click(page, lon_lat):
-    x, y = page.evaluate("place => roadseg.screen(place)", list(lon_lat))
-    page.locator("#ground").click(position={"x": x, "y": y})
-
-
-def drawn(page):
-    """Return the pixels of pictures and roads as texts."""
-    page.evaluate("() => roadseg.map.draw()")
-    return page.evaluate(
-        "() => ['ground', 'roads'].map(id => document.getElementById(id).toDataURL())"
-    )
 
 
 def test_nothing_is_wrong_and_nothing_is_asked_of_the_network(tab, page, shown_run):
@@ -84,9 +42,9 @@ def test_names_are_shown_as_text(page, shown_run):
 
 
 @pytest.mark.parametrize("scene", ["city_0", "city_2"])
-def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene):
+def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene, middle, position):
     graph = read_gpkg(shown_run.graph(scene))
-    click(page, middle(graph, 0))
+    page.locator("#ground").click(position=position(page, middle(graph, 0)))
     text = page.locator("#panel").inner_text()
     kph = graph.attributes["speed_kph"][0]
     assert f"{graph.length_m[0]:.1f} m" in text
@@ -94,7 +52,7 @@ def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene):
     assert scene in text
 
 
-def test_routes_take_the_time_that_the_command_says(page, shown_run):
+def test_routes_take_the_time_that_the_command_says(page, shown_run, middle):
     graph = read_gpkg(shown_run.graph("city_0"))
     places = [middle(graph, row) for row in range(len(graph.lines))]
     for start, goal in itertools.pairwise(places):
@@ -114,25 +72,25 @@ def test_a_route_along_one_edge_is_a_part_of_it(page, shown_run):
     assert found["length_m"] == pytest.approx(6, abs=0.005)
 
 
-def test_two_clicks_draw_a_route_with_its_time(page, shown_run):
+def test_two_clicks_draw_a_route_with_its_time(page, shown_run, middle, position):
     graph = read_gpkg(shown_run.graph("city_0"))
     start, goal = middle(graph, 0), middle(graph, 1)
     page.click("#route")
-    click(page, start)
-    click(page, goal)
+    page.locator("#ground").click(position=position(page, start))
+    page.locator("#ground").click(position=position(page, goal))
     seconds = float(page.locator("#route-time").inner_text().removesuffix(" s"))
     assert seconds == pytest.approx(
         route.run(shown_run.graph("city_0"), start, goal).seconds, abs=0.2
     )
 
 
-def test_graphs_of_their_own_have_no_way_between_them(page, shown_run):
+def test_graphs_of_their_own_have_no_way_between_them(page, shown_run, middle):
     ends = [list(middle(read_gpkg(shown_run.graph(name)), 0)) for name in ("city_0", "city_2")]
     assert "separate graphs" in page.evaluate("ends => roadseg.route(...ends)", ends)["problem"]
 
 
 @pytest.mark.parametrize("layer", ["image", "probability", "mask", "reference", "errors", "graph"])
-def test_a_layer_is_switched_by_its_button(page, layer):
+def test_a_layer_is_switched_by_its_button(page, layer, drawn):
     button = page.locator(f"[data-layer={layer}]")
     before, was_on = drawn(page), button.get_attribute("aria-pressed")
     button.click()
@@ -141,7 +99,7 @@ def test_a_layer_is_switched_by_its_button(page, layer):
 
 
 @pytest.mark.parametrize("mode", ["certainty", "inferred"])
-def test_the_graph_takes_other_colours(page, mode):
+def test_the_graph_takes_other_colours(page, mode, drawn):
     before = drawn(page)
     page.select_option("#colour", mode)
     assert drawn(page) != before
@@ -181,24 +139,9 @@ def test_figures_are_explained_where_they_stand(page):
     assert "routes agree" in header.get_attribute("title")
 
 
-def test_the_graph_is_downloaded_as_geojson_in_degrees(page, shown_run, tmp_path):
-    with page.expect_download() as download:
-        page.click("#save")
-    download.value.save_as(tmp_path / "saved.geojson")
-    saved = json.loads((tmp_path / "saved.geojson").read_text())
-    known = [read_gpkg(shown_run.graph(name)) for name in ("city_0", "city_2")]
-    assert len(saved["features"]) in {len(graph.lines) for graph in known} | {
-        sum(len(graph.lines) for graph in known)
-    }
-    lon, lat = saved["features"][0]["geometry"]["coordinates"][0]
-    assert (-180 <= lon <= 180, 30 < lat < 40) == (True, True)
-    assert saved["features"][0]["properties"]["length_m"] > 0
-
-
-def test_the_header_names_no_folder_of_the_disk(page, shown_run):
-    subtitle = page.locator("#subtitle").inner_text()
-    assert str(shown_run.root) not in subtitle
-    assert "/run" in subtitle
+def test_the_page_names_no_folder_of_the_disk(page, shown_run):
+    assert str(shown_run.root.parent.parent) not in page.content()
+    assert "/run" in page.locator("#subtitle").inner_text()
 
 
 def test_tools_are_not_printed_and_the_map_is(page):
@@ -206,6 +149,14 @@ def test_tools_are_not_printed_and_the_map_is(page):
     assert not page.locator("#layers").is_visible()
     assert page.locator("#ground").is_visible()
     page.emulate_media(media="screen")
+
+
+def test_what_is_folded_is_open_on_paper_only(page):
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#config details:not([open])").count() == 0
+    assert page.locator(".scene:not([data-drawn])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("#config details[open]").count() == 0
 
 
 EVALUATED = {

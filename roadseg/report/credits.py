@@ -1,0 +1,48 @@
+"""Credits of a report: who is to be named for the images and the labels of a run."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from roadseg.config import Config
+from roadseg.raster.images import open_raster
+from roadseg.report.scenes import Shown
+from roadseg.system.stage_records import Record
+from roadseg.system.text import first
+
+_COPYRIGHT = "TIFFTAG_COPYRIGHT"  # Where a GeoTIFF names its owner.
+_OF_SCHEME = {"osm": "© OpenStreetMap contributors"}
+
+
+def credit_lines(config: Config, shown: Shown, prepare: Record | None) -> list[str]:
+    """Return a line for the images and one for the labels; none where nothing is known.
+
+    They name the copyright that the images carry, the project that labels of a scheme come from,
+    and the licences in the config.
+
+    Args:
+        config: of the run.
+        shown: the scenes.
+        prepare: record of prepare, which counts the label files of each scheme.
+
+    Raises:
+        DataError: if an image cannot be opened.
+    """
+    images = [scene.image.path for scene in shown.scenes if scene.image]
+    schemes = (prepare.summary or {}).get("schemes", {}) if prepare else {}
+    sources = [_OF_SCHEME[scheme] for scheme in schemes if scheme in _OF_SCHEME]
+    sets = config.sets
+    names = {
+        "Images": [*_copyrights(images), *(of.imagery.licence for of in sets)],
+        "Labels": [*sources, *(of.labels.licence for of in sets)],
+    }
+    return [f"{what}: {first(found, 3)}" for what, each in names.items() if (found := _known(each))]
+
+
+def _known(names: Iterable[str | None]) -> Sequence[str]:
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _copyrights(images: Iterable[Path]) -> Iterator[str]:
+    for path in images:
+        with open_raster(path) as source:
+            yield source.tags().get(_COPYRIGHT, "").strip()
