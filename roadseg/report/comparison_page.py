@@ -14,7 +14,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; f
 _COLOURS = 4  # Classes of lines that the style has.
 # Pixels of a curve, and of what its axes take.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 230, 44, 12, 14, 34
-_CURVES = (("val_loss", "Loss on what is held out"), ("val_iou", "IoU of pixels, held out"))
+_CURVES = (("val_loss", "Loss on held-out chips"), ("val_iou", "IoU of held-out pixels"))
 _NONE = "-"  # Stands for what a run does not have.
 _LONGEST = 60  # Characters of a setting that a cell shows.
 
@@ -40,9 +40,9 @@ def build_comparison_page(
             _warnings(compared.warnings),
             _section("Settings that differ", _settings(compared)),
             _section("Metrics", _metrics(compared)),
-            _section("Chips held out, the largest change first", _chips(compared)),
+            _section("Held-out chips, the largest change first", _chips(compared)),
             _section("Training", _curves(compared.names, curves)),
-            _section("Pictures of what changed most", _pictures(compared.names, pictures)),
+            _section("Images of the largest changes", _pictures(compared.names, pictures)),
             _section("Time", _times(compared)),
             "</main>",
         ]

@@ -261,7 +261,7 @@ def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
 def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
     """Return a grid of metres around the roads of a scene that nothing else is known of."""
     if graph is None or len(graph.lines) == 0:
-        raise DataError(f"{name}: has no roads, and no raster says where it lies")
+        raise DataError(f"{name}: has no roads and no raster, so its location is unknown")
     west, south, east, north = shapely.total_bounds(graph.lines)
     height, width = (max(1, int(np.ceil(size))) for size in (north - south, east - west))
     return Grid(graph.crs, Affine(1, 0, west, 0, -1, north), height, width)

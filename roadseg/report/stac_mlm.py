@@ -174,7 +174,7 @@ def _output(facts: Mapping[str, Any]) -> dict[str, Any]:
     names = (*bins.names, "any road")
     return {
         "name": "roads",
-        "description": "A logit for each class; a pixel may belong to several.",
+        "description": "One logit per class; a pixel can belong to several classes.",
         "tasks": ["semantic-segmentation"],
         "result": {
             "shape": [-1, facts["classes"], -1, -1],
@@ -195,7 +195,7 @@ def _assets(weights: Weights, bands: list[dict[str, str]]) -> dict[str, Any]:
         "weights": {
             "href": f"./{weights.name}",
             "type": "application/octet-stream; application=safetensors",
-            "title": "Weights, and the facts needed to use them",
+            "title": "Weights, and the metadata needed to use them",
             "roles": ["mlm:model", "mlm:weights", "data"],
             "mlm:artifact_type": "safetensors.torch.save_file",
             "bands": bands,
@@ -205,7 +205,7 @@ def _assets(weights: Weights, bands: list[dict[str, str]]) -> dict[str, Any]:
         "card": {
             "href": f"./{CARD_TEXT}",
             "type": "text/markdown",
-            "title": "The same for people",
+            "title": "Model card for readers",
             "roles": ["metadata"],
         },
     }

@@ -192,7 +192,7 @@ def test_one_set_after_the_other_is_held_out_whole(sets):
 def test_prepare_tells_counts_by_set(sets):
     summary = str(prepare.run(*sets()))
     assert "\n  lines  " in summary
-    assert "4 scenes in 4 chips; roads: 0.51 km on " in summary
+    assert "4 scenes in 4 chips; roads: 0.51 km, " in summary
     assert "3 scenes in 3 chips; roads: " in summary
 
 
@@ -240,7 +240,9 @@ def test_a_weight_changes_what_train_does_and_not_what_prepare_does(sets):
     prepare.run(other, workspace)
     assert workspace.record("prepare").stat().st_mtime_ns == before
     assert train.plan(other, workspace, fold=0, force=True).runs
-    with pytest.raises(ConfigError, match=r"began with set_weights .*'areas': 1\.0.* \(now .*4\.0"):
+    with pytest.raises(
+        ConfigError, match=r"started with set_weights .*'areas': 1\.0.* \(now .*4\.0"
+    ):
         train.run(other, workspace, fold=0)
 
 

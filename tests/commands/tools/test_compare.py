@@ -75,7 +75,7 @@ def test_settings_of_a_stage_that_one_run_has_not_come_to_do_not_differ(pair):
     (pair[1] / "evaluate.json").unlink()
     compared = compare_runs([read_run(folder) for folder in pair])
     assert compared.settings == []
-    assert compared.warnings == ["not evaluated, so without metrics: other"]
+    assert compared.warnings == ["not evaluated, so there are no metrics: other"]
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_sets_are_measured_apart_and_their_weights_kept(make_chips, start, tmp_p
     facts = read_checkpoint_facts(tmp_path, "last")
     assert facts["set_weights"] == {"a": 2.0, "b": 1.0}
     assert facts["thresholds"] == {"a": row["threshold_a"], "b": row["threshold_b"]}
-    with pytest.raises(ConfigError, match="began with set_weights"):
+    with pytest.raises(ConfigError, match="started with set_weights"):
         start([replace(chip, weight=1.0) for chip in training], validation, tmp_path, epochs=2)
 
 
@@ -450,13 +450,13 @@ def test_a_training_starts_from_the_weights_of_another(run, tmp_path, caplog):
     [
         (
             {"learning_rate": 0.1},
-            r"last\.safetensors: .* began with learning_rate 0.001 \(now 0.1\)",
+            r"last\.safetensors: .* started with learning_rate 0.001 \(now 0.1\)",
         ),
-        ({"encoder": "resnet18"}, r"began with encoder tu-test_resnet \(now resnet18\)"),
-        ({"facts": {"gsd_m": 0.3}}, r"began with gsd_m 0.5 \(now 0.3\); .* --force"),
-        ({"facts": {"bands": ("red",)}}, r"began with bands \[1, 2, 3\] \(now \['red'\]\)"),
+        ({"encoder": "resnet18"}, r"started with encoder tu-test_resnet \(now resnet18\)"),
+        ({"facts": {"gsd_m": 0.3}}, r"started with gsd_m 0.5 \(now 0.3\); .* --force"),
+        ({"facts": {"bands": ("red",)}}, r"started with bands \[1, 2, 3\] \(now \['red'\]\)"),
         ({"bins": SpeedBins((50.0,), "km/h")}, r"classes 8 \(now 3\), bin_edges .*, bin_unit mph"),
-        ({"seed": 1, "ema": 0.9}, r"began with ema None \(now 0.9\), seed 0 \(now 1\)"),
+        ({"seed": 1, "ema": 0.9}, r"started with ema None \(now 0.9\), seed 0 \(now 1\)"),
         ({"schedule": "cosine", "epochs": 5}, r"schedule step \(now cosine\)"),
     ],
 )
@@ -468,7 +468,7 @@ def test_another_training_in_the_folder_is_refused(run, tmp_path, changes, words
 
 def test_more_epochs_are_refused_where_the_rate_was_planned_to_the_end(run, tmp_path):
     run(tmp_path, epochs=1, schedule="cosine")
-    with pytest.raises(ConfigError, match=r"began with epochs 1 \(now 2\)"):
+    with pytest.raises(ConfigError, match=r"started with epochs 1 \(now 2\)"):
         run(tmp_path, epochs=2, schedule="cosine")
 
 
