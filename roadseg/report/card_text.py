@@ -7,7 +7,7 @@ TRAINING, VALIDATION = "roadseg:training", "roadseg:validation"
 IMAGES, LABELS = "roadseg:imagery", "roadseg:labels"
 EVALUATION = "roadseg:evaluation"  # Only after `roadseg evaluate`.
 
-_FEW_CHIPS = 20  # Fewer chips held out measure little.
+_FEW_CHIPS = 20  # Fewer held-out chips measure little.
 _METRICS = {
     "iou": "IoU of pixels",
     "f1": "F1 of pixels",

@@ -29,7 +29,7 @@ def build_comparison_page(
     Args:
         compared: what it shows.
         curves: the training of each run, as `read_training` returns it.
-        pictures: of scenes, one of each run as a `data:` address, None where it has none.
+        pictures: images of scenes, one of each run as a `data:` address, None where it has none.
     """
     style = f"\n{page_file('report.css')}\n{page_file('compare.css')}\n"
     title = " and ".join(compared.names)
@@ -239,6 +239,6 @@ def _scene(scene: str, names: Sequence[str], uris: Sequence[str | None]) -> str:
 
 
 def scene_of(chip: str, scenes: Iterable[Path]) -> Path | None:
-    """Return the picture of the scene that a chip belongs to: the longest name it begins with."""
+    """Return the image of the scene of a chip: the longest name with which the chip's begins."""
     fitting = (path for path in scenes if chip == path.stem or chip.startswith(f"{path.stem}_r"))
     return max(fitting, key=lambda path: len(path.stem), default=None)

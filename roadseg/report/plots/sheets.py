@@ -122,7 +122,7 @@ def _busiest(example: Example) -> Window:
 
 
 def _paste(sheet: Image.Image, picture: Image.Image, place: tuple[int, int], side: int) -> None:
-    """Paste a picture into the middle of a grey square."""
+    """Paste an image into the middle of a grey square."""
     left, top = place
     sheet.paste(_GREY, (left, top, left + side, top + side))
     sheet.paste(picture, (left + (side - picture.width) // 2, top + (side - picture.height) // 2))
@@ -171,7 +171,7 @@ def _fitted(text: str, size_px: int) -> str:
 
 
 def _draw_legend(sheet: Image.Image, bins: SpeedBins, colours: Sequence[Rgb]) -> None:
-    """Draw the speed bins as a bar with their limits, and what else the pictures show."""
+    """Draw the speed bins as a bar with their limits, and the other items of the legend."""
     pen, x, y = ImageDraw.Draw(sheet), _EDGE_PX, 14
     pen.text((x, y), f"speed, {bins.unit}", _INK, font(_TEXT_PX))
     x += 100
