@@ -76,15 +76,15 @@ class TuneSummary(Summary):
 
     def __str__(self) -> str:
         """Return the gain and the settings in a sentence."""
-        chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
+        chance = "unknown" if self.margin is None else f"up to {self.margin:.3f}"
         outcome = (
             f"APLS {self.before:.3f} -> {self.after:.3f} on the {count(self.chips, 'chip')} of "
-            f"{_name(self.fold)}, best of {len(self.tried)} trials (differences by chance: up to "
+            f"{_name(self.fold)}, best of {len(self.tried)} trials (difference by chance: "
             f"{chance})"
         )
         if not self.is_better:
             return (
-                f"{outcome}; the gain is within chance, so the settings are unchanged; "
+                f"{outcome}; the gain may be chance, so the settings are unchanged; "
                 f"{self.config}; {self.plot}"
             )
         values = " ".join(f"graph.{name}={value:g}" for name, value in self.settings.items())

@@ -111,7 +111,7 @@ def test_settings_stay_when_the_gain_may_be_chance(predicted):
     summary = tune.run(config, workspace)
     assert (summary.margin, summary.is_better) == (None, False)
     assert load_config(workspace.root / "tuned.json").graph == config.graph
-    assert "the settings stay" in str(summary)
+    assert "the settings are unchanged" in str(summary)
 
 
 def test_chips_of_other_folds_do_not_count(predicted):
