@@ -133,7 +133,8 @@ def find_config(given: Path | None, *, required: bool = True) -> Path | None:
     if named is None and not required:
         return None
     raise ConfigError(
-        f"{path}: does not exist; create a config with `roadseg init`, or use another with --config"
+        f"{path} does not exist; create a config with `roadseg init`, or use another one "
+        "with --config"
     )
 
 

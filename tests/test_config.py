@@ -364,7 +364,7 @@ def test_the_config_is_the_given_one_then_the_variables_then_the_one_here(monkey
 @pytest.mark.usefixtures("here")
 def test_a_missing_config_is_named():
     with pytest.raises(
-        ConfigError, match=r"roadseg\.json: does not exist; create a config with `roadseg init`"
+        ConfigError, match=r"roadseg\.json does not exist; create a config with `roadseg init`"
     ):
         find_config(None)
 
@@ -375,7 +375,7 @@ def test_a_config_that_is_not_needed_may_be_missing():
 
 
 def test_a_config_that_was_named_may_not_be_missing(tmp_path):
-    with pytest.raises(ConfigError, match=r"x\.json: does not exist; create a config"):
+    with pytest.raises(ConfigError, match=r"x\.json does not exist; create a config"):
         find_config(tmp_path / "x.json", required=False)
 
 

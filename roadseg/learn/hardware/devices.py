@@ -287,7 +287,7 @@ def _missing_hpu() -> str:
         importlib.import_module("habana_frameworks.torch.core")  # adds the device to torch
         is_available = importlib.import_module("habana_frameworks.torch.hpu").is_available()
     except ModuleNotFoundError as error:
-        return f"the package {error.name} is missing, which comes with Intel Gaudi's PyTorch"
+        return f"the package {error.name} is missing (it comes with Intel Gaudi's PyTorch)"
     except (ImportError, OSError, RuntimeError, AssertionError) as error:
         return f"habana_frameworks cannot be loaded ({' '.join(str(error).split())})"
     return "" if is_available else "habana_frameworks finds no Gaudi device or driver"
