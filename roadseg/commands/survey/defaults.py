@@ -19,6 +19,7 @@ from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.names import grouping_pattern
 from roadseg.raster.windows import cut_chips
+from roadseg.system.text import count
 
 Settings = dict[str, Any]
 
@@ -270,9 +271,9 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
                 if groups >= enough:
                     return Cut(chip_px, len(chips.places), block_m)
     raise DataError(
-        f"imagery.images: {len(scenes)} images show {groups} separate places, expected at least "
-        f"one for each of {split.folds} folds; add images, or use fewer folds with --set "
-        f"split.folds={max(groups, 2)}"
+        f"imagery.images: found {count(groups, 'separate place')} in "
+        f"{count(len(scenes), 'image')}, expected at least one for each of {split.folds} folds; "
+        f"add images, or use fewer folds with --set split.folds={max(groups, 2)}"
     )
 
 

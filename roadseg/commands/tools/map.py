@@ -92,7 +92,7 @@ class MapSummary(Summary):
     def _measured(self) -> str:
         if self.measured is None:
             return (
-                "not measured (no labels); use `roadseg score` to compare the graphs with "
+                "not possible without labels; use `roadseg score` to compare the graphs with "
                 "known roads"
             )
         metrics = self.measured

@@ -110,7 +110,7 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     )
     assert said == ["init", "predict", "graph"]
     assert summary.measured is None
-    assert "measured   no, as there are no labels" in str(summary)
+    assert "measured   not possible without labels" in str(summary)
     assert summary.scenes == 2
     graph = read_gpkg(tmp_path / "map/graphs/city_0.gpkg")
     assert summary.graphs.road_km >= graph.length_m.sum() / 1000 - 0.001

@@ -34,7 +34,7 @@ def test_every_scene_held_out_has_a_picture_of_every_kind(finished):
     summary = plot.run(config, workspace, paper=SMALL)
     names = [f"{scene}_{kind}.png" for scene in held_out(workspace) for kind in plot.KINDS]
     assert sorted(path.name for path in workspace.plots.iterdir()) == sorted(names)
-    assert str(summary).startswith(f"{len(names)} pictures:")
+    assert str(summary).startswith(f"{len(names)} figures:")
 
 
 def test_no_more_scenes_are_drawn_than_the_settings_say(finished):
