@@ -164,7 +164,7 @@ def test_fewer_than_two_different_runs_are_refused(pair, many):
 
 def test_a_folder_that_is_no_run_is_refused(pair, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no run of roadseg"):
+    with pytest.raises(DataError, match="not a run of roadseg"):
         run((pair[0], tmp_path / "empty"), output=None)
 
 
