@@ -358,6 +358,8 @@ def shift_text(shift_m: Sequence[float] | None) -> str:
     if shift_m is None:
         return "cannot be measured on these images"
     off = math.hypot(*shift_m)
+    if off < 0.05:  # noqa: PLR2004 - half of the last digit
+        return "labels fit to within 0.1 m"
     return f"labels are {off:.1f} m off; moving them {directions(*shift_m)} would align them"
 
 

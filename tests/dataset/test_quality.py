@@ -98,6 +98,11 @@ def test_a_shift_is_told_with_its_direction(shift_m, expected):
     assert expected in shift_text(shift_m)
 
 
+@pytest.mark.parametrize(("off_m", "fits"), [(0.049, True), (0.05, False)])
+def test_labels_fit_if_no_digit_of_their_shift_is_shown(off_m, fits):
+    assert (shift_text([off_m, 0.0]) == "labels fit to within 0.1 m") is fits
+
+
 def test_a_shift_that_cannot_be_told_is_told_so():
     assert shift_text(None) == "cannot be measured on these images"
 

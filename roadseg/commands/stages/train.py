@@ -36,7 +36,7 @@ from roadseg.system.stage_records import (
     lost_outputs,
     read_record,
 )
-from roadseg.system.text import Summary, about_time, count
+from roadseg.system.text import Summary, about_time
 from roadseg.system.workspace import Fold, Workspace
 
 logger = logging.getLogger(__name__)
@@ -66,8 +66,8 @@ class TrainSummary(Summary):
         if self.fold == "all":
             return f"all folds: {trained}{self._threshold_text()}; {self.checkpoint}"
         return (
-            f"fold {self.fold}: {trained}; best epoch {self.best_epoch}; on "
-            f"{count(self.validation_chips, 'held-out chip')}: loss {self.val_loss:.4f}, IoU "
+            f"fold {self.fold}: {trained}; best epoch {self.best_epoch}; on held-out "
+            f"chips ({self.validation_chips}): loss {self.val_loss:.4f}, IoU "
             f"{self.val_iou:.3f}{self._sets_text()}, F1 "
             f"{self.val_f1:.3f}{self._threshold_text()}; {self.checkpoint}"
         )

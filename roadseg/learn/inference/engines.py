@@ -24,6 +24,7 @@ from roadseg.learn.inference.programs import Network, signature_of
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.models import Normalise, check_batch, check_window
 from roadseg.raster.scaling import Scaling
+from roadseg.system.text import count
 
 Shape = tuple[int, int, int, int]  # of a batch of windows: window, band, row, col
 
@@ -177,10 +178,10 @@ def with_tta(engine: Engine) -> Engine:
 
 def _mean(values: Iterator[Tensor]) -> Tensor:
     """Return the mean of tensors that are not held in memory all at once."""
-    count, total = 1, next(values).clone()
-    for count, value in enumerate(values, start=2):  # noqa: B007
+    number, total = 1, next(values).clone()
+    for number, value in enumerate(values, start=2):  # noqa: B007
         total += value
-    return total / count
+    return total / number
 
 
 def _turn(windows: Tensor, turns: int, *, flip: bool, back: bool = False) -> Tensor:
@@ -210,10 +211,10 @@ def _without_artefacts(device: Device, shape: Shape, windows: int) -> tuple[str,
     pixels = (_USUAL_PX / shape[-1]) ** 2
     needed = math.ceil(_COMPILING_PAYS * torch.get_num_threads() * pixels)
     if windows < needed:
-        return "eager", f"not compiled: {windows} windows, worth it from {needed}"
+        return "eager", f"not compiled: {count(windows, 'window')}, worth it from {needed}"
     if problem := lacks_compiler(device):
         return "eager", problem
-    return "inductor", f"compiled: {windows} windows, worth it from {needed}"
+    return "inductor", f"compiled: {count(windows, 'window')}, worth it from {needed}"
 
 
 def _ready(

@@ -125,5 +125,5 @@ def test_a_run_in_use_is_not_touched(root, part):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no run of roadseg"):
+    with pytest.raises(DataError, match="not a run of roadseg"):
         run(tmp_path, remove=True)
