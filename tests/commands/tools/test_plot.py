@@ -103,18 +103,18 @@ def test_files_decide_what_can_be_drawn(files, given, kinds):
 
 
 def test_a_kind_whose_file_is_missing_is_refused(files):
-    with pytest.raises(ConfigError, match="plot errors: needs --labels as well"):
+    with pytest.raises(ConfigError, match="plot errors also needs --labels"):
         plot.run_files(graph=files["graph"], kinds=["errors"], output=files["output"])
 
 
 def test_labels_alone_draw_nothing(files):
-    with pytest.raises(ConfigError, match="plot graph: needs --graph as well"):
+    with pytest.raises(ConfigError, match="plot graph also needs --graph"):
         plot.run_files(labels=files["labels"], output=files["output"])
 
 
 def test_roads_of_another_place_are_refused(files, make_scene, tmp_path):
     image, _ = make_scene(tmp_path / "far", "far", origin=(670000.0, 4000000.0))
-    with pytest.raises(DataError, match="none of its roads is on the image; they are at lon"):
+    with pytest.raises(DataError, match="none of its roads lies on the image; their extent is lon"):
         plot.run_files(graph=files["graph"], image=image, output=files["output"])
 
 

@@ -148,7 +148,7 @@ def test_other_bands_can_take_the_places_of_those_of_the_training(scene):
 
 @pytest.mark.parametrize("bands", [(1, 2), (1, 2, 3, 4)])
 def test_as_many_bands_as_in_training_have_to_be_chosen(scene, bands):
-    with pytest.raises(ConfigError, match=rf"imagery\.bands: {len(bands)} bands, expected 3"):
+    with pytest.raises(ConfigError, match=rf"imagery\.bands: found {len(bands)} bands, expected 3"):
         fit(scene(bands=4), bands=bands)
 
 

@@ -125,7 +125,7 @@ def test_an_export_that_fails_keeps_the_one_before(checkpoint, tmp_path, monkeyp
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "model.onnx").touch()
     write_shifted(monkeypatch, 1.0)
-    with pytest.raises(RoadsegError, match="differs"):
+    with pytest.raises(RoadsegError, match="differ from those"):
         export(checkpoint, tmp_path / "out")
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "model.onnx"]
 

@@ -229,7 +229,7 @@ def test_one_value_that_is_no_number_is_found_wherever_it_lies():
 
     engine = engine_of(network, channels_last=False)
     parts = predict_parts(engine, reader_of(scene_of(32, 90)), **OPTIONS, height=32, width=90)
-    with pytest.raises(RoadsegError, match="no probabilities"):
+    with pytest.raises(RoadsegError, match="invalid probabilities"):
         list(parts)
 
 

@@ -368,7 +368,7 @@ def test_without_package_cache_and_network_auto_starts_at_random_and_says_so(cap
     _, origin = build_pretrained(encoder_weights="auto", **SMALL)
     assert origin == "none"
     log_first_weights(TrainOptions(encoder="resnet18"), origin)
-    assert "resnet18 starts from random weights" in caplog.text
+    assert "ImageNet weights of resnet18 are not on this machine" in caplog.text
     assert LITE0 in caplog.text
 
 
