@@ -35,7 +35,7 @@ class ReportOptions(Section):
     max_mb: float = setting(
         25.0,
         "MB",
-        "Most that the file may have; pictures are made smaller until it fits.",
+        "Largest size of the file; images are reduced until it fits.",
         ge=0.1,
         le=10_000,
     )
@@ -66,8 +66,8 @@ class Config(Section):
     def _sets_are_whole(self) -> "Config":
         if self.imagery.sets and self.labels.roads:
             raise ValueError(
-                "labels.roads: every set of imagery.sets names its own; leave out labels.roads, "
-                "or the sets"
+                "labels.roads: cannot be combined with imagery.sets, which have their own "
+                "labels; remove one of them"
             )
         scene_sets(self.imagery, self.labels)
         return self
@@ -99,8 +99,8 @@ class Config(Section):
                 imagery = RunImageryOptions.model_construct(given, **dict(of.imagery))
                 return self.model_copy(update={"imagery": imagery, "labels": of.labels})
         raise ConfigError(
-            f"imagery.sets.{name}: missing, but chips.json has scenes of this set; put it back, or "
-            "run `roadseg prepare` again"
+            f"imagery.sets.{name}: missing, but chips.json contains scenes of this set; restore "
+            "it, or run `roadseg prepare` again"
         )
 
     def imagery_of(self, set_of: Mapping[str, str]) -> dict[str, ImageryOptions]:
@@ -133,7 +133,8 @@ def find_config(given: Path | None, *, required: bool = True) -> Path | None:
     if named is None and not required:
         return None
     raise ConfigError(
-        f"{path}: no config file there; `roadseg init` writes one, --config names another"
+        f"{path} does not exist; create a config with `roadseg init`, or use another one "
+        "with --config"
     )
 
 
@@ -141,7 +142,7 @@ def load_config(path: Path | None, assignments: Sequence[str] = ()) -> Config:
     """Read a JSON config and make its paths absolute.
 
     Args:
-        path: the file; relative paths in it start at its folder. None takes the defaults.
+        path: the file; relative paths in it start at its folder. None: the defaults.
         assignments: changes such as "train.epochs=3"; the value is JSON, or else a string.
 
     Raises:
@@ -376,7 +377,7 @@ def _nearest(key: str) -> str:
         by_name = {k.rpartition(".")[2]: k for k in candidates}
         if near := difflib.get_close_matches(name, by_name, n=1):
             return f"did you mean {by_name[near[0]]}?"
-    return f"known here: {', '.join(here)}"
+    return f"known keys: {', '.join(here)}"
 
 
 def keys_named(name: str) -> list[str]:
@@ -387,7 +388,7 @@ def keys_named(name: str) -> list[str]:
 def completions(begun: str) -> list[str]:
     """Return the dotted keys of settings that begin so, each with the = that has to follow.
 
-    Of sets, whose names are not known, keys are told once the name is there.
+    Keys of sets, whose names are unknown, are completed after the name.
     """
     known = _known_keys(_set_in(begun))
     sections = {key.rpartition(".")[0] for key in known}

@@ -1,4 +1,4 @@
-"""Two road networks compared: scores, and the roads that one has and the other lacks."""
+"""Comparison of two road networks: scores, and the roads that are missing on either side."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AplsScores:
-    """APLS by length and by travel time, 0 to 1; `time` is None where the protocol has none."""
+    """APLS by length and by travel time, from 0 to 1; `time` is None if the protocol has none."""
 
     length: float
     time: float | None
@@ -28,14 +28,14 @@ class AplsScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """Measures of how alike two road networks are.
+    """Scores of the agreement between two road networks.
 
     Attributes:
         apls: by length and by travel time.
-        measures: all that is measured of the roads, as values of `roadseg.roads.metrics`.
-        pixels: precision, recall, F1 and IoU of the pixels, where both sides are masks or
-            probabilities of the same pixels; else None.
-        centrelines: clDice of the same.
+        measures: all measures of the roads, as values of `roadseg.roads.metrics`.
+        pixels: precision, recall, F1 and IoU of the pixels if both sides are masks or probabilities
+            of the same pixels, otherwise None.
+        centrelines: clDice of the same pixels.
     """
 
     apls: AplsScores
@@ -72,7 +72,7 @@ class Scores:
         }
 
     def __str__(self) -> str:
-        """Lay the figures out, one on a line."""
+        """Return the figures, one per line."""
         return "\n".join(f"{name:<14}{figure_text(value)}" for name, value in self.table.items())
 
     def _repr_html_(self) -> str:
@@ -86,18 +86,18 @@ class Scores:
 
 @dataclass(frozen=True)
 class Differences:
-    """Roads that one network has and the other lacks, in metres.
+    """Roads of one network that are missing in the other, in metres.
 
     Attributes:
-        missing_in_reference: predicted roads that the reference lacks.
-        missing_in_predicted: roads of the reference that the prediction lacks.
+        missing_in_reference: predicted roads that are missing in the reference.
+        missing_in_predicted: roads of the reference that are missing in the prediction.
     """
 
     missing_in_reference: "gpd.GeoDataFrame"
     missing_in_predicted: "gpd.GeoDataFrame"
 
     def __repr__(self) -> str:
-        """Return the length that is missing on either side."""
+        """Return the length of the missing roads of each side."""
         km = {name: table.length.sum() / 1000 for name, table in vars(self).items()}
         return f"<Differences: {', '.join(f'{name} {each:.2f} km' for name, each in km.items())}>"
 
@@ -111,12 +111,12 @@ def score(
     """Compare a predicted network with a reference: APLS, TOPO, correctness and completeness.
 
     Args:
-        reference: roads that are known: whatever `read_graph` reads, masks among them.
-        predicted: alike.
+        reference: the known roads: anything that `read_graph` reads, including masks.
+        predicted: likewise.
         options: `protocol` ("spacenet" or "sat2graph"), `spacing_m`, `snap_m`, `tolerance_m`.
 
     Raises:
-        DataError: if a file cannot be read, or both are of different places.
+        DataError: if a file cannot be read, or the two sides are different places.
         ConfigError: if there is no such option.
     """
     from roadseg.commands.tools.score import compare_pixels  # noqa: PLC0415 - slow to import
@@ -138,13 +138,13 @@ def diff(
     reference: AnyRoads,
     **options: Any,  # noqa: ANN401 - of one section
 ) -> Differences:
-    """Find the roads that each of two networks lacks.
+    """Find the roads that are missing in each of two networks.
 
     Args:
-        predicted: a graph, or any file that `read_graph` reads.
-        reference: alike.
-        options: `tolerance_m`, the distance up to which roads are the same; `min_length_m`, what
-            is shorter is left out.
+        predicted: a graph, or anything that `read_graph` reads.
+        reference: likewise.
+        options: `tolerance_m`, the distance up to which roads count as the same; `min_length_m`:
+            shorter pieces are left out.
     """
     from roadseg.commands.tools.diff import (  # noqa: PLC0415 - slow to import
         IN_PREDICTED,

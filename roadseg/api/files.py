@@ -18,12 +18,12 @@ TABLE = "the GeoDataFrame"  # in errors
 
 @contextmanager
 def as_file(write: Callable[[Path], object], suffix: str, *, name: str) -> Iterator[Path]:
-    """Give a temporary file inside the block, and let errors speak of the value instead of it.
+    """Yield a temporary file, and name the value instead of the file in errors.
 
     Args:
-        write: writes the value to the path that it is given.
+        write: writes the value to a path.
         suffix: of the file, such as ".gpkg".
-        name: what the value is called in errors, such as "the array".
+        name: name of the value in errors, such as "the array".
     """
     with tempfile.TemporaryDirectory(prefix="roadseg-") as folder:
         path = Path(folder) / f"value{suffix}"
@@ -35,12 +35,12 @@ def as_file(write: Callable[[Path], object], suffix: str, *, name: str) -> Itera
 
 
 def table_file(table: "gpd.GeoDataFrame") -> AbstractContextManager[Path]:
-    """Give a temporary GeoPackage of a table of roads inside the block."""
+    """Yield a temporary GeoPackage of a table of roads."""
     return as_file(lambda path: _write_table(path, table), ".gpkg", name=TABLE)
 
 
 def _write_table(path: Path, table: "gpd.GeoDataFrame") -> None:
-    """Write a table; lists, which osmnx has where edges were merged, become text."""
+    """Write a table; the lists that osmnx makes of merged edges become text."""
     plain = table.reset_index(drop=True)
     for name in plain.columns.drop(plain.geometry.name):
         if plain[name].dtype == object:

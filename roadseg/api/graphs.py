@@ -54,7 +54,7 @@ class Graph:
 
     Attributes:
         roads: nodes and edges as arrays, in metres.
-        drawn: the same as they were read or traced, which `score` and `diff` compare.
+        drawn: the same roads as they were read or traced, for `score` and `diff`.
     """
 
     roads: RoadGraph
@@ -62,7 +62,7 @@ class Graph:
 
     @cached_property
     def edges(self) -> "gpd.GeoDataFrame":
-        """Edges as the GeoPackage has them: u, v, key, length, speed_kph, travel_time, ..."""
+        """Edges, with the columns of the GeoPackage: u, v, key, length, speed_kph, ..."""
         return edge_table(self.roads)
 
     @cached_property
@@ -72,12 +72,12 @@ class Graph:
 
     @property
     def length_km(self) -> float:
-        """Length of all roads, each once."""
+        """Total length of the roads; each road counts once."""
         return float(self.roads.length_m.sum()) / 1000
 
     @cached_property
     def largest_part(self) -> float:
-        """Share of the length that the largest connected part has; 0 of an empty graph."""
+        """Share of the road length in the largest connected part; 0 for an empty graph."""
         if not len(self.roads.lines):
             return 0.0
         part = components(self.roads)[self.roads.ends[:, 0]]
@@ -85,10 +85,10 @@ class Graph:
         return float(lengths.max() / lengths.sum())
 
     def to_networkx(self) -> "nx.MultiDiGraph[int]":
-        """Return it as osmnx has graphs: nodes x, y; each edge in both directions.
+        """Return a networkx graph as osmnx makes them: nodes with x and y, two-way edges.
 
-        Coordinates are longitude and latitude; a graph without a place on earth keeps its metres,
-        and has no `crs`.
+        Coordinates are longitude and latitude; a graph without georeference keeps its metres, and
+        has no `crs`.
         """
         import networkx as nx  # noqa: PLC0415 - slow to import
 
@@ -109,17 +109,20 @@ class Graph:
         return network
 
     def save(self, path: AnyPath) -> Path:
-        """Write it in the format of the suffix: .gpkg, .geojson, .graphml, .parquet or .osm.
+        """Write the graph in the format given by the suffix.
+
+        The suffixes are .gpkg, .geojson, .graphml, .parquet and .osm.
 
         Raises:
-            ConfigError: if the suffix is another one, or the format needs what is not installed.
+            ConfigError: if the suffix is not one of these, or the format needs a package that is
+                not installed.
             OutputError: if the file cannot be written.
         """
         target = Path(path)
         kind = target.suffix.removeprefix(".")
         if kind not in FORMATS:
             suffixes = ", ".join(f".{name}" for name in FORMATS)
-            raise ConfigError(f"{target}: expected a file that ends in {suffixes}")
+            raise ConfigError(f"{target}: use a file name that ends in {suffixes}")
         write_graphs(target.parent, target.stem, self.roads, formats=(kind,))
         return target
 
@@ -137,10 +140,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Route:
-    """A way between two places.
+    """A route between two places.
 
     Attributes:
-        graph: its edges in the order in which they are driven.
+        graph: its edges, in the order of travel.
         summary: time, length and sections, as `roadseg route` prints them.
     """
 
@@ -149,16 +152,16 @@ class Route:
 
     @property
     def seconds(self) -> float | None:
-        """Time to drive it; None if the graph has no travel times."""
+        """Travel time; None if the graph has no travel times."""
         return self.summary.seconds
 
     @property
     def length_m(self) -> float:
-        """Length of all of it."""
+        """Total length."""
         return self.summary.length_m
 
     def __str__(self) -> str:
-        """Lay it out as `roadseg route` does."""
+        """Return the route as `roadseg route` prints it."""
         return str(self.summary)
 
     def _repr_html_(self) -> str:
@@ -175,21 +178,21 @@ def trace(
     gsd_m: float | None = None,
     **options: Any,  # noqa: ANN401 - of one section
 ) -> Graph:
-    """Trace the road network in probabilities or in a mask.
+    """Trace the road network in probabilities or a mask.
 
     Args:
-        probability: what `predict` or `burn` returned; a raster of probabilities or of a mask; or
-            an array, shape (row, col): bool, uint8 with 255 for certain, or 0 to 1.
-        transform: from (col, row) to (x, y), for an array, as rasterio has it.
-        crs: of x and y, for an array: an EPSG code, WKT or a CRS of pyproj or rasterio.
-        gsd_m: metres of a pixel, for an array or a raster without a place on earth.
-        options: those of the section graph of the config that say how roads are traced, such as
+        probability: the result of `predict` or `burn`; a raster with probabilities or a mask; or an
+            array, shape (row, col): bool, uint8 with 255 for certain, or floats from 0 to 1.
+        transform: for an array: the transform from (col, row) to (x, y), as in rasterio.
+        crs: for an array: the CRS of x and y: an EPSG code, WKT, or a CRS of pyproj or rasterio.
+        gsd_m: pixel size in metres, for an array or a raster without georeference.
+        options: those settings of the section `graph` of the config that control tracing, such as
             `threshold=0.5`, `max_gap_m=30`.
 
     Raises:
         DataError: if the raster cannot be read.
-        ConfigError: if there is no such option, it has a value beyond its limits, or nothing says
-            where an array lies.
+        ConfigError: if there is no such option, a value is outside its limits, or an array has no
+            location (transform and crs, or gsd_m).
     """
     from roadseg.roads.tracing.trace import find_graph  # noqa: PLC0415 - skimage is slow
 
@@ -213,18 +216,18 @@ def trace(
 def read_graph(
     roads: AnyRoads, *, image: AnyPath | None = None, gsd_m: float | None = None
 ) -> Graph:
-    """Read roads of any file that `roadseg score` reads: graphs, lines, masks, probabilities.
+    """Read roads from any format of `roadseg score`: graphs, lines, masks, probabilities.
 
     Args:
         roads: GeoPackage, GeoJSON, GraphML, Shapefile, FlatGeobuf, GeoParquet, OSM, SpaceNet's CSV,
             or a raster, which is traced; or a GeoDataFrame of lines, a graph of networkx as osmnx
             makes them, a mask, or a probability.
-        image: image that the lines of a CSV are drawn on, in pixels.
-        gsd_m: metres of a pixel of a CSV without image, or of a raster without georeference.
+        image: image for the pixel coordinates of a CSV.
+        gsd_m: pixel size in metres, for a CSV without image or a raster without georeference.
 
     Raises:
-        DataError: if the file cannot be read, or holds roads of several places.
-        ConfigError: if lines are in pixels, and neither `image` nor `gsd_m` is given.
+        DataError: if the file cannot be read, or contains roads of several places.
+        ConfigError: if the lines are in pixels, but neither `image` nor `gsd_m` is given.
     """
     if isinstance(roads, Graph):
         return roads
@@ -241,14 +244,14 @@ def route(
     goal: tuple[float, float],
     **options: Any,  # noqa: ANN401 - of one section
 ) -> Route:
-    """Find the fastest or the shortest way between two places.
+    """Find the fastest or the shortest route between two places.
 
     Args:
-        graph: a graph, or whatever `read_graph` reads.
-        start: longitude and latitude; x and y of a graph without a place on earth.
-        goal: alike.
-        options: `weight`, what is least, "time" or "length"; `snap_m`, the greatest distance of
-            start and goal from the nearest road, metres.
+        graph: a graph, or anything that `read_graph` reads.
+        start: longitude and latitude; for a graph without georeference, x and y in its metres.
+        goal: destination, in the same form.
+        options: `weight`: what to minimise, "time" or "length"; `snap_m`: the largest distance of
+            start and destination from the nearest road, in metres.
 
     Raises:
         ConfigError: if a place is not near the roads.
@@ -293,5 +296,8 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
 def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:
     sources = list(find_sources(path).values())
     if len(sources) != 1:
-        raise DataError(f"{path}: {len(sources)} places with roads found, expected one; name it")
+        raise DataError(
+            f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
+            "place"
+        )
     return read_drawn(sources[0], find_placement(Path(image) if image else None, gsd_m))

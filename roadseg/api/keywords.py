@@ -15,14 +15,15 @@ from roadseg.system.schemas import expected_and_got, first_faults
 Options = TypeVar("Options", bound=Section)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_MOST_FAULTS = 5  # An error names so many faults one by one.
+_MOST_FAULTS = 5  # Faults that an error lists one by one.
 
 
 def takes(*kinds: type[Section]) -> Callable[[Function], Function]:
-    """Return a decorator that shows options of sections in the signature of a function.
+    """Return a decorator that adds the options of sections to the signature of a function.
 
-    It takes them as `**options`; `help` and completion see each with its type and its default, in
-    the order of the sections. An option of two sections is shown once, as the first one has it.
+    The function receives them as `**options`; `help` and completion show each with its type and
+    default, in the order of the sections. An option of two sections is shown once, as in the first
+    section.
     """
 
     def with_options(function: Function) -> Function:
@@ -39,13 +40,13 @@ def options_of(kind: type[Options], given: Mapping[str, Any]) -> Options:
     """Return options of one section.
 
     Raises:
-        ConfigError: naming an option that is not known, or a value beyond its limits.
+        ConfigError: naming an unknown option, or a value outside its limits.
     """
     return cast("Options", sections_of(given, kind)[0])
 
 
 def sections_of(given: Mapping[str, Any], *kinds: type[Section]) -> list[Any]:
-    """Return the options of several sections, each of which takes those that it knows."""
+    """Return the options of several sections; each receives those that it knows."""
     known = [name for kind in kinds for name in kind.model_fields]
     if unknown := set(given) - set(known):
         raise ConfigError(

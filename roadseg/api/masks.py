@@ -28,7 +28,7 @@ from roadseg.system.fingerprints import stamp
 if TYPE_CHECKING:
     import geopandas as gpd
 
-_SHOWN_PX = 512  # Larger side of a picture in a notebook.
+_SHOWN_PX = 512  # Larger side of an image in a notebook.
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,10 +36,10 @@ class Mask:
     """A mask of speed bins, in memory.
 
     Attributes:
-        grid: where its pixels lie.
+        grid: location of its pixels.
         pixels: shape (row, col), uint8: 0 background, else the number of the speed bin, 255 where
-            the image holds no data.
-        speed_bins: which speeds the numbers stand for.
+            the image has no data.
+        speed_bins: the speeds of the numbers.
     """
 
     grid: Grid
@@ -48,18 +48,18 @@ class Mask:
 
     @property
     def road(self) -> Bools:
-        """Mask of the pixels that are road, shape (row, col)."""
+        """Mask of the road pixels, shape (row, col)."""
         return road_pixels(self.pixels)
 
     def as_probability(self) -> Probability:
-        """Return the same as probabilities that are certain, which `trace` takes."""
+        """Return the mask as probabilities of 0 and 1, for `trace`."""
         numbers = np.arange(1, self.speed_bins.count + 1)[:, np.newaxis, np.newaxis]
         bins = np.where(self.pixels == numbers, np.uint8(CERTAIN), np.uint8(0))
         road = np.where(self.road, np.uint8(CERTAIN), np.uint8(0))
         return Probability(self.grid, road, bins, self.speed_bins)
 
     def save(self, path: AnyPath) -> Path:
-        """Write it as a GeoTIFF with a colour table, and beside it a style for QGIS.
+        """Write the mask as a GeoTIFF with a colour table, and a style for QGIS beside it.
 
         Raises:
             OutputError: if the file cannot be written.
@@ -70,7 +70,7 @@ class Mask:
         return Path(path)
 
     def __repr__(self) -> str:
-        """Return its size, and the share of it that is road."""
+        """Return its size and its share of road pixels."""
         height, width = self.pixels.shape
         return f"<Mask: {width} x {height} pixels, {self.road.mean():.1%} road>"
 
@@ -97,14 +97,14 @@ def burn(
     """Burn road labels into the pixels of an image, as `roadseg prepare` does.
 
     Args:
-        labels: any file of road lines or polygons, or a raster mask; or a GeoDataFrame.
+        labels: any file with road lines or polygons, a raster mask, or a GeoDataFrame.
         image: any raster that GDAL reads.
         options: of the sections labels and imagery of the config, such as `buffer_m=3`,
-            `scheme="osm"`, `gsd_m=0.5`; `crs` counts for labels and image that name none.
+            `scheme="osm"`, `gsd_m=0.5`; `crs` applies to labels and image without a CRS.
 
     Raises:
         DataError: if labels or image cannot be used, or no road touches the image.
-        ConfigError: if there is no such option, or it has a value beyond its limits.
+        ConfigError: if there is no such option, or a value is outside its limits.
     """
     from roadseg.dataset.scenes import SceneTask, prepare_scene  # noqa: PLC0415 - slow to import
 

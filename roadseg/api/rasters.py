@@ -1,4 +1,4 @@
-"""Images, masks and probabilities: read from files or given as arrays, predicted, burnt."""
+"""Images and probabilities: from files or arrays, and predicted."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -36,15 +36,15 @@ def predict(
     transform: Affine | None = None,
     **options: Any,  # noqa: ANN401 - of several sections
 ) -> Probability:
-    """Predict the roads of an image that fits into memory; `roadseg predict` takes any size.
+    """Predict the roads in an image that fits into memory; `roadseg predict` handles any size.
 
     Args:
         image: any raster that GDAL reads; or its pixels, shape (band, row, col) or (row, col), of
-            the type that the network was trained on, or any with `scaling="auto"`. Masked pixels
-            hold no data.
+            the type that the network was trained on, or of any type with `scaling="auto"`. Masked
+            pixels have no data.
         checkpoint: folder of a trained network, or several whose probabilities are averaged.
-        transform: from (col, row) to (x, y) in the CRS `crs`, if the image is an array, as
-            rasterio has it. Without it, `gsd_m` has to say how large its pixels are.
+        transform: for an array: the transform from (col, row) to (x, y) in the CRS `crs`, as in
+            rasterio. Without it, set the pixel size with `gsd_m`.
         options: of the sections predict, imagery and compute of the config, such as `tta=True`,
             `engine="eager"`, `device="cpu"`, `bands=(1, 2, 3)`, `crs="EPSG:32632"`, `gsd_m=0.5`.
 
@@ -54,7 +54,8 @@ def predict(
     Raises:
         CheckpointError: if a checkpoint cannot be read, or was trained on other pixels.
         DataError: if the image cannot be read.
-        ConfigError: if there is no such option, or nothing says where an array lies.
+        ConfigError: if there is no such option, or an array has no location (transform and crs, or
+            gsd_m).
     """
     from roadseg.learn.inference.tasks import predict_scene  # noqa: PLC0415 - torch is slow
 
@@ -71,10 +72,10 @@ def predict(
 
 @contextmanager
 def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
-    """Give the file of an image inside the block, a temporary one for an array."""
+    """Yield the file of an image; for an array, a temporary one."""
     if isinstance(image, str | Path):
         if transform is not None:
-            raise ConfigError(f"{image}: transform is for arrays only, as a file has its own")
+            raise ConfigError(f"{image}: transform is only for arrays, because a file has its own")
         yield Path(image).absolute()
         return
     stack = image if image.ndim == _STACK else image[np.newaxis]
@@ -89,16 +90,16 @@ def image_file(image: AnyImage, transform: Affine | None) -> Iterator[Path]:
 def in_memory(
     pixels: Array, transform: Affine | None, crs: object, gsd_m: float | None
 ) -> Probability:
-    """Return an array of probabilities, or of which pixels are road, with its place.
+    """Return an array of probabilities or of road pixels, with its location.
 
     Args:
         pixels: shape (row, col): bool; uint8 with 255 for certain; or 0 to 1.
-        transform: from (col, row) to (x, y), as rasterio has it.
-        crs: of x and y: whatever pyproj takes for a CRS; None for metres without a place on earth.
-        gsd_m: side of a pixel in metres, if there is no transform.
+        transform: from (col, row) to (x, y), as in rasterio.
+        crs: of x and y: any form of CRS that pyproj knows; None for metres without georeference.
+        gsd_m: pixel size in metres, if there is no transform.
 
     Raises:
-        ConfigError: if the array has another shape or other values, or nothing says where it lies.
+        ConfigError: if the array has another shape or other values, or no location.
     """
     if pixels.ndim != _PLANE or 0 in pixels.shape:
         raise ConfigError(f"{_THE_ARRAY}: has shape {pixels.shape}, expected (row, col)")
@@ -125,7 +126,7 @@ def _crs(crs: object) -> CRS:
     try:
         return CRS.from_user_input(crs)
     except CRSError as error:
-        raise ConfigError(f"crs: {crs} is not a coordinate system that PROJ knows") from error
+        raise ConfigError(f"crs: {crs} is not a coordinate system known to PROJ") from error
 
 
 def _as_bytes(pixels: Array) -> Bytes:
@@ -143,7 +144,7 @@ def _as_bytes(pixels: Array) -> Bytes:
 
 def _write(path: Path, stack: Array, transform: Affine | None) -> None:
     import rasterio  # noqa: PLC0415 - slow to import
-    from rasterio.errors import NotGeoreferencedWarning  # noqa: PLC0415 - alike
+    from rasterio.errors import NotGeoreferencedWarning  # noqa: PLC0415 - slow to import
 
     count, height, width = stack.shape
     profile = {"count": count, "height": height, "width": width, "dtype": stack.dtype}

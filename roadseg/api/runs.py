@@ -1,4 +1,4 @@
-"""Runs: the stages of a run folder by its config, one by one or all of them."""
+"""Runs: the stages of a run folder, one by one or all of them."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -38,18 +38,18 @@ def run(
     force: bool = False,
     say: Callable[[str, object], None] | None = None,
 ) -> "RunSummary":
-    """Do all stages, from masks to the report, as `roadseg run`; what is done is not repeated.
+    """Run all stages, from masks to the report, like `roadseg run`; finished stages are skipped.
 
     Args:
-        config: JSON file, or a config that is loaded; None takes the defaults.
-        overrides: options by their keys, such as `{"train.epochs": 10}`.
-        fold: the fold held out; "each" trains a network for every fold, and measures all chips,
-            each by the network that held it out.
-        force: do every stage again.
-        say: called with the name and the summary of every stage when it is done, such as `print`.
+        config: JSON file, or a loaded config; None: the defaults.
+        overrides: settings by key, such as `{"train.epochs": 10}`.
+        fold: the held-out fold; "each" trains one network per fold, and measures every chip with
+            the network that held it out.
+        force: run every stage again.
+        say: called with the name and the summary of each finished stage, such as `print`.
 
     Raises:
-        RoadsegError: with one line that says what to do.
+        RoadsegError: with a one-line message about what to do.
     """
     from roadseg.commands.stages import pipeline  # noqa: PLC0415 - slow to import
 
@@ -60,7 +60,7 @@ def run(
 def prepare(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "PrepareSummary":
-    """Make masks, chips and folds, as `roadseg prepare`; see `run` for the arguments."""
+    """Make masks, chips and folds, like `roadseg prepare`; see `run` for the arguments."""
     from roadseg.commands.stages import pipeline  # noqa: PLC0415 - slow to import
 
     with _run_folder(config, overrides) as (loaded, workspace):
@@ -70,7 +70,7 @@ def prepare(
 def split(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "SplitSummary":
-    """Deal the chips into folds again, as `roadseg split`; see `run` for the arguments."""
+    """Divide the chips into folds again, like `roadseg split`; see `run` for the arguments."""
     from roadseg.commands.stages import split as stage  # noqa: PLC0415 - slow to import
 
     with _run_folder(config, overrides) as (loaded, workspace):
@@ -80,9 +80,9 @@ def split(
 def cross_validate(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "CrossValidationSummary":
-    """Train with each fold held out in turn, as `roadseg train --fold each`; see `run`.
+    """Train with each fold held out in turn, like `roadseg train --fold each`; see `run`.
 
-    Trainings that are done are skipped, and an interrupted one continues.
+    Finished trainings are skipped, and an interrupted one resumes.
     """
     from roadseg.commands.stages import cross_validation  # noqa: PLC0415 - torch is slow
 
@@ -93,10 +93,10 @@ def cross_validate(
 def train(
     config: AnyConfig = None, *, overrides: Overrides = None, fold: Fold = 0, force: bool = False
 ) -> "TrainSummary":
-    """Train on all folds but one, as `roadseg train`; see `run` for the arguments.
+    """Train on all folds but one, like `roadseg train`; see `run` for the arguments.
 
-    Fold "all" trains on all chips, for as long as trainings of single folds found
-    best. An interrupted training continues with the same call. `cross_validate` trains every fold.
+    "all" trains on all chips, for the number of epochs that worked best on the folds. The same call
+    resumes an interrupted training. `cross_validate` trains every fold.
     """
     from roadseg.commands.stages import train as stage  # noqa: PLC0415 - torch is slow
 
@@ -111,9 +111,9 @@ def predict_scenes(
     fold: FoldOrEach | None = None,
     force: bool = False,
 ) -> "PredictSummary":
-    """Predict the scenes of the run, as `roadseg predict`; see `run` for the arguments.
+    """Predict the scenes of the run, like `roadseg predict`; see `run` for the arguments.
 
-    Without a fold it is "each" if all folds are trained, else 0.
+    The default of `fold` is "each" if all folds are trained, otherwise 0.
     """
     from roadseg.commands.stages import predict as stage  # noqa: PLC0415 - torch is slow
 
@@ -125,7 +125,7 @@ def predict_scenes(
 def trace_scenes(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "GraphSummary":
-    """Trace the predicted scenes of the run, as `roadseg graph`; see `run` for the arguments."""
+    """Trace the predicted scenes of the run, like `roadseg graph`; see `run` for the arguments."""
     from roadseg.commands.stages import graph as stage  # noqa: PLC0415 - slow to import
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
@@ -135,7 +135,7 @@ def trace_scenes(
 def evaluate(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "EvaluateSummary":
-    """Measure pixels and graphs on the chips held out, as `roadseg evaluate`; see `run`."""
+    """Measure pixels and graphs on the held-out chips, like `roadseg evaluate`; see `run`."""
     from roadseg.commands.stages import evaluate as stage  # noqa: PLC0415 - slow to import
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
@@ -145,7 +145,7 @@ def evaluate(
 def write_report(
     config: AnyConfig = None, *, overrides: Overrides = None, force: bool = False
 ) -> "ReportSummary":
-    """Show the run on one page for the browser, as `roadseg report`; see `run`."""
+    """Show the run on one page for the browser, like `roadseg report`; see `run`."""
     from roadseg.commands.stages import report as stage  # noqa: PLC0415 - slow to import
 
     with _run_folder(config, overrides, alone=False) as (loaded, workspace):
@@ -159,13 +159,13 @@ def tune(
     write: AnyPath | None = None,
     force: bool = False,
 ) -> "TuneSummary":
-    """Search the graph settings that fit the fold held out best, as `roadseg tune`; see `run`.
+    """Search for the best graph settings on the held-out fold, like `roadseg tune`; see `run`.
 
     Args:
         config: see `run`.
         overrides: see `run`.
         write: config file to write; None for tuned.json in the run folder.
-        force: search again though nothing has changed.
+        force: search again even if nothing has changed.
     """
     from roadseg.commands.stages import tune as stage  # noqa: PLC0415 - slow to import
 
@@ -182,17 +182,17 @@ def quantize(
     engine: Literal["int8", "openvino"] = "int8",
     force: bool = False,
 ) -> "QuantizeSummary":
-    """Quantise the network of a fold to INT8 and measure the loss, as `roadseg quantize`.
+    """Quantise the network of a fold to INT8 and measure the loss, like `roadseg quantize`.
 
     Args:
         config: see `run`.
         overrides: see `run`.
-        fold: whose network.
+        fold: the fold whose network to use.
         engine: PyTorch's Inductor, or OpenVINO.
-        force: make it again though nothing has changed.
+        force: make it again even if nothing has changed.
 
     Raises:
-        RoadsegError: if it loses more than the limits in `quantize` of the config.
+        RoadsegError: if the loss exceeds the limits in `quantize` of the config.
     """
     from roadseg.commands.stages import quantize as stage  # noqa: PLC0415 - torch is slow
 
@@ -204,7 +204,7 @@ def quantize(
 def _run_folder(
     config: AnyConfig, overrides: Overrides, *, part: str | None = None, alone: bool = True
 ) -> Iterator[tuple[Config, Workspace]]:
-    """Read a config, and keep other processes out of its run folder inside the block."""
+    """Read a config, and lock its run folder inside the block."""
     loaded = load_config(config, overrides)
     workspace = Workspace(loaded.run)
     with lock(workspace.root, part=part, alone=alone and part is None), progress_in_notebook():
@@ -212,19 +212,19 @@ def _run_folder(
 
 
 def load_config(config: AnyConfig = None, overrides: Overrides = None) -> Config:
-    """Return a config with other values for some options.
+    """Return a config with overridden settings.
 
     Args:
-        config: JSON file, or a config that is loaded; None takes the defaults.
-        overrides: options by their keys, such as `{"train.epochs": 10}`.
+        config: JSON file, or a loaded config; None: the defaults.
+        overrides: settings by key, such as `{"train.epochs": 10}`.
 
     Raises:
-        ConfigError: if the file cannot be used, or there is no such option.
+        ConfigError: if the file cannot be used, or there is no such setting.
     """
     if isinstance(config, Config):
         if overrides:
             raise ConfigError(
-                "overrides: cannot be combined with a loaded config; expected the path of one"
+                "overrides: cannot be combined with a loaded config; use the path of the config"
             )
         return config
     assignments = [

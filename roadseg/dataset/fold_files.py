@@ -49,17 +49,21 @@ def read_folds(path: Path, chips: Sequence[ChipRecord]) -> dict[str, int]:
     named = {chip.name for chip in chips}
     if named != folds.keys():
         odd = min(named ^ folds.keys())
-        fault = f"no fold of {odd!r:.60}" if odd in named else f"a fold of {odd!r:.60}, no chip"
-        raise DataError(f"{path}: found {fault}, expected one for each chip; {advice}")
+        fault = (
+            f"no fold for {odd!r:.60}"
+            if odd in named
+            else f"a fold for {odd!r:.60}, which is not a chip"
+        )
+        raise DataError(f"{path}: found {fault}, expected one fold for each chip; {advice}")
     return folds
 
 
 def read_fold_file(path: Path) -> dict[str, int]:
     """Read which chip or scene is in which fold.
 
-    A CSV with a header that has the columns name and fold (others are passed over), or a `.json`
-    that holds one object, fold by name, as folds.json. The suffix of an image file is taken off
-    the names, so that the lists of CRESI can be used.
+    A CSV with a header that has the columns name and fold (others are ignored), or a `.json` that
+    holds one object, fold by name, as folds.json. The suffix of an image file is taken off the
+    names, so that the lists of CRESI can be used.
 
     Returns:
         Fold, 0 or more, by name, in the order of the file.
@@ -80,10 +84,10 @@ def read_fold_file(path: Path) -> dict[str, int]:
         key = _without_suffix(name.strip())
         if folds.setdefault(key, number) != number:
             raise DataError(
-                f"{path}: {where}: {key} has fold {folds[key]} and {number}; give it one"
+                f"{path}: {where}: {key} has the folds {folds[key]} and {number}; keep one of them"
             )
     if not folds:
-        raise DataError(f"{path}: names no chip or scene; expected a fold for each")
+        raise DataError(f"{path}: contains no chips or scenes; list a fold for each")
     return folds
 
 
@@ -148,7 +152,7 @@ def _csv_entries(path: Path) -> Iterator[_Entry]:
             if not set(names) >= _COLUMNS:
                 raise DataError(
                     f"{path}: its first row is {','.join(names)[:60]!r}; expected a CSV with a "
-                    "header that has the columns name and fold"
+                    "header row and the columns name and fold"
                 )
             for row in rows:
                 yield f"row {rows.line_num}", row["name"], row["fold"]
@@ -157,13 +161,13 @@ def _csv_entries(path: Path) -> Iterator[_Entry]:
 
 
 def _json_entries(path: Path) -> Iterator[_Entry]:
-    expected = "expected a JSON object with the fold of each name, such as a folds.json"
+    expected = "expected a JSON object with the fold of each name, as in folds.json"
     try:
         pairs = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=tuple)
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: not a readable JSON file ({error}); {expected}") from error
     if not isinstance(pairs, tuple):
-        raise DataError(f"{path}: holds no object; {expected}")
+        raise DataError(f"{path}: does not contain an object; {expected}")
     for number, (name, fold) in enumerate(pairs, start=1):
         yield f"entry {number}", name, fold
 
@@ -173,7 +177,7 @@ def _without_suffix(name: str) -> str:
     return stem if stem and f"{dot}{suffix.lower()}" in IMAGE_SUFFIXES else name
 
 
-def _fold_number(value: Any) -> int | None:  # noqa: ANN401 - whatever the file holds
+def _fold_number(value: Any) -> int | None:  # noqa: ANN401 - whatever the file contains
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9]+\s*", value):
         return int(value)
     return value if type(value) is int and value >= 0 else None

@@ -47,7 +47,7 @@ def name_groups(names: Sequence[str], pattern: str) -> list[str]:
     missed = [name for name, part in parts.items() if part is None]
     if missed:
         raise ValueError(
-            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(parts)} such)"
+            f"{pattern!r} does not match {missed[0]} ({len(missed)} of {len(parts)} names)"
         )
     return [str(parts[name]) for name in names]
 
@@ -71,16 +71,16 @@ def join_groups(groups: Sequence[Hashable], pairs: Pairs) -> list[Hashable]:
 def deal_folds(
     groups: Sequence[Hashable], sets: Sequence[str] = (), *, folds: int, seed: int
 ) -> NDArray[np.int64]:
-    """Deal the chips into folds, those of one group into one fold.
+    """Divide the chips into folds; those of one group share a fold.
 
     Groups are taken from large to small, equal ones in an order that the seed decides, and each
     goes to the fold that has the fewest chips so far. With sets, those of the set with most groups
-    are dealt first, and each goes to the fold that has the fewest chips of its set, of such folds
-    to that with the fewest chips in all: so every fold has its share of every set.
+    come first, and each goes to the fold with the fewest chips of its set, and among such folds to
+    that with the fewest chips: so every fold gets its share of every set.
 
     Args:
-        groups: the group of each chip, such as its ground block; chips alone in their group are
-            dealt one by one.
+        groups: the group of each chip, such as its ground block; chips that are alone in their
+            group are assigned one by one.
         sets: the name of the set of each chip; none are one set. A group with chips of several
             sets counts as one of that which has the most of them.
         folds: number of folds, at least 2; 5 makes an 80:20 split.
@@ -140,7 +140,7 @@ def folds_by_name(
     _refuse("has no fold", [n for n, f in zip(chips, of_chip, strict=True) if f is None], chips)
     empty = sorted(set(range(folds)) - set(of_chip))
     if empty:
-        raise ValueError(f"fold {empty[0]} has no chip, as there are {folds} folds")
+        raise ValueError(f"there are {folds} folds, but fold {empty[0]} has no chip")
     return np.array(of_chip, dtype=np.int64)
 
 
@@ -153,4 +153,4 @@ def _number(groups: Sequence[Hashable]) -> tuple[list[Hashable], NDArray[np.int6
 
 def _refuse(what: str, names: Sequence[str], of: Collection[str]) -> None:
     if names:
-        raise ValueError(f"{names[0]} {what} ({len(names)} of {len(of)} such)")
+        raise ValueError(f"{names[0]} {what} ({len(names)} of {len(of)})")

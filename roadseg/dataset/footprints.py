@@ -94,7 +94,7 @@ def unbroken(degrees: Corners) -> Corners:
 
 
 def local_km(degrees: Corners) -> Corners:
-    """Project footprints to a plane around their middle, for a picture: km east and north.
+    """Project footprints to a plane around their middle, for a map: km east and north.
 
     Args:
         degrees: shape (n, 4, 2), longitude and latitude, not broken by a seam (`unbroken`).

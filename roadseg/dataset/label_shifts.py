@@ -26,15 +26,15 @@ NEAR_M = 5.0  # Metres; how far from it the shift of a scene is looked for.
 
 _WINDOW_PX = 1300  # Side of the windows that are compared.
 _DRAWN = 16  # Windows of a scene whose labels are drawn.
-_COMPARED = 3  # Those of them with most road, which are compared with the image.
+_COMPARED = 3  # Those of them with the most road, which are compared with the image.
 
 
 def find_shifts(tasks: Sequence[SceneTask], *, executor: Executor) -> dict[str, LabelShift]:
-    """Find by how much the labels of each scene are to be moved, as `labels.shift` says.
+    """Find how far to move the labels of each scene, by the rule of `labels.shift`.
 
     "set" is the median of the shifts of up to 96 scenes, each seen from up to 3 windows; 0 if it
-    cannot be told. "scene" adds to it the shift, up to 5 m, by which the labels of the scene lie
-    off then, times a weight that rises from 0, where its confidence is `SURE`, to 1.
+    cannot be measured. "scene" adds the remaining shift of the scene, up to 5 m, times a weight
+    that rises from 0, at confidence `SURE`, to 1.
 
     Args:
         tasks: of the scenes, all with the same `label_options`.

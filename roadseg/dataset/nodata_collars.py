@@ -22,7 +22,7 @@ def collar_share(bands: NDArray[Any], valid: Bools) -> float:
 
     Args:
         bands: shape (band, row, col).
-        valid: shape (row, col), false where a pixel is known to hold no data.
+        valid: shape (row, col), false where a pixel is known to have no data.
 
     Returns:
         From 0 to 1; 1 if all valid pixels are 0.

@@ -29,7 +29,7 @@ def _without_shared(schema: dict[str, Any]) -> None:
 
 
 class SetLabelOptions(LabelOptions):
-    """Options of labels in which a set differs from the others; only what is given counts."""
+    """Label options in which a set differs from the others; missing ones are inherited."""
 
     model_config = ConfigDict(json_schema_extra=_without_shared)
     left_out: ClassVar[tuple[str, ...]] = ("roads", "bin_edges", "bin_unit", "licence")
@@ -37,8 +37,8 @@ class SetLabelOptions(LabelOptions):
     @model_validator(mode="after")
     def _is_of_one_set(self) -> "SetLabelOptions":
         if shared := sorted(self.model_fields_set.intersection(self.left_out)):
-            instead = "roads of the set itself" if shared[0] == "roads" else f"labels.{shared[0]}"
-            raise ValueError(f"{shared[0]}: is not among the labels of one set; set {instead}")
+            instead = "roads of the set" if shared[0] == "roads" else f"labels.{shared[0]}"
+            raise ValueError(f"{shared[0]}: applies to all sets; set {instead}")
         return self
 
     @model_validator(mode="after")
@@ -52,44 +52,44 @@ class SetLabelOptions(LabelOptions):
 
 
 class SetOptions(Section):
-    """Scenes that are alike, such as those of one city, among others of a run."""
+    """Scenes of one city or sensor, with their own options."""
 
     images: tuple[Text, ...] = setting(
         (),
         "paths",
-        "Scenes of the set, as imagery.images names them.",
+        "Images of the set, in the form of imagery.images.",
         max_length=1_000_000,
         fail_fast=True,
     )
     roads: tuple[Text, ...] = setting(
         (),
         "paths",
-        "Their label files, as labels.roads names them.",
+        "Label files of the set, in the form of labels.roads.",
         max_length=1_000_000,
         fail_fast=True,
     )
     weight: float = setting(
         1.0,
         "weight",
-        "How often each chip of the set is drawn in training, beside those of other sets.",
+        "How often chips of the set are used in training, relative to other sets.",
         ge=0.001,
         le=1000,
     )
     bands: Bands | None = setting(
         None,
         "band numbers or names",
-        "Bands to use; null takes imagery.bands.",
+        "Bands to use; null: imagery.bands.",
         min_length=1,
         max_length=1000,
     )
     crs: Text | None = setting(
-        None, "CRS", "CRS of scenes of the set that name none; null takes imagery.crs."
+        None, "CRS", "CRS of images of the set without one; null: imagery.crs."
     )
     gsd_m: float | None = setting(
-        None, "metres", "Size of pixels; null takes imagery.gsd_m.", ge=0.001, le=10_000
+        None, "metres", "Pixel size; null: imagery.gsd_m.", ge=0.001, le=10_000
     )
     nodata: float | None = setting(
-        None, "pixel value", "Value of pixels without data; null takes imagery.nodata."
+        None, "pixel value", "Value of pixels without data; null: imagery.nodata."
     )
     labels: SetLabelOptions = SetLabelOptions()
 
@@ -100,8 +100,8 @@ class RunImageryOptions(ImageryOptions):
     sets: dict[str, SetOptions] = setting(
         {},
         "-",
-        "Sets of scenes by name, such as one for each city, with options of their own; then "
-        "`images` and labels.roads stay empty.",
+        "Sets of scenes by name, such as one per city, with their own options. `images` and "
+        "labels.roads must then be empty.",
         max_length=1000,
     )
 
@@ -111,12 +111,15 @@ class RunImageryOptions(ImageryOptions):
             if not is_set_name(name):
                 raise ValueError(f"sets: {SET_NAMES}, got {name!r:.80}")
         if self.sets and self.images:
-            raise ValueError("images: every set names its own; leave out images, or the sets")
+            raise ValueError(
+                "images: cannot be combined with sets, which have their own images; remove one "
+                "of them"
+            )
         return self
 
 
 class SplitOptions(Section):
-    """Options of how chips are dealt into folds."""
+    """Options of the split of chips into folds."""
 
     folds: int = setting(
         5, "folds", "Number of folds; 5 holds out 20 % of the chips.", ge=2, le=10_000
@@ -124,33 +127,36 @@ class SplitOptions(Section):
     method: Literal["blocks", "random", "groups", "sets", "file"] = setting(
         "blocks",
         "-",
-        "Which chips share a fold: blocks, those of one block of ground; random, none; groups, "
-        "those of scenes whose names agree in `group`; sets, those of a set of imagery.sets, "
-        "which are then as many folds; file, those that `file` says.",
+        "Which chips share a fold. blocks: those in one ground block; random: none; groups: "
+        "those of scenes whose names agree in `group`; sets: those of one set of imagery.sets "
+        "(one fold per set); file: as `file` lists them.",
     )
     block_m: float = setting(
-        500.0, "metres", "Side of the square of ground whose chips share a fold.", ge=1, le=1e7
+        500.0, "metres", "Side of a ground block, a square whose chips share a fold.", ge=1, le=1e7
     )
     group: Text | None = setting(
         None,
         "regular expression",
-        "Searched in the names of scenes; the same match (or first group) makes one group.",
+        "Searched for in the names of scenes; those with the same match (or first group) "
+        "form a group.",
         max_length=1000,
     )
     file: Path | None = setting(
         None,
         "path",
-        "CSV with the columns name (of a chip or scene) and fold, from 0; or a folds.json.",
+        "CSV with the columns name (of a chip or scene) and fold (from 0), or a folds.json.",
         strict=False,
     )
-    seed: int = setting(0, "-", "Decides which block goes to which fold.", ge=0, le=LARGEST_SEED)
+    seed: int = setting(
+        0, "-", "Random seed of the assignment of blocks to folds.", ge=0, le=LARGEST_SEED
+    )
 
     @model_validator(mode="after")
     def _method_has_its_setting(self) -> "SplitOptions":
         if self.method == "groups" and self.group is None:
-            raise ValueError("group: expected a regular expression, as the method groups needs it")
+            raise ValueError("group: the method groups needs a regular expression here")
         if self.method == "file" and self.file is None:
-            raise ValueError("file: expected a path, as the method file needs it")
+            raise ValueError("file: the method file needs a path here")
         return self
 
     @model_validator(mode="after")

@@ -56,7 +56,7 @@ class Quality:
     Attributes:
         shift: how far the labels of all examples are off.
         shifts: how far those of each are off, by name.
-        sheets: pictures made.
+        sheets: the sheets that were drawn.
     """
 
     shift: Shift | None
@@ -85,7 +85,7 @@ class SetFigures:
     def __str__(self) -> str:
         """Return them in words."""
         chips = f"{count(self.scenes, 'scene')} in {count(self.chips, 'chip')}"
-        off = f"; {math.hypot(*self.shift_m):.1f} m off the images" if self.shift_m else ""
+        off = f"; labels shifted by {math.hypot(*self.shift_m):.1f} m" if self.shift_m else ""
         return f"{chips}; roads: {_road_text(self.road_km, self.road_share)}{off}"
 
 
@@ -95,11 +95,11 @@ class PrepareSummary:
 
     Attributes:
         scenes: scenes prepared.
-        chips: cut from them, without those that hold no data.
+        chips: cut from them, except those without data.
         bands: number of bands used.
         dtypes: types of the pixels.
         gsd_m: mean ground size of a pixel.
-        nodata_share: share of the pixels that hold no data.
+        nodata_share: share of the pixels that have no data.
         road_share: share of the other pixels that are road.
         pixel_share_by_speed_bin: the same for each speed bin.
         road_km: length of the lines inside the scenes.
@@ -110,14 +110,14 @@ class PrepareSummary:
         labels: features in the label files.
         dropped: labels left out, by reason.
         repaired: labels whose broken polygons were repaired.
-        shift_m: metres right and down by which labels would have to move to lie on the images;
-            None if that cannot be told.
-        shifts_m: the same for each example in which it can be told.
+        shift_m: metres right and down that would align the labels with the images; None if it
+            cannot be measured.
+        shifts_m: the same for each example in which it can be measured.
         failed: scenes that were skipped, and why.
-        sheets: pictures of labels over images.
+        sheets: sheets of labels over images.
         moved: by which rule labels were moved before that: none, given, set or scene.
         moved_m: metres east and north, the median over the scenes.
-        moved_range_m: least and greatest length of such a move, metres.
+        moved_range_m: least and largest length of such a move, metres.
         sets: figures of each set by name; empty where a run has no sets.
     """
 
@@ -148,7 +148,7 @@ class PrepareSummary:
 
     @property
     def shifts_by_key(self) -> dict[str, list[float]]:
-        """The shift of the labels of each set, or of all, by the key of the config to mend it."""
+        """The shift of the labels of each set, or of all, by the config key that corrects it."""
         known = {f"imagery.sets.{name}.labels.shift": of.shift_m for name, of in self.sets.items()}
         known = known or {"labels.shift": self.shift_m}
         return {key: shift_m for key, shift_m in known.items() if shift_m}
@@ -156,13 +156,14 @@ class PrepareSummary:
     def __str__(self) -> str:
         """Return it as a table."""
         rows = {
-            "scenes": f"{self.scenes} of {self.bands} bands of {' and '.join(self.dtypes)}, "
-            f"{self.gsd_m:.2f} m, in {self.chips} chips; {self.nodata_share:.1%} no data",
+            "scenes": f"{self.scenes} with {count(self.bands, 'band')} of "
+            f"{' and '.join(self.dtypes)}, pixels of {self.gsd_m:.2f} m; "
+            f"{count(self.chips, 'chip')}; {self.nodata_share:.1%} no data",
             **{f"  {name}": str(figures) for name, figures in self.sets.items()},
             "labels": self._labels_text(),
             "roads": _road_text(self.road_km, self.road_share),
             **self._bin_rows(),
-            "speeds": counted(self.roads_by_speed_source, "by "),
+            "speeds": counted(self.roads_by_speed_source, "from "),
             "moved": self._moved_text(),
             "shift": ""
             if any(of.shift_m for of in self.sets.values())
@@ -178,8 +179,8 @@ class PrepareSummary:
         files = {scheme: n for scheme, n in self.schemes.items() if scheme != "mask"}
         where = count(sum(files.values()), "file")
         parts = {
-            f"{masks} raster masks": masks,
-            f"{self.labels} in {where}, read as {', '.join(files)}": files,
+            count(masks, "raster mask"): masks,
+            f"{self.labels} in {where}, scheme {', '.join(files)}": files,
             f"repaired: {self.repaired}": self.repaired,
             f"left out: {counted(self.dropped)}": self.dropped,
         }
@@ -189,11 +190,11 @@ class PrepareSummary:
         """Return how far labels were moved; nothing if they were not to be moved."""
         if self.moved == "none":
             return ""
-        text = f"labels moved by {_on_map(*self.moved_m)} ({self.moved})"
+        text = f"{_on_map(*self.moved_m)} ({self.moved})"
         if self.moved != "scene":
             return text
         least_m, most_m = self.moved_range_m
-        return f"{text}; those of each scene by {least_m:.1f} to {most_m:.1f} m"
+        return f"{text}; per scene by {least_m:.1f} to {most_m:.1f} m"
 
     def _bin_rows(self) -> dict[str, str]:
         return {
@@ -205,7 +206,7 @@ class PrepareSummary:
 
 def _road_text(km: float, share: float) -> str:
     """Return the length of the roads, which only lines have, and their share of the pixels."""
-    return (f"{km:.2f} km on " if km else "") + f"{share:.2%} of the pixels"
+    return (f"{km:.2f} km, " if km else "") + f"{share:.2%} of the pixels"
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ class ExampleTask:
 
 
 def choose_examples(scenes: Sequence[SceneSummary]) -> list[ChipRecord]:
-    """Choose the chip with most road of scenes evenly spread over those that have roads."""
+    """Choose the chip with the most road of scenes evenly spread over those that have roads."""
     best = [
         max(scene.chips, key=lambda chip: chip.road_share * chip.window.height * chip.window.width)
         for scene in scenes
@@ -355,9 +356,11 @@ def _pixels(scenes: Sequence[SceneSummary]) -> tuple[Counter[str], float, float]
 def shift_text(shift_m: Sequence[float] | None) -> str:
     """Return how far labels are off, in words."""
     if shift_m is None:
-        return "cannot be told from these images"
+        return "cannot be measured on these images"
     off = math.hypot(*shift_m)
-    return f"labels lie {off:.1f} m off the images and would have to move {directions(*shift_m)}"
+    if off < 0.05:  # noqa: PLR2004 - half of the last digit
+        return "labels fit to within 0.1 m"
+    return f"labels are {off:.1f} m off; moving them {directions(*shift_m)} would align them"
 
 
 def _dropped(

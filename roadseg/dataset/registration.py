@@ -74,7 +74,7 @@ def view_of(
     pixel_m: tuple[float, float],
     reach_m: float,
 ) -> View:
-    """Thin an image and its mask for comparison; of a large scene take the part with most road.
+    """Thin an image and its mask for comparison; of a large scene take the part with the most road.
 
     Args:
         image: shape (band, row, col).
@@ -82,7 +82,7 @@ def view_of(
         pixel_m: ground size of a pixel as (along a row, along a column).
         reach_m: largest displacement that will be asked for.
     """
-    # Of a large scene, the part with most road is compared, in pixels of about a metre.
+    # Of a large scene, the part with the most road is compared, in pixels of about a metre.
     thin = max(1, round(_WORK_M / pixel_m[1])), max(1, round(_WORK_M / pixel_m[0]))
     row, col, rows, cols = densest_window(mask, (_WORK_PX * thin[0], _WORK_PX * thin[1]))
     mask = mask[row : row + rows, col : col + cols]
@@ -101,7 +101,7 @@ def view_of(
 
 
 def densest_window(mask: NDArray[np.uint8], side_px: tuple[int, int]) -> Window:
-    """Return the window of a mask that holds most road, to about a sixteenth of its side.
+    """Return the window of a mask with the most road, to about a sixteenth of its side.
 
     Args:
         mask: shape (row, col), 0 background, 255 not known, road otherwise.
@@ -120,7 +120,7 @@ def densest_window(mask: NDArray[np.uint8], side_px: tuple[int, int]) -> Window:
 
 
 def correlate(view: View, *, blocks: int) -> Iterator[tuple[Lags, Lags]]:
-    """Compare image and displaced mask in each of blocks x blocks parts that hold road.
+    """Compare image and displaced mask in each of blocks x blocks parts with road.
 
     Yields:
         For each width of the roads and each displacement, how the features differ between road

@@ -86,7 +86,7 @@ class SceneSummary:
         bands: numbers of the bands used.
         dtype: type of the pixels.
         gsd_m: ground size of a pixel along a row and along a column, metres.
-        chips: cut from it, without those that hold no data.
+        chips: cut from it, except those without data.
         pixels: number of pixels for each value of the mask, as text.
         features: labels in the label file.
         scheme: what their attributes mean, or "mask".
@@ -143,7 +143,7 @@ class PreparedScene:
 
 
 def prepare_scene(task: SceneTask) -> PreparedScene:
-    """Write the mask and the record of a scene, unless they are there already.
+    """Write the mask and the record of a scene, unless they exist.
 
     Raises:
         DataError: if image or labels cannot be used.
@@ -196,8 +196,8 @@ def complete_area(
         return None
     if grid.is_local:
         raise DataError(
-            f"{paths[0]}: labels.area cannot be laid over an image without georeference; give the "
-            "images their place, or leave it empty"
+            f"{paths[0]}: labels.area needs images with georeference; georeference the images, "
+            "or leave labels.area empty"
         )
     return area_on(grid, [_read_areas_once(path, stamp(path), options.crs) for path in paths])
 
@@ -229,7 +229,7 @@ def read_scene_summary(path: Path, *, key: str | None = None) -> SceneSummary | 
 
     Args:
         path: of the record.
-        key: digest of what the scene has to be made from; None takes it whatever that is.
+        key: digest of what the scene has to be made from; None: any.
 
     Returns:
         None if there is no record, or it is of another key or of a version with other fields.
@@ -282,8 +282,8 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
     """Open the labels of a scene, moved, to draw the mask of any window of it.
 
     Yields:
-        A function from a window to its mask, in which what holds no data in the image is ignored;
-        and the summary of the scene as far as the labels say it.
+        A function from a window to its mask, in which what has no data in the image is ignored; and
+        the summary of the scene as far as the labels say it.
 
     Raises:
         DataError: if the labels cannot be used.
@@ -399,7 +399,7 @@ class _Tally:
         return {str(value): total for value, total in zip(self._values, totals, strict=True)}
 
     def chips(self, scene: str) -> Iterator[ChipRecord]:
-        """Yield the chips that hold data."""
+        """Yield the chips that have data."""
         shares = self._counts / self._counts.sum(axis=1, keepdims=True)
         for window, share in zip(self._windows, shares, strict=True):
             if share[-1] < 1:

@@ -24,14 +24,14 @@ _OWN = ("bands", "crs", "gsd_m", "nodata")  # A set that has none takes those of
 
 @dataclass(frozen=True)
 class SceneSet:
-    """Scenes that are read alike.
+    """Scenes with the same options.
 
     Attributes:
         name: of the set; empty where a run has no sets.
         key: of the config in which it stands, with a dot after it; empty without sets.
         imagery: how its scenes are read.
         labels: how its labels are read.
-        weight: how often each of its chips is drawn in training, beside those of other sets.
+        weight: how often each of its chips is drawn in training, relative to other sets.
     """
 
     name: str
@@ -62,7 +62,7 @@ def scene_sets(imagery: RunImageryOptions, labels: LabelOptions) -> list[SceneSe
     """Return the sets of a run, in the order of its config; without any, all scenes are one.
 
     Raises:
-        ValueError: if the options of a set do not go together with those it inherits.
+        ValueError: if the options of a set cannot be combined with those it inherits.
     """
     if not imagery.sets:
         return [SceneSet("", "", plain(imagery), labels)]
@@ -83,8 +83,8 @@ def find_sources(sets: Iterable[SceneSet]) -> dict[str, Source]:
 
     Raises:
         ConfigError: if a set names no images or no labels.
-        DataError: if a pattern finds nothing, a scene has no labels or two alike, or two scenes
-            would have one name.
+        DataError: if a pattern finds nothing, a scene has no labels or two matching files, or two
+            scenes would have one name.
     """
     sources: dict[str, Source] = {}
     for of, images in find_scenes(sets):
@@ -95,7 +95,9 @@ def find_sources(sets: Iterable[SceneSet]) -> dict[str, Source]:
         for name, image in images.items():
             taken = sources.setdefault(name, Source(of, image, labels[name], area))
             if taken.image != image:
-                raise DataError(f"{taken.image} and {image} would have the same name; rename one")
+                raise DataError(
+                    f"{taken.image} and {image} would have the same name; rename one of them"
+                )
     return sources
 
 

@@ -74,11 +74,11 @@ def estimate_shift(
     """Estimate how far road labels are shifted against the image.
 
     Every displacement of the mask up to `reach_m` gets a score for roads as wide as the mask and
-    for roads up to 12 m wider on each side. Two kinds of evidence count alike: how well
-    brightness, colour and texture tell road from roadside (the squared multiple correlation:
-    dark and bright roads are the same to it), and how far image edges run along the outlines of
-    the roads. A slight pull towards no shift decides between near equals, such as the street and
-    a row of houses beside it.
+    for roads up to 12 m wider on each side. Two kinds of evidence count equally: how well
+    brightness, colour and texture tell road from roadside (the squared multiple correlation: dark
+    and bright roads are the same to it), and how far image edges run along the outlines of the
+    roads. A slight pull towards no shift decides between near equals, such as the street and a row
+    of houses beside it.
 
     The confidence is a bootstrap: the scene is cut into 3 x 3 blocks, 40 scenes are drawn from
     them, and it is the share of those whose best displacement lies within 1.5 m. It is 0 where
@@ -95,7 +95,7 @@ def estimate_shift(
         ValueError: if image and mask differ in shape.
     """
     if image.shape[1:] != mask.shape:
-        raise ValueError(f"an image of {image.shape[1:]} and a mask of {mask.shape} pixels differ")
+        raise ValueError(f"the image has {image.shape[1:]} pixels, but the mask {mask.shape}")
     if max(pixel_m) > _COARSE_M:
         return NOT_SEEN
     view = view_of(image, mask, pixel_m=pixel_m, reach_m=reach_m)

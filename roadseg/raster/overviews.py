@@ -88,11 +88,11 @@ def halved(pixels: Bytes, known: Bools | None) -> tuple[Bytes, Bools | None]:
     """Average two by two pixels, and what is left of them at the lower and right edge.
 
     Args:
-        pixels: shape (row, col, band), 0 where they hold no data.
-        known: which hold data, shape (row, col); None if all do.
+        pixels: shape (row, col, band), 0 where they have no data.
+        known: which have data, shape (row, col); None if all do.
 
     Returns:
-        The same in half as many rows and columns, rounded up: the means of those that hold data,
+        The same in half as many rows and columns, rounded up: the means of those that have data,
         halves rounded up.
     """
     if known is None:

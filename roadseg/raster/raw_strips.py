@@ -75,7 +75,7 @@ class OpenRawFile:
     """A raw file that is being written, from any number of threads."""
 
     def __init__(self, file: RawFile) -> None:
-        """Make it, or make it anew.
+        """Make it, or make it again.
 
         Raises:
             OSError: if it cannot be made.
@@ -116,7 +116,7 @@ class OpenRawFile:
             data = data[self._opened.write(data) :]
 
 
-HAS_DATA = 255  # The value of pixels that hold data, in the file of the gaps; others have 0.
+HAS_DATA = 255  # The value of pixels that have data, in the file of the gaps; others have 0.
 _SOURCE = """<{kind}>{values}
 <SourceFilename relativeToVRT="1">{name}</SourceFilename><SourceBand>{band}</SourceBand>
 <SourceProperties RasterXSize="{width}" RasterYSize="{rows}" DataType="Byte" \
@@ -133,7 +133,7 @@ _OVERVIEW = """<Overview>
 
 
 class Piece(NamedTuple):
-    """Rows of a raster: the first one, their pixels, and which of these hold data, if not all."""
+    """Rows of a raster: the first one, their pixels, and which of these have data, if not all."""
 
     row: int
     pixels: RawFile
@@ -174,7 +174,7 @@ def vrt_of(
 
 
 def _mask(pieces: Sequence[Piece]) -> str:
-    """Describe the mask; none where all pixels hold data, as it makes overviews slow."""
+    """Describe the mask; none where all pixels have data, as it makes overviews slow."""
     if not any(piece.gaps for piece in pieces):
         return ""
     sources = "".join(

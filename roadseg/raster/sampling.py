@@ -11,12 +11,14 @@ from roadseg.raster.windows import Window
 Item = TypeVar("Item")
 
 PLACES = 5  # Fewer do not show what differs over a scene, and each costs time.
-_LARGER = 4  # Of a block so many times larger than its share, only some rows are taken.
+_LARGER = (
+    4  # If a block is more than this many times larger than its share, only some rows are read.
+)
 _GOLDEN = (math.sqrt(5) - 1) / 2  # Its multiples spread most evenly over columns of blocks.
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
-    """Return so many of the items, evenly spread; all if they are no more."""
+    """Return a number of items, evenly spread; all if there are no more."""
     chosen = np.linspace(0, len(items) - 1, min(number, len(items))).round().astype(int)
     return [items[index] for index in chosen.tolist()]
 
@@ -24,7 +26,7 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
 def spread_windows(
     height: int, width: int, *, block: tuple[int, int], pixels: int, places: int = PLACES
 ) -> Iterator[Window]:
-    """Spread windows over a scene in a fixed pattern, for a sample of about so many pixels.
+    """Spread windows over a scene in a fixed pattern, for a sample of about a number of pixels.
 
     Each is a block of the file; or some rows of one, or several one below the other, where a
     block is much larger or smaller than its share. The last block of the scene is among them:

@@ -52,7 +52,7 @@ class Scaling:
         if bands < 1 or counts - {bands}:
             parts = {"mean": self.mean, "std": self.std, **self.ranges}
             lengths = ", ".join(f"{len(values)} in {name:.20}" for name, values in parts.items())
-            raise ValueError(f"expected as many bands everywhere, got {lengths}")
+            raise ValueError(f"expected the same number of bands everywhere, got {lengths}")
         if not all(0 <= value <= _BYTE for value in self.mean):
             raise ValueError(f"mean: expected numbers from 0 to 255, got {self.mean!r:.60}")
         if not all(LEAST_STD <= value <= _BYTE for value in self.std):
@@ -101,7 +101,7 @@ def fit_scaling(
         ValueError: if there is no sample, or a band holds no finite one.
     """
     if sum(pixels.shape[1] for pixels in samples) == 0:
-        raise ValueError("no scene holds a valid pixel")
+        raise ValueError("no image contains a valid pixel")
     by_type: dict[str, list[NDArray[Any]]] = {}
     for pixels in samples:
         by_type.setdefault(pixels.dtype.name, []).append(pixels)
@@ -159,15 +159,15 @@ def _check_ranges(name: str, ranges: Sequence[Range]) -> None:
         ValueError: if there is no such type, or a range does not rise or lies outside of it.
     """
     if name not in _LIMITS:
-        raise ValueError(f"ranges: expected types of pixels such as uint16, got {name!r:.60}")
+        raise ValueError(f"ranges: expected pixel types such as uint16, got {name!r:.60}")
     least, most = _LIMITS[name]
     for low, high in ranges:
         # The upper limit of pixels of one value alone is that value and one.
         inside = least <= low <= most and least <= high <= most + 1
         if not (inside and np.float32(high) - np.float32(low) > 0):
             raise ValueError(
-                f"ranges.{name}: expected two numbers that rise, from {least:g} to {most:g}, got "
-                f"{low!r:.30} and {high!r:.30}"
+                f"ranges.{name}: expected two increasing numbers, from {least:g} to {most:g}, "
+                f"got {low!r:.30} and {high!r:.30}"
             )
 
 
@@ -176,7 +176,7 @@ def _range(band: NDArray[Any], percentiles: tuple[float, float]) -> Range:
         return 0.0, 255.0
     finite = band[np.isfinite(band)]
     if finite.size == 0:
-        raise ValueError("a band holds no valid pixel")
+        raise ValueError("a band contains no valid pixel")
     low, high = np.percentile(finite, percentiles).tolist()
     return low, high if high > low else low + 1.0
 

@@ -63,7 +63,7 @@ class SceneReader:
 
 
 def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
-    """Return how much GDAL must hold of a raster so that no block is read twice in so many rows.
+    """Return the cache that GDAL needs to read no block of a number of rows twice.
 
     By itself it holds 5 % of the memory of the machine, whatever the raster.
 
@@ -79,7 +79,7 @@ def cache_bytes(source: rasterio.DatasetReader, rows: int) -> int:
 
 
 def _block_bytes(source: rasterio.DatasetReader, rows: int) -> int:
-    """Return the size of the blocks that so many rows of a raster lie in, wherever they begin."""
+    """Return the size of the blocks that a number of rows touches, wherever they begin."""
     height, width = source.block_shapes[0]
     blocks = (math.ceil(rows / height) + 1) * math.ceil(source.width / width)
     return int(blocks * height * width * sum(np.dtype(dtype).itemsize for dtype in source.dtypes))

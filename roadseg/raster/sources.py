@@ -32,7 +32,7 @@ _ARCHIVE = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz|7z|rar))(/.*)?", re.IGN
 
 
 def find_images(patterns: Iterable[str], *, setting: str = "imagery.images") -> dict[str, Path]:
-    """Find scenes and give each a name: its file name, or with its folder's where two are alike.
+    """Find scenes and give each a name: its file name, with its folder's name if two are the same.
 
     Args:
         patterns: files, folders, globs, addresses such as `s3://bucket/a.tif`, GDAL paths such
@@ -70,7 +70,9 @@ def name_images(paths: Collection[Path]) -> dict[str, Path]:
         if times[name] > 1:
             name = f"{path.parent.name.strip('{}')}_{name}"
         if named.setdefault(name, path) != path:
-            raise DataError(f"{named[name]} and {path} would have the same name; rename one")
+            raise DataError(
+                f"{named[name]} and {path} would have the same name; rename one of them"
+            )
     return named
 
 
@@ -83,7 +85,8 @@ def find_labels(
     `images` names is no label.
 
     Raises:
-        DataError: if a pattern finds nothing, or a scene has no label file or two alike.
+        DataError: if a pattern finds nothing, or a scene has no label file, or two that match
+            equally well.
     """
     without = set(images.values())
     paths = _find(patterns, _LABELS, what="label files", setting=setting, without=without)
@@ -93,7 +96,8 @@ def find_labels(
     for path in paths:
         if by_name.setdefault(stem(path), path) != path:
             raise DataError(
-                f"{by_name[stem(path)]} and {path} have the same name; rename or name only one"
+                f"{by_name[stem(path)]} and {path} have the same name; rename one of them, "
+                "or list only one"
             )
     stems = {name: stem(path) for name, path in images.items()}
     try:
@@ -103,8 +107,9 @@ def find_labels(
     missing = [path for name, path in images.items() if matched[stems[name]] is None]
     if missing:
         raise DataError(
-            f"{missing[0]}: none of the {len(paths)} label files has a name that fits "
-            f"({len(missing)} such images); a label file names its scene by the same number parts"
+            f"{missing[0]}: none of the {len(paths)} label files has a matching name "
+            f"({len(missing)} images without labels); the names of an image and its label file "
+            "need the same numbers"
         )
     return {name: by_name[str(matched[stems[name]])] for name in images}
 
@@ -160,7 +165,7 @@ def source_path(text: str) -> Path:
         return Path("/" + rest.lstrip("/"))
     if scheme.lower() not in _NETWORKS:
         raise DataError(
-            f"{text}: addresses of this kind are not known, expected one that starts with https, "
+            f"{text}: unknown kind of address; use one that starts with https, "
             f"{', '.join(_NETWORKS)}, or a GDAL path such as /vsizip//data/x.zip/a.tif"
         )
     return Path(_survive(f"/{_NETWORKS[scheme.lower()]}/{rest}"))
@@ -203,11 +208,11 @@ def _unlisted(pattern: str) -> list[str]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{path}: not a readable list of images ({error}); write a path a line"
+            f"{path}: not a readable list of images ({error}); write one path per line"
         ) from error
     entries = [text for line in lines if (text := line.strip()) and not text.startswith("#")]
     if not entries:
-        raise DataError(f"{path}: the list names no images, expected one path a line")
+        raise DataError(f"{path}: the list contains no images; write one path per line")
     return [
         text if text.startswith(("/", "~")) or "://" in text else str(path.parent / text)
         for text in entries
@@ -227,14 +232,14 @@ def _find(
         here = _expand(pattern, lambda files: _first_kind(files, ranks, without))
         if not here and without and _expand(pattern, lambda files: _first_kind(files, ranks, ())):
             raise DataError(
-                f"{pattern}: all {what} found there are images already; name images and {what} "
-                "apart, as with 'folder/*_image.png' and 'folder/*_mask.png'"
+                f"{pattern}: all {what} there are already used as images; use separate patterns, "
+                "such as 'folder/*_image.png' and 'folder/*_mask.png'"
             )
         if not here:
             known = ", ".join(suffix for rank in ranks for suffix in rank)
             raise DataError(
-                f"{pattern}: no {what} found there ({known}; subfolders are searched by a glob "
-                f"only, such as 'folder/**/*{ranks[0][0]}'); see {setting}"
+                f"{pattern}: no {what} found there ({known}; to search subfolders, use a glob "
+                f"such as 'folder/**/*{ranks[0][0]}'); see {setting}"
             )
         chosen |= dict.fromkeys(here)
     if not chosen:

@@ -24,7 +24,7 @@ STRIP_PX = 2048  # Rows of a strip; whole tiles of the raster that the strips be
 
 _HIDDEN = ".strips-"
 _SUFFIX = ".bip"
-_GAPS = ".gaps"  # Suffix of the file that tells which pixels of a strip hold data, if not all.
+_GAPS = ".gaps"  # Suffix of the file that tells which pixels of a strip have data, if not all.
 _JOINED_PX = 2048  # Columns of parts that are written together, as every line is a call.
 
 
@@ -33,8 +33,8 @@ class Strips:
     """The strips of a raster, each a file that is whole if it exists.
 
     A strip holds the pixels row by row: all bands of the first pixel, then those of the second
-    (ENVI, interleaved by pixel). Where some hold no data, a file beside it tells which.
-    Several processes may write strips of one raster at the same time, even the same strip.
+    (ENVI, interleaved by pixel). Where some have no data, a file beside it tells which. Several
+    processes may write strips of one raster at the same time, even the same strip.
 
     Attributes:
         folder: hidden folder beside the raster, named by its file and its key.
@@ -226,7 +226,7 @@ class _OpenStrip:
 
 
 def _is_right_of(part: Rows, other: Rows) -> bool:
-    """Return whether the second part goes on where the first one ends, in the same rows."""
+    """Return whether the second part continues the first one in the same rows."""
     height, width = part.known.shape
     return (other.start, other.col, len(other.known)) == (part.start, part.col + width, height)
 
@@ -260,6 +260,6 @@ def require_room(path: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise OutputError(
-            f"{path}: making it takes {needed / 1e9:.2f} GB, but its disk has {free / 1e9:.2f} GB "
-            "free; make room, or choose another place for the output"
+            f"{path}: needs {needed / 1e9:.2f} GB, but its disk has only {free / 1e9:.2f} GB "
+            "free; free some space, or choose another output folder"
         )

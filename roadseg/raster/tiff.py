@@ -1,4 +1,4 @@
-"""GeoTIFFs: written whole, and whether a file holds all the bytes that its directories name."""
+"""GeoTIFFs: written whole, and whether a file contains all the bytes that its directories name."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -154,7 +154,7 @@ def require_written(path: Path) -> None:
     overlaps = starts[order][1:] < (starts + sizes)[order][:-1]
     end = max((_end(piece) for piece in pieces), default=0)
     if not sizes.all() or overlaps.any() or end > path.stat().st_size:
-        raise write_error(path, "only a part of it could be written")
+        raise write_error(path, "only part of it could be written")
 
 
 def _end(piece: _Piece) -> int:

@@ -30,7 +30,7 @@ def place_tile(tile: Grid, grid: Grid, *, off_px: float) -> Window | None:
 
 
 def cover_tiles(grid: Grid, places: Sequence[Window]) -> tuple[Grid, list[Window]]:
-    """Return the smallest grid that holds all places on a grid, and where they lie on it.
+    """Return the smallest grid that contains all windows on a grid, and their positions in it.
 
     Args:
         grid: from whose first pixel the places count.

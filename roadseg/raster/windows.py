@@ -30,7 +30,7 @@ class Rows(NamedTuple):
         start: first row.
         values: probabilities of the pixels, shape (class, rows, cols): float32 0..1, or uint8
             with 255 for certain; 0 where nothing is known.
-        known: shape (rows, cols), true where the scene holds data.
+        known: shape (rows, cols), true where the scene has data.
         col: first column.
     """
 
@@ -83,11 +83,11 @@ def cut_blocks(
 
 
 def mirrored(bands: Bytes, valid: Bools, *, height: int, width: int) -> tuple[Bytes, Bools]:
-    """Fill up the part of a window that lies in a scene: pixels beyond mirror it, and hold no data.
+    """Fill up the part of a window that lies in a scene: pixels beyond mirror it, and have no data.
 
     Args:
         bands: shape (band, row, col), the upper left part.
-        valid: shape (row, col), which of its pixels hold data.
+        valid: shape (row, col), which of its pixels have data.
         height: rows of the whole window.
         width: columns of it.
     """
@@ -109,7 +109,7 @@ def shared_window(first: Window, second: Window) -> Window:
 def spread_starts(length: int, *, window_px: int, overlap_px: int) -> list[int]:
     """Return where windows along one side of a scene start: evenly, from edge to edge.
 
-    There are as many as in `cover`, but all overlap alike, by `overlap_px` or a little more: no
+    There are as many as in `cover`, but all overlap equally, by `overlap_px` or a little more: no
     pixel is predicted more often than another, and no two windows share nearly all they show.
 
     Raises:
@@ -163,7 +163,7 @@ def blend_weights(starts: Sequence[int], *, window_px: int) -> Floats32:
 
 def _check(length: int, window_px: int, overlap_px: int) -> None:
     if length < 1:
-        raise ValueError(f"a side of {length} pixels has no window")
+        raise ValueError(f"a side of {length} pixels has no windows")
     if not 0 <= overlap_px < window_px:
         raise ValueError(f"overlap of {overlap_px} px does not fit windows of {window_px} px")
 

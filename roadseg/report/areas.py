@@ -17,7 +17,7 @@ Box = tuple[float, float, float, float]  # West, south, east and north.
 
 _GAP_KM = 20.0  # Kilometres; areas this far apart have a map each.
 _DEGREE = 5  # Polynomials of this degree are a micrometre off over 100 km.
-_POINTS = 12  # The polynomials are fitted to so many points in each direction.
+_POINTS = 12  # Points in each direction to which the polynomials are fitted.
 _MARGIN_M = 2000.0  # Metres around the scenes where the cursor may be.
 
 
@@ -55,7 +55,7 @@ class Area:
 def map_areas(grids: Sequence[Grid]) -> list[Area]:
     """Group scenes by map: those less than 20 km apart share one.
 
-    Scenes without a place on earth have a map each.
+    Each scene without georeference has its own map.
 
     Args:
         grids: of the scenes.
@@ -83,7 +83,7 @@ def describe_area(area: Area) -> dict[str, Any]:
     """Return an area as JSON values for the page.
 
     `to_degrees` and `from_degrees` convert x, y to longitude, latitude and back; both are None
-    where there is no place on earth.
+    where there is no georeference.
     """
     area_facts: dict[str, Any] = {
         "crs": area.crs.name,

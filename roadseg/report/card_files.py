@@ -52,7 +52,7 @@ def write_card(folder: Path, item: Mapping[str, Any]) -> None:
 
 
 def add_evaluation(folder: Path, metrics: Mapping[str, Any], *, predicted: Path) -> None:
-    """Add what was measured on scenes held out to the card of a checkpoint.
+    """Add the metrics on held-out scenes to the card of a checkpoint.
 
     Nothing is written where there is no card, or the weights are newer than the predictions that
     were measured.

@@ -7,7 +7,7 @@ TRAINING, VALIDATION = "roadseg:training", "roadseg:validation"
 IMAGES, LABELS = "roadseg:imagery", "roadseg:labels"
 EVALUATION = "roadseg:evaluation"  # Only after `roadseg evaluate`.
 
-_FEW_CHIPS = 20  # Fewer chips held out measure little.
+_FEW_CHIPS = 20  # Fewer held-out chips measure little.
 _METRICS = {
     "iou": "IoU of pixels",
     "f1": "F1 of pixels",
@@ -47,8 +47,8 @@ def card_text(item: Item) -> str:
 
 
 def _use() -> Iterator[str]:
-    yield "Finds roads in satellite and aerial images, and sorts them by speed, to be traced into"
-    yield "a road graph. What it finds is a proposal: check it before anyone relies on it."
+    yield "Finds roads and their speeds in satellite and aerial images, to be traced into a road"
+    yield "graph. Check the results before you rely on them."
     yield ""
     yield "```"
     yield "roadseg predict --checkpoint THIS_FOLDER --output out image.tif"
@@ -86,14 +86,14 @@ def _output(properties: Item) -> Iterator[str]:
     classes = [
         each["description"] for each in properties["mlm:output"][0]["classification:classes"]
     ]
-    yield f"One logit a pixel for each of {len(classes)} classes: {', '.join(classes)}."
-    yield "The logistic function makes probabilities of them; a pixel may be of several classes."
+    yield f"One logit per pixel and class ({len(classes)} classes): {', '.join(classes)}."
+    yield "Apply the logistic function to get probabilities; a pixel can belong to several classes."
     if (threshold := properties.get("roadseg:threshold")) is not None:
         by_set = properties.get("roadseg:thresholds", {}).items()
         of_sets = "".join(f", of {name} {best:g}" for name, best in by_set)
         yield ""
-        yield f"Road where the probability of any road is at least {threshold:g}{of_sets}: the IoU"
-        yield "of pixels held out is highest there."
+        yield f"A pixel is road if the probability of any road is at least {threshold:g}{of_sets}."
+        yield "This threshold has the highest IoU on held-out pixels."
 
 
 def _training(item: Item) -> Iterator[str]:
@@ -104,12 +104,12 @@ def _training(item: Item) -> Iterator[str]:
     source = properties["mlm:pretrained_source"]
     yield f"- Started from {f'weights `{source}`' if source else 'random weights'}"
     yield f"- Best epoch: {data['best_epoch']} of {data['epochs']}"
-    yield f"- Ground: {data['area_km2']:.2f} km2 in {data['chips']} chips{_where(item)}"
+    yield f"- Training area: {data['area_km2']:.2f} km2 in {data['chips']} chips{_where(item)}"
     if data["road_km"] is not None:
-        yield f"- Roads in the labels there: {data['road_km']:.2f} km"
+        yield f"- Labelled roads there: {data['road_km']:.2f} km"
     if data["fold"] == "all":
         folds = " and ".join(f"fold {fold}" for fold in held["folds"])
-        yield f"- Held out: nothing; trained for as long as the trainings without {folds} did best"
+        yield f"- Held out: nothing; trained for as many epochs as worked best without {folds}"
     else:
         yield f"- Held out: fold {data['fold']}, {held['chips']} chips"
     settings = properties["mlm:hyperparameters"].items()
@@ -118,7 +118,7 @@ def _training(item: Item) -> Iterator[str]:
 
 def _where(item: Item) -> str:
     if item["geometry"] is None:
-        return ", without a place on earth"
+        return ", without georeference"
     west, south, east, north = item["bbox"]
     return f", within longitude {west:.4f} to {east:.4f} and latitude {south:.4f} to {north:.4f}"
 
@@ -133,21 +133,21 @@ def _sources(properties: Item) -> Iterator[str]:
 def _metrics(properties: Item) -> Iterator[str]:
     held = properties[VALIDATION]
     if "folds" in held:
-        yield "It was trained on all chips, so that nothing is left to measure it on. Networks that"
-        yield "held a fold out reached there, at their best epoch:"
+        yield "It was trained on all chips, so it cannot be measured. Networks with a held-out fold"
+        yield "reached, at their best epoch:"
         yield ""
         for fold, scores in held["folds"].items():
             figures = (f"{name} {value:.3f}" for name, value in scores.items() if name in _SHOWN)
             yield f"- fold {fold}: {', '.join(figures)}"
         return
-    yield f"On windows of the {held['chips']} chips held out, at the best epoch:"
+    yield f"On windows of the {held['chips']} held-out chips, at the best epoch:"
     yield f"loss {held['loss']:.4f}, IoU {held['iou']:.3f}, F1 {held['f1']:.3f} of any road."
     evaluation = properties.get(EVALUATION)
     yield ""
     if evaluation is None:
         yield "The road graph has not been measured; `roadseg evaluate` adds that here."
         return
-    yield f"On {evaluation['chips']} chips held out, {evaluation['reference_km']:.2f} km of road:"
+    yield f"On {evaluation['chips']} held-out chips, {evaluation['reference_km']:.2f} km of road:"
     yield ""
     yield _row(["metric", "value"])
     yield _row(["---"] * 2)
@@ -162,24 +162,24 @@ def _limits(item: Item) -> Iterator[str]:
         _span(properties[IMAGES]["gsd_range_m"]),
         " and ".join(properties["roadseg:scaling"]),
     )
-    yield f"- It has seen pixels of {size} m only, of {types}, and no other bands."
+    yield f"- It was trained only on pixels of {size} m, of type {types}, with these bands."
     if item["geometry"] is None:
-        yield "- Its training chips have no place on earth; where they are from is not known."
+        yield "- Its training chips have no georeference, so their location is unknown."
     else:
-        yield "- Other places, seasons and sensors than those of its training area are untested."
+        yield "- It has not been tested in other places and seasons, or with other sensors."
     chips = properties[VALIDATION]["chips"]
     fold = properties[TRAINING]["fold"]
     if fold == "all":
-        yield "- It has learned the chips of its run, so that it shows nothing there. Its figures"
-        yield "  are of other networks, and say nothing of ground far from the training area."
+        yield "- It was trained on all chips of its run, so results there prove nothing. Its"
+        yield "  figures are those of other networks, and do not apply far from the training area."
     else:
         yield f"- Fold {fold} was held out, but it chose the best epoch: the metrics"
-        yield "  flatter a little, and say nothing of ground far from the training area."
+        yield "  are slightly optimistic, and do not apply far from the training area."
     if 0 < chips < _FEW_CHIPS:
-        yield f"- {chips} chips held out are few: another fold may well give other metrics."
+        yield f"- {chips} held-out chips are few: another fold may give different metrics."
     if properties[TRAINING]["area_km2"] < 1:
         yield "- It was trained on less than 1 km2."
-    yield "- Errors of the labels, such as roads they lack, are learned."
+    yield "- The network also learns errors of the labels, such as missing roads."
 
 
 def _made_with(item: Item) -> Iterator[str]:

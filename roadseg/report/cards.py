@@ -22,9 +22,9 @@ _NAMES = 5  # Names of files that a card lists; the others are counted.
 
 
 def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs: int) -> None:
-    """Write the card of the network that was trained with a fold held out, if there is one.
+    """Write the card of the network that held out a fold, if there is one.
 
-    That of a network trained on all of them has the figures of the folds that it learned from.
+    The card of a network trained on all folds has the figures of the single folds.
 
     Args:
         config: all settings.
@@ -85,7 +85,7 @@ def _scores(columns: Mapping[str, float]) -> dict[str, float]:
 
 
 def _scores_of_folds(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scores of the folds from which a training on all chips learned."""
+    """Return the scores of the folds for the card of a training on all chips."""
     if (found := facts.get("from_folds")) is None:
         return {}
     return {"folds": {fold: _scores(columns) for fold, columns in found["scores"].items()}}
@@ -104,7 +104,7 @@ def _files(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _degrees(chips: Sequence[ChipRecord]) -> Corners:
-    """Return the corners of the chips that have a place on earth."""
+    """Return the corners of the chips with georeference."""
     placed = [chip for chip in chips if chip.zone != NO_ZONE]
     corners = np.array([chip.corners_m for chip in placed], dtype=np.float64).reshape(-1, 4, 2)
     return corners_degrees(corners, [chip.zone for chip in placed])

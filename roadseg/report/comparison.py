@@ -24,7 +24,7 @@ _METRICS = (  # Stage, key of its summary, title, and digits after the point.
     ("evaluate", "completeness", "completeness", 3),
     ("evaluate", "quality", "quality", 3),
     ("evaluate", "threshold", "threshold", 2),
-    ("evaluate", "chips", "chips held out", 0),
+    ("evaluate", "chips", "held-out chips", 0),
     ("evaluate", "reference_km", "labelled roads, km", 2),
     ("evaluate", "predicted_km", "predicted roads, km", 2),
     ("graph", "nodes", "nodes", 0),
@@ -197,7 +197,7 @@ def _warnings(
     measured = [run for run in runs if run.value("evaluate", "iou") is not None]
     without = [name for name, run in zip(names, runs, strict=True) if run not in measured]
     if without:
-        yield f"not evaluated, so without metrics: {first(without)}"
+        yield f"not evaluated, so there are no metrics: {first(without)}"
     if len({run.value("evaluate", "fold") for run in measured}) > 1:
         yield "the runs hold out different folds, so their figures cannot be compared"
     elif len({frozenset(each) for each in chips if each}) > 1:

@@ -14,7 +14,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; f
 _COLOURS = 4  # Classes of lines that the style has.
 # Pixels of a curve, and of what its axes take.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 230, 44, 12, 14, 34
-_CURVES = (("val_loss", "Loss on what is held out"), ("val_iou", "IoU of pixels, held out"))
+_CURVES = (("val_loss", "Loss on held-out chips"), ("val_iou", "IoU of held-out pixels"))
 _NONE = "-"  # Stands for what a run does not have.
 _LONGEST = 60  # Characters of a setting that a cell shows.
 
@@ -29,7 +29,7 @@ def build_comparison_page(
     Args:
         compared: what it shows.
         curves: the training of each run, as `read_training` returns it.
-        pictures: of scenes, one of each run as a `data:` address, None where it has none.
+        pictures: images of scenes, one of each run as a `data:` address, None where it has none.
     """
     style = f"\n{page_file('report.css')}\n{page_file('compare.css')}\n"
     title = " and ".join(compared.names)
@@ -40,9 +40,9 @@ def build_comparison_page(
             _warnings(compared.warnings),
             _section("Settings that differ", _settings(compared)),
             _section("Metrics", _metrics(compared)),
-            _section("Chips held out, the largest change first", _chips(compared)),
+            _section("Held-out chips, the largest change first", _chips(compared)),
             _section("Training", _curves(compared.names, curves)),
-            _section("Pictures of what changed most", _pictures(compared.names, pictures)),
+            _section("Images of the largest changes", _pictures(compared.names, pictures)),
             _section("Time", _times(compared)),
             "</main>",
         ]
@@ -239,6 +239,6 @@ def _scene(scene: str, names: Sequence[str], uris: Sequence[str | None]) -> str:
 
 
 def scene_of(chip: str, scenes: Iterable[Path]) -> Path | None:
-    """Return the picture of the scene that a chip belongs to: the longest name it begins with."""
+    """Return the image of the scene of a chip: the longest name with which the chip's begins."""
     fitting = (path for path in scenes if chip == path.stem or chip.startswith(f"{path.stem}_r"))
     return max(fitting, key=lambda path: len(path.stem), default=None)

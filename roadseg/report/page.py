@@ -39,7 +39,7 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
     """Return a page that needs no other file and may load none.
 
     Its Content-Security-Policy allows the one script and the one style that it has, by their
-    digests, and pictures that are part of it.
+    digests, and images that are part of it.
 
     Args:
         title: of the page.

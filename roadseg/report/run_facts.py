@@ -61,7 +61,7 @@ def read_run(folder: Path) -> RunFacts:
     """
     if not folder.is_dir():
         raise MissingInputError(
-            f"{folder} does not exist, expected a run folder; run `roadseg run` first, or name "
+            f"{folder} does not exist, expected a run folder; run `roadseg run` first, or use "
             "another folder"
         )
     workspace = Workspace(folder)
@@ -74,8 +74,8 @@ def read_run(folder: Path) -> RunFacts:
     }
     if not records and not trainings:
         raise DataError(
-            f"{folder}: no run of roadseg, expected records such as prepare.json in it; name a run "
-            "folder (`roadseg runs` lists them)"
+            f"{folder}: not a run of roadseg, expected records such as prepare.json in it; use a "
+            "run folder (`roadseg runs` lists them)"
         )
     fold = _fold_of(records.get("predict"), trainings)
     if fold in trainings:

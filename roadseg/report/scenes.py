@@ -55,7 +55,7 @@ class ShownScene:
 
     Attributes:
         name: of the scene.
-        grid: where it lies; of a scene without any raster, where its roads lie.
+        grid: its location; of a scene without any raster, that of its roads.
         image: None if it cannot be read.
         probability: None if there is none.
         graph: None if there is none.
@@ -171,7 +171,7 @@ def describe_map(config: Config, shown: Shown, precision: Precision) -> dict[str
 def encode_pictures(
     config: Config, shown: Shown, row: int, *, most_bytes: int
 ) -> dict[str, dict[str, Any]]:
-    """Return the pictures of a scene with their bounds, as large as there is room for."""
+    """Return the images of a scene with their bounds, as large as there is room for."""
     scene = shown.scenes[row]
     area = next(area for area in shown.areas if row in area.scenes)
     side = int(np.sqrt(_PIXELS / len(shown.scenes)))
@@ -261,7 +261,7 @@ def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
 def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
     """Return a grid of metres around the roads of a scene that nothing else is known of."""
     if graph is None or len(graph.lines) == 0:
-        raise DataError(f"{name}: has no roads, and no raster says where it lies")
+        raise DataError(f"{name}: has no roads and no raster, so its location is unknown")
     west, south, east, north = shapely.total_bounds(graph.lines)
     height, width = (max(1, int(np.ceil(size))) for size in (north - south, east - west))
     return Grid(graph.crs, Affine(1, 0, west, 0, -1, north), height, width)

@@ -17,7 +17,7 @@ MLM = "https://stac-extensions.github.io/mlm/v1.6.0/schema.json"
 FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
 CARD_JSON, CARD_TEXT = "model_card.json", "model_card.md"
 
-_GAP_KM = 50.0  # Kilometres; beyond so much ground without chips another outline begins.
+_GAP_KM = 50.0  # Kilometres without chips, after which another outline begins.
 _DECIMALS = 6  # Decimals of degrees, about 0.1 m.
 _SEMANTIC_VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}([-+][0-9A-Za-z.-]+)?")
 _NO_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_-]+")
@@ -65,7 +65,7 @@ def mlm_item(
         facts: what a checkpoint says of itself.
         weights: its file.
         degrees: shape (n, 4, 2), longitude and latitude of the corners of the chips that it was
-            trained on; n is 0 if they have no place on earth.
+            trained on; n is 0 if they have no georeference.
         settings: of the training.
         properties: to add, whose names begin with `roadseg:`.
 
@@ -109,7 +109,7 @@ def mlm_item(
 
 
 def band_names(facts: Mapping[str, Any]) -> list[str]:
-    """Return a name for each band that a network reads, in their order; no two are alike."""
+    """Return a name for each band that a network reads, in their order; all are different."""
     given = facts.get("band_names") or [""] * len(facts["bands"])
     names = [name or f"band {band}" for name, band in zip(given, facts["bands"], strict=True)]
     doubled = len(set(names)) < len(names)
@@ -174,7 +174,7 @@ def _output(facts: Mapping[str, Any]) -> dict[str, Any]:
     names = (*bins.names, "any road")
     return {
         "name": "roads",
-        "description": "A logit for each class; a pixel may belong to several.",
+        "description": "One logit per class; a pixel can belong to several classes.",
         "tasks": ["semantic-segmentation"],
         "result": {
             "shape": [-1, facts["classes"], -1, -1],
@@ -195,7 +195,7 @@ def _assets(weights: Weights, bands: list[dict[str, str]]) -> dict[str, Any]:
         "weights": {
             "href": f"./{weights.name}",
             "type": "application/octet-stream; application=safetensors",
-            "title": "Weights, and the facts needed to use them",
+            "title": "Weights, and the metadata needed to use them",
             "roles": ["mlm:model", "mlm:weights", "data"],
             "mlm:artifact_type": "safetensors.torch.save_file",
             "bands": bands,
@@ -205,7 +205,7 @@ def _assets(weights: Weights, bands: list[dict[str, str]]) -> dict[str, Any]:
         "card": {
             "href": f"./{CARD_TEXT}",
             "type": "text/markdown",
-            "title": "The same for people",
+            "title": "Model card for readers",
             "roles": ["metadata"],
         },
     }

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError where a block of Python takes more CPU time than so many seconds.
+    """Raise TimeoutError if a block of Python takes more CPU time than a number of seconds.
 
     Only the main thread can do this; elsewhere, and where there are no such timers, the block
     takes what it takes.

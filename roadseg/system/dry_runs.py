@@ -17,7 +17,7 @@ from roadseg.system.stage_records import (
 )
 from roadseg.system.text import about_memory, about_time, count
 
-_UNKNOWN = "not known: no earlier run here"
+_UNKNOWN = "unknown: no earlier run"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Files:
     def __str__(self) -> str:
         """Return the files in a few words."""
         if not self.files:
-            return f"{self.name} (not there yet)"
+            return f"{self.name} (missing)"
         return f"{self.name} ({count(self.files, 'file')}, {self.megabytes:.1f} MB)"
 
 
@@ -46,8 +46,8 @@ class Plan:
         renews: whether what it makes may differ from what was there, so that later stages run too.
         reads: files.
         writes: files and folders.
-        seconds: that it will take; None if that is not known.
-        memory_mb: that the largest process will take; None if that is not known.
+        seconds: that it will take; None if unknown.
+        memory_mb: that the largest process will take; None if unknown.
         based_on: where these two come from.
     """
 
@@ -71,13 +71,13 @@ class Plan:
             "takes": self._takes(),
         }
         lines = [f"  {name:<7} {text}" for name, text in rows.items()]
-        return "\n".join([f"{self.stage:<9} runs: {self.why}", *lines])
+        return "\n".join([f"{self.stage:<9} will run: {self.why}", *lines])
 
     def _takes(self) -> str:
         if self.seconds is None and self.memory_mb is None:
             return self.based_on
-        time = "time not known" if self.seconds is None else about_time(self.seconds)
-        memory = "not known" if self.memory_mb is None else about_memory(self.memory_mb)
+        time = "time unknown" if self.seconds is None else about_time(self.seconds)
+        memory = "unknown" if self.memory_mb is None else about_memory(self.memory_mb)
         return f"{time}, memory {memory} ({self.based_on})"
 
 
@@ -102,7 +102,7 @@ class Amount(Generic[Summary]):
     """Amount of work of a stage, beside that of an earlier run of it.
 
     Attributes:
-        now: None if that is not known before an earlier stage has run.
+        now: None if unknown before an earlier stage has run.
         before: of the summary of an earlier run.
         unit: of both, in the plural.
     """
@@ -150,7 +150,7 @@ def plan_stage(
         reads: what it reads.
         writes: what it writes.
         amount: of its work.
-        memory_mb: an estimate; None takes that of the earlier run.
+        memory_mb: an estimate; None: that of the earlier run.
     """
     after = Reason(f"after {made_of}") if isinstance(made_of, str) else made_of.reason()
     reason = after or (Reason("--force") if force else None)

@@ -1,4 +1,4 @@
-"""Write files whole or not at all, several processes at once if need be."""
+"""Write files whole or not at all, several processes at once if necessary."""
 
 import errno
 import hashlib
@@ -51,12 +51,12 @@ def with_home(path: Path | str) -> Path:
         ConfigError: if no file can have such a name, or nobody such a home.
     """
     if "\0" in str(path):
-        raise ConfigError(f"{str(path)!r:.200}: no path can hold the character NUL")
+        raise ConfigError(f"{str(path)!r:.200}: a path cannot contain the character NUL")
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
         raise ConfigError(
-            f"{path!s:.200}: no home folder is known for this user; write the path in full"
+            f"{path!s:.200}: this user has no known home folder; write the full path"
         ) from error
 
 
@@ -257,8 +257,8 @@ def moved_with(folder: Path, former: str, path: str) -> str:
     """Return where a file is to be found that a file in `folder` names, if both may have moved.
 
     Args:
-        folder: where it lies now.
-        former: where it lay when it named the file; empty if that is not known.
+        folder: its present folder.
+        former: where it lay when it named the file; empty if unknown.
         path: absolute path that it named.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Fingerprints: what files hold, wherever they lie and whenever they were written."""
+"""Fingerprints: the contents of files, wherever they lie and whenever they were written."""
 
 import errno
 import hashlib
@@ -36,7 +36,7 @@ _COUNTERS = ((18, 20), (24, 28), (92, 100))  # Bytes of this header that opening
 
 
 def fingerprint(path: Path) -> str:
-    """Return a digest of what a file holds, which does not depend on its name, place or time.
+    """Return a digest of the contents of a file, which does not depend on its name, place or time.
 
     Files without which it would mean something else count as well: those in a folder (FileGDB),
     the parts of a shapefile, the world file of an image, and the sources of a VRT. Counters in the
@@ -117,7 +117,7 @@ def _known_digest(path: Path) -> str:
     status = path.stat()
     # Reading a pipe could wait without end.
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "no regular file")
+        raise OSError(errno.EINVAL, "not a regular file")
     if status.st_size < _REMEMBERED_BYTES:
         return digest_of(path)
     times = f"{status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}"
@@ -139,12 +139,12 @@ def file_sha256(path: Path) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest of what one file holds, without the counters of SQLite."""
+    """Return the digest of what one file contains, without the counters of SQLite."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
         if not header.startswith(_SQLITE):
             return file_sha256(path)[:_DIGITS]
-        # The header is hashed with its counters blank; `file_digest` goes on with what follows it.
+        # The header is hashed with its counters blank; `file_digest` continues with the rest.
         digest = hashlib.sha256(_without_counters(header))
         return hashlib.file_digest(file, lambda: digest).hexdigest()[:_DIGITS]
 

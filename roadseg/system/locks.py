@@ -26,8 +26,8 @@ _HOLDER = (
     "-holder"  # This file beside a lock names its holder, for the message to a second process.
 )
 _OUTPUTS = ".outputs.lock"  # Each byte of this file stands for an output of its folder.
-_DYING_S = 10.0  # Seconds; the workers of a process that was killed may take so long to end.
-_ENDING_S = 1.0  # Seconds; a process may take so long to release its outputs.
+_DYING_S = 10.0  # Seconds that the workers of a killed process may take to end.
+_ENDING_S = 1.0  # Seconds that a process may take to release its outputs.
 _POLL_S = 0.05  # Seconds between two attempts to lock outputs.
 # Errors of file systems without locks, often of a network.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
@@ -120,7 +120,7 @@ def _hold(folder: Path, name: str, stack: ExitStack) -> None:
             partial.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
     except Timeout as error:
         raise OutputError(
-            f"{folder}: {_holder(noted)} works in this run folder; wait for it to end, or name "
+            f"{folder}: {_holder(noted)} is using this run folder; wait until it ends, or use "
             "another folder with --run"
         ) from error
     except NotImplementedError as error:
@@ -170,8 +170,8 @@ def _holder(path: Path) -> str:
 
 def _without_locks(folder: Path) -> str:
     return (
-        f"{folder}: its file system cannot lock files, so two processes could write there at once; "
-        "name a folder on another disk with --run"
+        f"{folder}: its file system cannot lock files, so two processes could write there at "
+        "once; use a folder on another disk with --run"
     )
 
 
@@ -199,8 +199,8 @@ def _take(folder: Path, names: dict[int, str], held: ExitStack) -> None:
                 if taken is None:
                     return
                 raise OutputError(
-                    f"{folder / names[taken]}: {_maker(file, taken)} is making it; wait for it to "
-                    "end, or name another folder with --output"
+                    f"{folder / names[taken]}: {_maker(file, taken)} is writing it; wait until "
+                    "it ends, or use another folder with --output"
                 )
         time.sleep(_POLL_S)
 

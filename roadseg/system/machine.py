@@ -94,7 +94,7 @@ def check_workers(workers: int) -> None:
     if workers > most:
         raise ConfigError(
             f"compute.workers: expected at most {most} processes on {cpus} CPUs, got {workers}; "
-            "one for each CPU is a good start"
+            "one per CPU is a good start"
         )
 
 
@@ -250,5 +250,5 @@ def _unbound(root: Path, nodes: Mapping[int, tuple[int, ...]]) -> str:
     node, cpus = next(iter(nodes.items()))
     words = [numactl, "-C", str(cpus[0]), "-m", str(node), "true"]
     tried = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    output = tried.stderr.strip().splitlines() or [f"it ends with {tried.returncode}"]
-    return f"numactl does not work here: {output[-1]}" if tried.returncode else ""
+    output = tried.stderr.strip().splitlines() or [f"it exits with code {tried.returncode}"]
+    return f"numactl does not work on this machine: {output[-1]}" if tried.returncode else ""

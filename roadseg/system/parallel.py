@@ -24,7 +24,7 @@ Work = Callable[[Item], Result]
 Begin = Callable[[int, int], None]
 
 _BROKEN_POOLS = 3  # Pools that may break one after the other without a finished item in between.
-_ANSWER_S = 60.0  # Seconds; a scheduler may take so long to answer.
+_ANSWER_S = 60.0  # Seconds that a scheduler may take to answer.
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def in_order(
     Args:
         work: as in `each`.
         items: as in `each`.
-        what: name by which the progress is told.
+        what: name of the work in the progress line.
         unit: of the items, in the progress.
         executor: where the work is done.
 
@@ -157,8 +157,9 @@ def _in_processes(
             pool.shutdown(cancel_futures=True)
     if left:
         raise RoadsegError(
-            f"{_BROKEN_POOLS} times in a row a worker process died, most likely for want of "
-            f"memory; {len(left)} of {len(items)} items are not done; use fewer workers (--workers)"
+            f"worker processes died {_BROKEN_POOLS} times in a row, most likely because memory "
+            f"ran out; {len(left)} of {len(items)} items are unfinished; use fewer workers "
+            "(--workers)"
         )
 
 
@@ -172,7 +173,7 @@ def _context() -> Any:  # noqa: ANN401 - the contexts have no common public type
 
 
 def _begin(numbers: Any, workers: int, begin: Begin | None) -> None:  # noqa: ANN401 - a queue
-    """Begin a worker with the next number of so many."""
+    """Start a worker with the next number."""
     _end_with_parent()
     if begin is not None:
         begin(numbers.get(), workers)

@@ -1,6 +1,6 @@
 """Progress: how far long work has come, written to stderr where the log level lets it.
 
-On a terminal it is one line that is drawn anew, elsewhere a line of the log now and then.
+On a terminal it is one line that is redrawn, elsewhere an occasional line of the log.
 """
 
 import logging

@@ -15,7 +15,7 @@ _CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest
 _CLOSE_S = 5.0  # Seconds to leave a cluster.
 _CHECKS = 10  # The cluster is checked so often in the time that it may be without workers.
 _LOGGERS = ("distributed", "distributed.client")  # These log errors that they raise as well.
-_GOES_ON = "what is finished is kept, and the same command goes on"
+_GOES_ON = "finished work is kept; run the same command to resume"
 
 _log = logging.getLogger(__name__)
 
@@ -83,9 +83,9 @@ class Cluster:
         self._check_address()
         try:
             if not self._can_work():
-                _log.info("--scheduler %s: waits for workers", self._address)
+                _log.info("--scheduler %s: waiting for workers", self._address)
             while not self._can_work():
-                self._require_time("has no worker that can work")
+                self._require_time("has had no usable worker")
                 time.sleep(self._timeout_s / _CHECKS)
             self._client = self._dask.Client(
                 self._address, timeout=self._timeout_s, set_as_default=False
@@ -132,7 +132,9 @@ class Cluster:
         try:
             return future.result()
         except self._dask.KilledWorker as error:
-            message = f"the workers that took item {number} died, most likely for want of memory"
+            message = (
+                f"the workers that processed item {number} died, most likely because memory ran out"
+            )
             return RoadsegError(f"{message} ({one_line(error):.200})")
         except self._dask.CancelledError as error:
             raise self._lost() from error
@@ -217,8 +219,8 @@ class Cluster:
                 continue
             if theirs != self._ours:
                 raise RoadsegError(
-                    f"--scheduler {self._address}: worker {name} has {_describe(theirs)}, but this "
-                    f"process {_describe(self._ours)}; install the same there"
+                    f"--scheduler {self._address}: worker {name} has {_describe(theirs)}, but "
+                    f"this process has {_describe(self._ours)}; install the same versions there"
                 )
             self._same_versions.add(name)
 
@@ -230,22 +232,22 @@ class Cluster:
         if self._left_s <= 0:
             raise RoadsegError(
                 f"--scheduler {self._address}: it {what} for {self._timeout_s:g} s "
-                f"(compute.scheduler_timeout_s); start some with `dask worker`; {_GOES_ON}"
+                f"(compute.scheduler_timeout_s); start workers with `dask worker`; {_GOES_ON}"
             )
 
     def _no_scheduler(self, error: Exception) -> RoadsegError:
         """Return the error of an address at which something else listens, or nothing."""
         reason = f"{one_line(error) or type(error).__name__:.200}"
         if isinstance(error, TimeoutError) and self._left_s <= 0:
-            reason = f"nothing within {self._timeout_s:g} s, compute.scheduler_timeout_s"
+            reason = f"no answer within {self._timeout_s:g} s, compute.scheduler_timeout_s"
         return RoadsegError(
             f"--scheduler {self._address}: no Dask scheduler answers there ({reason}); start one "
-            "with `dask scheduler`, or name another address"
+            "with `dask scheduler`, or use another address"
         )
 
     def _lost(self) -> RoadsegError:
         return RoadsegError(
-            f"--scheduler {self._address}: it does not answer any more; start it again; {_GOES_ON}"
+            f"--scheduler {self._address}: it no longer answers; restart it; {_GOES_ON}"
         )
 
 

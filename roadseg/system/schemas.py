@@ -32,7 +32,7 @@ _SHOWN = 3  # Faults of a file that an error names.
 
 def _leads_nowhere_else(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise ValueError(f"expected a name that leads to no other folder, got {name!r:.60}")
+        raise ValueError(f"expected a name without a path to another folder, got {name!r:.60}")
     return name
 
 
@@ -78,7 +78,7 @@ def read_strict(path: Path, schema: type[T], *, advice: str) -> T:
         raise DataError(f"{path}: {error}; {advice}") from error
 
 
-def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file holds
+def check(values: Any, schema: type[T]) -> T:  # noqa: ANN401 - whatever a file contains
     """Return the values of a JSON file as its schema knows them.
 
     Raises:
@@ -126,7 +126,7 @@ def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
 
 
 def _describe(fault: dict[str, Any]) -> str:
-    key = one_line(".".join(map(str, fault["loc"])) or "the whole")
+    key = one_line(".".join(map(str, fault["loc"])) or "the whole file")
     if fault["type"] == "missing":
         return f"{key:.120}: missing"
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):

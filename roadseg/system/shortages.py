@@ -11,8 +11,8 @@ _MEMORY = (
 )
 _DEVICE_MEMORY = (
     "the device is out of memory: lower train.batch_size or predict.batch_size (train.accumulate "
-    "makes up for it in training), take a smaller window_px or precision bf16, end what else uses "
-    "the device, or choose --device cpu"
+    "compensates for this in training), choose a smaller window_px or precision bf16, end other "
+    "programs that use the device, or choose --device cpu"
 )
 # The errors of CUDA, ROCm, Intel's GPUs, Gaudi and Apple's GPUs.
 _ON_DEVICE = re.compile(
@@ -46,5 +46,5 @@ def shortage(error: BaseException) -> RoadsegError | None:
 def _refusal(error: OSError) -> str:
     """Return what the system refused, and of which file."""
     which = error.filename2 or error.filename
-    message = f"{error.strerror}; see that there is room and that the files may be read and written"
+    message = f"{error.strerror}; check the free disk space and the permissions of the files"
     return message if which is None else f"{which!s:.500}: {message}"

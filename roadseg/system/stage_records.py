@@ -26,15 +26,15 @@ else:
     Summary = TypeVar("Summary")
 
 _ASIDE = ".changed"  # This ends the name of an output that somebody has changed and that is kept.
-_MISSING, _CHANGED = "is missing", "was changed"
+_MISSING, _CHANGED = "is missing", "was modified"
 _SHOWN = 3  # Settings and files that a reason names.
 _LONGEST = 40  # Characters of a value that a reason shows.
-_ADVICE = "delete it and run its stage again"
+_ADVICE = "delete it, and run its stage again"
 _log = logging.getLogger(__name__)
 
 
 class Record(BaseModel):
-    """A record as its file holds it.
+    """A record as stored in its file.
 
     Attributes:
         stage: name of the stage.
@@ -42,7 +42,7 @@ class Record(BaseModel):
         key: digest of settings and inputs.
         folder: where the record lay when it was written.
         settings: of the stage.
-        inputs: what told the contents of each input, by a name that stays when files move.
+        inputs: fingerprint of each input, by a name that stays when files move.
         outputs: fingerprint of each file that the stage made, by its path from the folder.
         versions: of Python and of libraries.
         seconds: since the stage began.
@@ -122,7 +122,7 @@ class StageRecord(Generic[Summary]):
         """
         reason = self.reason()
         if reason is None:
-            _log.info("%s is up to date; --force makes it again", self.path.stem)
+            _log.info("%s is up to date; use --force to run it again", self.path.stem)
             return read_summary(self.path, self._kind)
         # What was lost or changed by others is worth a line; all else is what was asked for.
         level = logging.DEBUG if reason.renews else logging.INFO
@@ -137,17 +137,17 @@ class StageRecord(Generic[Summary]):
         """
         earlier = read_record(self.path)
         if earlier is None:
-            return Reason("it never ran here")
+            return Reason("no earlier run")
         if earlier.key != self.key:
             return Reason(self._change(earlier))
         if not earlier.is_done:
-            return Reason("it was interrupted")
+            return Reason("the last run was interrupted")
         try:
             failed = getattr(read_summary(self.path, self._kind), "failed", None)
         except DataError:
-            return Reason("its record is of another version")
+            return Reason("its record was written by another version")
         if failed:
-            return Reason(f"{count(len(failed), 'scene')} failed before")
+            return Reason(f"{count(len(failed), 'scene')} failed in the last run")
         lost = [f"{name} {what}" for name, what in self._lost_of(earlier).items()]
         return Reason(first(lost, _SHOWN), renews=False) if lost else None
 
@@ -219,7 +219,7 @@ def read_record(path: Path) -> Record | None:
     """Read the record of a stage, None if there is none; paths in its summary are those of today.
 
     Raises:
-        DataError: if the file holds something else.
+        DataError: if the file contains something else.
     """
     if not path.exists():
         return None
@@ -286,12 +286,14 @@ def _put_aside(path: Path) -> None:
     try:
         path.replace(aside)
     except OSError as error:
-        raise OutputError(f"{path}: cannot be put aside: {error.strerror}") from error
-    _log.warning("%s was changed since it was made; it is now %s", path, aside.name)
+        raise OutputError(f"{path}: cannot be renamed: {error.strerror}") from error
+    _log.warning(
+        "%s was modified after it was made; the modified file was kept as %s", path, aside.name
+    )
 
 
 def _moved(value: Any, folder: Path, former: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a value in which paths into a folder lead to where that lies now."""
+    """Return a value with the paths into a folder updated to its present location."""
     if isinstance(value, dict):
         return {key: _moved(inner, folder, former) for key, inner in value.items()}
     if isinstance(value, list):

@@ -11,7 +11,7 @@ def count(number: int, noun: str) -> str:
 
 
 def counted(counts: Mapping[str, int], before: str = "") -> str:
-    """Return how many there are of each: `3 null, 1 empty`, or with "by " `3 by maxspeed`."""
+    """Return how many there are of each: `3 null, 1 empty`, or with "from " `3 from maxspeed`."""
     return ", ".join(f"{number} {before}{what}" for what, number in counts.items())
 
 

@@ -56,7 +56,7 @@ class Workspace:
 
     @property
     def fold_map(self) -> Path:
-        """Return the path of the picture of the folds on the ground: split -> the user."""
+        """Return the path of the map of the folds: split -> the user."""
         return self.root / "folds.png"
 
     @property
@@ -105,7 +105,7 @@ class Workspace:
 
     @property
     def tuning_plot(self) -> Path:
-        """Return the path of the picture of the trials: tune -> the user."""
+        """Return the path of the chart of the trials: tune -> the user."""
         return self.root / "tune.png"
 
     @property
@@ -115,16 +115,16 @@ class Workspace:
 
     @property
     def pictures(self) -> Path:
-        """Return the folder of the pictures of evaluated scenes: evaluate -> the user."""
+        """Return the folder of the images of evaluated scenes: evaluate -> the user."""
         return self.root / "pictures"
 
     def picture(self, scene: str) -> Path:
-        """Return the picture of a scene: labels, probabilities and graph side by side."""
+        """Return the image of a scene: labels, probabilities and graph side by side."""
         return self.pictures / f"{_inside(scene)}.png"
 
     @property
     def plots(self) -> Path:
-        """Return the folder of the pictures for print: plot -> the user."""
+        """Return the folder of the figures for print: plot -> the user."""
         return self.root / "plots"
 
     @property
@@ -151,8 +151,8 @@ def _inside(scene: str) -> str:
     """
     if "/" in scene or "\0" in scene:
         raise DataError(
-            f"{scene!r:.100} is no name of a scene, as it leads out of the run folder; run "
-            "`roadseg prepare` again with --force"
+            f"{scene!r:.100} is not a valid scene name, because it points outside the run "
+            "folder; run `roadseg prepare --force`"
         )
     return scene
 

@@ -93,7 +93,7 @@ def test_a_traced_array_lies_where_the_file_lies(mask, city):
         (
             np.zeros((4, 4), bool),
             {"transform": Affine.scale(1, -1), "crs": "EPSG:1"},
-            "crs: EPSG:1 is not a coordinate system that PROJ knows",
+            "crs: EPSG:1 is not a coordinate system known to PROJ",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_errors_speak_of_the_array_and_not_of_a_file(image, checkpoint):
     with pytest.raises((CheckpointError, DataError), match=r"^the array") as caught:
         roadseg.predict(pixels[:2], checkpoint, gsd_m=0.6, **FLAT)
     assert "/roadseg-" not in str(caught.value)
-    with pytest.raises(ConfigError, match="transform is for arrays only"):
+    with pytest.raises(ConfigError, match="transform is only for arrays"):
         roadseg.predict(image, checkpoint, transform=Affine.scale(1, -1), **FLAT)
     with pytest.raises(ConfigError, match=re.escape("the array: has shape (4,), expected (band")):
         roadseg.predict(np.zeros(4, np.uint8), checkpoint, gsd_m=0.6, **FLAT)

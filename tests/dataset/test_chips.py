@@ -50,7 +50,7 @@ FAULTS = {
     "one key too many": (lambda v: v.update(x=1), "x: unknown key"),
     "a name that leads elsewhere": (
         lambda v: v["scenes"][0].update(name="../a"),
-        r"scenes\.0\.name: expected a name that leads to no other folder, got '\.\./a'",
+        r"scenes\.0\.name: expected a name without a path to another folder, got '\.\./a'",
     ),
     "pixels of no size": (
         lambda v: v["scenes"][0].update(gsd_m=[0, 0.3]),
@@ -82,7 +82,7 @@ FAULTS = {
     ),
     "a chip of no scene": (
         lambda v: v["chips"][0].update(scene="b"),
-        "found no scene 'b', expected each name once",
+        "found chips of an unknown scene 'b', expected each name once",
     ),
     "a chip twice": (lambda v: v["chips"].append(v["chips"][0]), "found 'a_r0_c0' twice"),
 }

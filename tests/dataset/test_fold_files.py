@@ -58,15 +58,15 @@ def test_a_name_may_be_there_twice_with_the_same_fold(tmp_path):
     ("text", "told"),
     [
         ("", "its first row is ''; expected a CSV with a header"),
-        ("a,0\nb,1\n", "its first row is 'a,0'; expected a CSV with a header that has the columns"),
+        ("a,0\nb,1\n", "its first row is 'a,0'; expected a CSV with a header row and the columns"),
         ("name;fold\na;0\n", "its first row is 'name;fold'"),
-        ("name,fold\n", "names no chip or scene"),
+        ("name,fold\n", "contains no chips or scenes"),
         ("name,fold\na,0\nb,one\n", "row 3: expected a name and a fold .* got 'b' and 'one'"),
         ("name,fold\na,-1\n", "row 2: .* got 'a' and '-1'"),
         ("name,fold\na,1.0\n", "row 2: .* got 'a' and '1.0'"),
         ("name,fold\na\n", "row 2: .* got 'a' and None"),
         ("name,fold\n ,1\n", "row 2: .* got ' ' and '1'"),
-        ("name,fold\na,0\na.tif,1\n", "row 3: a has fold 0 and 1; give it one"),
+        ("name,fold\na,0\na.tif,1\n", "row 3: a has the folds 0 and 1; keep one of them"),
         ("name,fold\n\xff", "not a readable CSV file .*codec can't decode"),
     ],
 )
@@ -80,13 +80,13 @@ def test_a_csv_that_gives_no_folds_is_refused(tmp_path, text, told):
     ("text", "told"),
     [
         ("", "not a readable JSON file"),
-        ("[1]", "holds no object; expected a JSON object with the fold of each name"),
-        ("{}", "names no chip or scene"),
+        ("[1]", "does not contain an object; expected a JSON object with the fold of each name"),
+        ("{}", "contains no chips or scenes"),
         ('{"a": "x"}', "entry 1: .* got 'a' and 'x'"),
         ('{"a": 0, "b": true}', "entry 2: .* got 'b' and True"),
         ('{"a": 1.5}', "entry 1: .* got 'a' and 1.5"),
         ('{"a": {"b": 1}}', "entry 1: "),
-        ('{"a": 0, "a": 1}', "entry 2: a has fold 0 and 1"),
+        ('{"a": 0, "a": 1}', "entry 2: a has the folds 0 and 1"),
     ],
 )
 def test_a_json_file_that_gives_no_folds_is_refused(tmp_path, text, told):
@@ -166,8 +166,11 @@ def test_folds_written_come_back(tmp_path):
         ({"a": -1, "b": 0}, "a: expected greater than or equal to 0, got -1"),
         ({"a": "1", "b": 0}, "a: expected a valid integer, got '1'"),
         ({"a": True, "b": 0}, "a: expected a valid integer, got True"),
-        ({"a": 0}, "found no fold of 'b', expected one for each chip"),
-        ({"a": 0, "b": 0, "c": 0}, "found a fold of 'c', no chip, expected one for each chip"),
+        ({"a": 0}, "found no fold for 'b', expected one fold for each chip"),
+        (
+            {"a": 0, "b": 0, "c": 0},
+            "found a fold for 'c', which is not a chip, expected one fold for each chip",
+        ),
         ([0, 1], "expected an object, got"),
     ],
 )

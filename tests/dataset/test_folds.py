@@ -94,7 +94,7 @@ def test_names_are_grouped_by_the_whole_match_of_a_pattern_without_groups():
 
 @pytest.mark.parametrize("pattern", [r"^\d", "^(1)?"])
 def test_a_name_that_the_pattern_does_not_match_is_refused(pattern):
-    with pytest.raises(ValueError, match=r"does not match b \(1 of 2 such\)"):
+    with pytest.raises(ValueError, match=r"does not match b \(1 of 2 names\)"):
         name_groups(["1a", "b", "1a"], pattern)
 
 
@@ -126,11 +126,11 @@ def test_a_fold_given_for_a_chip_comes_before_that_of_its_scene():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"a": 0, "b": 1, "c": 1, "d": 0}, r"c is neither a chip nor a scene \(2 of 4 such\)"),
-        ({"a": 0, "b": 2}, r"b \(fold 2\) is in none of the folds 0 to 1 \(1 of 2 such\)"),
+        ({"a": 0, "b": 1, "c": 1, "d": 0}, r"c is neither a chip nor a scene \(2 of 4\)"),
+        ({"a": 0, "b": 2}, r"b \(fold 2\) is in none of the folds 0 to 1 \(1 of 2\)"),
         ({"a": -1, "b": 1}, r"a \(fold -1\) is in none of the folds 0 to 1"),
-        ({"a_r0_c9": 0, "b": 1}, r"a_r0_c0 has no fold \(1 of 3 such\)"),
-        ({"a": 1, "b": 1}, "fold 0 has no chip, as there are 2 folds"),
+        ({"a_r0_c9": 0, "b": 1}, r"a_r0_c0 has no fold \(1 of 3\)"),
+        ({"a": 1, "b": 1}, "there are 2 folds, but fold 0 has no chip"),
     ],
 )
 def test_given_folds_that_do_not_fit_the_chips_are_refused(given, told):

@@ -224,5 +224,5 @@ def test_masks_of_images_without_a_place_are_moved_up_for_north(tmp_path):
 
 def test_an_area_over_an_image_without_a_place_is_refused(tmp_path):
     task = replace(without_place(task_of(tmp_path)), area=(tmp_path / "area.gpkg",))
-    with pytest.raises(DataError, match=r"labels\.area cannot be laid over an image without"):
+    with pytest.raises(DataError, match=r"labels\.area needs images with georeference"):
         prepare_scene(task)

@@ -89,7 +89,7 @@ def test_examples_are_spread_over_all_scenes(scenes, expected):
 @pytest.mark.parametrize(
     ("shift_m", "expected"),
     [
-        ([3.0, -4.0], "labels lie 5.0 m off the images and would have to move 3.0 m right"),
+        ([3.0, -4.0], "labels are 5.0 m off; moving them 3.0 m right"),
         ([-3.0, 4.0], "3.0 m left and 4.0 m down"),
         ([0.0, -1.0], "0.0 m left and 1.0 m up"),
     ],
@@ -98,15 +98,20 @@ def test_a_shift_is_told_with_its_direction(shift_m, expected):
     assert expected in shift_text(shift_m)
 
 
+@pytest.mark.parametrize(("off_m", "fits"), [(0.049, True), (0.05, False)])
+def test_labels_fit_if_no_digit_of_their_shift_is_shown(off_m, fits):
+    assert (shift_text([off_m, 0.0]) == "labels fit to within 0.1 m") is fits
+
+
 def test_a_shift_that_cannot_be_told_is_told_so():
-    assert shift_text(None) == "cannot be told from these images"
+    assert shift_text(None) == "cannot be measured on these images"
 
 
 @pytest.mark.parametrize(
     ("shift", "told"),
     [
-        ((4.1, -2.0), "labels moved by 4.1 m east, 2.0 m south (given)"),
-        ("set", "labels moved by 4.1 m east, 2.0 m south (set)"),
+        ((4.1, -2.0), "4.1 m east, 2.0 m south (given)"),
+        ("set", "4.1 m east, 2.0 m south (set)"),
     ],
 )
 def test_the_table_says_by_how_much_labels_were_moved(shift, told):
@@ -117,7 +122,7 @@ def test_the_table_says_by_how_much_labels_were_moved(shift, told):
 def test_the_table_says_how_much_the_shifts_of_scenes_differ():
     shifts = [(-3.0, 4.0), (-3.0, 0.0), (-6.0, 8.0)]
     scenes = [scene(str(n), shift_m=shift_m) for n, shift_m in enumerate(shifts)]
-    told = "labels moved by 3.0 m west, 4.0 m north (scene); those of each scene by 3.0 to 10.0 m"
+    told = "3.0 m west, 4.0 m north (scene); per scene by 3.0 to 10.0 m"
     assert told in str(summary(*scenes, shift="scene"))
 
 
@@ -132,5 +137,5 @@ def test_how_far_labels_are_off_is_told_of_each_set():
         "imagery.sets.old.labels.shift": [3, 4],
         "imagery.sets.new.labels.shift": [0, 0.1],
     }
-    assert "5.0 m off the images" in str(found.sets["old"])
+    assert "labels shifted by 5.0 m" in str(found.sets["old"])
     assert "off" not in str(found.sets["bare"])

@@ -64,7 +64,10 @@ def test_a_scene_without_a_record_has_none(tmp_path):
         ({"road_km": {"1": "x"}}, "found.road_km.1: expected a valid number, got 'x'"),
         ({"gsd_m": [0, 1]}, "found.gsd_m.0: expected greater than or equal to 0.001, got 0"),
         ({"bands": ["x"]}, "found.bands.0: expected a valid integer, got 'x'"),
-        ({"name": "../b"}, "found.name: expected a name that leads to no other folder, got '../b'"),
+        (
+            {"name": "../b"},
+            "found.name: expected a name without a path to another folder, got '../b'",
+        ),
     ],
 )
 def test_what_was_not_written_so_is_refused(path, changes, told):

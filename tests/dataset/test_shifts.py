@@ -136,7 +136,7 @@ def test_pixels_without_data_do_not_count():
 
 
 def test_an_image_and_a_mask_of_other_size_are_refused():
-    with pytest.raises(ValueError, match=r"image of \(240, 240\) and a mask of \(9, 9\)"):
+    with pytest.raises(ValueError, match=r"image has \(240, 240\) pixels, but the mask \(9, 9\)"):
         estimate(scene(), np.zeros((9, 9), np.uint8))
 
 

@@ -82,7 +82,7 @@ def test_an_image_whose_name_begins_with_a_dash_comes_after_two(awkward, tmp_pat
 @pytest.mark.parametrize("kind", ["mask", "scene_record", "probability", "graph", "picture"])
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/b", "a\0b"])
 def test_a_scene_that_leads_out_of_the_run_folder_is_refused(tmp_path, kind, name):
-    with pytest.raises(DataError, match="no name of a scene"):
+    with pytest.raises(DataError, match="not a valid scene name"):
         getattr(Workspace(tmp_path), kind)(name)
 
 
@@ -95,7 +95,7 @@ def test_chips_of_elsewhere_cannot_name_files_of_elsewhere(awkward, tmp_path):
     _, found = awkward
     text = found.chips.read_text().replace('"city_0"', '"../../city_0"')
     (tmp_path / "chips.json").write_text(text)
-    with pytest.raises(DataError, match="expected a name that leads to no other folder"):
+    with pytest.raises(DataError, match="expected a name without a path to another folder"):
         read_chips(tmp_path / "chips.json")
 
 
@@ -127,7 +127,7 @@ def test_a_second_process_in_a_run_folder_is_refused_with_the_number_of_the_firs
     config = workspace.root.parent / "roadseg.json"
     ended = CliRunner().invoke(main, [command, "--config", str(config)])
     assert ended.exit_code == 3
-    assert f"process {holder} works in this run folder" in ended.output
+    assert f"process {holder} is using this run folder" in ended.output
 
 
 def run(stage, config, workspace, *, force=True):
@@ -147,7 +147,7 @@ def check(stage, config, workspace, full):
     with full, pytest.raises(OutputError) as raised:
         run(stage, config, workspace)
     text = str(raised.value)
-    assert re.search("cannot be written: |make room", text)
+    assert re.search("cannot be written: |free some space", text)
     assert len(text.splitlines()) == 1
     assert ".partial" not in text
     assert not [name for name in names_in(workspace.root) if ".partial" in name]

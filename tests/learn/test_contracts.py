@@ -290,14 +290,14 @@ def test_an_xpu_talks_by_xccl_and_reads_pinned_memory():
     device = pick_with(XPU, "xpu")
     assert (device.type, device.dist_backend) == ("xpu", "xccl")
     assert (device.pin_memory, device.channels_last, device.lazy) == (True, True, False)
-    assert device.reason == "xpu (Some Arc, asked for), bf16 (native there)"
+    assert device.reason == "xpu (Some Arc, requested), bf16 (native)"
 
 
 def test_rocm_is_cuda_to_torch_and_talks_by_nccl():
     device = pick_with(ROCM)
     assert (device.name, device.type, device.dist_backend) == ("rocm", "cuda", "nccl")
     assert (device.pin_memory, device.channels_last) == (True, True)
-    assert device.reason == "rocm (Some Instinct, found), bf16 (native there)"
+    assert device.reason == "rocm (Some Instinct, found), bf16 (native)"
 
 
 def test_rocm_trains_in_bf16_with_a_fused_optimizer(events):

@@ -188,8 +188,8 @@ def test_corners_next_to_common_pixels_are_taken(cut, mosaic, off_px):
 def test_corners_off_common_pixels_are_refused(cut, mosaic, off_px):
     tiles = cut(QUARTERS[0]) + cut(QUARTERS[1], transform=place(0, 70 + off_px))
     message = (
-        rf"0_70\.tif: found corners {abs(off_px)}\d* pixels off, expected common pixels as in "
-        r".*0_0\.tif; .* gdalwarp -t_srs EPSG:32611 -tap -tr 1 1 <it> <new file>"
+        rf"0_70\.tif: found corners {abs(off_px)}\d* pixels off, expected a common pixel "
+        r"grid as in .*0_0\.tif; .* gdalwarp -t_srs EPSG:32611 -tap -tr 1 1 <image> <new file>"
     )
     with pytest.raises(DataError, match=message):
         mosaic(tiles)
@@ -235,7 +235,7 @@ def test_a_tile_cut_short_is_refused(cut, mosaic):
 
 
 def test_a_mosaic_of_nothing_is_refused(mosaic):
-    with pytest.raises(DataError, match="no images to make a mosaic of"):
+    with pytest.raises(DataError, match="a mosaic needs at least one image"):
         mosaic([])
 
 

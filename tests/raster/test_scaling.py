@@ -97,12 +97,12 @@ def test_other_bands_than_those_of_the_dataset_are_refused(bands):
 
 
 def test_a_dataset_without_a_valid_pixel_is_refused():
-    with pytest.raises(ValueError, match="no scene holds a valid pixel"):
+    with pytest.raises(ValueError, match="no image contains a valid pixel"):
         fit_scaling([np.zeros((3, 0), np.uint8)])
 
 
 def test_a_band_of_nan_alone_is_refused():
-    with pytest.raises(ValueError, match="a band holds no valid pixel"):
+    with pytest.raises(ValueError, match="a band contains no valid pixel"):
         fit_scaling([np.full((1, 5), np.nan, np.float32)])
 
 

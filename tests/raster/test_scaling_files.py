@@ -26,19 +26,19 @@ FAULTS = {
     "a mean of text": ({"mean": ["100", 90]}, "mean.0: expected a valid number, got '100'"),
     "another number of bands": (
         {"std": [50]},
-        "expected as many bands everywhere, got 2 in mean, 1",
+        "expected the same number of bands everywhere, got 2 in mean, 1",
     ),
     "an empty range": (
         {"ranges": {"uint16": [[0, 900], [800, 800]]}},
-        "ranges.uint16: expected two numbers that rise, from 0 to 65535, got 800.0 and 800.0",
+        "ranges.uint16: expected two increasing numbers, from 0 to 65535, got 800.0 and 800.0",
     ),
     "a range beyond the type": (
         {"ranges": {"uint16": [[0, 900], [50, 65537]]}},
-        "ranges.uint16: expected two numbers that rise, from 0 to 65535, got 50.0 and 65537.0",
+        "ranges.uint16: expected two increasing numbers, from 0 to 65535, got 50.0 and 65537.0",
     ),
     "a range that float32 cannot tell apart": (
         {"ranges": {"int32": [[0, 900], [2e9, 2e9 + 1]]}},
-        "ranges.int32: expected two numbers that rise",
+        "ranges.int32: expected two increasing numbers",
     ),
     "no list": ({"mean": None}, "mean: expected a valid array, got None"),
 }

@@ -112,7 +112,7 @@ def test_what_a_list_names_and_is_not_there_is_told(touch, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("list.txt", b"# nothing\n\n", "the list names no images, expected one path a line"),
+        ("list.txt", b"# nothing\n\n", "the list contains no images; write one path per line"),
         ("@list", b"\xff\xfe\xff", "not a readable list of images"),
         ("@none", b"", "not a readable list of images .*No such file"),
     ],
@@ -159,7 +159,7 @@ def test_images_named_after_their_folders_find_their_labels(touch, tmp_path):
 
 def test_an_image_without_a_label_is_named_and_counted(touch, tmp_path):
     touch("i/a_1.tif", "i/a_2.tif", "i/a_3.tif", "r/r_1.geojson", "r/r_4.geojson")
-    message = r"a_2\.tif: none of the 2 label files has a name that fits \(2 such images\)"
+    message = r"a_2\.tif: none of the 2 label files has a matching name \(2 images without labels\)"
     with pytest.raises(DataError, match=message):
         find_labels([str(tmp_path / "r")], find_images([str(tmp_path / "i")]))
 
@@ -209,7 +209,7 @@ def test_an_image_is_no_label_of_its_own_folder(touch, tmp_path):
 
 def test_a_folder_of_images_alone_has_no_labels(touch, tmp_path):
     touch("a.tif", "b.tif")
-    with pytest.raises(DataError, match="all label files found there are images already; name"):
+    with pytest.raises(DataError, match="all label files there are already used as images; use"):
         find_labels([str(tmp_path)], find_images([str(tmp_path)]))
 
 
@@ -271,7 +271,7 @@ def test_an_archive_without_a_leading_slash_lies_in_the_current_folder(tmp_path,
 
 
 def test_an_address_of_an_unknown_kind_is_refused():
-    with pytest.raises(DataError, match=r"gopher://host/a\.tif: addresses of this kind are not"):
+    with pytest.raises(DataError, match=r"gopher://host/a\.tif: unknown kind of address"):
         source_path("gopher://host/a.tif")
 
 

@@ -57,8 +57,8 @@ def text(*, evaluation=None, degrees=(), **told):
         "Pixels of 0.45 to 0.55 m",
         "| red | 200 to 1800 | 100.00 | 50.00 |",
         "0 to 50 km/h, above 50 km/h, any road",
-        "1.50 km2 in 8 chips, without a place on earth",
-        "Roads in the labels there: 20.21 km",
+        "1.50 km2 in 8 chips, without georeference",
+        "Labelled roads there: 20.21 km",
         "Images: `a.tif` and 6 more; licence: not given",
         "Labels: `roads.gpkg`; licence: ODbL-1.0",
         "Scheme of the labels: osm",
@@ -83,7 +83,7 @@ def test_a_card_says_where_the_training_area_is():
 
 
 def test_roads_are_not_told_where_labels_have_no_lines():
-    assert "Roads in the labels" not in text(training={"road_km": None})
+    assert "Labelled roads" not in text(training={"road_km": None})
 
 
 def test_without_an_evaluation_a_card_says_how_to_get_one():
@@ -93,14 +93,14 @@ def test_without_an_evaluation_a_card_says_how_to_get_one():
 def test_what_was_measured_is_told_and_what_was_not_is_left_out():
     found = {"chips": 2, "reference_km": 4.8, "apls_length": 0.915, "topo_f1": None}
     words = text(evaluation=found)
-    assert "On 2 chips held out, 4.80 km of road" in words
+    assert "On 2 held-out chips, 4.80 km of road" in words
     assert "| APLS by length, mean over chips | 0.915 |" in words
     assert "TOPO" not in words
 
 
 @pytest.mark.parametrize(("chips", "are_few"), [(19, True), (20, False)])
 def test_few_chips_held_out_are_called_few(chips, are_few):
-    assert (f"{chips} chips held out are few" in text(validation={"chips": chips})) is are_few
+    assert (f"{chips} held-out chips are few" in text(validation={"chips": chips})) is are_few
 
 
 @pytest.mark.parametrize(("km2", "is_little"), [(0.99, True), (1.0, False)])

@@ -205,4 +205,4 @@ def test_the_stamp_of_a_file_changes_with_its_size_and_its_time(path):
 
 def test_a_pipe_is_not_waited_for(path):
     os.mkfifo(path)
-    assert fingerprint(path) == "no regular file"
+    assert fingerprint(path) == "not a regular file"

@@ -65,7 +65,7 @@ def other(tmp_path, request):
 
 def test_a_folder_that_another_process_holds_is_refused_with_its_number(tmp_path, other):
     with (
-        pytest.raises(OutputError, match=rf"process {other.pid} works in this run folder.*--run"),
+        pytest.raises(OutputError, match=rf"process {other.pid} is using this run folder.*--run"),
         lock(tmp_path),
     ):
         pass
@@ -139,7 +139,7 @@ def test_another_fold_and_what_changes_no_data_go_beside_a_training(tmp_path, op
 @pytest.mark.parametrize("options", [{"part": "fold-0"}, {}])
 def test_the_same_fold_and_what_changes_data_do_not(tmp_path, other, options):
     with (
-        pytest.raises(OutputError, match=rf"process {other.pid} works in this run folder"),
+        pytest.raises(OutputError, match=rf"process {other.pid} is using this run folder"),
         lock(tmp_path, **options),
     ):
         pass
@@ -148,7 +148,7 @@ def test_the_same_fold_and_what_changes_data_do_not(tmp_path, other, options):
 @pytest.mark.usefixtures("other")
 def test_no_training_begins_while_another_process_holds_the_folder(tmp_path):
     with (
-        pytest.raises(OutputError, match="works in this run folder"),
+        pytest.raises(OutputError, match="is using this run folder"),
         lock(tmp_path, part="fold-0"),
     ):
         pass
@@ -195,7 +195,7 @@ def maker(tmp_path):
 
 
 def test_a_file_that_another_process_makes_is_refused_with_its_number(tmp_path, maker):
-    told = rf"b\.tif: process {maker.pid} is making it; wait for it to end, or name .*--output"
+    told = rf"b\.tif: process {maker.pid} is writing it; wait until it ends, or use .*--output"
     with pytest.raises(OutputError, match=told), hold(tmp_path, ["c.tif", "b.tif"]):
         pass
 

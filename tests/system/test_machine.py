@@ -174,9 +174,9 @@ def test_a_library_goes_by_the_name_of_its_file_and_not_of_a_link(write, tmp_pat
         ("exit 0", ""),
         (
             "echo set_mempolicy: Operation not permitted >&2; exit 1",
-            "numactl does not work here: set_mempolicy: Operation not permitted",
+            "numactl does not work on this machine: set_mempolicy: Operation not permitted",
         ),
-        ("exit 3", "numactl does not work here: it ends with 3"),
+        ("exit 3", "numactl does not work on this machine: it exits with code 3"),
     ],
 )
 def test_numactl_is_tried_before_it_is_trusted(write, tmp_path, monkeypatch, script, unbound):

@@ -113,7 +113,7 @@ def test_work_of_a_process_that_died_is_done_by_another(tmp_path):
 
 
 def test_processes_that_always_die_are_an_error():
-    with pytest.raises(RoadsegError, match=r"3 times in a row a worker process died.*4 of 4"):
+    with pytest.raises(RoadsegError, match=r"worker processes died 3 times in a row.*4 of 4"):
         list(each(die, range(4), executor=Executor(2)))
 
 

@@ -140,11 +140,11 @@ def test_a_port_where_nobody_listens_is_told(free_port):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (lambda _: None, "nothing within 2 s"),
+        (lambda _: None, "no answer within 2 s"),
         (lambda peer: peer.close(), "."),
         (lambda peer: peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "allocate"),
         (lambda peer: peer.sendall(bytes([1, *[0] * 7]) + bytes(9)), "."),
-        (lambda peer: peer.sendall(b"\x01\x00"), "nothing within 2 s"),
+        (lambda peer: peer.sendall(b"\x01\x00"), "no answer within 2 s"),
     ],
     ids=["silent", "closed", "http", "nonsense", "cut"],
 )
@@ -183,7 +183,7 @@ def test_workers_may_join_in_time(scheduler, start_worker, caplog):
     late = threading.Timer(1.0, start_worker)
     late.start()
     assert work_on(scheduler[1], [2, 3], timeout_s=PATIENCE_S) == [4, 9]
-    assert f"--scheduler {scheduler[1]}: waits for workers" in caplog.text
+    assert f"--scheduler {scheduler[1]}: waiting for workers" in caplog.text
 
 
 def test_a_worker_is_no_scheduler(scheduler, start):
@@ -231,7 +231,7 @@ def test_a_scheduler_that_ends_or_halts_midway_is_told(scheduler, start_worker, 
         scheduler[0].send_signal(number)
 
     threading.Thread(target=stop).start()
-    with pytest.raises(RoadsegError, match=r"does not answer any more.*same command goes on"):
+    with pytest.raises(RoadsegError, match=r"no longer answers.*same command to resume"):
         work_on(scheduler[1], [tmp_path], work=wait_for_ever, timeout_s=4.0)
 
 
@@ -245,7 +245,9 @@ def test_a_scheduler_that_ends_or_halts_midway_is_told(scheduler, start_worker, 
 )
 def test_a_worker_that_differs_is_named(scheduler, start_worker, changed, told):
     start_worker(before=OTHER_VERSIONS.format(changed=changed))
-    with pytest.raises(RoadsegError, match=rf"worker tcp://\S+ {told}.*install the same there"):
+    with pytest.raises(
+        RoadsegError, match=rf"worker tcp://\S+ {told}.*install the same versions there"
+    ):
         work_on(scheduler[1], timeout_s=PATIENCE_S)
 
 

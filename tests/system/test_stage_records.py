@@ -72,20 +72,20 @@ def test_json_that_is_no_record_is_refused(path, text, read):
 
 
 def test_a_stage_that_never_ran_has_to(path):
-    assert reason(path) == ("it never ran here", True)
+    assert reason(path) == ("no earlier run", True)
     assert record(path).summary() is None
 
 
 def test_a_stage_that_has_only_begun_was_interrupted(path):
     record(path).begin()
-    assert reason(path) == ("it was interrupted", True)
+    assert reason(path) == ("the last run was interrupted", True)
 
 
 def test_a_finished_stage_has_its_summary(path, caplog):
     caplog.set_level(logging.INFO)
     finish(path)
     assert record(path).summary() == read_summary(path, Found) == Found()
-    assert "split is up to date; --force makes it again" in caplog.text
+    assert "split is up to date; use --force to run it again" in caplog.text
 
 
 def test_a_stage_begun_again_is_not_finished_any_more(path):
@@ -110,7 +110,7 @@ def test_what_changed_is_named(path, change, told):
 
 def test_a_stage_with_failed_scenes_runs_again(path):
     finish(path, found=Found(failed={"a": "no band"}))
-    assert reason(path) == ("1 scene failed before", True)
+    assert reason(path) == ("1 scene failed in the last run", True)
 
 
 def test_a_summary_of_another_version_counts_as_none(path):
@@ -120,7 +120,7 @@ def test_a_summary_of_another_version_counts_as_none(path):
         edges: int
 
     finish(path)
-    assert reason(path, kind=Newer) == ("its record is of another version", True)
+    assert reason(path, kind=Newer) == ("its record was written by another version", True)
     with pytest.raises(DataError, match=r"split\.json: summary\.edges: missing; delete it"):
         read_summary(path, Newer)
 
@@ -147,11 +147,14 @@ def test_many_missing_outputs_are_counted(path):
 def test_a_changed_output_is_put_aside_before_it_is_made_again(path, caplog):
     finish(path, "a.tif", "b.tif")
     (path.parent / "a.tif").write_text("drawn by hand")
-    assert reason(path) == ("a.tif was changed", False)
+    assert reason(path) == ("a.tif was modified", False)
     record(path).begin()
     names = sorted(file.name for file in path.parent.iterdir())
     assert names == ["a.tif.changed", "b.tif", "split.json"]
-    assert "a.tif was changed since it was made; it is now a.tif.changed" in caplog.text
+    assert (
+        "a.tif was modified after it was made; the modified file was kept as a.tif.changed"
+        in caplog.text
+    )
 
 
 def test_outputs_elsewhere_are_not_watched(path, tmp_path):
@@ -169,7 +172,7 @@ def test_a_record_that_names_an_output_elsewhere_is_refused_and_nothing_is_moved
     mine = path.parent.parent / "x"
     mine.write_text("mine")
     for act in (record(path).reason, record(path).begin):
-        with pytest.raises(DataError, match=r"outputs.*inside the folder.*delete it and run"):
+        with pytest.raises(DataError, match=r"outputs.*inside the folder.*delete it, and run"):
             act()
     assert mine.read_text() == "mine"
 

@@ -1,4 +1,4 @@
-"""Cameras: how different sensors, airs and file formats change the picture of a drawn city."""
+"""Cameras: how different sensors, air and file formats change the image of a drawn city."""
 
 import io
 from typing import cast
@@ -9,11 +9,11 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 _FULL = 255
-_JPEG_SHARE = 0.6  # Share of the pictures that were kept as JPEG once.
+_JPEG_SHARE = 0.6  # Share of the images that were once stored as JPEG.
 
 
 def photograph_again(image: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Return a picture as some other camera might have taken it.
+    """Return an image as another camera might have taken it.
 
     Saturation, contrast, brightness, colour of each band, gamma, blur, noise and JPEG are drawn at
     random, in this order.

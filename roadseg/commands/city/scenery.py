@@ -26,7 +26,7 @@ CARS: Sequence[Colour] = (
 CAR_M = (4.6, 1.9)  # Length and width of a car in metres.
 _STALL_M = (2.8, 5.2)  # Width and length of a parking stall in metres.
 _KERB_GAP_M = 4.0  # Metres between the pavement and anything built.
-_CLUTTER_M = ((1.5, 7.0), (3.0, 16.0))  # Least and greatest width and length of a yard or shed.
+_CLUTTER_M = ((1.5, 7.0), (3.0, 16.0))  # Least and largest width and length of a yard or shed.
 
 
 @dataclass(frozen=True)

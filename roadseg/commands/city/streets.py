@@ -32,7 +32,7 @@ class StreetClass:
         road_type: SpaceNet's code; with `lane_number` it implies `speed_mph` in SpaceNet's table.
         lane_number: lanes as SpaceNet's labels count them.
         speed_mph: speed limit, miles an hour.
-        widths_m: least and greatest width of the pavement, metres.
+        widths_m: least and largest width of the pavement, metres.
     """
 
     name: str
@@ -98,7 +98,7 @@ def draw_streets(
     Args:
         extent_m: width and height of the city, metres.
         seed: number that starts the random choices; the same one gives the same streets.
-        widths_m: least and greatest width of the pavement by the name of a class, metres; others
+        widths_m: least and largest width of the pavement by the name of a class, metres; others
             have those of the class.
 
     Returns:

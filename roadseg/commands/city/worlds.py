@@ -79,7 +79,7 @@ class World:
         yard_trees: share of the trees away from streets that grow.
         cars: chance of a car at each place, every 9 m of a street.
         clutter: yards, paths and sheds on a hectare of ground between the streets.
-        widths_m: least and greatest width of the pavement by name of a street class; others have
+        widths_m: least and largest width of the pavement by name of a street class; others have
             those of `StreetClass`.
     """
 

@@ -25,14 +25,14 @@ from roadseg.commands.cli.summaries import announce, show
 
 
 @click.command()
-@click.option("--images", multiple=True, help="Folder, file or glob; may be repeated.")
-@click.option("--labels", multiple=True, help="Folder, file or glob; may be repeated.")
+@click.option("--images", multiple=True, help="Images: folder, file or glob; may be repeated.")
+@click.option("--labels", multiple=True, help="Labels: folder, file or glob; may be repeated.")
 @click.option(
     "--city",
     "cities",
     multiple=True,
     metavar="[NAME=]FOLDER",
-    help="Folder with images and labels that form one set; may be repeated.",
+    help="Folder whose images and labels form one set; may be repeated.",
 )
 @of_config("train", "--minutes")
 @click.option(
@@ -56,10 +56,10 @@ def init(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Look at images and road labels, and write a config for them.
+    """Inspect images and road labels, and write a config for them.
 
-    Without --images or --labels they are looked for in this folder and in the folders in it. Where
-    several of these each hold both, each is a set, with options of its own.
+    Without --images or --labels, roadseg looks for them in this folder and its subfolders. If
+    several subfolders contain both, each becomes a set with its own options.
 
     \b
     Examples:
@@ -121,11 +121,11 @@ def map_images(
 ) -> None:
     """Map the roads of IMAGES in one command.
 
-    It ends with how far the map can be trusted. With --labels, such as the roads of OpenStreetMap,
-    a network is trained on these images, and measured on a fifth of the ground that is held out
-    for this. With --checkpoint, an existing network maps the images. With neither of them the
-    starter does: a network that comes with roadseg and has learned from drawn cities. The same
-    command continues an interrupted map.
+    At the end, the command reports how far you can trust the map. With --labels, such as the roads
+    of OpenStreetMap, it trains a network on these images, and measures it on a held-out fifth of
+    the ground. With --checkpoint, an existing network maps the images. With neither, it uses the
+    starter, a small network that comes with roadseg and was trained on synthetic cities only. Run
+    the same command to resume an interrupted map.
 
     \b
     Examples:
@@ -158,7 +158,7 @@ def map_images(
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Rounds of each: roadseg, and the bare loop.",
+    help="Rounds of roadseg and of the minimal loop.",
 )
 def bench(
     config_path: Path | None,
@@ -171,8 +171,8 @@ def bench(
 ) -> None:
     """Measure training and inference on this machine.
 
-    Measures how many windows a second roadseg and a bare loop of PyTorch with the same network
-    process, in turns, on random pixels in memory. No data is needed.
+    Measures the windows per second of roadseg and of a minimal PyTorch loop with the same network,
+    alternately, on random pixels in memory. No data is needed.
 
     \b
     Examples:
@@ -201,7 +201,7 @@ def doctor(*, as_json: bool) -> None:
 @click.command()
 @JSON
 def models(*, as_json: bool) -> None:
-    """List encoders with pretrained weights, here or from pip.
+    """List encoders with pretrained weights, installed or installable.
 
     \b
     Example: roadseg models
@@ -213,7 +213,7 @@ def models(*, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="roadseg-demo")
 @JSON
 def demo(folder: Path, *, as_json: bool) -> None:
-    """Draw a small synthetic city, train on it, map the part held out.
+    """Draw a synthetic city, train on it, and map the held-out part.
 
     \b
     Example: roadseg demo

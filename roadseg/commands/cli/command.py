@@ -56,7 +56,7 @@ def stage_command(
             as_json: bool,
             **values: Any,  # noqa: ANN401 - the options of this command
         ) -> None:
-            # If the command is to start anew, this call starts it and does not return.
+            # If the command is to be restarted, this call starts it and does not return.
             assignments += take_settings(values, start=not dry_run)
             required = needs_config and not values.get("images")
             config = load(config_path, assignments, required=required)
@@ -82,9 +82,9 @@ def _lock(
 ) -> contextlib.AbstractContextManager[None]:
     """Lock a run folder against those processes that would disturb a command.
 
-    Commands on images of the user's need no run folder, and of torchrun's processes the first
-    holds the lock for all. Trainings of several folds go on beside each other, and so do shards;
-    that of each fold in turn goes on alone.
+    Commands on images of the user's need no run folder, and of torchrun's processes the first holds
+    the lock for all. Trainings of several folds run in parallel, and so do shards; a
+    cross-validation runs alone.
     """
     if values.get("images") or not is_first():
         return contextlib.nullcontext()

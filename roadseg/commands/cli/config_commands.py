@@ -10,6 +10,7 @@ import click
 from roadseg.commands.cli.command import load
 from roadseg.commands.cli.options import CONFIG, JSON, SET
 from roadseg.commands.cli.summaries import show
+from roadseg.system.text import count
 
 _ALWAYS_JSON = click.option(
     "--json",
@@ -36,10 +37,7 @@ class _Checked:
     scenes: int
 
     def __str__(self) -> str:
-        return (
-            "every key and value of the config can be used; "
-            f"{self.scenes} scenes have an image and labels"
-        )
+        return f"the config is valid; {count(self.scenes, 'scene')} with an image and labels"
 
 
 @config.command()
@@ -47,9 +45,9 @@ class _Checked:
 @SET
 @JSON
 def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
-    """Check that the config can be used, without running anything.
+    """Check the config without running anything.
 
-    Images, labels and other files that it names have to be there, and its network to be known.
+    The images, labels and other files that it names must exist, and the network must be known.
 
     \b
     Example: roadseg config check --config roadseg.json
@@ -66,9 +64,9 @@ def check(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bo
 @SET
 @_ALWAYS_JSON
 def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
-    """Print the config with every default filled in and every path made absolute.
+    """Print the config with all its defaults.
 
-    Without a config file these are the defaults.
+    Paths are made absolute. Without a config file, the command prints the defaults.
 
     \b
     Example: roadseg config show --set train.epochs=3
@@ -79,7 +77,9 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
 @config.command()
 @_ALWAYS_JSON
 def schema() -> None:
-    """Print the JSON Schema: every key with its default, unit and meaning.
+    """Print the JSON Schema of the config.
+
+    It lists every key with its default, unit and meaning.
 
     \b
     Example: roadseg config schema > roadseg.schema.json
@@ -95,7 +95,7 @@ def schema() -> None:
 def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
     """Print the value of one setting, or of a section, by its KEY.
 
-    With --json it stands under its key.
+    With --json, the value is stored under its key.
 
     \b
     Example: roadseg config get train.epochs
@@ -112,7 +112,7 @@ def get(config_path: Path | None, key: str, *, as_json: bool) -> None:
 def set_values(config_path: Path | None, assignments: tuple[str, ...], *, as_json: bool) -> None:
     """Change settings in the config file.
 
-    Values are written as --set takes them. A config that could not be used is not written.
+    Write values as for --set. An invalid config is not written.
 
     \b
     Example: roadseg config set train.epochs=20 graph.formats=gpkg,osm

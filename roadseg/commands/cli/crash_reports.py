@@ -1,4 +1,4 @@
-"""Crash reports: files with all that is needed to mend a fault of the program's own.
+"""Crash reports: files with all that is needed to fix a bug of the program.
 
 Nothing but the standard library is imported, so that a report can be written whatever is broken.
 """
@@ -23,8 +23,8 @@ _VARIABLES = (
     *("LD_PRELOAD", "MALLOC_CONF", "PYTHONPATH", "PYTHONUTF8", "GDAL_CACHEMAX", "TMPDIR"),
 )
 _HEAD = """\
-This is a fault of roadseg's own. Please send us this file, so that we can mend it. It holds the
-command line and the config as they were typed: look it through for what others should not see.
+This is a bug in roadseg. Please send us this file, so that we can fix it. It contains the command
+line and the config as you typed them: check it for anything that others should not see.
 """
 
 

@@ -14,7 +14,7 @@ from roadseg.system import progress
 
 # Keys of Context.meta: the words of the command line, the config file and the run folder.
 _WORDS, _CONFIG, _RUN = "roadseg.words", "roadseg.config", "roadseg.run"
-_NOT_UTF_8 = "the name is not in UTF-8, or this locale is not; rename it, or set PYTHONUTF8=1"
+_NOT_UTF_8 = "the name or the locale is not in UTF-8; rename the file, or set PYTHONUTF8=1"
 
 
 def keep_words(ctx: click.Context, words: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ class Group(click.Group):
             raise _with_setting(error, ctx) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
-        # An interrupt is not an error: it gets a line that says how to go on.
+        # An interrupt is not an error: it gets a line that says how to resume.
         except KeyboardInterrupt:
             write_line(last_line(INTERRUPTED))
             ctx.exit(INTERRUPTED)

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 def quantize(
     config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: int, kind: str
 ) -> object:
-    """Quantise the network of a fold to INT8; measure what that costs.
+    """Quantise a network to INT8, and measure the loss of accuracy.
 
-    It is calibrated on windows of the training chips and measured on the chips held out. An engine
-    that loses more accuracy than `quantize` of the config allows is refused.
+    Makes an engine of the network of a fold, calibrates it on windows of the training chips, and
+    measures it on the held-out chips. The engine is refused if it loses more accuracy than
+    `quantize` in the config allows.
 
     \b
     Examples:
@@ -70,7 +71,7 @@ def quantize(
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
-    help="Fixed number of windows per batch; without it any number.",
+    help="Fixed number of windows per batch (default: any number).",
 )
 @click.option("--force", is_flag=True, help="Replace an existing export.")
 def export(
@@ -86,9 +87,9 @@ def export(
 ) -> None:
     """Write the network of a CHECKPOINT for other programs.
 
-    The network takes windows as large as predict.window_px of the config. Without --output it
-    becomes an engine of the checkpoint for `roadseg predict --engine`, with batches of
-    predict.batch_size.
+    The windows of the network have predict.window_px pixels (see the config). Without --output, the
+    export becomes an engine of the checkpoint for `roadseg predict --engine`, with batches of
+    predict.batch_size windows.
 
     \b
     Examples:
@@ -122,7 +123,7 @@ def export(
         "--write",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Config to write; without it tuned.json in the run folder.",
+        help="Config to write (default: tuned.json in the run folder).",
     ),
     WORKERS,
     SCHEDULER,
@@ -136,12 +137,12 @@ def tune(
     trials: int | None,
     write: Path | None,
 ) -> object:
-    """Search the graph settings that fit the fold held out best.
+    """Search for the graph settings that give the best APLS.
 
-    Settings of `graph` that are searched: threshold, max_gap_m, max_turn_deg,
-    min_link_probability, min_spur_m, min_component_m. The first trial takes those of the config.
-    Writes a config with the best settings; if they are better by no more than chance, with the
-    old ones.
+    Scores trials on the held-out fold. Varies these settings of `graph`: threshold, max_gap_m,
+    max_turn_deg, min_link_probability, min_spur_m, min_component_m. The first trial uses those of
+    the config. Writes a config with the best settings. If the gain is within chance, the old
+    settings are kept.
 
     \b
     Examples:

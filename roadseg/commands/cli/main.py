@@ -32,7 +32,7 @@ def main() -> None:
 
     \b
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
-    4 some scenes failed, 70 a fault of roadseg's own, 130 interrupted, 143 terminated.
+    4 some scenes failed, 70 a bug in roadseg, 130 interrupted, 143 terminated.
     """
     send_logs(click.get_current_context())
     handle_signals()
@@ -41,7 +41,7 @@ def main() -> None:
 main.params.extend(LOGGING)
 main.add_commands(
     {
-        "To begin": [
+        "First steps": [
             begin.map_images,
             begin.init,
             config_commands.config,
@@ -71,7 +71,7 @@ main.add_commands(
             results.diff,
             results.plot,
         ],
-        "Better or faster": [
+        "Accuracy and speed": [
             improve.tune,
             improve.quantize,
             improve.export,

@@ -146,7 +146,7 @@ CONFIG = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Config file; without it ROADSEG_CONFIG, then ./roadseg.json.",
+    help="Config file (default: $ROADSEG_CONFIG, otherwise ./roadseg.json).",
 )
 
 
@@ -167,14 +167,13 @@ RUN = click.option(
     "--run",
     "run_folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Run folder; without it `run` of the config.",
+    help="Run folder (default: `run` in the config).",
 )
 FORCE = click.option("--force", is_flag=True, help="Run again even if nothing has changed.")
 DRY_RUN = click.option(
     "--dry-run",
     is_flag=True,
-    help="Change nothing; show what would run, be read and be written, and the time and memory "
-    "needed.",
+    help="Show what would run, with its files, time and memory, without running it.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 FOLD = click.option(
@@ -210,22 +209,22 @@ TRAINED_FOLD = click.option(
     type=_FoldOrWord("each", "all"),
     default=0,
     show_default=True,
-    help="Number of the held-out fold; each: train every fold in turn; all: train on all chips, "
-    "for as many epochs as worked best on the folds.",
+    help="Number of the held-out fold. each: hold out every fold in turn; all: train on all "
+    "chips, for the number of epochs that worked best on the folds.",
 )
 FOLD_OR_EACH = click.option(
     "--fold",
     type=_FoldOrWord("each"),
     default=0,
     show_default=True,
-    help="Number of the held-out fold; each: every fold, by a network of its own.",
+    help="Number of the held-out fold. each: every fold, with its own network.",
 )
 NETWORK_OF_FOLD = click.option(
     "--fold",
     type=_FoldOrWord("each", "all"),
-    help="Number of the held-out fold; each: every chip by the network that held it out, the "
-    "default if all folds are trained, else 0. For IMAGES the default is all, if it is trained, "
-    "else 0, and each averages the networks of all folds.",
+    help="Fold whose network to use. each: predict every chip with the network that held it out "
+    "(default if all folds are trained, otherwise 0). For IMAGES, the default is all if it "
+    "is trained, otherwise 0; each averages the networks of all folds.",
 )
 OUTPUT = click.option(
     "--output",
@@ -264,8 +263,8 @@ def _launcher(*others: str) -> Option:
     return click.option(
         "--launcher",
         type=click.Choice(["none", "pin", "run_cpu", "ipexrun", *others]),
-        help="Restart the command bound to cores: pin does it directly and is the default if an "
-        "option below is given; the others are launchers of PyTorch and IPEX.",
+        help="Restart the command bound to CPU cores. pin: directly (default if an option below "
+        "is used); others: launchers of PyTorch and IPEX.",
     )
 
 
@@ -275,7 +274,7 @@ _BINDING = (
     click.option(
         "--allocator",
         type=click.Choice(["auto", "tcmalloc", "jemalloc", "default"]),
-        help="Memory allocator to load; auto takes tcmalloc if it is installed.",
+        help="Memory allocator to load. auto: tcmalloc if it is installed.",
     ),
     click.option(
         "--omp", type=click.Choice(["auto", "intel", "gnu"]), help="OpenMP library to load."
@@ -284,7 +283,8 @@ _BINDING = (
 _PROCESSES = click.option(
     "--processes",
     type=click.IntRange(min=1),
-    help="Processes that train together (torchrun), each on a GPU or on a part of the cores.",
+    help="Number of processes that train together (torchrun), each on a GPU or a part of the "
+    "cores.",
 )
 LAUNCHING = (_launcher(), *_BINDING)
 LAUNCHING_SEVERAL = (_launcher("torchrun"), *_BINDING, _PROCESSES)
@@ -306,12 +306,12 @@ def together(*options: Option) -> Option:
 def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, ...]:
     """Take out of the options of a command how to start, and what they set in the config.
 
-    If one of them asks for another launcher or for some cores, the command is started anew and
-    this function does not return.
+    If one of them asks for another launcher or for some cores, the command is restarted, and this
+    function does not return.
 
     Args:
         values: the options of a command by name; those that are taken are removed.
-        start: False checks that the command could be started anew, but does not start it.
+        start: False checks that the command could be restarted, but does not start it.
 
     Returns:
         Assignments such as "compute.device=cpu", as --set takes them.

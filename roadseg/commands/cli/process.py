@@ -13,8 +13,8 @@ from roadseg.learn.hardware.processes import end_now, is_watched
 INTERRUPTED = 128 + signal.SIGINT  # Exit code of a command that Ctrl-C ended, as shells give it.
 _TERMINATED = 128 + signal.SIGTERM
 _LAST_LINES: dict[object, str] = {
-    INTERRUPTED: "interrupted; the same command continues\n",
-    _TERMINATED: "terminated; the same command continues\n",
+    INTERRUPTED: "interrupted; run the same command to resume\n",
+    _TERMINATED: "terminated; run the same command to resume\n",
 }
 _STDERR = 2  # Its file descriptor.
 _IMPORTING = "<frozen importlib._bootstrap>"  # The file that Python names for the code of imports.

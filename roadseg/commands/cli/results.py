@@ -32,21 +32,21 @@ _ROADS = click.Path(path_type=Path)
 @click.option(
     "--image",
     type=click.Path(path_type=Path, exists=True),
-    help="Image, or folder of images, that the pixels of a WKT CSV belong to.",
+    help="Image or folder of images for the pixel coordinates of a WKT CSV.",
 )
 @click.option(
     "--gsd",
     "gsd_m",
     type=click.FloatRange(min=0, min_open=True),
     metavar="METRES",
-    help="Pixel size of a WKT CSV without image, or of a raster without georeference.",
+    help="Pixel size in metres, for a WKT CSV without image or a raster without georeference.",
 )
 @click.option(
     "--csv",
     "table",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="CSV table to write: a row for each pair of files, and one for all.",
+    help="CSV table to write, with a row per pair of files and one for all.",
 )
 @JSON
 def score(
@@ -62,11 +62,12 @@ def score(
     snap_m: float | None,
     tolerance_m: float | None,
 ) -> None:
-    """Compare PREDICTED roads with the REFERENCE by APLS, TOPO and others.
+    """Compare PREDICTED roads with a REFERENCE (APLS, TOPO and more).
 
-    Each side is a file or a folder of files matched by name: lines in any format of OGR,
+    Each side is a file, or a folder of files that are matched by name: lines in any OGR format,
     GeoParquet, GraphML, SpaceNet's CSV of WKT in pixels, or masks and probabilities, which are
-    traced. docs/metrics.md explains the metrics, and how they compare to those of other scorers.
+    traced. The page on metrics in the documentation explains them, and compares them with other
+    scorers.
 
     \b
     Examples:
@@ -96,7 +97,7 @@ def score(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="GeoPackage to write, with a layer of the roads missing on each side.",
+    help="GeoPackage to write, with one layer for the roads missing on each side.",
 )
 @JSON
 def diff(
@@ -108,11 +109,11 @@ def diff(
     tolerance_m: float | None,
     min_length_m: float | None,
 ) -> None:
-    """Find the roads that PREDICTED or the reference lacks.
+    """Find the roads that are missing in PREDICTED or in the reference.
 
-    Each side is a file as `roadseg score` reads it. Layer missing_in_reference holds predicted
-    roads to be added to a map, with their attributes; missing_in_predicted holds roads of the
-    reference that were not found.
+    Each side is a file in a format of `roadseg score`. The layer missing_in_reference contains
+    predicted roads that could be added to a map, with their attributes; missing_in_predicted
+    contains roads of the reference that were not found.
 
     \b
     Examples:
@@ -196,7 +197,7 @@ def _file(name: str, meaning: str) -> Option:
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Folder, or a .png, .pdf or .svg for one picture; without it plots/ of the run.",
+    help="Folder, or a .png, .pdf or .svg file for one figure (default: plots/ in the run folder).",
 )
 @_file("graph", "Draw this road graph or file of lines instead of a run.")
 @_file("labels", "Draw these known roads as well.")
@@ -208,7 +209,7 @@ def _file(name: str, meaning: str) -> Option:
     default=7.0,
     show_default=True,
     metavar="INCHES",
-    help="Width of a picture.",
+    help="Width of a figure.",
 )
 @click.option(
     "--dpi",
@@ -233,14 +234,14 @@ def plot(
     run_folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Draw pictures for print of the scenes held out, or of any files.
+    """Draw figures for print, of held-out scenes or any files.
 
     \b
-    KIND is any of these, or else all of them:
-      scene   the image, and the labels over it
-      graph   the road graph coloured by speed, inferred roads dashed
-      errors  the roads that were found, that were missed, and that are false
-      speeds  kilometres of road by speed, labels beside prediction
+    KIND is one or several of these (default: all):
+      scene   the image with the labels
+      graph   the road graph coloured by speed; links across gaps dashed
+      errors  found, missed and false roads
+      speeds  kilometres of road by speed, labels and prediction
 
     \b
     Examples:
@@ -251,7 +252,7 @@ def plot(
     paper = importlib.import_module("roadseg.report.plots.figures").Paper(width_in, dpi)
     if any((graph, labels, image)):
         if output is None or scene is not None:
-            msg = "--graph, --labels and --image go with --output, and without --scene"
+            msg = "--graph, --labels and --image need --output, and cannot be combined with --scene"
             raise click.UsageError(msg)
         summary = tool("plot").run_files(
             output=output, graph=graph, labels=labels, image=image, kinds=kinds, paper=paper

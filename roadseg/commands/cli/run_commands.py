@@ -24,8 +24,8 @@ def status(
 ) -> None:
     """Show which stages of a run are done, changed, running or missing.
 
-    A stage is changed if `roadseg run` would do it again: its settings, what it is made from, or
-    an earlier stage are others than those of its record.
+    A stage is changed if `roadseg run` would run it again, because its settings, its inputs or an
+    earlier stage have changed since it ran.
 
     \b
     Examples:
@@ -45,9 +45,9 @@ def status(
 @click.argument("folder", type=_FOLDER, default=".")
 @JSON
 def runs(folder: Path, *, as_json: bool) -> None:
-    """List the runs in a FOLDER: images, network, metrics, size.
+    """List the runs in a FOLDER, with images, network, metrics and size.
 
-    Links and hidden folders are not looked into.
+    Links and hidden folders are ignored.
 
     \b
     Example: roadseg runs
@@ -61,14 +61,14 @@ def runs(folder: Path, *, as_json: bool) -> None:
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="HTML page to write, which adds curves, chips and pictures.",
+    help="HTML page to write, with curves, chips and images.",
 )
 @JSON
 def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) -> None:
-    """Compare runs: settings that differ, metrics with their changes, times.
+    """Compare the settings, metrics and times of runs.
 
-    Changes count from the first RUN. A warning says if folds, held-out chips or labels differ, so
-    that the figures are not of one task. The page is one file that needs no network.
+    Changes are relative to the first RUN. A warning appears if folds, held-out chips or labels
+    differ, so that the figures cannot be compared. The page is one file that works offline.
 
     \b
     Examples:
@@ -80,9 +80,7 @@ def compare(folders: tuple[Path, ...], *, output: Path | None, as_json: bool) ->
 
 @click.command()
 @together(CONFIG, SET, RUN)
-@click.option(
-    "--yes", is_flag=True, help="Remove the files; without this option they are only listed."
-)
+@click.option("--yes", is_flag=True, help="Remove the files (default: only list them).")
 @JSON
 def clean(
     config_path: Path | None,
@@ -92,10 +90,10 @@ def clean(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """List, or remove, what a run can make again and is no result.
+    """List or remove files of a run that are not results.
 
-    This is what finished trainings keep to train more epochs from, traces of steps, and what
-    killed processes left half written. Afterwards every stage that was done is still done.
+    These are states kept to train more epochs, profiles of training steps, and partial files of
+    killed processes. Finished stages stay finished.
 
     \b
     Examples:

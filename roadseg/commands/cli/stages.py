@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @stage_command(WORKERS, SCHEDULER, ON_ERROR)
 def prepare(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
-    """Make masks, cut scenes into chips, deal them into folds.
+    """Make masks, cut scenes into chips, and divide these into folds.
 
     \b
     Examples:
@@ -45,7 +45,7 @@ def prepare(config: "Config", workspace: "Workspace", *, do: str, force: bool) -
 
 @stage_command()
 def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
-    """Deal the chips into folds again (prepare ends with this).
+    """Divide the chips into folds again (the last step of prepare).
 
     \b
     Example: roadseg split --set split.method=random
@@ -60,8 +60,8 @@ def split(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> 
         type=click.IntRange(min=0, max=100),
         default=0,
         metavar="N",
-        help="Profile N training steps; each process writes a file into profile/ of the "
-        "checkpoint.",
+        help="Profile N training steps; each process writes a file to profile/ in the checkpoint "
+        "folder.",
     ),
     *DEVICES,
     *LAUNCHING_SEVERAL,
@@ -75,11 +75,11 @@ def train(
     fold: "Fold | FoldOrEach",
     profile: int,
 ) -> object:
-    """Train on all folds but one, and validate on that one.
+    """Train on all folds but one, and validate on that fold.
 
-    An interrupted training continues with the same command. With --fold each a network is trained
-    for every fold, one after the other. With --fold all the last network for images from elsewhere
-    is trained, on all chips, once a fold has shown for how long.
+    Run the same command to resume an interrupted training. --fold each trains one network per fold,
+    one after the other. --fold all trains a final network on all chips, for new images. It needs at
+    least one trained fold, which determines the number of epochs.
 
     \b
     Examples:
@@ -103,7 +103,7 @@ def train(
         "checkpoints",
         type=click.Path(path_type=Path, file_okay=False),
         multiple=True,
-        help="Checkpoint folder of the network for IMAGES; without it that of the run. Several "
+        help="Checkpoint folder of the network for IMAGES (default: that of the run). Several "
         "are averaged.",
     ),
     OUTPUT,
@@ -136,8 +136,8 @@ def predict(
 ) -> object:
     """Predict roads in the scenes of the run, or in any IMAGES.
 
-    Where every fold is trained, each scene of the run is predicted by the network that has not
-    learned it. An interrupted prediction continues with the same command.
+    If all folds are trained, each scene of the run is predicted by the network that has not seen
+    it. Run the same command to resume an interrupted prediction.
 
     \b
     Examples:
@@ -147,7 +147,7 @@ def predict(
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
     """
     if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
-        msg = "IMAGES and --output need each other; --checkpoint and --mosaic need both"
+        msg = "IMAGES and --output must be used together; --checkpoint and --mosaic need both"
         raise click.UsageError(msg)
     if output is None:
         if fold is None:
@@ -186,7 +186,7 @@ def graph(
       roadseg graph --output out mask.tif --set graph.min_spur_m=15
     """
     if not _all_or_none(images, output):
-        msg = "IMAGES and --output need each other"
+        msg = "IMAGES and --output must be used together"
         raise click.UsageError(msg)
     if output is None:
         return stage_function("graph", do)(config, workspace, force=force)
@@ -195,7 +195,7 @@ def graph(
 
 @stage_command()
 def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
-    """Compute metrics of pixels and graphs on the chips held out.
+    """Compute metrics of pixels and graphs on the held-out chips.
 
     \b
     Example: roadseg evaluate --json
@@ -207,7 +207,7 @@ def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) 
 def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
     """Show a run on one page for the browser: map, metrics, errors.
 
-    The page is one file that needs no network. What the run lacks is left out.
+    The page is one file that works offline. Missing parts are left out.
 
     \b
     Examples:
@@ -221,10 +221,10 @@ def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) ->
 def run(
     config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: "FoldOrEach"
 ) -> object:
-    """Run all stages in order, skipping what has not changed.
+    """Run all stages in order, skipping those that are up to date.
 
-    With --fold each a network is trained for every fold, so that all scenes are measured, each by
-    the network that has not learned it.
+    --fold each trains one network per fold, and measures every scene with the network that has not
+    seen it.
 
     \b
     Examples:

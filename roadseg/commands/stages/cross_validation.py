@@ -20,9 +20,9 @@ class CrossValidationSummary(Summary):
     """Figures of the trainings of all folds.
 
     Attributes:
-        folds: the training that held out each, in their order.
-        val_iou: IoU of the pixels held out, over the folds; None if none could be measured.
-        val_f1: F1, alike.
+        folds: the training that held out each fold, in order.
+        val_iou: IoU of the held-out pixels, over the folds; None if none could be measured.
+        val_f1: F1, likewise.
         seconds: of all trainings together.
     """
 
@@ -42,7 +42,7 @@ def run(
 ) -> CrossValidationSummary:
     """Train with each fold held out in turn; see `run` of train for the arguments.
 
-    Trainings that are done are skipped, and one that was interrupted goes on.
+    Finished trainings are skipped, and an interrupted one resumes.
     """
     numbers = fold_numbers(workspace)
     shares = {fold: 0.0 if force else _share_done(config, workspace, fold) for fold in numbers}
@@ -77,7 +77,7 @@ def run(
 def plan(
     config: Config, workspace: Workspace, *, after: str = "", force: bool = False
 ) -> list[Plan]:
-    """Return what `run` would do for each fold, if need be after an earlier stage.
+    """Return what `run` would do for each fold, if necessary after an earlier stage.
 
     A rehearsal on one fold tells the time of all that have not begun.
     """

@@ -48,7 +48,7 @@ _OF_SPLIT = "what split made"  # The input of a training that decides what it ho
 
 
 class MadeFrom(TypedDict):
-    """What a `StageRecord` is told: settings, and what tells the contents of each input."""
+    """The arguments of a `StageRecord`: settings, and a fingerprint of each input."""
 
     settings: dict[str, Any]
     inputs: dict[str, str]
@@ -102,7 +102,7 @@ class Sources:
 
 
 def sources_of(config: Config, workspace: Workspace) -> Sources:
-    """Find the image and the label file of every scene, and what they hold.
+    """Find the image and the label file of every scene, and their contents.
 
     Raises:
         ConfigError: if the run folder is the one that they lie in, or a CRS is none.
@@ -124,8 +124,8 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
     for path in paths:
         if not is_virtual(path) and path.parent.resolve() == run:
             raise ConfigError(
-                f"run: {workspace.root} holds {path.name}, expected a folder for outputs alone; "
-                "name another one (`run` of the config, or --run)"
+                f"run: {workspace.root} contains {path.name}, which is not an output of roadseg; "
+                "use another folder (`run` in the config, or --run)"
             )
     sets = {name: source.of for name, source in found.items()}
     return Sources(images, labels, sets, areas, fingerprints(paths))
@@ -159,7 +159,7 @@ def _settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
 
 
 def split_from(config: Config, workspace: Workspace) -> MadeFrom:
-    """Return what split deals folds from."""
+    """Return what split makes folds from."""
     prepared = require(workspace.record("prepare"), made_by="prepare")
     of_sets = {"sets": set_names(config)} if config.split.method == "sets" else {}
     of_file = {"split.file": fingerprint(fold_file(config))} if _has_fold_file(config) else {}
@@ -174,7 +174,7 @@ def _has_fold_file(config: Config) -> bool:
         return False
     path = fold_file(config)
     if not path.is_file():
-        raise DataError(f"split.file: {path} does not exist, or is no file")
+        raise DataError(f"split.file: {path} is not an existing file")
     return True
 
 
@@ -187,8 +187,8 @@ def set_names(config: Config) -> list[str]:
     names = [of.name for of in config.sets]
     if len(names) == 1:
         raise ConfigError(
-            'split.method: "sets" makes a fold of every set, but imagery.sets has fewer than two; '
-            "name several, or set split.method to blocks"
+            'split.method: "sets" makes one fold per set, but imagery.sets has fewer than two; '
+            "add sets, or set split.method to blocks"
         )
     return names
 
@@ -200,7 +200,7 @@ def fold_file(config: Config) -> Path:
         ConfigError: if none is named.
     """
     if config.split.file is None:
-        raise ConfigError("split.file is not set, as the method file needs it")
+        raise ConfigError("split.file is not set, but split.method file needs it")
     return config.split.file
 
 
@@ -224,7 +224,7 @@ def train_from(config: Config, workspace: Workspace, fold: Fold) -> MadeFrom:
 def _first_weights(options: TrainOptions) -> dict[str, str]:
     """Return the weights that training starts from, by the options that name them.
 
-    Only those that lie in files are looked at with torch, which takes seconds to import.
+    Only files of weights need torch, which takes seconds to import.
     """
     if options.init is None and options.encoder_weights in _WORDS:
         return {"init": "none", "encoder_weights": str(options.encoder_weights)}
@@ -233,7 +233,7 @@ def _first_weights(options: TrainOptions) -> dict[str, str]:
 
 
 def fold_numbers(workspace: Workspace) -> range:
-    """Return the numbers of the folds into which the chips of a run are dealt.
+    """Return the numbers of the folds of a run.
 
     Raises:
         MissingInputError: if split has not reached its end.
@@ -249,12 +249,12 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
     Raises:
         ConfigError: if no fold was held out.
         MissingInputError: if a network that is needed is not trained.
-        DataError: if one of several was trained before the chips were dealt as they are now.
+        DataError: if one of several was trained with an earlier split.
     """
     if fold == "all":
         raise ConfigError(
-            "--fold all: this network has learned all chips, so that nothing is to be measured on "
-            "scenes of the run; name IMAGES to predict with --output, or a number of a fold"
+            "--fold all: this network was trained on all chips of the run, so it cannot be "
+            "measured on them; predict other IMAGES with --output, or choose a fold"
         )
     settings = config.predict.model_dump(mode="json") | {"fold": fold}
     if fold == "each":
@@ -275,9 +275,8 @@ def _held_out(workspace: Workspace, fold: int) -> str:
     key, record = read_stage_key(path), read_record(path)
     if record is None or record.inputs.get(_OF_SPLIT) != read_stage_key(workspace.record("split")):
         raise DataError(
-            f"{path}: this network was trained before the chips were dealt into folds as they are "
-            "now, so it may have learned what it is to be measured on; run "
-            f"`roadseg train --fold {fold} --force`"
+            f"{path}: this network was trained with an earlier split and may have seen the chips "
+            f"that it would be measured on; run `roadseg train --fold {fold} --force`"
         )
     return key
 
@@ -327,8 +326,8 @@ def scene_names(workspace: Workspace) -> list[str]:
     names = sorted((graphs - {NETWORK, SUBMISSION}) | rasters)
     if not names:
         raise MissingInputError(
-            f"{workspace.root}: holds neither graphs nor probabilities; run `roadseg graph` or "
-            "`roadseg predict` first, or name another folder with --run"
+            f"{workspace.root}: contains neither graphs nor probabilities; run `roadseg graph` "
+            "or `roadseg predict` first, or use another folder with --run"
         )
     return names
 

@@ -32,9 +32,8 @@ class OutOfFold:
     """Prediction of scenes by the networks of several folds.
 
     A scene whose chips are all of one fold is predicted by the network of that fold; one without
-    chips, which no network has learned, by the first. A scene with chips of several folds is
-    predicted by the network of each, and put together of their chips. Its threshold is the mean of
-    theirs.
+    chips, which no network has seen, by the first. A scene with chips of several folds is predicted
+    by the network of each, and put together of their chips. Its threshold is the mean of theirs.
 
     Attributes:
         job_of: returns the job of the network of a fold, into a folder.
@@ -129,7 +128,7 @@ class OutOfFold:
         return self.job_of(fold, self.workspace.fold_probabilities(fold))
 
     def _run_job(self, job: PredictionJob, images: Images, *, force: bool) -> list[SceneToPredict]:
-        """Run a job; other folds go on where all scenes of one are skipped."""
+        """Run a job; if all scenes of a fold are skipped, the other folds continue."""
         try:
             return job.run(images, force=force)
         except DataError:
@@ -189,8 +188,8 @@ class OutOfFold:
         windows = cut_chips(grid.height, grid.width, chip_px=self.chip_px[scene.name])
         if not folds.keys() <= set(windows):
             raise DataError(
-                f"{scene.path}: its {grid.width} x {grid.height} pixels are not those that the "
-                "chips of the run were cut from; run `roadseg prepare --force`"
+                f"{scene.path}: its size ({grid.width} x {grid.height} pixels) differs from that "
+                "of the prepared chips; run `roadseg prepare --force`"
             )
         with ExitStack() as opened:
             files = {
@@ -200,7 +199,7 @@ class OutOfFold:
                 for fold, part in parts.items()
             }
             for window in windows:
-                # What is in no chip holds no data.
+                # What is in no chip has no data.
                 file = files[folds.get(window, min(files))]
                 road, bins = file.read_all(window)
                 values = road[np.newaxis] if bins is None else np.concatenate([bins, road[None]])

@@ -17,7 +17,7 @@ from roadseg.system.workspace import FoldOrEach, Workspace
 Say = Callable[[str, object], None]
 
 STAGES = ("prepare", "split", "train", "predict", "graph", "evaluate", "report")
-_OF_A_FOLD = ("train", "predict")  # Stages that take the number of the fold held out.
+_OF_A_FOLD = ("train", "predict")  # Stages that take the number of the held-out fold.
 _IN_SUMMARY = ("evaluate", "report")  # The summary of a run has theirs; they are not said before.
 
 
@@ -63,7 +63,7 @@ class RunSummary(Summary):
 
 
 def prepare(config: Config, workspace: Workspace, *, force: bool = False) -> PrepareSummary:
-    """Make masks and chips, and deal them into folds."""
+    """Make masks and chips, and divide these into folds."""
     stages = [_stage(name) for name in STAGES[:2]]
     return PrepareSummary(*(stage.run(config, workspace, force=force) for stage in stages))
 
@@ -77,7 +77,7 @@ def run(
         config: all settings.
         workspace: run folder.
         fold: the fold to hold out; "each" trains a network for every fold, and maps and measures
-            every chip by the one that has not learned it.
+            every chip with the network that has not seen it.
         force: do every stage again.
         say: called with the name and the summary of every stage but the last two when it is done.
     """

@@ -54,7 +54,7 @@ class PredictSummary(Summary):
     def __str__(self) -> str:
         """Return the figures as a sentence."""
         scenes = count(len(self.scenes), "scene")
-        skipped = f"; {len(self.failed)} skipped" if self.failed else ""
+        skipped = f"; {count(len(self.failed), 'scene')} skipped" if self.failed else ""
         return f"{scenes}, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
 
 
@@ -66,7 +66,7 @@ def run(
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> PredictSummary:
-    """Predict the scenes of the run: those with chips held out by the fold, or all of them.
+    """Predict the scenes of the run: those with held-out chips of the fold, or all of them.
 
     With fold "each" every chip is of the network that held it out, so that no network shows what
     it has learned.
@@ -105,12 +105,13 @@ def run_images(
     Args:
         config: settings of the prediction.
         images: files, folders or globs.
-        checkpoints: folders of networks that were trained alike; `starter` is that of roadseg.
+        checkpoints: folders of networks that were trained in the same way; `starter` is that of
+            roadseg.
         output: folder for the results.
         mosaic: name of the one scene that all images are adjoining tiles of; None if they are
             scenes of their own.
         force: whether to predict again what is there.
-        shard: number of a part, from 1, and number of parts: every so many-th scene only.
+        shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
     """
     job = _job(config, tuple(map(checkpoint_folder, checkpoints)), output)
     vrt = output / f"{mosaic}.vrt"
@@ -178,7 +179,7 @@ def _usual_checkpoint(workspace: Workspace, fold: Fold | None) -> Path:
     if not weights_of(folder).is_file():
         raise MissingInputError(
             f"{weights_of(folder)} does not exist; run `roadseg train --fold {fold}` first, or "
-            "name the folder of a network with --checkpoint"
+            "use the folder of another network with --checkpoint"
         )
     return folder
 
@@ -192,7 +193,7 @@ def plan(
     force: bool = False,
     shard: tuple[int, int] | None = None,
 ) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if necessary after an earlier stage."""
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
@@ -229,7 +230,7 @@ def plan_images(
         need = _job(config, tuple(map(checkpoint_folder, checkpoints)), output).need(
             scenes, force=force
         )
-        why = "images are given" if need.writes else "all of it is there"
+        why = "images are given" if need.writes else "all outputs exist"
         return Plan(
             "predict",
             runs=bool(need.writes),
@@ -253,7 +254,7 @@ def _crs(config: Config) -> CRS | None:
 
 
 def _folds(config: Config, workspace: Workspace, after: str) -> range:
-    """Return the numbers of the folds, those that are dealt now or will be."""
+    """Return the numbers of the folds, present or planned."""
     return range(config.folds) if after else fold_numbers(workspace)
 
 

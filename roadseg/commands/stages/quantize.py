@@ -57,13 +57,13 @@ from roadseg.roads.tracing.trace import find_graph
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_stage_key
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Workspace, require
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy of the quantised network beside the exact one, on the chips held out.
+    """Accuracy of the quantised network and of the exact one, on the held-out chips.
 
     Attributes:
         mask_iou: of its road mask with that of the float32 network, pixels pooled over all chips.
@@ -118,13 +118,14 @@ class QuantizeSummary(Summary):
             ("pixel F1", f"{self.f1:.4f}", f"{self.exact_f1:.4f}"),
             ("APLS length", f"{self.apls:.4f}", f"{self.exact_apls:.4f}"),
         ]
+        held_out = count(self.chips, "held-out chip")
         speeds = f"{self.windows_per_s:10.2f} {self.eager_windows_per_s:10.2f}"
         return "\n".join(
             [
                 f"{f'fold {self.fold}':<12} {self.engine:>10} {'float32':>10}",
                 *(f"{name:<12} {quantised:>10} {exact:>10}" for name, quantised, exact in rows),
                 f"{'windows/s':<12} {speeds} (eager in {self.eager_precision})",
-                f"{self.chips} chips held out; opens in {self.opening_s:.0f} s; {self.folder}",
+                f"{held_out}; takes {self.opening_s:.0f} s to open; {self.folder}",
             ]
         )
 
@@ -273,8 +274,8 @@ def _write(config: Config, folder: Path, quantised: Quantised, accuracy: Accurac
     )
     if misses:
         raise RoadsegError(
-            f"engine {name} is refused: {'; '.join(misses)}; raise quantize.windows, take "
-            "the other engine, or change the limits in quantize"
+            f"engine {name} is refused: {'; '.join(misses)}; raise quantize.windows, use the "
+            "other engine, or change the limits in `quantize`"
         )
 
 

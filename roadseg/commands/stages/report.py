@@ -61,7 +61,7 @@ class ReportSummary(Summary):
     def __str__(self) -> str:
         """Return where the page is, what it shows, and how large it is."""
         more = (
-            f"; {count(len(self.left_out), 'thing')} left out, listed in it"
+            f"; {count(len(self.left_out), 'item')} left out (listed in the report)"
             if self.left_out
             else ""
         )
@@ -95,7 +95,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> ReportS
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return the dry run of `run`, if need be after an earlier stage."""
+    """Return the dry run of `run`, if necessary after an earlier stage."""
     workspace = as_it_is(workspace)
     return plan_stage(
         after or _record(config, workspace, scene_names(workspace)),
@@ -119,16 +119,16 @@ def _record(
 
 
 def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
-    """Return the data of the page; pictures fill the room that facts and roads leave."""
+    """Return the data of the page; images fill the room that facts and roads leave."""
     page = _facts(config, workspace, shown)
-    # Roads get the room first, then sheets of examples, then pictures of the scenes.
+    # Roads get the room first, then sheets of examples, then images of the scenes.
     most = int(config.report.max_mb * _BYTES) - len(build_page("", {})) - len(as_data(page))
     page["map"] = _map_that_fits(config, shown, most)
     room = most - len(as_data(page["map"]))
     page["quality"] |= {"sheets": _sheets(workspace, room)}
     room -= sum(map(len, page["quality"]["sheets"]))
     scenes, many = page["map"]["scenes"], len(shown.scenes)
-    rows = counted(range(many), "report: pictures", total=many, unit="scenes")
+    rows = counted(range(many), "report: images", total=many, unit="scenes")
     # Each scene may take an equal share of the room that is left; what one saves, later ones get.
     for row in rows:
         scenes[row]["layers"] = encode_pictures(config, shown, row, most_bytes=room // (many - row))
@@ -138,7 +138,7 @@ def _page(config: Config, workspace: Workspace, shown: Shown) -> dict[str, Any]:
 
 
 def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
-    """Return areas, graphs and scenes without pictures, drawn as finely as there is room."""
+    """Return areas, graphs and scenes without images, drawn as finely as there is room."""
     size = 0
     for precision in _PRECISIONS:
         drawn = describe_map(config, shown, precision)
@@ -150,8 +150,8 @@ def _map_that_fits(config: Config, shown: Shown, most: int) -> dict[str, Any]:
     need = config.report.max_mb + (size - most) / _BYTES
     raise ConfigError(
         f"report.max_mb: the roads of {len(shown.scenes)} scenes take {size / _BYTES:.1f} MB, "
-        f"expected at most {max(most, 0) / _BYTES:.1f} MB of {config.report.max_mb:g} MB; set it "
-        f"to {need:.0f} or more, or predict fewer scenes"
+        f"but only {max(most, 0) / _BYTES:.1f} MB of {config.report.max_mb:g} MB are left for "
+        f"them; set it to {need:.0f} or more, or predict fewer scenes"
     )
 
 

@@ -1,4 +1,4 @@
-"""split: deal chips into folds. Reads chips.json, writes folds.json, folds.gpkg, folds.png."""
+"""split: divide chips into folds. Reads chips.json, writes folds.json, folds.gpkg, folds.png."""
 
 import re
 from collections.abc import Collection, Hashable, Sequence
@@ -40,22 +40,22 @@ _LONGEST_S = 10  # Seconds of CPU time for the pattern of groups in all names.
 _CHIP_PLACE = re.compile(r"_r\d+_c\d+$")  # What a chip's name has beyond its scene's.
 _LISTED = 10  # Folds or groups that are named one by one, at most.
 _HOW = {
-    "blocks": "on {} blocks of ground",
-    "random": "dealt one by one",
+    "blocks": "in {} ground blocks",
+    "random": "at random",
     "groups": "in {} groups of scenes",
-    "sets": "in {} sets, each a fold (split.folds does not count)",
-    "file": "dealt by split.file",
+    "sets": "in {} sets, one per fold (split.folds is ignored)",
+    "file": "by split.file",
 }
 _ADVICE = {
-    "blocks": "make split.block_m ({block_m:g} m) or imagery.chip_px smaller, or split.folds fewer",
-    "random": "make imagery.chip_px smaller or split.folds fewer",
-    "groups": "choose split.group so that it tells more groups apart, or make split.folds fewer",
+    "blocks": "lower split.block_m ({block_m:g} m), imagery.chip_px or split.folds",
+    "random": "lower imagery.chip_px or split.folds",
+    "groups": "change split.group to form more groups, or lower split.folds",
 }
 _INSTEAD = {
     "random": "set split.method to blocks, which keeps them together",
-    "groups": "choose split.group so that they are one group, or set split.method to blocks",
-    "sets": "leave out the images of one of the sets, or set split.method to blocks",
-    "file": "give them one fold in {file}, or set split.method to blocks",
+    "groups": "change split.group to put them in one group, or set split.method to blocks",
+    "sets": "remove the images of one of the sets, or set split.method to blocks",
+    "file": "give them the same fold in {file}, or set split.method to blocks",
 }
 
 
@@ -66,7 +66,7 @@ class SplitSummary(Summary):
     Attributes:
         chips: how many there are.
         groups: sets of chips that were kept together.
-        method: how they were dealt.
+        method: how they were assigned to folds.
         chips_by_fold: how many chips each fold has.
         road_by_fold: share of road among the valid pixels of each fold.
         groups_by_fold: what split.group found in the names of the scenes of each fold, or the
@@ -88,13 +88,13 @@ class SplitSummary(Summary):
         sizes, shares = self.chips_by_fold, self.road_by_fold
         if len(sizes) > _LISTED:
             return (
-                f"{self.chips} chips {how}; {min(sizes)} to {max(sizes)} chips in each of "
-                f"{len(sizes)} folds, road on {min(shares):.1%} to {max(shares):.1%} of the pixels"
+                f"{self.chips} chips {how}; {len(sizes)} folds of {min(sizes)} to {max(sizes)} "
+                f"chips, with {min(shares):.1%} to {max(shares):.1%} road pixels"
             )
         return (
-            f"{self.chips} chips {how}; chips in folds: {_numbers(sizes)}"
-            f"{self._sets_text()}; "
-            f"road in folds: {', '.join(f'{share:.1%}' for share in shares)}{self._groups_text()}"
+            f"{self.chips} chips {how}; chips per fold: {_numbers(sizes)}{self._sets_text()}; "
+            "road pixels per fold: "
+            f"{', '.join(f'{share:.1%}' for share in shares)}{self._groups_text()}"
         )
 
     def _sets_text(self) -> str:
@@ -158,7 +158,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> SplitSu
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage."""
+    """Return what `run` would do, if necessary after an earlier stage."""
     return plan_stage(
         after or _record(config, workspace),
         workspace.record("split"),
@@ -185,7 +185,7 @@ def _folds_of_sets(names: Sequence[str], sets: Sequence[str]) -> Folds:
     """Return the place of the set of each chip among all sets."""
     if missing := [name for name in names if name not in sets]:
         raise DataError(
-            f"imagery.sets.{missing[0]}: no chip of this set is there to be a fold; look at which "
+            f"imagery.sets.{missing[0]}: this set has no chips and cannot be a fold; check which "
             "scenes failed, or set split.method to blocks"
         )
     return np.array([names.index(name) for name in sets], dtype=np.int64)
@@ -198,7 +198,7 @@ def _folds_of_groups(
     sets: Sequence[str],
     overlaps: Pairs,
 ) -> tuple[Folds, int]:
-    """Return the fold of each chip, and how many groups were dealt."""
+    """Return the fold of each chip, and the number of groups."""
     alone = _groups(options, chips)
     groups = join_groups(alone, overlaps) if options.method == "blocks" else alone
     try:
@@ -207,7 +207,7 @@ def _folds_of_groups(
         advice = _ADVICE[options.method].format(block_m=options.block_m)
         if len(set(alone)) >= options.folds:
             joined = f"{_overlap_text(chips, overlaps)}, which joins their blocks"
-            advice = f"{joined}: leave out images of the same ground, or {advice}"
+            advice = f"{joined}: remove images of the same ground, or {advice}"
         raise DataError(f"{source}: {error}; {advice}") from error
 
 
@@ -227,8 +227,8 @@ def _groups(options: SplitOptions, chips: Sequence[ChipRecord]) -> Sequence[Hash
             raise ConfigError(f"split.group: {error}") from error
         except TimeoutError as error:
             raise ConfigError(
-                f"split.group: {options.group!r} is still searching after {_LONGEST_S} s; write it "
-                "without a repetition inside another, such as (a+)+"
+                f"split.group: {options.group!r} is still searching after {_LONGEST_S} s; avoid "
+                "nested repetitions such as (a+)+"
             ) from error
     return ground_blocks(
         np.array([np.mean(chip.corners_m, axis=0) for chip in chips]),
@@ -263,7 +263,7 @@ def _folds_of_file(config: Config, chips: Sequence[ChipRecord], failed: Collecti
         return folds_by_name(names, scenes, given, folds=config.split.folds)
     except ValueError as error:
         raise DataError(
-            f"{path}: {error}; give every chip or its scene a fold from 0, and set split.folds "
+            f"{path}: {error}; give every chip, or its scene, a fold from 0, and set split.folds "
             "to the number of folds"
         ) from error
 

@@ -66,17 +66,17 @@ class TrainSummary(Summary):
         if self.fold == "all":
             return f"all folds: {trained}{self._threshold_text()}; {self.checkpoint}"
         return (
-            f"fold {self.fold}: {trained}; best epoch {self.best_epoch} on "
-            f"{self.validation_chips} held out: loss {self.val_loss:.4f}, "
-            f"IoU {self.val_iou:.3f}{self._sets_text()}, F1 {self.val_f1:.3f}"
-            f"{self._threshold_text()}; {self.checkpoint}"
+            f"fold {self.fold}: {trained}; best epoch {self.best_epoch}; on held-out "
+            f"chips ({self.validation_chips}): loss {self.val_loss:.4f}, IoU "
+            f"{self.val_iou:.3f}{self._sets_text()}, F1 "
+            f"{self.val_f1:.3f}{self._threshold_text()}; {self.checkpoint}"
         )
 
     def _threshold_text(self) -> str:
         if self.threshold is None:
             return ""
         if self.val_best_iou is None:
-            return f"; threshold {self.threshold:g}, as the folds found"
+            return f"; threshold {self.threshold:g} (from the folds)"
         return f", IoU {self.val_best_iou:.3f} at threshold {self.threshold:g}"
 
     def _sets_text(self) -> str:
@@ -102,7 +102,9 @@ def run(
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
         if profile:
-            logger.warning("--profile: this training is done; --force trains anew")
+            logger.warning(
+                "--profile has no effect: the training is finished; use --force to retrain"
+            )
         write_model_card(config, workspace, fold=fold, epochs=done.epochs)
         return done
     if not force:
@@ -145,7 +147,7 @@ def _rehearsed(job: TrainingJob, processes: Parallel, *, workers: int) -> Traini
     if processes.first:
         epochs = job.options.epochs
         logger.info(
-            "training takes %s: %s%d epochs of %s",
+            "training will take %s: %s%d epochs of %s",
             about_time(START_S + epochs * epoch_s),
             "" if job.options.minutes else "at most ",
             *(epochs, about_time(epoch_s)),
@@ -184,7 +186,7 @@ def plan(
     force: bool = False,
     like: Plan | None = None,
 ) -> Plan:
-    """Return what `run` would do, if need be after an earlier stage.
+    """Return what `run` would do, if necessary after an earlier stage.
 
     A training whose time nothing on record tells takes as long as another one that is `like` it,
     or else as a rehearsal finds.
@@ -205,7 +207,7 @@ def plan(
         planned = replace(planned, seconds=None)  # As an earlier training had other epochs.
     folder = workspace.checkpoint(fold)
     if after and not force and checkpoint_path(folder, "last").exists():
-        why = f"{planned.why}; refused without --force if that changes the chips"
+        why = f"{planned.why}; needs --force if that changes the chips"
         planned = replace(planned, why=why)
     if not planned.runs:
         return planned
@@ -225,7 +227,7 @@ def plan(
 def _with_rehearsal(plan: Plan, job: TrainingJob, config: Config) -> Plan:
     """Return the plan with the time that all epochs take, by a rehearsal."""
     job, epoch_s = _rehearse(job, Parallel(), workers=config.compute.workers)
-    return _with_epochs(plan, job.options, epoch_s, "by a rehearsal")
+    return _with_epochs(plan, job.options, epoch_s, "estimated by a rehearsal")
 
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
@@ -236,7 +238,7 @@ def _with_forecast(plan: Plan, config: Config) -> Plan:
         for image in images.values()
     ]
     seen = forecast_training(scenes, config, device=chosen_device(config.compute))
-    return _with_epochs(plan, seen.options, seen.epoch_s, "by a rehearsal on random pixels")
+    return _with_epochs(plan, seen.options, seen.epoch_s, "estimated on random pixels")
 
 
 def _with_epochs(plan: Plan, options: TrainOptions, epoch_s: float, how: str) -> Plan:
@@ -272,8 +274,8 @@ def _refuse_changed_weights(path: Path) -> None:
     best = checkpoint_path(path.parent, "best")
     if record and best.exists() and best.name in lost_outputs(path, record):
         raise CheckpointError(
-            f"{best}: was changed since its training ended; put back what it was, train anew with "
-            "--force, or use its folder as --checkpoint of predict"
+            f"{best}: was modified after its training; restore it, retrain with --force, or use "
+            "its folder with predict --checkpoint"
         )
 
 

@@ -1,4 +1,4 @@
-"""Training jobs: the chips of a run, dealt for a fold, and how they are learnt."""
+"""Training jobs: the chips of a run, split for a fold, and how to train on them."""
 
 import logging
 import statistics
@@ -113,17 +113,22 @@ def _read_sides(
     parted = read_fold_chips(workspace, chips, fold)
     training, validation = parted.training, parted.held_out
     if not validation and fold != "all":
-        raise ConfigError(f"--fold {fold}: there are folds 0 to {parted.last_fold} (split.folds)")
+        raise ConfigError(
+            f"--fold {fold} does not exist; choose 0 to {parted.last_fold} (split.folds)"
+        )
     if not training:
-        raise ConfigError(f"--fold {fold}: it holds all {len(validation)} chips; see split.folds")
+        raise ConfigError(
+            f"--fold {fold} contains all {len(validation)} chips, so none are left for "
+            "training; change the split"
+        )
     if not any(chip.road_share for chip in training):
         raise DataError(
-            f"--fold {fold}: there is no road on any of the {len(training)} chips to train on; "
-            "label more chips with roads, or deal them otherwise (split.block_m, split.seed)"
+            f"--fold {fold}: none of the {len(training)} training chips has a road; label more "
+            "chips with roads, or change the split (split.block_m, split.seed)"
         )
     if validation and not any(chip.road_share for chip in validation):
         logger.warning(
-            "fold %d: there is no road on any of the %d chips held out, so its scores say nothing",
+            "fold %d: none of the %d held-out chips has a road, so the scores are meaningless",
             *(fold, len(validation)),
         )
     return training, validation
@@ -147,14 +152,14 @@ def _trained_folds(
             trained[fold] = FoldTraining(workspace.checkpoint(fold), weight)
     if not trained:
         raise MissingInputError(
-            f"{workspace.checkpoint(0)}: no fold is trained with this config, so nothing says for "
-            "how long to train on all of them; run `roadseg train --fold 0` first"
+            f"{workspace.checkpoint(0)}: no fold has been trained with this config, so the "
+            "number of epochs is unknown; run `roadseg train --fold 0` first"
         )
     return trained
 
 
 def _scene_weights(config: Config, listed: ChipList) -> dict[str, float]:
-    """Return by the name of each scene how often its chips are drawn, beside those of others."""
+    """Return by the name of each scene how often its chips are drawn, relative to other sets."""
     weights = {of.name: of.weight for of in config.sets}
     return {scene: weights.get(name, 1.0) for scene, name in listed.set_of.items()}
 

@@ -1,4 +1,4 @@
-"""tune: search the graph settings that score best on the fold held out.
+"""tune: search for the graph settings that score best on the held-out fold.
 
 Reads probabilities/, labels, chips.json, folds.json; writes tune.json, tune.png, tuned.json.
 """
@@ -42,7 +42,7 @@ from roadseg.system.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_stage_key
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, count
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 
@@ -51,7 +51,7 @@ class TuneSummary(Summary):
     """The best settings, and how much better they are than those given.
 
     Attributes:
-        fold: the fold held out, whose chips chose the settings; "each" if those of all folds did.
+        fold: the held-out fold, whose chips chose the settings; "each" if those of all folds did.
         chips: how many these are.
         before: APLS by length with the settings given, as `roadseg evaluate` measures it.
         after: APLS of the best trial.
@@ -59,7 +59,7 @@ class TuneSummary(Summary):
         is_better: whether the gain is larger than that; if not, the settings stay.
         settings: the best ones, or else those given; thresholds as numbers.
         config: file with all settings of the run and these values.
-        plot: picture of all trials.
+        plot: chart of all trials.
         tried: settings of each trial and its APLS.
     """
 
@@ -76,23 +76,25 @@ class TuneSummary(Summary):
 
     def __str__(self) -> str:
         """Return the gain and the settings in a sentence."""
-        chance = "unknown for one chip" if self.margin is None else f"{self.margin:.3f}"
+        chance = "unknown" if self.margin is None else f"up to {self.margin:.3f}"
         outcome = (
-            f"APLS {self.before:.3f} -> {self.after:.3f} on the {self.chips} chips of "
-            f"{_name(self.fold)}, best of {len(self.tried)} trials (chance: +-{chance})"
+            f"APLS {self.before:.3f} -> {self.after:.3f} on the {count(self.chips, 'chip')} of "
+            f"{_name(self.fold)}, best of {len(self.tried)} trials (difference by chance: "
+            f"{chance})"
         )
         if not self.is_better:
             return (
-                f"{outcome}: no more than chance, so the settings stay; {self.config}; {self.plot}"
+                f"{outcome}; the gain may be chance, so the settings are unchanged; "
+                f"{self.config}; {self.plot}"
             )
         values = " ".join(f"graph.{name}={value:g}" for name, value in self.settings.items())
-        note = "the same chips chose the settings, expect less elsewhere"
+        note = "measured on the chips that chose the settings, so expect less on others"
         return f"{outcome}, with {values}; {note}; {self.config}; {self.plot}"
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A scene with chips held out.
+    """A scene with held-out chips.
 
     Attributes:
         probability: its raster.
@@ -112,7 +114,7 @@ class HeldOut:
 def run(
     config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
 ) -> TuneSummary:
-    """Search thresholds and gap settings on the fold held out, for APLS by length.
+    """Search for thresholds and gap settings on the held-out fold, by APLS length.
 
     Args:
         config: settings; the first trial is its section graph.
@@ -219,8 +221,8 @@ def _search(
     scenes = in_order(read, listed, what="read labels", executor=executor)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
-            f"{_name(fold)}: no labelled roads in the chips held out, so no settings are better "
-            "than others; train, predict and tune with another fold (--fold)"
+            f"{_name(fold)}: the held-out chips have no labelled roads, so settings cannot be "
+            "compared; train and predict with another fold (--fold) before you tune"
         )
     with Progress("tune", total=config.tune.trials, unit="trials") as progress:
 
@@ -247,7 +249,7 @@ def _name(fold: FoldOrEach) -> str:
 def _held_out_chips(
     workspace: Workspace, predicted: Predicted
 ) -> list[tuple[SceneRecord, list[ChipRecord]]]:
-    """List the predicted scenes with chips held out, and these chips."""
+    """List the predicted scenes with held-out chips, and these chips."""
     listed = read_chips(workspace.chips)
     chips = held_out_chips(workspace, listed, predicted)
     if not chips:

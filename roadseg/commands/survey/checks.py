@@ -22,14 +22,16 @@ def check_settings(config: Config, *, fold: Fold | FoldOrEach = 0) -> None:
     check_formats(config.graph.formats)
     is_dealt_here = config.split.method != _BY_FILE
     if isinstance(fold, int) and is_dealt_here and fold >= config.folds:
-        raise ConfigError(f"--fold {fold}: there are folds 0 to {config.folds - 1} (split.folds)")
+        raise ConfigError(
+            f"--fold {fold} does not exist; choose 0 to {config.folds - 1} (split.folds)"
+        )
 
 
 def check_scenes(config: Config) -> int:
     """Return the number of scenes, each of which has an image and labels.
 
     Raises:
-        ConfigError, DataError: if there are none, or one lacks its labels.
+        ConfigError, DataError: if there are none, or one has no labels.
     """
     return len(find_sources(config.sets))
 

@@ -57,12 +57,12 @@ def given_cities(texts: Iterable[str]) -> list[City]:
         name, equals, place = text.partition("=")
         folder = Path(place if equals else text)
         if not folder.is_dir():
-            raise ConfigError(f"--city {text}: no such folder; write FOLDER, or NAME=FOLDER")
+            raise ConfigError(f"--city {text}: no such folder; use FOLDER or NAME=FOLDER")
         name = name if equals else _name_of(folder)
         if not is_set_name(name):
             raise ConfigError(f"--city {text}: {SET_NAMES}, got {name!r:.80}")
         if name in cities:
-            raise ConfigError(f"--city {text}: another city is called {name}; write NAME={folder}")
+            raise ConfigError(f"--city {text}: another city has the name {name}; use NAME={folder}")
         cities[name] = City(name, [discover_images(folder)], [discover_labels(folder)])
     return list(cities.values())
 
@@ -74,7 +74,7 @@ def found_cities(folder: Path) -> list[City]:
         try:
             images, labels = discover_images(inner), discover_labels(inner)
         except ConfigError as error:
-            _log.info("no city of its own: %s", error)
+            _log.info("ignored as a set, because it lacks images or labels: %s", error)
             continue
         cities.append(City(_name_of(inner), [images], [labels]))
     if len(cities) == 1:
@@ -90,9 +90,7 @@ def settings_of(settings: Config, cities: Sequence[City]) -> list[Config]:
     """
     names = [city.name for city in cities]
     if unknown := sorted({of.name for of in settings.sets} - {"", *names}):
-        known = (
-            f"found {', '.join(names)}" if names[0] else "no sets were found; name them by --city"
-        )
+        known = f"found {', '.join(names)}" if names[0] else "no sets were found; use --city"
         raise ConfigError(f"--set imagery.sets.{unknown[0]}: no such set; {known}")
     given = {of.name for of in settings.sets}
     return [settings.of_set(name) if name in given else settings for name in names]

@@ -62,7 +62,7 @@ class LabelSurvey:
         files: the vector files that were read.
         read: how many files were read, vector or raster.
         mask_values: number of raster masks with each value, of those that were read.
-        bare: scenes on which no road lies, of those looked at.
+        bare: scenes without roads, of those that were checked.
     """
 
     matches: dict[str, Path]
@@ -88,13 +88,13 @@ def survey_images(
     """
     facts, unusable = _read_headers(image_paths(patterns), options)
     if unusable and (not skip or not facts):
-        more = f" ({len(unusable)} such images)" if len(unusable) > 1 else ""
+        more = f" ({len(unusable)} images cannot be used)" if len(unusable) > 1 else ""
         raise DataError(next(iter(unusable.values())) + more)
     masks = _masks_among(list(facts.values()))
     if len(masks) == len(facts):
         raise DataError(
-            f"{masks[0]}: looks like a mask of roads, and so do all {len(masks)} images found; "
-            "name the images with --images and the masks with --labels"
+            f"{masks[0]}: this and all other images found ({len(masks)}) look like road masks; "
+            "use --images for the images and --labels for the masks"
         )
     scenes = {
         name: facts[path]
@@ -189,8 +189,8 @@ def require_alike(scenes: Iterable[RasterFacts]) -> None:
         first = ",".join(map(str, range(1, len(few.bands) + 1)))
         raise DataError(
             f"images with different numbers of bands found, such as {' and '.join(examples)}; "
-            f"choose bands that all of them have, as with --set imagery.bands=[{first}], or name "
-            "those of one kind, as with --images 'folder/*_MS_*.tif'"
+            f"choose bands that they all have, such as --set imagery.bands={first}, or images of "
+            "one kind, such as --images 'folder/*_MS_*.tif'"
         )
 
 
@@ -247,7 +247,7 @@ def _bare_scenes(
     """Return the scenes without roads, of those whose label files were read.
 
     Raises:
-        DataError: if a scene lies nowhere, or the labels lie where no image is.
+        DataError: if a scene has no location, or the labels lie outside all images.
     """
     read = [name for name in scenes if matches[name] in files]
     looked_at = spread(read, _MANY_FILES)
@@ -274,7 +274,7 @@ def _require_touch(
     """Refuse labels of which none lies on any scene."""
     filled = [name for name in scenes if len(files[matches[name]].roads.shapes)]
     if not filled:
-        raise DataError(f"labels.roads: no road in any of the {len(files)} label files read")
+        raise DataError(f"labels.roads: none of the {len(files)} label files read contains a road")
     if not any(_touches(scenes[name], matches[name], files[matches[name]]) for name in filled):
         path = matches[filled[0]]
         raise DataError(apart_text(scenes[filled[0]], path, files[path].roads))

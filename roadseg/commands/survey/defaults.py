@@ -19,6 +19,7 @@ from roadseg.options import Section
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.names import grouping_pattern
 from roadseg.raster.windows import cut_chips
+from roadseg.system.text import count
 
 Settings = dict[str, Any]
 
@@ -33,9 +34,9 @@ _WIDTHS = 0.9  # Share of the lines that must have a width for it to be used.
 _OWN_SPEEDS = {"speed_key": "speed_kph", "speed_unit": "km/h"}  # As graphs of roadseg have them.
 # How the summary names each method of the split.
 _SPLIT_BY = {
-    "blocks": "by blocks of ground",
+    "blocks": "by ground blocks",
     "random": "at random",
-    "groups": "by the names of scenes (split.group)",
+    "groups": "by scene names (split.group)",
     "sets": "by sets",
     "file": "by split.file",
 }
@@ -72,7 +73,7 @@ class Defaults:
         settings: by section and key.
         cut: how scenes are cut into chips.
         places: number of places that the images show.
-        nodata: which pixels hold no data, in words.
+        nodata: which pixels have no data, in words.
         widths: where the widths of roads come from, in words.
         split: what shares a fold, in words.
     """
@@ -92,7 +93,7 @@ class Reading:
     Attributes:
         imagery: by key.
         labels: by key.
-        nodata: which pixels hold no data, in words.
+        nodata: which pixels have no data, in words.
         widths: where the widths of roads come from, in words.
     """
 
@@ -115,7 +116,7 @@ def choose_reading(images: ImageSurvey, labels: LabelSurvey, settings: Config) -
 
 
 def shared_reading(readings: Mapping[str, Reading]) -> Reading:
-    """Return what is chosen alike for all sets, given by name, and in words what is for each."""
+    """Return the choices that all sets share, and in words those of each set."""
     first, *others = readings.values()
 
     def alike(chosen: Settings, of_others: Sequence[Settings]) -> Settings:
@@ -186,14 +187,14 @@ def choose_nodata(images: ImageSurvey, settings: Config) -> Default:
         worst = max(collars, key=lambda name: collars[name])
         return Default(
             {"nodata": 0},
-            f"0 in every band, as {len(collars)} of the {images.looked_at} images looked at have "
-            f"black wedges at their corners, such as {worst}",
+            f"0 in every band, because {len(collars)} of {images.looked_at} images checked have "
+            f"black borders, such as {worst}",
         )
     masked = sum(facts.is_masked for facts in images.scenes.values())
     if masked:
         declared = f"declared by {masked} of {len(images.scenes)} images"
         return Default({}, f"{declared} (alpha band, mask or nodata value)")
-    return Default({}, "none declared, and no black wedges seen")
+    return Default({}, "no nodata value declared, no black borders found")
 
 
 def choose_scheme(labels: LabelSurvey) -> Settings:
@@ -208,7 +209,7 @@ def choose_scheme(labels: LabelSurvey) -> Settings:
 def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
     """Choose an attribute that holds the widths of nearly all lines, else one width for all."""
     options = settings.labels
-    same = f"{2 * options.buffer_m:g} m for all (twice labels.buffer_m)"
+    same = f"{2 * options.buffer_m:g} m for all roads (2 x labels.buffer_m)"
     if "width" in options.model_fields_set:
         return Default({}, same if options.width == "constant" else f"by {options.width}")
     for key in _WIDTH_KEYS:
@@ -221,7 +222,7 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
 
 
 def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:
-    """Choose which chips share a fold: those of a block of ground, or of alike names.
+    """Choose which chips share a fold: those of a ground block, or of similar names.
 
     Images that overlap share a fold by blocks. Images without georeference that share a label
     file do not, so that they are grouped by a part of their names.
@@ -236,8 +237,8 @@ def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> 
         image = next(iter(several))
         raise DataError(
             f"{images.scenes[image].path}: several images without georeference share a label "
-            "file, so they show one place, but how their names tell places apart is not clear; "
-            "--set split.method=groups --set split.group=<regular expression> says it"
+            "file, so they show the same place; to tell roadseg which images belong together, "
+            "use --set split.method=groups --set split.group=<regular expression>"
         )
     return Default({"method": "groups", "group": pattern}, _SPLIT_BY["groups"])
 
@@ -261,7 +262,7 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
     if method != "blocks":
         return Cut(sides[0], len(_cut(scenes, sides[0]).places), blocks[0])
     groups = 0
-    # Fill every fold with several groups, or else, if need be of smaller chips, with one.
+    # Fill every fold with several groups, or else, if necessary of smaller chips, with one.
     for enough, tried in ((_CHIPS_PER_FOLD * split.folds, sides), (split.folds, smaller)):
         for chip_px in tried:
             chips = _cut(scenes, chip_px)
@@ -270,9 +271,9 @@ def choose_cut(scenes: Mapping[str, RasterFacts], settings: Config, *, method: s
                 if groups >= enough:
                     return Cut(chip_px, len(chips.places), block_m)
     raise DataError(
-        f"imagery.images: {len(scenes)} images show {groups} places that can be told apart, "
-        f"expected at least one for each of {split.folds} folds; add images, or have fewer folds "
-        f"with --set split.folds={max(groups, 2)}"
+        f"imagery.images: found {count(groups, 'separate place')} in "
+        f"{count(len(scenes), 'image')}, expected at least one for each of {split.folds} folds; "
+        f"add images, or use fewer folds with --set split.folds={max(groups, 2)}"
     )
 
 
@@ -323,7 +324,7 @@ class _Chips:
         return placed[overlapping_pairs(self.corners_m[placed], zones, share=share)]
 
     def groups(self, block_m: float) -> int:
-        """Return how many groups of chips can be told apart by blocks of ground."""
+        """Return the number of groups of chips by ground blocks."""
         blocks = ground_blocks(self.corners_m.mean(axis=1), self.places, block_m=block_m)
         return len(set(join_groups(blocks, self.overlaps)))
 

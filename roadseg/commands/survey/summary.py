@@ -26,7 +26,7 @@ class SetFindings:
     Attributes:
         scenes: number of its images.
         chips: cut from them.
-        weight: how often each is drawn in training, beside those of other sets.
+        weight: how often each is drawn in training, relative to other sets.
         gsd_m: mean ground size of the pixels of the first.
         images: folders, files or globs.
         labels: likewise.
@@ -42,8 +42,9 @@ class SetFindings:
     def __str__(self) -> str:
         """Return them in a line."""
         return (
-            f"{count(self.scenes, 'image')} of {self.gsd_m:.2f} m in {count(self.chips, 'chip')}, "
-            f"weight {self.weight:g}; {_few(self.images)} with {_few(self.labels)}"
+            f"{count(self.scenes, 'image')}, pixels of {self.gsd_m:.2f} m, "
+            f"{count(self.chips, 'chip')}, weight {self.weight:g}; images: {_few(self.images)}; "
+            f"labels: {_few(self.labels)}"
         )
 
 
@@ -57,11 +58,11 @@ class InitSummary(Summary):
         kinds: number of images by bands and type of pixels.
         size_px: rows and columns of the first.
         gsd_m: mean ground size of its pixels.
-        is_one_size: whether all images have so many and so large pixels.
+        is_one_size: whether all images have this size and pixel size.
         image_crs: coordinate systems of the images.
         masks: masks of roads that were found among the images and left out.
         unusable: images that cannot be used, and why.
-        nodata: which pixels hold no data.
+        nodata: which pixels have no data.
         places: number of places that the images show.
         label_files: files with labels of these images.
         label_files_read: number of those that were read; the labels below are theirs.
@@ -129,7 +130,7 @@ class InitSummary(Summary):
         rows = {
             "images": self._images(),
             **{f"set {name}": str(findings) for name, findings in self.sets.items()},
-            "left out": f"{_few(self.masks)}, as a mask of roads" if self.masks else "",
+            "left out": f"{_few(self.masks)}: road masks, not images" if self.masks else "",
             "unusable": _few([f"{image}: {why}" for image, why in self.unusable.items()]),
             "no data": self.nodata,
             **(self._line_rows() if self.label_crs else {}),
@@ -149,7 +150,7 @@ class InitSummary(Summary):
         kinds = _few([f"{number} of {kind}" for kind, number in self.kinds.items()])
         if len(self.kinds) == 1:
             kinds = next(iter(self.kinds))
-        others = "" if self.is_one_size else " and others"
+        others = "" if self.is_one_size else " and other sizes"
         return (
             f"{self.scenes}{several}: {kinds}; {width} x {height} px of {self.gsd_m:.2f} m"
             f"{others}; {_few(self.image_crs)}"
@@ -161,13 +162,14 @@ class InitSummary(Summary):
         features = f" of {self.labels} features" if self.labels > self.roads else ""
         by_default = {"default": self._by_default()}
         sources = ", ".join(
-            f"{number} by {by_default.get(key, key)}" for key, number in self.speed_sources.items()
+            f"{number} from {by_default.get(key, key)}"
+            for key, number in self.speed_sources.items()
         )
         return {
             "labels": f"{count(self.roads, 'road')}{features} in {some}{files}; "
             f"{_few(self.label_crs)}"
             + (f"; left out: {counted(self.dropped)}" if self.dropped else "")
-            + (f"; no road on {_few(self.bare)}" if self.bare else ""),
+            + (f"; without roads: {_few(self.bare)}" if self.bare else ""),
             "keys": ", ".join(self.label_keys) or "none",
             "speeds": f"scheme {self.scheme}: {sources}",
             "widths": self.widths,
@@ -176,32 +178,37 @@ class InitSummary(Summary):
     def _values(self) -> str:
         if not self.mask_values:
             return ""
-        text = f"{self.label_files} raster masks with the values {_few(list(self.mask_values), 8)}"
+        masks = count(self.label_files, "raster mask")
+        text = f"{masks} with the values {_few(list(self.mask_values), 8)}"
         if self.mask_speeds_mph:
-            return f"{text}; speeds by labels.mask_speeds_mph"
-        text += f"; speed of all by {self._by_default()}"
+            return f"{text}; speeds from labels.mask_speeds_mph"
+        text += f"; speed of all roads: {self._by_default()}"
         # Few values are probably classes of roads, so that each may have a speed of its own.
         roads = [value for value in self.mask_values if value != "0"]
         if not 1 < len(roads) <= _CLASSES:
             return text
         own = ", ".join(f'"{value}": {self.default_mph:g}' for value in roads)
-        return f"{text}, or each its own with --set 'labels.mask_speeds_mph={{{own}}}'"
+        return f"{text}; for a speed per value, use --set 'labels.mask_speeds_mph={{{own}}}'"
 
     def _by_default(self) -> str:
         return f"labels.default_speed_mph ({self.default_mph:g} mph)"
 
     def _split(self) -> str:
-        size = f" of {self.block_m:g} m" if self.split == "by blocks of ground" else ""
+        size = f" of {self.block_m:g} m" if self.split == "by ground blocks" else ""
         return (
-            f"{self.chips} chips of at most {self.chip_px} px into {self.folds} folds "
-            f"{self.split}{size}"
+            f"{count(self.chips, 'chip')} of up to {self.chip_px} px, split into {self.folds} "
+            f"folds {self.split}{size}"
             + ("; images of one place share a fold" if self.places < self.scenes else "")
         )
 
     def _matches(self) -> str:
         image, label = next(iter(self.matches.items()))
-        more = f", and {len(self.matches) - 1} more" if len(self.matches) > 1 else ""
-        return f"{image} has its roads in {label}{more}"
+        more = (
+            f"; {count(len(self.matches) - 1, 'more image')} matched"
+            if len(self.matches) > 1
+            else ""
+        )
+        return f"{image} uses {label}{more}"
 
 
 def summarise(

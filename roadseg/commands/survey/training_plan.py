@@ -74,8 +74,9 @@ def plan_training(scenes: Sequence[tuple[RasterFacts, float]], config: Config) -
     if steps < _SHORT_STEPS and _starter_fits(config.train, bands=bands):
         settings["encoder_weights"] = DRAWN
         rows["starts from"] = (
-            f"the starter network, which has learned from drawn cities: in trainings of fewer than "
-            f"{_SHORT_STEPS} steps (here {steps}) it gives better roads than ImageNet's weights"
+            "the starter network, trained on synthetic cities: in trainings of fewer than "
+            f"{_SHORT_STEPS} steps (this one has {steps}), it finds roads better than ImageNet "
+            "weights"
         )
     return TrainingPlan(settings, rows)
 
@@ -100,9 +101,9 @@ def _pace_text(seen: Forecast, where: str) -> str:
     options = seen.options
     step = options.batch_size * options.accumulate
     return (
-        f"{options.minutes:g} min on {where}: {options.epochs} epochs of {_steps(seen)} "
-        f"steps of {step} windows of {options.window_px} px, {step * seen.pace.window_s:.1f} s a "
-        "step; measured again when it starts"
+        f"{options.minutes:g} min on {where}: {options.epochs} epochs of {_steps(seen)} steps of "
+        f"{step} windows of {options.window_px} px, {step * seen.pace.window_s:.1f} s per step "
+        "(estimate; measured again at the start)"
     )
 
 
@@ -111,6 +112,6 @@ def _ground_text(seen: Forecast, config: Config) -> str:
     share = seen.held_out * seen.pace.held_out_s / seen.epoch_s
     times = seen.options.epochs * seen.windows / (every * (config.folds - 1))
     return (
-        f"every place is seen {times:.1f} times; validation on "
-        f"{seen.held_out} of {every} windows takes {share:.0%} of the time"
+        f"each place is seen {times:.1f} times; validation on {seen.held_out} of {every} windows "
+        f"takes {share:.0%} of the time"
     )

@@ -35,7 +35,7 @@ from roadseg.system.files import is_virtual
 
 @dataclass(frozen=True)
 class Survey:
-    """The images and labels, what they hold, and the settings that fit them.
+    """The images and labels, their contents, and the settings that fit them.
 
     Attributes:
         cities: sets of their own, or a single one without a name.
@@ -113,7 +113,7 @@ def survey_cities(cities: Sequence[City], settings: Config) -> Survey:
 
 
 def _survey_city(city: City, settings: Config) -> SurveyedCity:
-    """Survey images and labels that are alike."""
+    """Survey images and labels of one kind."""
     given = settings if city.name else Config()  # Paths of a set may be set as well.
     city = City(
         city.name,

@@ -14,7 +14,7 @@ _BATCHES = 4  # of a round of inference
 
 @dataclass(frozen=True)
 class BenchSummary(Summary):
-    """Windows a second, beside those of bare loops of the same model."""
+    """Windows per second, and those of minimal PyTorch loops of the same network."""
 
     device: str
     network: str
@@ -28,9 +28,9 @@ class BenchSummary(Summary):
             [
                 f"device     {self.device}",
                 f"network    {self.network}",
-                f"{'windows/s':<10} {'roadseg':>10} {'bare loop':>10} {'ratio':>8}",
+                f"{'windows/s':<10} {'roadseg':>10} {'minimal loop':>13} {'ratio':>8}",
                 *(
-                    f"{name:<10} {rate.roadseg:10.2f} {rate.bare:10.2f} {rate.ratio:8.2f}"
+                    f"{name:<10} {rate.roadseg:10.2f} {rate.bare:13.2f} {rate.ratio:8.2f}"
                     for name, rate in rates.items()
                 ),
             ]

@@ -1,4 +1,4 @@
-"""clean: remove from a run what can be made again and is no result; the results still hold."""
+"""clean: remove files of a run that are not results and can be made again."""
 
 import os
 import shutil
@@ -61,17 +61,17 @@ class CleanSummary(Summary):
         rows = [("size", "file", "what it is", "made again by")]
         rows += [(size_text(i.megabytes), i.path, i.what, i.again) for i in self.items]
         all_of = f"{count(len(self.items), 'item')}, {size_text(self.megabytes)}"
-        end = f"removed {all_of}" if self.removed else f"{all_of}; --yes removes them"
+        end = f"removed {all_of}" if self.removed else f"{all_of}; use --yes to remove them"
         if self.in_use and not self.removed:
-            end = f"{all_of}; {' and '.join(self.in_use)} works in this run, so wait for it to end"
+            end = f"{all_of}; {' and '.join(self.in_use)} is using this run, so wait until it ends"
         return f"{self.run}\n{table(rows, right=(0,))}\n{end}"
 
 
 def run(folder: Path, *, remove: bool) -> CleanSummary:
     """List what can be removed from a run, and remove it if that is asked for.
 
-    Only files that roadseg writes under these names count, and no stage runs again for want of
-    them. Symbolic links, and what lies behind them, stay.
+    Only files that roadseg writes under these names count, and no stage runs again without them.
+    Symbolic links, and what lies behind them, stay.
 
     Raises:
         DataError: if the folder is no run.
@@ -98,11 +98,11 @@ def _found(folder: Path) -> Iterator[Removable]:
     predict = facts.records.get("predict")
     for root in _folders(folder):
         for path in abandoned(root):
-            yield _item(facts, path, "half written by a process that was killed", "-")
+            yield _item(facts, path, "partial file of a killed process", "-")
         for path in sorted(root.glob(_STRIPS)):
-            # A prediction that has not ended goes on with them.
+            # An unfinished prediction resumes from them.
             if predict and predict.is_done and path.is_dir() and not path.is_symlink():
-                yield _item(facts, path, "rows of an interrupted prediction", "roadseg predict")
+                yield _item(facts, path, "strips of an interrupted prediction", "roadseg predict")
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -113,7 +113,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _of_trainings(facts: RunFacts) -> Iterator[Removable]:
-    """Yield what finished trainings left to go on from, and traces of steps."""
+    """Yield the states that finished trainings left, and profiles of steps."""
     workspace = Workspace(facts.folder)
     for fold in facts.trainings:
         checkpoint, again = workspace.checkpoint(fold), f"roadseg train --fold {fold} --force"
@@ -122,11 +122,11 @@ def _of_trainings(facts: RunFacts) -> Iterator[Removable]:
         if _has_ended(workspace.train_record(fold)) and _is_ours(checkpoint / "last.safetensors"):
             for name in ("last.safetensors", "last.json"):
                 if _is_file(checkpoint / name):
-                    yield _item(facts, checkpoint / name, "to train more epochs from", again)
+                    yield _item(facts, checkpoint / name, "state to train more epochs from", again)
         profile = checkpoint / "profile"
         traces = [] if profile.is_symlink() else sorted(profile.glob("rank-*.json.gz"))
         for path in filter(_is_file, traces):
-            yield _item(facts, path, "trace of training steps", f"{again} --profile 4")
+            yield _item(facts, path, "profile of training steps", f"{again} --profile 4")
 
 
 def _has_ended(path: Path) -> bool:

@@ -19,8 +19,8 @@ from roadseg.report.run_facts import RunFacts, read_run
 from roadseg.system.text import Summary, table, time_text
 from roadseg.system.workspace import Workspace
 
-_SCENES = 3  # Scenes of which pictures are shown.
-_SIDE_PX, _MOST_BYTES = 1600, 600_000  # Of a picture.
+_SCENES = 3  # Scenes whose images are shown.
+_SIDE_PX, _MOST_BYTES = 1600, 600_000  # Limits of an image.
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ def run(folders: Sequence[Path], *, output: Path | None) -> CompareSummary:
     """
     if len({folder.resolve() for folder in folders}) < max(len(folders), 2):
         raise ConfigError(
-            f"{', '.join(map(str, folders))}: expected two or more different run folders; name "
-            "each once"
+            f"{', '.join(map(str, folders))}: expected two or more different run folders"
         )
     runs = [read_run(folder) for folder in folders]
     compared = compare_runs(runs)
@@ -67,11 +66,11 @@ def run(folders: Sequence[Path], *, output: Path | None) -> CompareSummary:
 def _refuse_taken(output: Path) -> None:
     """Refuse to write over a file that is no page."""
     if output.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"--output: {output} is no page, expected a name that ends with .html")
+        raise ConfigError(f"--output {output}: use a file name that ends in .html")
 
 
 def _pictures(runs: Sequence[RunFacts], compared: Comparison) -> dict[str, list[str | None]]:
-    """Return the pictures of the scenes that changed most, where all runs have them."""
+    """Return the images of the scenes that changed most, if several runs have them."""
     drawn = [sorted(Workspace(run.folder).pictures.glob("*.png")) for run in runs]
     found: dict[str, list[str | None]] = {}
     for chip in compared.chips:
@@ -89,7 +88,7 @@ def _picture(path: Path) -> str | None:
         return sheet_uri(path, side_px=_SIDE_PX, most_bytes=_MOST_BYTES)
     except OSError as error:
         raise DataError(
-            f"{path}: no picture ({error}); run `roadseg evaluate --force` to draw it again"
+            f"{path}: cannot be shown ({error}); run `roadseg evaluate --force` to draw it again"
         ) from error
 
 
@@ -105,7 +104,7 @@ def _tables(compared: Comparison) -> list[tuple[str, list[str], list[list[str]]]
 def _table(of: tuple[str, list[str], list[list[str]]]) -> str:
     title, names, rows = of
     if not rows:
-        return f"no {title} differs" if title == "setting" else f"no {title} is known"
+        return f"no {title} differ" if title == "setting" else f"no {title} found"
     right = () if title == "setting" else range(1, len(names) + 1)
     return table([[title, *names], *rows], right=right)
 

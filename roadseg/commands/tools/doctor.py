@@ -1,4 +1,4 @@
-"""doctor: what machine and installation offer a run. Reads no file of a run, writes none."""
+"""doctor: what works on this machine, and what is missing. Reads and writes no files of a run."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ from roadseg.learn.hardware.devices import missing, pick_device
 from roadseg.learn.hardware.launchers import INSTALL
 from roadseg.system.machine import Machine, format_cpus, read_machine
 from roadseg.system.records import installed_version
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, count
 
 _DEVICES = ("cpu", "cuda", "rocm", "xpu", "hpu", "mps")
 _PACKAGES = (
@@ -28,9 +28,9 @@ _PACKAGES = (
 _PACKAGES_IN_LINE = 5
 # Each extra of roadseg, a package that it installs, and what that is good for.
 _EXTRAS = {
-    "dask": ("distributed", "prepare on a cluster"),
+    "dask": ("distributed", "work on a Dask cluster"),
     "parquet": ("pyarrow", "labels in GeoParquet"),
-    "tensorboard": ("tensorboard", "curves and pictures of a training"),
+    "tensorboard": ("tensorboard", "curves and images of a training"),
 }
 _DATA_VARIABLES = ("PROJ_LIB", "PROJ_DATA", "GDAL_DATA")
 _EPSG = 32633  # UTM zone 33; any code will do that PROJ has to look up in its data.
@@ -39,7 +39,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class DoctorSummary(Summary):
-    """Abilities of machine and installation, and what they lack and why.
+    """What machine and installation can do, and what is missing, with the reason.
 
     Attributes:
         system: Python and operating system.
@@ -81,21 +81,21 @@ class DoctorSummary(Summary):
             "system": [self.system],
             "packages": list(_lines(self.packages)),
             "GDAL": [_copies(self.gdal)],
-            "PROJ": [_copies(self.proj), f"data of pyproj in {self.proj_data}"],
+            "PROJ": [_copies(self.proj), f"data of pyproj: {self.proj_data}"],
             "auto": [self.picked],
-            "devices": [f"{name}: {why or 'there'}" for name, why in self.devices.items()],
+            "devices": [f"{name}: {why or 'available'}" for name, why in self.devices.items()],
             "CPU": [self.machine.model, _features(self.features)],
             "cores": [self._cores()],
             "memory": [_memory(self.machine)],
             "libraries": [f"{name}: {path}" for name, path in self.machine.libraries.items()],
             "numactl": [self.machine.unbound or "binds memory to NUMA nodes"],
-            "compile": [self.compiling or "works with the device that auto picks"],
+            "compile": [self.compiling or "works"],
             "extras": [
                 ", ".join(f"{name}: {'yes' if has else 'no'}" for name, has in self.extras.items())
             ],
             "warnings": self.warnings,
-            "broken": self.broken,
-            "for more": self.advice,
+            "problems": self.broken,
+            "optional": self.advice,
         }
         labelled = [(name, *lines) for name, lines in rows.items() if lines]
         return "\n".join(
@@ -107,10 +107,12 @@ class DoctorSummary(Summary):
     def _cores(self) -> str:
         machine = self.machine
         quota = "" if machine.quota is None else f"; quota of {machine.quota:g} cores"
-        nodes = [f"{format_cpus(cpus)} on node {node}" for node, cpus in machine.nodes.items()]
+        nodes = [
+            f"NUMA node {node}: CPUs {format_cpus(cpus)}" for node, cpus in machine.nodes.items()
+        ]
         return (
-            f"{self.usable_cores} usable of {len(machine.cores)} physical{quota}; this process "
-            f"may use CPUs {format_cpus(machine.cpus)}; {', '.join(nodes)}"
+            f"{self.usable_cores} of {count(len(machine.cores), 'physical core')}{quota}; CPUs "
+            f"{format_cpus(machine.cpus)}; {', '.join(nodes)}"
         )
 
 
@@ -143,16 +145,16 @@ def find_warnings(machine: Machine, environment: Mapping[str, str]) -> Iterator[
     for name in _DATA_VARIABLES:
         if name in environment:
             yield (
-                f"{name}={environment[name]}: rasterio and pyogrio read it instead of their own "
-                "data, which fails where versions differ; unset it unless you need it"
+                f"{name}={environment[name]} overrides the data of rasterio and pyogrio, and "
+                "fails if versions differ; unset it unless you need it"
             )
     threads = environment.get("OMP_NUM_THREADS", "")
     if threads.isdecimal() and int(threads) != machine.usable_cores:
         yield f"OMP_NUM_THREADS={threads}, but {machine.usable_cores} cores are usable"
     if machine.usable_cores < len(machine.cores):
         yield (
-            f"the control group allows {machine.quota:g} of {len(machine.cores)} cores, of which "
-            f"torch does not know; --ncores {machine.usable_cores} starts as many threads"
+            f"the control group allows {machine.quota:g} of {len(machine.cores)} cores, but "
+            f"torch starts a thread for each core; add --ncores {machine.usable_cores}"
         )
 
 
@@ -183,11 +185,11 @@ def _find_broken() -> Iterator[str]:
     try:
         CRS.from_epsg(_EPSG).to_wkt()
     except CRSError as error:
-        yield f"PROJ of rasterio: {error}; unset PROJ_LIB and PROJ_DATA, or install rasterio anew"
+        yield f"PROJ of rasterio: {error}; unset PROJ_LIB and PROJ_DATA, or reinstall rasterio"
     try:
         pyproj.CRS.from_epsg(_EPSG).to_wkt()
     except (pyproj.exceptions.ProjError, pyproj.exceptions.DataDirError) as error:
-        yield f"PROJ of pyproj: {error}; install pyproj anew"
+        yield f"PROJ of pyproj: {error}; reinstall pyproj"
 
 
 def _problem_of_compiling() -> str:
@@ -217,13 +219,20 @@ def _lines(packages: Mapping[str, str]) -> Iterator[str]:
 def _copies(versions: Mapping[str, str]) -> str:
     """Return the versions of a library that several packages bring, and whether they differ."""
     text = ", ".join(f"{number} of {package}" for package, number in versions.items())
-    return f"{text} (they differ, as wheels do)" if len(set(versions.values())) > 1 else text
+    return (
+        f"{text} (different versions are normal with wheels)"
+        if len(set(versions.values())) > 1
+        else text
+    )
 
 
 def _features(features: Mapping[str, bool]) -> str:
     present = [name for name, is_there in features.items() if is_there]
     absent = [name for name, is_there in features.items() if not is_there]
-    return f"with {', '.join(present) or 'nothing'}; without {', '.join(absent) or 'nothing'}"
+    return (
+        f"has {', '.join(present) or 'no special instructions'}; lacks "
+        f"{', '.join(absent) or 'none'}"
+    )
 
 
 def _memory(machine: Machine) -> str:

@@ -16,7 +16,7 @@ from roadseg.learn.inference.exports import (
     write_export,
 )
 from roadseg.learn.network.checkpoints import load_checkpoint
-from roadseg.system.text import Summary
+from roadseg.system.text import Summary, count
 
 _KNOWN = {FACTS, *(name for files in FILES.values() for name in files)}
 _MB = 1e6
@@ -28,7 +28,7 @@ class ExportSummary(Summary):
 
     Attributes:
         checkpoint: folder that it was made from.
-        folder: where it lies.
+        folder: of the export.
         format: "onnx", "openvino" or "torch".
         window_px: side of the windows that it takes.
         batch_size: how many it takes at once; None for any number.
@@ -51,13 +51,15 @@ class ExportSummary(Summary):
 
     def __str__(self) -> str:
         """Lay it out as a table."""
-        number = "any number" if self.batch_size is None else self.batch_size
+        batches = "any batch size"
+        if self.batch_size is not None:
+            batches = f"batches of {count(self.batch_size, 'window')}"
         rows = {
             "format": f"{self.format}, {self.megabytes:.1f} MB",
             "folder": self.folder,
-            "windows": f"{number} of {self.window_px} px at once",
-            "difference": f"{self.max_difference:.1g} of probability from PyTorch, at most "
-            f"{MAX_DIFFERENCE:g} allowed",
+            "windows": f"{self.window_px} px, {batches}",
+            "difference": f"probabilities differ from PyTorch by {self.max_difference:.1g} "
+            f"(limit {MAX_DIFFERENCE:g})",
         }
         if self.windows_per_s and self.eager_windows_per_s:
             rows["windows/s"] = f"{self.windows_per_s:.2f}, PyTorch {self.eager_windows_per_s:.2f}"
@@ -104,7 +106,7 @@ def run_engine(
     """Make a float32 engine for predict in the folder of a checkpoint, and measure it."""
     folder = engine_folder(checkpoint, format)
     if folder.exists() and not force:
-        raise ConfigError(f"{folder} exists; give --force to make the engine again")
+        raise ConfigError(f"{folder} exists; use --force to make the engine again")
     facts = build_engine(
         load_checkpoint(checkpoint),
         checkpoint,
@@ -136,12 +138,12 @@ def _require_free(output: Path, *, force: bool) -> None:
     if output.is_dir():
         if foreign := sorted({path.name for path in output.iterdir()} - _KNOWN):
             raise ConfigError(
-                f"{output} holds {foreign[0]}, which is no export; name a folder of its own"
+                f"{output} contains other files ({foreign[0]}); use a separate folder"
             )
     elif output.exists():
-        raise ConfigError(f"{output} is a file; name a folder")
+        raise ConfigError(f"{output} is a file; use a folder")
     if output.exists() and not force:
-        raise ConfigError(f"{output} exists; give --force to replace it, or name another folder")
+        raise ConfigError(f"{output} exists; use --force to replace it, or another folder")
 
 
 def _megabytes(folder: Path) -> float:

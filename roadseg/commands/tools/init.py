@@ -35,7 +35,7 @@ def run(
     """Survey images and labels, and write a config for them to `output`.
 
     Args:
-        images: files, folders or globs; none are looked for in the working folder.
+        images: files, folders or globs; empty: those in the working folder.
         labels: likewise.
         output: config file to write.
         settings: those that are set are kept.
@@ -43,7 +43,7 @@ def run(
         force: whether a file that exists is replaced.
     """
     if output.exists() and not force:
-        raise ConfigError(f"{output} exists already; --force overwrites it")
+        raise ConfigError(f"{output} already exists; use --force to overwrite it")
     survey = survey_cities(_cities(images, labels, cities), settings)
     folder = output.absolute().parent
     values = survey.values(settings, folder)
@@ -109,7 +109,7 @@ def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str])
     images, labels, cities = list(images), list(labels), list(cities)
     if cities and (images or labels):
         raise ConfigError(
-            "--city names a folder with both images and labels; leave out --images and --labels"
+            "--city cannot be combined with --images and --labels, because its folder contains both"
         )
     if cities:
         return given_cities(cities)
@@ -123,19 +123,21 @@ def _cities(images: Iterable[str], labels: Iterable[str], cities: Iterable[str])
         if not found:
             raise
         if found[0].name:
-            _log.info("images and road labels of %s", ", ".join(city.name for city in found))
+            _log.info("found images and road labels of %s", ", ".join(city.name for city in found))
             return found
         (city,) = found
-    _log.info("images in %s, road labels in %s", ", ".join(city.images), ", ".join(city.labels))
+    _log.info(
+        "found images in %s and road labels in %s", ", ".join(city.images), ", ".join(city.labels)
+    )
     return [city]
 
 
 def _weights(options: TrainOptions) -> str:
     """Return which encoder a training will have, and with which weights it starts."""
     if options.init is not None:
-        return f"{options.encoder}, of {options.init}"
+        return f"{options.encoder}, from {options.init}"
     if options.encoder_weights not in ("auto", "imagenet"):
         return f"{options.encoder}, {options.encoder_weights or 'random'}"
     package = PACKAGES.get(options.encoder)
-    where = package.package if package and package.find() else "downloaded once"
+    where = package.package if package and package.find() else "to be downloaded once"
     return f"{options.encoder}, ImageNet ({where})"

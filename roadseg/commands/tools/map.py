@@ -34,8 +34,8 @@ LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even v
 DOUBTFUL = 0.6  # Mean probability below which an edge is doubtful.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
-    "mapped with the starter, which has learned from drawn cities alone: it finds many roads, also "
-    "false ones, and knows no speeds; --labels trains a network for these images"
+    "mapped with the starter network, which was trained on synthetic cities only: expect missed "
+    "and false roads, and no speeds; use --labels to train a network for these images"
 )
 _log = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ class MapSummary(Summary):
     """A map of roads, and how far it is to be trusted.
 
     Attributes:
-        config: the config file, with which every other command goes on.
+        config: the config file, for every other command.
         scenes: number of images that are mapped.
         km2: ground that they show.
         graphs: figures of the road graphs, and their folder.
         probability: mean over the length of all roads; None if no road was found.
         doubtful: share of the length of roads whose mean probability is below `DOUBTFUL`.
         inferred: share of the length across gaps.
-        measured: metrics on the chips held out, where labels were given.
+        measured: metrics on the held-out chips, if there are labels.
         report: the page that shows it.
         failed: why scenes were skipped, by name.
     """
@@ -77,7 +77,7 @@ class MapSummary(Summary):
             "measured": self._measured(),
             "graphs": self.graphs.folder,
             "report": self.report,
-            "config": f"{self.config}, for all other commands",
+            "config": f"{self.config} (for all other commands)",
         }
         return "\n".join(f"{name:<10} {text}" for name, text in rows.items() if text)
 
@@ -86,19 +86,20 @@ class MapSummary(Summary):
             return ""
         return (
             f"mean probability {self.probability:.2f} along the roads; {self.doubtful:.0%} of "
-            f"their length below {DOUBTFUL:g}, {self.inferred:.0%} across gaps"
+            f"the length is below {DOUBTFUL:g}, {self.inferred:.0%} is links across gaps"
         )
 
     def _measured(self) -> str:
         if self.measured is None:
             return (
-                "no, as there are no labels; `roadseg score` compares the graphs with known roads"
+                "not possible without labels; use `roadseg score` to compare the graphs with "
+                "known roads"
             )
         metrics = self.measured
         return (
-            f"on {count(metrics.chips, 'chip')} held out: correctness {metrics.correctness:.2f}, "
-            f"completeness {metrics.completeness:.2f}, APLS {metrics.apls_length:.2f}, "
-            f"IoU {metrics.iou:.2f}; the other images were learnt from"
+            f"on {count(metrics.chips, 'held-out chip')}: correctness {metrics.correctness:.2f}, "
+            f"completeness {metrics.completeness:.2f}, APLS {metrics.apls_length:.2f}, IoU "
+            f"{metrics.iou:.2f}; the other chips were used for training"
         )
 
 
@@ -114,8 +115,8 @@ def run(
 ) -> MapSummary:
     """Map the roads of images: with networks that there are, or one that is trained on labels.
 
-    The config that is written into `output` is kept, so that the same call goes on where an
-    earlier one was interrupted.
+    The config that is written into `output` is kept, so that the same call resumes where an earlier
+    one was interrupted.
 
     Args:
         images: files, folders or globs.
@@ -127,15 +128,16 @@ def run(
         say: called with the name and the summary of every step when it is done.
 
     Raises:
-        ConfigError: if there are both labels and networks, or if the folder holds the map of other
-            images.
+        ConfigError: if there are both labels and networks, or if the folder contains the map of
+            other images.
     """
     if labels and checkpoints:
         raise ConfigError(
-            "--labels trains a network and --checkpoint names one that is trained; give one of them"
+            "--labels and --checkpoint cannot be combined: the first trains a network, the "
+            "second uses a trained one"
         )
     path = output / FILE_NAME
-    image_paths(images)  # Images that are missing are told before anything is written.
+    image_paths(images)  # Missing images are reported before anything is written.
     with lock(output):
         if not (path.exists() and _is_begun(output)):
             path.unlink(missing_ok=True)
@@ -179,7 +181,7 @@ def _write_config(
 
 
 def _require_same(config: Config, path: Path, images: Sequence[str], labels: Sequence[str]) -> None:
-    """Refuse to go on in a folder that holds the map of other images or labels.
+    """Refuse a folder that contains the map of other images or labels.
 
     Masks of roads among the images are not in the config.
     """
@@ -190,8 +192,8 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
     if not given >= mapped or roads != _absolute(labels):
         held = [*config.imagery.images, *roads]
         raise ConfigError(
-            f"{path}: this folder holds the map of {first(held)}; name another folder with "
-            "--output, or remove this one"
+            f"{path}: this folder already contains the map of {first(held)}; use another "
+            "--output, or delete it"
         )
 
 
@@ -226,8 +228,8 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     km2 = math.fsum(_km2(config, workspace.probability(name)) for name in traced.scenes)
     if traced.road_km < LEAST_DENSITY * km2:
         _log.warning(
-            "almost no roads were found: %.2f km in %.2f km2; the network does not know such "
-            "images: give labels of them to learn from (--labels)",
+            "almost no roads found (%.2f km in %.2f km2): the network was not trained on such "
+            "images; add labels with --labels",
             *(traced.road_km, km2),
         )
     edges = [read_gpkg(workspace.graph(name)) for name in traced.scenes]

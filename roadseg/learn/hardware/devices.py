@@ -172,7 +172,7 @@ def pick_device(
             "max-autotune".
 
     Raises:
-        ConfigError: if there is no such name, or the choices do not go together.
+        ConfigError: if there is no such name, or the choices cannot be combined.
         DeviceError: if the machine lacks the device, the precision, a package or a compiler.
             Nothing is replaced silently; a precision that a CPU is slow at runs, with a warning.
     """
@@ -226,18 +226,18 @@ def missing(name: str) -> str:
 def _find(name: str) -> tuple[str, str]:
     """Return the name of a device that is there, and why it is the one."""
     if name == "cpu":
-        return name, "asked for"
+        return name, "requested"
     if name != "auto":
         if problem := missing(name):
-            raise DeviceError(f"device {name}: {problem}; choose auto or cpu, or mend it")
-        return name, f"{_model(name)}asked for"
+            raise DeviceError(f"device {name}: {problem}; fix this, or choose auto or cpu")
+        return name, f"{_model(name)}requested"
     problems = []
     for candidate in _drivable():
         problem = missing(candidate)
         if not problem:
             return candidate, f"{_model(candidate)}found"
         problems.append(problem)
-    return "cpu", "; ".join(problems) or f"torch {torch.__version__} is built for nothing else"
+    return "cpu", "; ".join(problems) or f"torch {torch.__version__} supports no other device"
 
 
 def _drivable() -> list[str]:
@@ -287,7 +287,7 @@ def _missing_hpu() -> str:
         importlib.import_module("habana_frameworks.torch.core")  # adds the device to torch
         is_available = importlib.import_module("habana_frameworks.torch.hpu").is_available()
     except ModuleNotFoundError as error:
-        return f"there is no package {error.name}, which comes with Intel Gaudi's own PyTorch"
+        return f"the package {error.name} is missing (it comes with Intel Gaudi's PyTorch)"
     except (ImportError, OSError, RuntimeError, AssertionError) as error:
         return f"habana_frameworks cannot be loaded ({' '.join(str(error).split())})"
     return "" if is_available else "habana_frameworks finds no Gaudi device or driver"
@@ -330,7 +330,7 @@ def _choose_precision(name: str, precision: str) -> tuple[torch.dtype | None, st
         return _TYPES[chosen], f"{chosen} ({why})"
     if precision != "fp32":
         _check_precision(name, precision)
-    return _TYPES[precision], f"{precision} (asked for)"
+    return _TYPES[precision], f"{precision} (requested)"
 
 
 def _fast_precision(name: str) -> tuple[str, str]:
@@ -339,18 +339,20 @@ def _fast_precision(name: str) -> tuple[str, str]:
             return "bf16", "fast on this CPU"
         return "fp32", "this CPU has neither AMX nor AVX512_BF16"
     if name == "mps":
-        return "fp32", "mixed precision was never measured there"
+        return "fp32", "mixed precision has not been measured on mps"
     if name == "rocm" and not _is_instinct(architecture := _amd_architecture()):
-        return "fp16", f"{architecture} is no MI200 or later"
+        return "fp16", f"{architecture} is older than MI200"
     if _has_bf16(name):
-        return "bf16", "native there"
-    return "fp16", "no native bf16 there"
+        return "bf16", "native"
+    return "fp16", "no native bf16"
 
 
 def _check_precision(name: str, precision: str) -> None:
     """Refuse a mixed precision that a device lacks; warn of one that a CPU is slow at."""
     if precision == "bf16" and not _has_bf16(name):
-        raise DeviceError(f"precision bf16: {name} here does not have it; choose auto or fp32")
+        raise DeviceError(
+            f"precision bf16: not supported by this {name} device; choose auto or fp32"
+        )
     if precision == "fp16" and name == "hpu":
         raise DeviceError("precision fp16: hpu has no loss scaling; choose bf16 or fp32")
     if name != "cpu":
@@ -358,8 +360,8 @@ def _check_precision(name: str, precision: str) -> None:
     fast = cpu.is_fast_at_bf16 if precision == "bf16" else cpu.is_fast_at_fp16
     if not fast():
         _log.warning(
-            "precision %s: emulated here, a convolution takes %.1f times as long as in fp32; "
-            "precision auto or fp32 is faster",
+            "precision %s is emulated on this CPU, where a convolution takes %.1f times as long "
+            "as in fp32; choose auto or fp32",
             *(precision, cpu.slowness(_TYPES[precision] or torch.float32)),
         )
 
@@ -378,15 +380,15 @@ def _has_bf16(name: str) -> bool:
 def _compiler(device: Device, mode: str) -> str:
     """Return the backend of torch.compile for a device that has all it takes."""
     if device.name == "mps":
-        raise ConfigError("compile: there is no compiler for mps; leave it out")
+        raise ConfigError("compile: there is no compiler for mps; omit it")
     if device.lazy:
-        raise ConfigError("compile: an hpu in lazy mode has none; set PT_HPU_LAZY_MODE=0")
+        raise ConfigError("compile: an hpu in lazy mode has no compiler; set PT_HPU_LAZY_MODE=0")
     if device.name == "hpu":
         if mode != "default":
-            raise ConfigError(f"compile_mode {mode}: the compiler of hpu has default only")
+            raise ConfigError(f"compile_mode {mode}: the compiler of hpu supports only default")
         return "hpu_backend"
     if problem := _missing_compiler(device.name):
-        raise DeviceError(f"compile: {problem}; install it, or leave compile out")
+        raise DeviceError(f"compile: {problem}; install it, or omit compile")
     return "inductor"
 
 
@@ -398,15 +400,19 @@ def _missing_compiler(name: str) -> str:
     else:
         commands = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang", "cc"]
     if not any(shutil.which(shlex.split(command)[0]) for command in commands):
-        return f"there is no compiler {' or '.join(commands)}"
-    return "there is no package triton" if name != "cpu" and find_spec("triton") is None else ""
+        return f"no compiler found ({' or '.join(commands)})"
+    return (
+        "the package triton is not installed"
+        if name != "cpu" and find_spec("triton") is None
+        else ""
+    )
 
 
 def _check_ipex(name: str, precision: str, *, compiled: bool) -> None:
     if name not in ("auto", "cpu"):
         raise ConfigError(f"backend ipex is for device cpu, not {name}; choose backend native")
     if compiled:
-        raise ConfigError("backend ipex cannot be compiled; leave compile out or choose native")
+        raise ConfigError("backend ipex cannot be compiled; omit compile, or choose native")
     if precision == "fp16":
         raise ConfigError("backend ipex trains in fp32 or bf16, not fp16")
     ipex.load()
@@ -421,7 +427,7 @@ def chosen_device(compute: ComputeOptions) -> Device:
     """Pick the device of a config, make it compute as asked, and say in one line what and why.
 
     Raises:
-        ConfigError: if its settings do not go together.
+        ConfigError: if its settings cannot be combined.
         DeviceError: if the machine lacks what they ask for.
     """
     device = pick_device(
@@ -441,8 +447,8 @@ def set_math(*, tf32: bool, benchmark: bool) -> None:
     """Set how the GPUs of this process compute; never run on hardware.
 
     Args:
-        tf32: whether products of float32 may be rounded to TF32 (10 bits of mantissa), in
-            convolutions and matrix products alike.
+        tf32: whether products of float32 may be rounded to TF32 (10 bits of mantissa), in both in
+            convolutions and in matrix products.
         benchmark: whether cuDNN or MIOpen tries its algorithms first for every new shape. What
             it takes may differ from run to run, and with it the last bits of the weights.
     """

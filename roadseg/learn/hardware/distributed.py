@@ -18,8 +18,8 @@ from roadseg.errors import ConfigError, DeviceError, RoadsegError
 from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-JOINING = timedelta(minutes=10)  # processes wait so long until all have started
-PATIENCE = timedelta(minutes=30)  # and so long, by default, for one that writes or is stopped
+JOINING = timedelta(minutes=10)  # time that processes wait until all have started
+PATIENCE = timedelta(minutes=30)  # default time that they wait for one that writes or is stopped
 _GROUPS = itertools.count()  # groups that this process has joined, one a training
 _HCCL = "habana_frameworks.torch.distributed.hccl"
 
@@ -259,14 +259,16 @@ def _place(environment: Mapping[str, str]) -> Parallel:
     missing = [name for name in _VARIABLES if not environment.get(name)]
     if missing:
         raise ConfigError(
-            f"{', '.join(missing)}: not set, while RANK or WORLD_SIZE is; start the processes "
-            "with torchrun, which sets all, or unset these to train in one process"
+            f"{', '.join(missing)}: not set, although RANK or WORLD_SIZE is; start the processes "
+            "with torchrun, which sets them all, or unset RANK and WORLD_SIZE to train in one "
+            "process"
         )
     rank, size, local_rank, local_size = (_number(environment, name) for name in _VARIABLES[:4])
     if not (rank < size and local_rank < local_size <= size):
         raise ConfigError(
-            f"RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE: expected ranks below sizes, got "
-            f"{rank} of {size} and {local_rank} of {local_size}; start the processes with torchrun"
+            "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE: expected each rank below its size, "
+            f"got {rank} of {size} and {local_rank} of {local_size}; start the processes with "
+            "torchrun"
         )
     return Parallel(rank, size, local_rank, local_size)
 
@@ -290,14 +292,14 @@ def _check_backend(device: Device) -> None:
             ) from error
     if not (dist.is_available() and dist.is_backend_available(backend)):
         raise DeviceError(
-            f"device {device.name}: torch {torch.__version__} is built without {backend}, with "
-            "which its processes would communicate; install a build that has it, or train in one "
+            f"device {device.name}: torch {torch.__version__} is built without {backend}, which "
+            "its processes need to communicate; install a build that has it, or train in one "
             "process"
         )
 
 
 def _take_device(device: Device, place: Parallel) -> torch.device | None:
-    """Take the accelerator of the local rank; return it where the group is better told of it."""
+    """Take the accelerator of the local rank; return it if the group should know it."""
     if device.type not in {"cuda", "xpu"}:  # Gaudi's import has taken LOCAL_RANK's
         return None
     count = torch.accelerator.device_count()
@@ -319,9 +321,10 @@ def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
         minutes = patience.total_seconds() / 60
         return (
             f"one of {size} processes has not answered for {minutes:g} minutes "
-            "(compute.wait_minutes): it is stopped, or its machine is; the same command continues"
+            "(compute.wait_minutes): it or its machine has stopped; run the same command to "
+            "resume"
         )
-    return f"one of {size} processes that train together has ended; the same command continues"
+    return f"one of {size} processes that train together has ended; run the same command to resume"
 
 
 def _unreachable(place: Parallel, error: Exception) -> str:
@@ -329,5 +332,5 @@ def _unreachable(place: Parallel, error: Exception) -> str:
     said = next(iter(str(error).splitlines()), type(error).__name__)
     return (
         f"process {place.rank} of {place.size} cannot join the others at {address}; expected "
-        f"MASTER_ADDR and MASTER_PORT of a machine that all reach ({said})"
+        f"MASTER_ADDR and MASTER_PORT of a machine that all processes can reach ({said})"
     )

@@ -24,7 +24,7 @@ from roadseg.learn.hardware.cpu import features
 from roadseg.system.text import one_line
 
 _PACKAGE = "intel-extension-for-pytorch"
-_INSTALL = "make an environment of its own and run `pip install 'roadseg[ipex]'` there"
+_INSTALL = "create a separate environment and run `pip install 'roadseg[ipex]'` in it"
 _STDERR = 2
 
 
@@ -37,7 +37,7 @@ def load() -> ModuleType:
     if problem := mismatch():
         raise DeviceError(f"backend ipex: {problem}; {_INSTALL}")
     if not features()["avx2"]:
-        raise DeviceError("backend ipex: it needs a CPU with AVX2; choose backend native")
+        raise DeviceError("backend ipex needs a CPU with AVX2; choose backend native")
     try:
         with _quiet():
             extension = import_module("intel_extension_for_pytorch")
@@ -72,7 +72,7 @@ def optimize_training(
 
     Call it after the weights and the optimizer's state are loaded, and before the model is wrapped
     for several processes. Both are changed where they are: `model.state_dict()` and
-    `optimizer.state_dict()` go on to hold plain float32 tensors, which any PyTorch reads, while
+    `optimizer.state_dict()` still contain plain float32 tensors, which any PyTorch reads, while
     `model.parameters()` may be packed, and bfloat16.
 
     Args:

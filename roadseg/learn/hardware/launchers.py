@@ -113,13 +113,13 @@ def settle() -> None:
 
 
 def shares_of_cores(machine: Machine, processes: int) -> list[tuple[int, ...]]:
-    """Return the cores for each of so many processes, node after node; none if there are fewer."""
+    """Return the cores for each process, node after node; none if there are too few."""
     cores = _choose_cores(Launch(), machine)
     return [share_of_cpus(cores, number, processes) for number in range(processes)]
 
 
 def share_of_cpus(cpus: Sequence[int], rank: int, processes: int) -> tuple[int, ...]:
-    """Return the part of the CPUs for one of so many processes; those left over stay idle."""
+    """Return the part of the CPUs for one of several processes; those left over stay idle."""
     size = len(cpus) // processes
     return tuple(cpus[rank * size : (rank + 1) * size])
 
@@ -131,7 +131,7 @@ def plan(
 
     Cores are taken node after node, so that they lie on as few NUMA nodes as possible. Memory is
     bound to the same nodes if there are several, or some were asked for, and numactl can do it;
-    otherwise it comes to lie where it is first written, which is on the same nodes as a rule.
+    otherwise it is placed where it is first written, usually on the same nodes.
 
     Raises:
         ConfigError: if the wish contradicts itself, or asks for more than the machine has.
@@ -169,15 +169,15 @@ def _launcher(wish: Launch) -> str:
         raise ConfigError(f"--launcher: expected one of {', '.join(LAUNCHERS)}, got {launcher!r}")
     if launcher == "none" and asked:
         raise ConfigError(
-            "--launcher none starts nothing, so that --ncores, --nodes, --allocator, --omp and "
-            "--processes have no effect; leave them out, or choose --launcher pin"
+            "--ncores, --nodes, --allocator, --omp and --processes have no effect with "
+            "--launcher none; omit them, or use --launcher pin"
         )
     if launcher == "torchrun" and wish.processes is None:
-        raise ConfigError("--launcher torchrun: expected how many processes; give --processes N")
+        raise ConfigError("--launcher torchrun needs the number of processes; add --processes N")
     if launcher != "torchrun" and wish.processes is not None:
         raise ConfigError(
             f"--launcher {launcher} starts one process, got --processes {wish.processes}; choose "
-            "--launcher torchrun, or leave --processes out"
+            "--launcher torchrun, or omit --processes"
         )
     return launcher
 
@@ -187,8 +187,8 @@ def _choose_cores(wish: Launch, machine: Machine) -> tuple[int, ...]:
     missing = sorted(set(wish.nodes) - set(machine.nodes))
     if missing:
         raise ConfigError(
-            f"--nodes {format_cpus(missing)}: this process may use no core of it; it has the NUMA "
-            f"nodes {format_cpus(machine.nodes)}"
+            f"--nodes {format_cpus(missing)}: this process may use none of its cores; choose "
+            f"from the NUMA nodes {format_cpus(machine.nodes)}"
         )
     nodes = wish.nodes or tuple(machine.nodes)
     cores = [cpu for node in nodes for cpu in machine.nodes[node] if cpu in machine.cores]
@@ -196,8 +196,9 @@ def _choose_cores(wish: Launch, machine: Machine) -> tuple[int, ...]:
     ncores = usable if wish.ncores is None else wish.ncores
     if not 1 <= ncores <= usable:
         raise ConfigError(
-            f"--ncores {ncores}: this process may use {_said_cores(usable, cores, wish, machine)}; "
-            f"choose 1 to {usable}, or leave it out to use all"
+            f"--ncores {ncores}: this process may use "
+            f"{_said_cores(usable, cores, wish, machine)}; choose 1 to {usable}, or omit the "
+            "option to use all"
         )
     return tuple(cores[:ncores])
 
@@ -214,8 +215,8 @@ def _processes(wish: Launch, cpus: Sequence[int]) -> int:
     processes = 1 if wish.processes is None else wish.processes
     if not 1 <= processes <= len(cpus):
         raise ConfigError(
-            f"--processes {processes}: expected 1 to {len(cpus)}, one for each core at most; "
-            "choose fewer, or more cores"
+            f"--processes {processes}: expected 1 to {len(cpus)}, at most one per core; choose "
+            "fewer processes or more cores"
         )
     return processes
 
@@ -317,7 +318,7 @@ def _torchrun(processes: int) -> tuple[str, ...]:
 def _check_runs_here(launcher: str) -> None:
     if launcher != "torchrun" and not hasattr(os, "sched_setaffinity"):
         raise DeviceError(
-            f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; leave out "
+            f"--launcher {launcher}: {sys.platform} cannot bind processes to cores; omit "
             "--launcher, --ncores, --nodes, --allocator and --omp"
         )
     if launcher == "ipexrun" and (problem := _ipex_mismatch()):

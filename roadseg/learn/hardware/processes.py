@@ -51,7 +51,7 @@ def watch(words: Sequence[str], variables: Mapping[str, str]) -> int:
             _end_the_rest(folder)
             ends, received = [*_reports(folder).values()], _received(folder)
     if None in ends and received is None:
-        _log.error("a process was killed or crashed, often for want of memory")
+        _log.error("a process was killed or crashed, often because memory ran out")
     return exit_code(ends, launcher=code, received=received)
 
 

@@ -1,4 +1,4 @@
-"""Bench: how many windows a second training and inference do here, beside bare loops of torch."""
+"""Bench: windows per second of training and inference, and of minimal loops of torch."""
 
 import statistics
 import time
@@ -30,7 +30,7 @@ _VALUES = 256  # of a byte
 
 @dataclass(frozen=True)
 class Rate:
-    """Windows a second: the median of some rounds.
+    """Windows per second: the median of some rounds.
 
     Attributes:
         roadseg: of this package.
@@ -162,7 +162,7 @@ def rates(
     """Time two kinds of work, "roadseg" and "bare", in turns, after one of each unmeasured.
 
     Args:
-        works: what is timed, each over so many windows.
+        works: functions to time, each over a number of windows.
         windows: of one round.
         rounds: of each.
         device: to wait for at the end of each.

@@ -1,4 +1,4 @@
-"""Compatibility: whether a scene is what a network was trained on, and how it is to be read."""
+"""Compatibility: whether a scene is what a network was trained on, and how to read it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ def scene_to_predict(
     imagery: ImageryOptions,
     gsd: Literal["strict", "auto"],
 ) -> RasterFacts:
-    """Read what a scene is, and how it is to be read so that a network can predict it.
+    """Read what a scene is, and how to read it so that a network can predict it.
 
     Bands, ground size and value without data are those of the training; the settings add what
     the training images did not need, and `imagery.bands` chooses other bands of the scene.
@@ -88,13 +88,13 @@ def require_fit(
     differ = f"pixels of {found_m:.3g} m, but the checkpoint was trained on {trained_m:.3g} m"
     if scene.grid.is_local:
         raise CheckpointError(
-            f"{scene.path}: {differ}; correct imagery.gsd_m, or resize the image "
-            "(gdal_translate -outsize), as without georeference it is not resampled"
+            f"{scene.path}: {differ}; correct imagery.gsd_m, or resize the image (gdal_translate "
+            "-outsize), because roadseg does not resample images without georeference"
         )
     if gsd == "strict":
         raise CheckpointError(
-            f"{scene.path}: {differ}; resample as it is read with --gsd auto (predict.gsd), or "
-            "choose the size with imagery.gsd_m"
+            f"{scene.path}: {differ}; use --gsd auto (predict.gsd) to resample it when it is "
+            "read, or choose the size with imagery.gsd_m"
         )
     return _resampled(scene, trained_m)
 
@@ -112,19 +112,19 @@ def scaling_to_predict(
 
     Raises:
         CheckpointError: if the type of its pixels does not fit.
-        DataError: if the scene cannot be read, or holds no data to stretch.
+        DataError: if the scene cannot be read, or has no data to stretch.
     """
     if scene.dtype in scaling.ranges:
         return scaling
     if unknown == "strict":
         raise CheckpointError(
             f"{scene.path}: pixels of {scene.dtype}, but the checkpoint was trained on "
-            f"{' and '.join(scaling.ranges)}; stretch them as they are read with --scaling auto "
-            "(predict.scaling), convert the image, or train on such images"
+            f"{' and '.join(scaling.ranges)}; use --scaling auto (predict.scaling) to stretch "
+            "them when they are read, convert the image, or train on images of this type"
         )
     pixels = sample_pixels(scene, pixels=_SAMPLE_PX)
     if not pixels.shape[1]:
-        raise DataError(f"{scene.path}: holds no valid pixel")
+        raise DataError(f"{scene.path}: contains no valid pixel")
     return stretch_to(scaling, pixels)
 
 
@@ -134,8 +134,8 @@ def _bands(trained: Mapping[str, Any], chosen: Bands | None) -> Bands:
     count = len(trained["bands"])
     if len(bands) != count:
         raise ConfigError(
-            f"imagery.bands: {len(bands)} bands, expected {count}, as many as the checkpoint was "
-            f"trained on ({_listed(trained['bands'])})"
+            f"imagery.bands: found {len(bands)} bands, expected {count} like those that the "
+            f"checkpoint was trained on ({_listed(trained['bands'])})"
         )
     return bands
 
@@ -145,19 +145,19 @@ def _require_bands(image: Path, bands: Bands) -> None:
         names = [(name or "").strip().lower() for name in source.descriptions]
     if problems := [problem for band in bands if (problem := _problem(band, names))]:
         raise DataError(
-            f"{image}: has {problems[0]}, as the checkpoint was trained on bands "
-            f"{_listed(bands)}; choose those that take their places with imagery.bands, such as "
-            f"--set imagery.bands={_usable(bands, len(names))}"
+            f"{image}: has {problems[0]}, because the checkpoint was trained on bands "
+            f"{_listed(bands)}; choose the corresponding bands with imagery.bands, such as --set "
+            f"imagery.bands={_usable(bands, len(names))}"
         )
 
 
 def _usable(bands: Bands, count: int) -> str:
-    """Return bands that a raster with so many has, as many as are needed."""
+    """Return as many bands as are needed, of those that a raster has."""
     return ",".join(str(min(number, count)) for number in range(1, len(bands) + 1))
 
 
 def _problem(band: int | str, names: Sequence[str]) -> str | None:
-    """Return why a band cannot be had from a raster whose bands have these names, in lower case."""
+    """Return why a band is missing in a raster whose bands have these names, in lower case."""
     if isinstance(band, int):
         is_there = 1 <= band <= len(names)
         return None if is_there else f"bands 1 to {len(names)}, expected a band {band} as well"
@@ -174,8 +174,8 @@ def _require_names(scene: RasterFacts, trained: Sequence[str]) -> None:
     if all(names) and all(expected) and expected and names != expected:
         raise CheckpointError(
             f"{scene.path}: bands {_listed(scene.bands)} are {_listed(scene.names)}, but the "
-            f"checkpoint was trained on {_listed(trained)}; name the bands that take their "
-            "places, in this order, with imagery.bands"
+            f"checkpoint was trained on {_listed(trained)}; list the corresponding bands, in "
+            "this order, in imagery.bands"
         )
 
 

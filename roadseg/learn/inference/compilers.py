@@ -17,7 +17,7 @@ logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 
 
 def compiler_of(device: Device) -> str | None:
-    """Return the backend of torch.compile for a device, whether or not it was told to compile.
+    """Return the backend of torch.compile for a device, whether or not it is set to compile.
 
     Raises:
         ConfigError: if there is none for this device.
@@ -58,4 +58,6 @@ def compile_now(
             run(torch.zeros(window_shape, dtype=torch.uint8))
     except RuntimeError as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DeviceError(f"the network cannot be compiled: {first}; choose eager") from error
+        raise DeviceError(
+            f"the network cannot be compiled: {first}; choose engine eager"
+        ) from error

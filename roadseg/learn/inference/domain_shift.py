@@ -63,7 +63,7 @@ def warn_of_shift(scenes: Iterable[tuple[RasterFacts, Scaling]]) -> None:
     if found:
         named = [f"{name} ({how})" for name, how in found.items()]
         _log.warning(
-            "unlike the images that the network was trained on: %s; look at what it finds there, "
-            "or train on labels of such images",
+            "these images look unlike the training images: %s; check the result, or train with "
+            "labels of such images",
             first(named, _SHOWN),
         )

@@ -17,7 +17,7 @@ from roadseg.system.records import installed_version, read_json, versions, write
 from roadseg.system.schemas import TOLERANT, Digest, check
 
 # Engines that are made beforehand, the usually fastest first, and the packages that decide what
-# they compute: with other versions of these they have to be made anew.
+# they compute: with other versions of these they must be made again.
 PACKAGES: Mapping[str, tuple[str, ...]] = {
     "openvino": ("openvino",),
     "int8": ("torch", "torchao"),
@@ -45,7 +45,7 @@ def _has_verdict(gate: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _Gate = Annotated[Mapping[str, Any], AfterValidator(_has_verdict)]
-_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows a second
+_Rate = Annotated[float, Field(gt=0, le=1e9)]  # windows per second
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class EngineFacts:
         return None
 
     def pays(self, windows: int) -> bool:
-        """Whether so many windows are done sooner with it than with eager, opening included."""
+        """Whether it finishes a number of windows sooner than eager, including its opening."""
         if not (self.speedup and self.windows_per_s and self.eager_windows_per_s):
             return True
         return self.opening_s + windows / self.windows_per_s < windows / self.eager_windows_per_s
@@ -153,7 +153,7 @@ def misfit(facts: EngineFacts, folder: Path, *, window_px: int, batch_size: int)
         return problem
     if (facts.batch_size, facts.window_px) != (batch_size, window_px):
         return (
-            f"made for {facts.batch_size} windows of {facts.window_px} px at once, not for "
+            f"made for batches of {facts.batch_size} windows of {facts.window_px} px, not "
             f"{batch_size} of {window_px} px"
         )
     return ""
@@ -168,11 +168,11 @@ def unusable(facts: EngineFacts, folder: Path) -> str:
     if facts.checkpoint != _digest(folder):
         return "made from another checkpoint"
     if not facts.files:
-        return "made by an earlier version, which kept no digests of its files"
+        return "made by an earlier version, without digests of its files"
     if changed := sorted(facts.files.items() - _digests(folder, facts.engine).items()):
-        return f"{changed[0][0]} is not the file that was made"
+        return f"{changed[0][0]} was modified after it was made"
     if not facts.gate["passed"]:
-        return "found inaccurate when it was made"
+        return "not accurate enough when it was made"
     for package, version in _package_versions(facts.engine).items():
         if facts.versions.get(package) != version:
             return f"made with {package} {facts.versions.get(package)}, not {version}"
@@ -193,13 +193,13 @@ def read_engine_facts(folder: Path, name: str) -> EngineFacts | None:
     except ValueError as error:
         reason = error.__cause__ if isinstance(error, DataError) else error
         raise CheckpointError(
-            f"{path}: not the facts of an engine ({reason}); run `{making(folder, name)}` again"
+            f"{path}: does not describe an engine ({reason}); run `{making(folder, name)}` again"
         ) from error
     files = sorted(facts.files)
     if facts.engine != name or files not in ([], sorted(FILES[name])):
         raise CheckpointError(
-            f"{path}: found the facts of engine {facts.engine!r:.60} and files {files!r:.100}, "
-            f"expected {name} and {', '.join(FILES[name])}; run `{making(folder, name)}` again"
+            f"{path}: describes engine {facts.engine!r:.60} and files {files!r:.100}, expected "
+            f"{name} and {', '.join(FILES[name])}; run `{making(folder, name)}` again"
         )
     return facts
 

@@ -24,6 +24,7 @@ from roadseg.learn.inference.programs import Network, signature_of
 from roadseg.learn.network.checkpoints import Checkpoint
 from roadseg.learn.network.models import Normalise, check_batch, check_window
 from roadseg.raster.scaling import Scaling
+from roadseg.system.text import count
 
 Shape = tuple[int, int, int, int]  # of a batch of windows: window, band, row, col
 
@@ -81,13 +82,13 @@ def open_engine(
     """Open an engine for a checkpoint.
 
     A device that compiles (`compute.compile`) makes "auto" mean "inductor"; an engine that is
-    asked for by its name is taken as it is.
+    requested by its name is taken as it is.
 
     Args:
         checkpoint: the network; it may be moved to the device.
         folder: its folder, in which engines that were made beforehand lie.
         name: "eager", "inductor", "int8", "openvino" or "onnx"; "auto" takes the fastest for so
-            many windows of those that are ready and were found accurate.
+            many windows of those that are ready and were accurate enough.
         device: where eager and inductor run; the others are for a CPU.
         window_px: side of the windows, a multiple of 32.
         batch_size: windows at once.
@@ -97,7 +98,7 @@ def open_engine(
         ConfigError: if the networks cannot work on windows of this size, or the engine cannot
             work on this device.
         CheckpointError: if the engine was not made, not from this checkpoint, for windows of
-            another size, or was found inaccurate.
+            another size, or is not accurate enough.
         DeviceError: if the machine lacks what the engine needs.
     """
     check_window(window_px)
@@ -105,7 +106,7 @@ def open_engine(
     check_batch(
         checkpoint.model.eval(), in_channels=shape[1], window_px=window_px, batch_size=batch_size
     )
-    chosen, why = name, "asked for"
+    chosen, why = name, "requested"
     if name == "auto":
         chosen, why = _fastest(folder, device, shape, windows)
     run = _open(checkpoint, folder, chosen, device.in_inference, shape)
@@ -154,7 +155,7 @@ def ensemble(engines: Sequence[Engine]) -> Engine:
 
 
 def with_tta(engine: Engine) -> Engine:
-    """Return an engine that gives the mean over the eight turns and flips of its windows.
+    """Return an engine that gives the mean over the eight rotations and flips of its windows.
 
     Every prediction is turned back before the mean (the symmetries of a square, D4).
     """
@@ -172,15 +173,15 @@ def with_tta(engine: Engine) -> Engine:
             for turns in range(4)
         )
 
-    return replace(engine, reason=f"{engine.reason}, mean of eight turns and flips", run=run)
+    return replace(engine, reason=f"{engine.reason}, mean of eight rotations and flips", run=run)
 
 
 def _mean(values: Iterator[Tensor]) -> Tensor:
     """Return the mean of tensors that are not held in memory all at once."""
-    count, total = 1, next(values).clone()
-    for count, value in enumerate(values, start=2):  # noqa: B007
+    number, total = 1, next(values).clone()
+    for number, value in enumerate(values, start=2):  # noqa: B007
         total += value
-    return total / count
+    return total / number
 
 
 def _turn(windows: Tensor, turns: int, *, flip: bool, back: bool = False) -> Tensor:
@@ -192,16 +193,16 @@ def _turn(windows: Tensor, turns: int, *, flip: bool, back: bool = False) -> Ten
 
 
 def _fastest(folder: Path, device: Device, shape: Shape, windows: int) -> tuple[str, str]:
-    """Return the engine with which so many windows are done first, and why it is the one."""
+    """Return the engine that finishes a number of windows first, and the reason."""
     if device.compiler is not None:
         return "inductor", "compile is on"
     if (device.type, device.backend) != ("cpu", "native"):
-        return "eager", f"as always on {device.name} with backend {device.backend}"
+        return "eager", f"always used on {device.name} with backend {device.backend}"
     ready, notes = _ready(folder, device, shape, windows)
     if ready:
         best = _best(ready)
         speed = f"{best.speedup:.1f} times as fast as eager, " if best.speedup else ""
-        return best.engine, f"{speed}found accurate when it was made"
+        return best.engine, f"{speed}accuracy verified when it was made"
     name, why = _without_artefacts(device, shape, windows)
     return name, "; ".join([why, *notes])
 
@@ -210,10 +211,10 @@ def _without_artefacts(device: Device, shape: Shape, windows: int) -> tuple[str,
     pixels = (_USUAL_PX / shape[-1]) ** 2
     needed = math.ceil(_COMPILING_PAYS * torch.get_num_threads() * pixels)
     if windows < needed:
-        return "eager", f"not compiled, which pays from {needed} windows; there are {windows}"
+        return "eager", f"not compiled: {count(windows, 'window')}, worth it from {needed}"
     if problem := lacks_compiler(device):
         return "eager", problem
-    return "inductor", f"compiled, which pays from {needed} windows; there are {windows}"
+    return "inductor", f"compiled: {count(windows, 'window')}, worth it from {needed}"
 
 
 def _ready(
@@ -227,7 +228,7 @@ def _ready(
             continue
         problem = _misfit(facts, folder, shape) or _missing(name, device)
         if not problem and not facts.pays(windows):
-            problem = f"does not pay for {windows} windows"
+            problem = f"not worth opening for {windows} windows"
         if problem:
             notes.append(f"not {name}: {problem}")
         else:
@@ -259,7 +260,9 @@ def _open(checkpoint: Checkpoint, folder: Path, name: str, device: Device, shape
         known = ", ".join(("auto", "eager", "inductor", *PACKAGES))
         raise ConfigError(f"engine: expected one of {known}, got {name!r}")
     if device.type != "cpu":
-        raise ConfigError(f"engine {name} is for device cpu, not {device.name}; choose eager")
+        raise ConfigError(
+            f"engine {name} is for device cpu, not {device.name}; choose engine eager"
+        )
     if problem := _missing(name, device):
         raise DeviceError(f"engine {name}: {problem}")
     facts = read_engine_facts(folder, name)

@@ -163,8 +163,9 @@ def _build_checked(
     difference = _difference(network, _OPEN[form](folder), window_shape)
     if not difference <= MAX_DIFFERENCE:
         raise RoadsegError(
-            f"the {form} model differs from PyTorch by {difference:.2g} of probability, expected "
-            f"at most {MAX_DIFFERENCE:g}; choose another format, or other versions of its packages"
+            f"the probabilities of the {form} model differ from those of PyTorch by "
+            f"{difference:.2g}, expected at most {MAX_DIFFERENCE:g}; choose another format, or "
+            "other versions of its packages"
         )
     return difference
 

@@ -1,7 +1,7 @@
 """INT8: a network quantised after training, by PT2E of torchao, for Inductor to compile.
 
 Only the scales of the activations are kept in a file. Weights come from the checkpoint, whose
-network is followed and quantised anew when it is opened, so that nothing is ever unpickled;
+network is traced and quantised again when it is opened, so that nothing is ever unpickled;
 `torch.export.load` would unpickle what a file tells it to.
 """
 
@@ -25,7 +25,7 @@ from roadseg.system.records import write_json
 from roadseg.system.schemas import STRICT, read_strict
 
 _FILE = "activations.json"
-_INSTALL = 'there is no package torchao; run `pip install "roadseg[int8]"`'
+_INSTALL = 'the package torchao is not installed; run `pip install "roadseg[int8]"`'
 _PT2E = "torchao.quantization.pt2e"
 _REMARKS = "torch.utils._pytree"  # logs what torchao will have to change
 
@@ -63,7 +63,7 @@ def build(
 ) -> None:
     """Find the scales of a network's activations, and write them.
 
-    Activations are bytes with one scale a tensor, weights signed bytes with one a channel. On
+    Activations are bytes with one scale per tensor, weights signed bytes with one per channel. On
     CPUs without VNNI, where sums of products of whole bytes overflow, the scales are doubled:
     activations like those of the calibration then keep to 7 bits.
     Source: PyTorch 2 Export post-training quantisation with the X86 Inductor quantizer.
@@ -117,7 +117,7 @@ def load(network: nn.Module, folder: Path, *, window_shape: Shape) -> nn.Module:
         )
     if not scales.seven_bits and not cpu.features()["avx512_vnni"]:
         raise DeviceError(
-            f"{path}: made on a CPU with VNNI, which this one lacks; run `roadseg quantize --force`"
+            f"{path}: made on a CPU with VNNI, which this CPU lacks; run `roadseg quantize --force`"
         )
     prepared = _prepare(network, window_shape)
     _fix(prepared, scales.activations, path)
@@ -171,8 +171,8 @@ def _fix(prepared: nn.Module, scales: Mapping[str, _Scale], path: Path) -> None:
     observers = dict(_observers(prepared))
     if set(observers) != set(scales):
         raise CheckpointError(
-            f"{path}: scales of {len(scales)} activations, but the network has {len(observers)}; "
-            "run `roadseg quantize --force`"
+            f"{path}: contains scales of {len(scales)} activations, but the network has "
+            f"{len(observers)}; run `roadseg quantize --force`"
         )
     fixed = _load("observer").FixedQParamsObserver
     for name, old in observers.items():

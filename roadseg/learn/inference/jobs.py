@@ -52,7 +52,7 @@ from roadseg.system.workspace import Fold
 logger = logging.getLogger(__name__)
 
 _STRIPS_OF_A_TASK = 2  # each task reads and predicts some rows of windows above it once more
-_ROOM = 1.4  # times the strips: overviews take a third, the file as a rule a tenth
+_ROOM = 1.4  # times the strips: overviews take a third, the file usually a tenth
 _TURNS = 8  # and flips of a window
 _REHEARSED = 400  # windows from which it is worth trying how long one takes
 _WEIGHT_BYTES = 4
@@ -114,7 +114,7 @@ class PredictionJob:
 
     @property
     def fold(self) -> Fold | None:
-        """The fold that the only checkpoint held out; "all" if it learned from all of them."""
+        """The fold that the only checkpoint held out; "all" if it was trained on all of them."""
         return self._trained_alike[0].get("fold") if len(self.folders) == 1 else None
 
     def run(self, images: dict[str, Path], *, force: bool) -> list[SceneToPredict]:
@@ -128,7 +128,7 @@ class PredictionJob:
             if force:
                 scene.strips.remove()
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
-        if not self._imagery_of:  # The scenes of a run are those that its network learned from.
+        if not self._imagery_of:  # The network of a run was trained on its scenes.
             warn_of_shift((scene.facts, scene.scaling) for scene in waiting)
         self._predict(waiting, windows=list(map(self._windows, scenes)))
         done = [scene for scene in scenes if scene.name not in self.failed]
@@ -170,7 +170,7 @@ class PredictionJob:
         return scenes, [s for s in scenes if force or read_raster_key(s.path) != s.key]
 
     def _is_here(self, pieces: int) -> bool:
-        """Return whether so many pieces of work are done in this process."""
+        """Return whether a number of pieces of work is done in this process."""
         compute = self._compute
         return compute.scheduler is None and min(compute.workers, pieces) <= 1
 

@@ -35,7 +35,11 @@ _ERRORS_ONLY = 3  # as ONNX Runtime counts severities
 
 def available() -> str | None:
     """Return None if ONNX Runtime is installed, else how to install it."""
-    return None if find_spec("onnxruntime") else f"there is no package onnxruntime; {_INSTALL}"
+    return (
+        None
+        if find_spec("onnxruntime")
+        else f"the package onnxruntime is not installed; {_INSTALL}"
+    )
 
 
 def build(network: nn.Module, folder: Path, *, window_shape: WindowShape) -> None:
@@ -76,8 +80,8 @@ def open(  # noqa: A001 - onnx.open
     Args:
         folder: that holds model.onnx.
         expected: what it has to take and give, see `programs.signature_of`; None is anything.
-        threads: to compute with; None takes as many as PyTorch does. A number keeps ONNX Runtime
-            from binding each thread to a core, which several processes would then share.
+        threads: to compute with; None: as many as PyTorch does. A number keeps ONNX Runtime from
+            binding each thread to a core, which several processes would then share.
 
     Raises:
         CheckpointError: if the file is missing, damaged, or takes or gives something else.
@@ -94,7 +98,7 @@ def open(  # noqa: A001 - onnx.open
         session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except tuple(getattr(native, name) for name in _ERRORS) as error:
         raise CheckpointError(
-            f"{path}: damaged, or not an ONNX file that ONNX Runtime runs; export it again"
+            f"{path}: damaged, or not a model that ONNX Runtime can run; export it again"
         ) from error
     tensors = [*session.get_inputs(), *session.get_outputs()]
     signatures = [(each.name, _TYPES.get(each.type, each.type), each.shape) for each in tensors]
@@ -118,4 +122,6 @@ def _load(package: str) -> ModuleType:
     try:
         return import_module(package)
     except ImportError as error:
-        raise RoadsegError(f"ONNX needs the package {package} ({error}); {_INSTALL}") from error
+        raise RoadsegError(
+            f"the format ONNX needs the package {package} ({error}); {_INSTALL}"
+        ) from error

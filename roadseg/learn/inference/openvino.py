@@ -35,7 +35,7 @@ _CUDA_REMARKS = "torch.utils.cpp_extension"  # logs that there is no CUDA, as on
 
 def available() -> str | None:
     """Return None if OpenVINO is installed, else how to install it."""
-    return None if find_spec("openvino") else f"there is no package openvino; {_INSTALL}"
+    return None if find_spec("openvino") else f"the package openvino is not installed; {_INSTALL}"
 
 
 def build(
@@ -75,7 +75,9 @@ def build(
     try:
         openvino.save_model(model, path, compress_to_fp16=False)
     except RuntimeError as error:
-        raise write_error(path, "OpenVINO could not write it all; is the disk full?") from error
+        raise write_error(
+            path, "OpenVINO could not write the whole file; is the disk full?"
+        ) from error
 
 
 def open(  # noqa: A001 - openvino.open
@@ -89,7 +91,7 @@ def open(  # noqa: A001 - openvino.open
     Args:
         folder: that holds model.xml and model.bin.
         expected: what they have to take and give, see `programs.signature_of`; None is anything.
-        threads: to compute with; None takes as many as PyTorch does.
+        threads: to compute with; None: as many as PyTorch does.
 
     Raises:
         CheckpointError: if a file is missing, damaged, or takes or gives something else.
@@ -112,8 +114,8 @@ def open(  # noqa: A001 - openvino.open
         compiled = openvino.Core().compile_model(model, "CPU", options)
     except RuntimeError as error:
         raise CheckpointError(
-            f"{folder / _GRAPH}: damaged, or not a model that OpenVINO runs; export or quantize "
-            "again"
+            f"{folder / _GRAPH}: damaged, or not a model that OpenVINO can run; export or "
+            "quantize again"
         ) from error
 
     def run(windows: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class Quantised:
         engine: INT8.
         exact: float32, eager, on the CPU as well.
         opening_s: seconds that it took to open the INT8 engine.
-        rate: windows a second: "roadseg" of the INT8 engine, in turns with "bare", eager.
+        rate: windows per second: "roadseg" of the INT8 engine, in turns with "bare", eager.
         eager: how eager computed there: "fp32", or "bf16" on a CPU that is fast at it.
     """
 

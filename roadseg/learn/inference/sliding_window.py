@@ -33,7 +33,7 @@ _BATCHES_AHEAD = 2  # read, and waiting for the network
 
 
 class _Item(NamedTuple):
-    """A window: the numbers of its row and column of windows, its pixels, which hold data."""
+    """A window: the numbers of its row and column of windows, its pixels, which have data."""
 
     row: int
     col: int
@@ -42,7 +42,7 @@ class _Item(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Finished pixels: first row and column, values (row, col, class), which hold data.
+    """Finished pixels: first row and column, values (row, col, class), which have data.
 
     And whether all that the network has given so far are probabilities, known to the device.
     """
@@ -90,12 +90,12 @@ def predict_parts(
 
     Windows are read ahead in threads; those without a valid pixel are not shown to the network.
     Only the rows that two rows of windows share are held in memory. What is given out does not
-    depend on `rows`, bit for bit, as long as the engine treats each window of a batch alike.
+    depend on `rows`, bit for bit, as long as the engine treats all windows of a batch the same way.
 
     Args:
         engine: takes batches of one size; the last one is filled up by repeating a window.
-        reader: reads a window in whole, also where it reaches beyond the scene, from any
-            thread: scaled bands, uint8 (band, row, col), and which pixels hold data, (row, col).
+        reader: reads a window in whole, also where it reaches beyond the scene, from any thread:
+            scaled bands, uint8 (band, row, col), and which pixels have data, (row, col).
         classes: number of probabilities that the engine gives for each pixel.
         height: rows of the scene.
         width: columns of the scene.
@@ -104,7 +104,7 @@ def predict_parts(
 
     Yields:
         From left to right and top to bottom: probabilities, uint8 with 255 for certain, 0 where
-        there is no data, and which pixels hold data.
+        there is no data, and which pixels have data.
     """
     scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
     launched: list[_Part] = []
@@ -175,8 +175,8 @@ class _Scene:
         self._window_px = window_px
         self._depth = window_px - min(self._rows.finished[:-1], default=window_px)
         self._below: Tensor | None = None  # of the rows of windows so far, (row, col, class)
-        self._right: Tensor | None = None  # of the windows of this row so far, alike
-        self._summed: Tensor | None = None  # of the window in hand, alike
+        self._right: Tensor | None = None  # likewise, of the windows of this row so far
+        self._summed: Tensor | None = None  # likewise, of the present window
         self._across: Tensor  # weights of the columns of each window, (window, col, class)
         self._down: Tensor  # and of its rows, (window, row, 1, 1)
 
@@ -244,7 +244,7 @@ class _Scene:
         below[shared:] = 0
 
     def _skip(self, left: int, width: int) -> None:
-        """Forget what others have for the pixels of a window: they hold no data."""
+        """Forget what others have for the pixels of a window: they have no data."""
         self._right = None
         if self._below is not None:
             self._below[:, left : left + width] = 0
@@ -294,14 +294,14 @@ def _sound(part: _Part) -> _Part:
     """
     if part.sound is not None and not bool(part.sound):
         raise RoadsegError(
-            "the network gave values that are no probabilities (no numbers, or not from 0 to 1); "
-            "choose engine eager and compute.precision fp32, or train again if it still does"
+            "the network returned invalid probabilities (NaN, or outside 0 to 1); try engine "
+            "eager with compute.precision fp32, and retrain if that does not help"
         )
     return part
 
 
 def _batches(items: Iterator[_Item], size: int) -> Iterator[list[_Item]]:
-    """Put windows together of which so many hold data; those at the start that hold none alone."""
+    """Group windows by the number that has data; empty ones at the start form their own group."""
     batch: list[_Item] = []
     filled = 0
     for item in items:

@@ -294,7 +294,7 @@ def read_alike(folders: Sequence[Path]) -> list[Facts]:
                 )
         if other["scaling"]["ranges"] != facts[0]["scaling"]["ranges"]:
             raise CheckpointError(
-                f"{folder}: scales pixels in another way than {folders[0]}; average only "
+                f"{folder}: scales pixels differently from {folders[0]}; average only "
                 "checkpoints of one run"
             )
     return facts

@@ -22,8 +22,8 @@ STORED_AS = "stored_as"  # fact of files whose numbers are kept as other types
 
 Facts = dict[str, Any]
 
-_LAST = "last"  # name of the file that a training goes on from
-_ADVICE = "take the file as `roadseg train` wrote it, or train again"
+_LAST = "last"  # name of the file from which a training resumes
+_ADVICE = "restore the file that `roadseg train` wrote, or retrain"
 
 _Name = Annotated[str, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\z")]
 _Text = Annotated[str, Field(max_length=1000)]
@@ -37,7 +37,7 @@ _Threshold = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _FromFolds(BaseModel):
-    """What a training on all chips learned from trainings that held a fold out."""
+    """What a training on all chips takes from the trainings of single folds."""
 
     model_config = TOLERANT
 
@@ -88,11 +88,11 @@ class _Known(BaseModel):
                 f"got {self.classes}"
             )
         if not self.scaling.ranges:
-            raise ValueError("scaling.ranges: expected a type of pixels, got none")
+            raise ValueError("scaling.ranges: expected at least one pixel type, got none")
         if not least_m <= self.gsd_m <= most_m:
             raise ValueError(
-                f"gsd_range_m: expected it around {self.gsd_m:g}, as gsd_m says, got {least_m:g} "
-                f"to {most_m:g}"
+                f"gsd_range_m: expected a range that contains gsd_m {self.gsd_m:g}, got "
+                f"{least_m:g} to {most_m:g}"
             )
         if not {"roadseg", "torch"} <= self.versions.keys():
             raise ValueError(f"versions: expected roadseg and torch, got {self.versions!r:.60}")
@@ -102,10 +102,8 @@ class _Known(BaseModel):
     def _names_its_folds(self) -> Self:
         """Refuse a network of all folds that does not say what these had found."""
         if (self.fold == "all") != (self.from_folds is not None):
-            found = "none" if self.from_folds is None else "them"
-            raise ValueError(
-                f'from_folds: expected them where fold is "all", and nowhere else, got {found}'
-            )
+            found = "it is missing" if self.from_folds is None else "it is present"
+            raise ValueError(f'from_folds: expected if and only if fold is "all", but {found}')
         return self
 
     @model_validator(mode="after")
@@ -118,8 +116,7 @@ class _Known(BaseModel):
         for band, values in zip(self.bands, columns, strict=True):
             if known.setdefault(str(band).strip().lower(), values) != values:
                 raise ValueError(
-                    f"bands: expected each once, or with one scaling and name, got {band!r:.60} "
-                    "with two"
+                    f"bands: expected one scaling and name for each band, got two for {band!r:.60}"
                 )
         return self
 
@@ -148,7 +145,7 @@ class _OptimizerState(BaseModel):
 
 
 class _Last(_Known):
-    """Further facts that a training needs to go on."""
+    """Further facts that a training needs to resume."""
 
     best_by: str = "loss"
     history: tuple[_Row, ...]
@@ -160,17 +157,19 @@ class _Last(_Known):
     @model_validator(mode="after")
     def _counts(self) -> Self:
         if [row.epoch for row in self.history] != list(range(1, self.epoch + 1)):
-            raise ValueError(f"history: expected epochs 1 to {self.epoch}, as many as epoch says")
+            raise ValueError(f"history: expected epochs 1 to {self.epoch}, the number in epoch")
         columns = [row.model_dump().keys() for row in self.history]
         held_out = {f"val_{self.best_by}", "val_loss", "val_iou", "val_f1"}
         needed = set() if self.fold == "all" else held_out
         if any(each != columns[0] or not needed <= each for each in columns):
-            missing = min(needed - columns[0], default="the same of all epochs")
-            raise ValueError(f"history: expected columns alike, {missing} among them")
+            missing = min(needed - columns[0], default="the same in every epoch")
+            raise ValueError(
+                f"history: expected the same columns in every epoch, including {missing}"
+            )
         measured = {name for name in columns[0] if name.startswith("val_")} if columns else set()
         if self.fold == "all" and measured:
             raise ValueError(
-                f"history: expected nothing measured on what is held out, as that is nothing, got "
+                "history: expected no validation figures, because nothing was held out, got "
                 f"{min(measured):.60}"
             )
         return self
@@ -181,8 +180,8 @@ def threshold_of(checkpoints: Sequence[Facts], of_set: str = "") -> float | None
 
     Args:
         checkpoints: facts of each.
-        of_set: name of the set of scenes that they predict; others than those of the training,
-            and none, have the threshold of all scenes held out.
+        of_set: name of the set of scenes that they predict; others than those of the training, and
+            none, have the threshold of all held-out scenes.
 
     Returns:
         The mean; None if it was not measured for each of them.
@@ -209,7 +208,7 @@ def read_weights_facts(path: Path) -> Facts:
     if not path.is_file():
         # A run folder holds those of its folds.
         found = sorted(path.parent.glob(f"checkpoints/*/{path.name}"))
-        advice = "run `roadseg train` first, or name another folder"
+        advice = "run `roadseg train` first, or use another folder"
         if found:
             advice = f"did you mean {found[0].parent}?"
         raise CheckpointError(f"{path} does not exist; {advice}")
@@ -218,19 +217,19 @@ def read_weights_facts(path: Path) -> Facts:
             facts = parse_json((file.metadata() or {}).get(METADATA, "{}"))
     except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise CheckpointError(
-            f"{path}: damaged or not a safetensors file ({one_line(error):.200}); train again or "
-            "restore it"
+            f"{path}: damaged, or not a safetensors file ({one_line(error):.200}); restore it, "
+            "or retrain"
         ) from error
     return _checked(path, facts)
 
 
-def _checked(path: Path, facts: Any) -> Facts:  # noqa: ANN401 - whatever a file holds
+def _checked(path: Path, facts: Any) -> Facts:  # noqa: ANN401 - whatever a file contains
     """Return facts that keep to their schema."""
     version = facts.get("format") if isinstance(facts, dict) else None
     if not isinstance(facts, dict) or type(version) is not int or version != FORMAT:
-        what = "no facts of roadseg" if version is None else f"format {version!r:.60}"
+        what = "no metadata of roadseg" if version is None else f"format {version!r:.60}"
         raise CheckpointError(
-            f"{path}: found {what}, expected format {FORMAT}; use a file of `roadseg train`"
+            f"{path}: found {what}, expected format {FORMAT}; use a file that `roadseg train` wrote"
         )
     try:
         check(facts, _Last if path.stem == _LAST else _Best)

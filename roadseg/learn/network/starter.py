@@ -1,4 +1,4 @@
-"""The starter: a network that comes with roadseg and has learned from drawn cities alone."""
+"""The starter: a network that comes with roadseg and was trained on synthetic cities only."""
 
 from importlib.resources import files
 from pathlib import Path

@@ -41,7 +41,7 @@ class WeightPackage:
             return None
         path = Path(next(iter(spec.submodule_search_locations))) / self.file
         if not path.is_file():
-            raise CheckpointError(f"{path}: is missing from its package; {self._advice()}")
+            raise CheckpointError(f"{path} is missing from its package; {self._advice()}")
         if (digest := file_sha256(path)) != self.sha256:
             raise CheckpointError(
                 f"{path}: found SHA-256 {digest[:12]}..., expected {self.sha256[:12]}...; "

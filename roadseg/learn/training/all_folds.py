@@ -1,4 +1,4 @@
-"""All folds: a training on all chips, for as long as trainings with a fold held out found best."""
+"""All folds: training on all chips, for the number of epochs that worked best on the folds."""
 
 import statistics
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class FoldTraining:
 
 
 def what_folds_found(trained: Mapping[int, FoldTraining]) -> Facts:
-    """Return what a checkpoint of all chips says of the folds that its training learned from.
+    """Return the facts of the folds for the checkpoint of a training on all chips.
 
     These are the folds with their scores, the mean of their best epochs, and the mean of their
     thresholds, over all and for each set, if they were measured.

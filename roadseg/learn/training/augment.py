@@ -23,13 +23,13 @@ _COLOURS = 3  # hue and saturation need red, green and blue
 class Augmenter:
     """Random changes of a window that leave its roads true; built once, for any number of bands.
 
-    "turns": all eight turns and flips. "warp": rotation by up to 30 degrees with scale 0.85 to
+    "turns": all eight rotations and flips. "warp": rotation by up to 30 degrees with scale 0.85 to
     1.15, where the image is mirrored at its border and the mask ignores what it cannot know.
     "colour": brightness, contrast and gamma; hue and saturation if there are three bands.
     """
 
     def __init__(self, bands: int, kinds: Collection[Kind] = KINDS) -> None:
-        """Build the chain of changes of some kinds for windows of so many bands."""
+        """Build the chain of augmentations of some kinds for windows with a number of bands."""
         self._turns = _TURNS if "turns" in kinds else 1
         colours = [A.HueSaturationValue(10, 30, 0, p=0.5)] if bands == _COLOURS else []
         warp = _RotateAndScale(
@@ -69,7 +69,7 @@ def use_one_thread(_worker: int = 0) -> None:
 
 
 def _turned(plane: NDArray[Any], turns: int) -> NDArray[Any]:
-    """Return one of the eight turns and flips of a plane; several times as fast as numpy's."""
+    """Return one of the eight rotations and flips of a plane; several times as fast as numpy's."""
     if turns & 1:
         plane = cv2.transpose(plane)
     return plane if turns < 2 else cv2.flip(plane, turns // 2 - 2)  # noqa: PLR2004

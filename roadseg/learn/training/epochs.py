@@ -72,7 +72,7 @@ class Epochs:
         progress: how far it has come.
         parallel: the processes that train together.
         save_minutes: minutes between two writings of `last` inside an epoch.
-        board: where scalars and pictures go.
+        board: receives scalars and images.
         stop: whether a signal has come.
         after_step: is called after every step.
         after_epoch: is called by the first process with the rows of all epochs, after each.
@@ -210,9 +210,9 @@ class Epochs:
         )
         if len(history) == 1 and scores is not None and scores.is_almost_blind:
             _log.warning(
-                "after the first epoch hardly any road is found (recall %.3f): if that stays so, "
-                "raise train.loss.dice or train.learning_rate, use encoder_weights or init, and "
-                "look at the sheets in quality/, whether the labels lie on the roads",
+                "the network found almost no road after the first epoch (recall %.3f); if this "
+                "does not improve, check in quality/ that the labels lie on the roads, raise "
+                "train.loss.dice or train.learning_rate, or use encoder_weights or init",
                 scores.roads.recall,
             )
 
@@ -277,6 +277,6 @@ def seed_step(seed: int, number: int, rank: int) -> None:
 def _finite(value: float) -> float:
     if not math.isfinite(value):
         raise RoadsegError(
-            "the loss is no longer a number; lower train.learning_rate or use precision fp32"
+            "the loss is NaN or infinite; lower train.learning_rate, or use precision fp32"
         )
     return value

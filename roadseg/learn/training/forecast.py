@@ -18,7 +18,7 @@ class Ground:
     """The images of a training, as far as its time depends on them.
 
     Attributes:
-        chips: number of chips to learn from, each counted by its weight.
+        chips: number of chips to train on, each counted by its weight.
         held_out: number of windows that cover those held out.
     """
 

@@ -40,12 +40,12 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     ]
     if changed:
         raise ConfigError(
-            f"{path}: this training began with {', '.join(changed)}; restore that to go on with "
-            "it, or train anew with --force"
+            f"{path}: the training was started with {', '.join(changed)}; restore these settings "
+            "to resume it, or retrain with --force"
         )
     best = checkpoint_path(folder, "best")
     if facts["history"] and not best.is_file():
-        _log.warning("%s is missing, so this training starts again", best)
+        _log.warning("%s is missing, so the training starts from the beginning", best)
         return None
     return facts
 

@@ -29,8 +29,8 @@ class HierarchicalAverager:
     processes of one machine, beside longer periods between machines.
 
     Steps count from 1. Frozen weights are left alone. Batch norm's statistics and the optimizer's
-    state are averaged with the weights of all processes, not with those of smaller groups; so
-    what one process saves after such a step is all that is needed to go on exactly.
+    state are averaged with the weights of all processes, not with those of smaller groups; so what
+    one process saves after such a step is all that is needed to resume exactly.
 
     Source: Lin et al., Don't Use Large Mini-Batches, Use Local SGD, 2018 (post-local and
     hierarchical); averaged momentum: Yu et al., On the Linear Speedup Analysis of Communication
@@ -166,7 +166,7 @@ def check_hierarchy(hierarchy: Mapping[int, int], *, size: int) -> None:
 
 
 def _group(parallel: Parallel, size: int) -> "dist.ProcessGroup | None":
-    """Return the group of so many neighbouring ranks that this process is in, None for all."""
+    """Return the group of neighbouring ranks, of a given size, of this process; None for all."""
     if size == parallel.size:
         return None
     mine, _ = dist.new_subgroups(size, timeout=parallel.patience)

@@ -63,7 +63,7 @@ def profiled(folder: Path, *, steps: int, device: Device, rank: int) -> Iterator
         yield profiler.step
     if not written:
         _log.warning(
-            "no step was profiled: the training ended within the %d steps that warm up",
+            "nothing was profiled: the training ended within the %d warm-up steps",
             wait + warmup,
         )
 
@@ -82,7 +82,7 @@ def summary_of(profiler: profile) -> str:
         time_us[event.key.removeprefix("aten::").partition("#")[0]] += took
     total_us = max(time_us.total(), 1)
     shares = [f"{name} {us / total_us:.0%}" for name, us in time_us.most_common(_TOLD)]
-    where = "on the device" if on_device else "of the processor"
+    where = "of device time" if on_device else "of the processor"
     return f"{total_us / 1e6:.2f} s {where}: {', '.join(shares)}"
 
 

@@ -1,4 +1,4 @@
-"""Rehearsal: how fast a training will go on this machine, from some steps of its own."""
+"""Rehearsal: the speed of a training on this machine, measured on some of its steps."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ class Pace:
     processes: int = 1
 
     def epoch_seconds(self, windows: int, held_out: int) -> float:
-        """Return the seconds of an epoch of so many windows, with its validation and checkpoint."""
+        """Return the seconds of an epoch of a number of windows, with validation and checkpoint."""
         return (windows * self.window_s + held_out * self.held_out_s) / self.processes + KEEPING_S
 
 
@@ -98,7 +98,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
 
 
 def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) -> Pace:
-    """Take some steps of a training on random pixels, before there are chips to learn from.
+    """Take some steps of a training on random pixels, before there are chips to train on.
 
     Args:
         options: of the training.

@@ -61,8 +61,8 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
 
     Epoch e, counted from 1, has the indices e * len(self) onwards. A window depends on seed and
     index alone, so that an epoch which was interrupted repeats exactly, in any process. Chips get
-    windows in proportion to their weights. With less than one window a chip, epochs go on where
-    the one before ended, in passes over all chips, each in an order of its own.
+    windows in proportion to their weights. With less than one window per chip, each epoch continues
+    where the previous one ended, in passes over all chips, each in its own order.
 
     Most of a scene is not road. So most windows are placed on one: on a square of 32 pixels of
     the chip, each that holds a road as likely as the others, anywhere around it. Chips smaller
@@ -85,7 +85,7 @@ class TrainingWindows(Dataset[tuple[Tensor, ...]]):
         Args:
             chips: at least one; all have the same bands.
             window_px: side of the windows.
-            windows_per_chip: windows drawn an epoch from each chip of weight 1.
+            windows_per_chip: windows drawn per epoch from each chip of weight 1.
             road_share: share of the windows that are placed on a road, 0..1; the others may
                 lie anywhere.
             seed: decides all that is random.
@@ -174,7 +174,7 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
             chips: at least one; all have the same bands.
             window_px: side of the windows.
             skeletons: whether skeletons are needed as well, see `TrainingWindows`.
-            most: number of windows at most; of more, so many are taken, evenly spread.
+            most: largest number of windows; of more, an evenly spread sample is taken.
         """
         self._window_px = window_px
         self._skeletons = skeletons
@@ -216,9 +216,9 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
 class EpochBatches(Sampler[list[int]]):
     """The batches of one epoch of `TrainingWindows`, in an order that seed and epoch decide.
 
-    Several processes that train together are dealt the windows that one process with their
-    batches put together would see, step by step. Windows that do not fill a batch of all
-    processes are left out.
+    Several processes that train together share the windows that one process would see, step by
+    step, in batches as large as theirs together. Windows that do not fill a batch of all processes
+    are left out.
 
     Attributes:
         epoch: which epoch to go through, from 1.
@@ -228,7 +228,7 @@ class EpochBatches(Sampler[list[int]]):
     def __init__(
         self, windows: int, *, seed: int, batch_size: int, rank: int = 0, ranks: int = 1
     ) -> None:
-        """Shuffle so many windows.
+        """Shuffle a number of windows.
 
         Args:
             windows: of an epoch, all processes together.
@@ -262,7 +262,7 @@ class ValidationBatches(Sampler[list[int]]):
     """
 
     def __init__(self, windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1) -> None:
-        """Deal so many windows; see `EpochBatches`."""
+        """Distribute a number of windows; see `EpochBatches`."""
         self._deal = _Deal(batch_size, rank, ranks)
         self._batches = math.ceil(windows / self._deal.windows)
         self._windows = windows
@@ -280,7 +280,7 @@ class ValidationBatches(Sampler[list[int]]):
 
 
 class _Deal(NamedTuple):
-    """Rule by which consecutive windows are dealt to processes."""
+    """Rule by which consecutive windows are distributed to processes."""
 
     batch_size: int
     rank: int
@@ -298,7 +298,7 @@ class _Deal(NamedTuple):
 
 
 def training_windows(chips: Sequence[Chip], options: TrainOptions) -> TrainingWindows:
-    """Return the random windows of chips that a training learns from."""
+    """Return the random windows of chips that a training uses."""
     return TrainingWindows(
         chips,
         window_px=options.window_px,
@@ -340,8 +340,8 @@ class TrainingBatches:
         self.steps = len(windows) // self.windows_per_step
         if self.steps == 0:
             raise ConfigError(
-                f"train.batch_size: expected at most {len(windows)} windows a step, all of an "
-                f"epoch, got {self.windows_per_step} (batch_size x accumulate x processes)"
+                f"train.batch_size: expected at most {len(windows)} windows per step, all those "
+                f"of an epoch, got {self.windows_per_step} (batch_size x accumulate x processes)"
             )
         self._loader = _loader(windows, self._order, workers, pin_memory=pin_memory)
 
@@ -352,7 +352,7 @@ class TrainingBatches:
 
 
 def held_out_windows(chips: Sequence[Chip], options: TrainOptions) -> ValidationWindows:
-    """Return the windows of chips held out that a training is validated on."""
+    """Return the windows of held-out chips on which a training is validated."""
     return ValidationWindows(
         chips,
         window_px=options.window_px,
@@ -362,7 +362,7 @@ def held_out_windows(chips: Sequence[Chip], options: TrainOptions) -> Validation
 
 
 class HeldOutBatches:
-    """The windows that cover the chips held out, in batches of one size.
+    """The windows that cover the held-out chips, in batches of one size.
 
     Attributes:
         sets: names of the sets of the chips; of chips without sets a single empty one.
@@ -397,7 +397,7 @@ class HeldOutBatches:
 
 
 def _read(chip: Chip, area: Window, window_px: int) -> tuple[Bytes, Bytes]:
-    """Read and scale a window, filled up to its size; where it holds no data the mask ignores."""
+    """Read and scale a window, filled up to its size; where it has no data the mask ignores."""
     values, valid = read_window(chip.scene, area)
     try:
         image = chip.scaling.apply(values)
@@ -424,7 +424,7 @@ def _tensors(image: Bytes, mask: Bytes, *, skeletons: bool) -> tuple[Tensor, ...
 
 @lru_cache(maxsize=4)  # The windows of one epoch come from two passes, or three.
 def _pass_order(seed: int, number: int, windows: int) -> NDArray[np.int64]:
-    """Return the order in which one of several passes goes through so many windows."""
+    """Return the order of the windows in one of several passes."""
     return np.random.default_rng([seed, number, windows]).permutation(windows)
 
 

@@ -81,8 +81,8 @@ def _load_weights(tensors: Tensors, module: nn.Module) -> None:
 
 def _unfit(problem: str) -> CheckpointError:
     return CheckpointError(
-        f"last.safetensors: its state does not fit this training ({problem}); restore it, or train "
-        "anew with --force"
+        f"last.safetensors: its state does not fit this training ({problem}); restore it, or "
+        "retrain with --force"
     )
 
 

@@ -1,4 +1,4 @@
-"""TensorBoard: numbers and example pictures of a training, to look at while it runs."""
+"""TensorBoard: scalars and example images of a running training."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ _ROAD, _UNKNOWN = (255, 60, 0), (128, 128, 128)
 
 
 class Board:
-    """Board on which a training shows scalars and pictures; nothing without a writer.
+    """Board for scalars and images of a training; does nothing without a writer.
 
     It is closed at the end of a `with` block.
     """
@@ -33,7 +33,7 @@ class Board:
         self._writer = writer
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -50,7 +50,7 @@ class Board:
         self._writer.flush()
 
     def pictures(self, step: int, images: Tensor, references: Tensor, predictions: Tensor) -> None:
-        """Write one picture of the first windows, four at most, a row each.
+        """Write one image of the first windows, at most four, one per row.
 
         The row shows the image, the labels over it (pixels that are ignored are grey), and the
         predicted probability of road.
@@ -112,7 +112,7 @@ def _rows(images: Bytes, references: Bytes, probability: NDArray[np.float32]) ->
         probability: 0..1 (window, row, col).
 
     Returns:
-        A picture (row, col, 3); sides of windows above 256 pixels are thinned.
+        An image (row, col, 3); sides of windows above 256 pixels are thinned.
     """
     thin = -(-max(references.shape[1:]) // _SIDE_PX)
     small = (..., slice(None, None, thin), slice(None, None, thin))

@@ -9,7 +9,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_f
 from roadseg.learn.options import TrainOptions
 from roadseg.learn.training.rehearsal import KEEPING_S, START_S, Pace
 
-# What a timetable decides; it is kept with the training, which goes on with the same.
+# Options that a timetable decides; they are stored with the training and stay fixed.
 PLANNED = ("epochs", "patience", "windows_per_chip", "validation_windows", "warmup_steps")
 
 _MINUTE_S = 60.0
@@ -22,19 +22,19 @@ _WARM_UP = 0.05  # Share of the steps over which the learning rate rises.
 def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: int) -> TrainOptions:
     """Return options whose training ends after `options.minutes`, on a machine of this pace.
 
-    1. There are as many epochs as validations of all that is held out, with their checkpoints,
-       fit into a twentieth of the time, but 4 at least and 10 at most: their number changes how
-       often there is news, and not what is learnt.
-    2. Validation takes at most a tenth of the time. Where all that is held out takes more, fewer
-       windows are validated on, spread evenly.
+    1. There are as many epochs as full validations, with their checkpoints, fit into a twentieth of
+       the time, but at least 4 and at most 10: their number changes how often there is news, and
+       not what the network learns.
+    2. Validation takes at most a tenth of the time. If all held-out windows would take longer, an
+       evenly spread sample is used.
     3. All other time goes into steps. The learning rate rises over a twentieth of them.
-    4. No epoch ends the training early, as the learning rate is planned to the end.
+    4. The training never stops early, because the learning rate is planned to the end.
 
     Args:
         options: with `minutes`.
         pace: of this machine.
         weight: of all training chips together; their number, if each counts once.
-        held_out: number of windows that cover all that is held out.
+        held_out: number of windows that cover the held-out chips.
 
     Raises:
         ConfigError: if there is no time for a step in each epoch.
@@ -50,9 +50,9 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     steps = int(left_s / (step * pace.window_s / pace.processes))
     if steps < 1:
         raise ConfigError(
-            f"train.minutes: {minutes:g} min are too few for {epochs} epochs of a step of {step} "
-            f"windows, which takes {step * pace.window_s / pace.processes:.1f} s here; give it "
-            "more time, or make train.batch_size or train.window_px smaller"
+            f"train.minutes: {minutes:g} min are too few for {epochs} epochs with one step of "
+            f"{step} windows each, which takes {step * pace.window_s / pace.processes:.1f} s on "
+            "this machine; allow more time, or lower train.batch_size or train.window_px"
         )
     return options.model_copy(
         update={
@@ -70,14 +70,14 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
 
     Raises:
         ConfigError: if that was planned for another time.
-        CheckpointError: if the folder holds no such plan.
+        CheckpointError: if the folder contains no such plan.
     """
     facts = read_checkpoint_facts(folder, "last")
     if facts.get("minutes") != options.minutes:
         raise ConfigError(
-            f"{checkpoint_path(folder, 'last')}: this training began with train.minutes "
-            f"{facts.get('minutes')} (now {options.minutes}); restore that to go on with it, or "
-            "train anew with --force"
+            f"{checkpoint_path(folder, 'last')}: the training was started with train.minutes "
+            f"{facts.get('minutes')} (now {options.minutes}); restore this setting to resume it, "
+            "or retrain with --force"
         )
     if options.minutes is None:
         return options
@@ -87,5 +87,5 @@ def planned_before(folder: Path, options: TrainOptions) -> TrainOptions:
     except ValidationError as error:
         raise CheckpointError(
             f"{checkpoint_path(folder, 'last')}: expected the plan of a training, found "
-            f"{planned!r:.100}; restore the file, or train anew with --force"
+            f"{planned!r:.100}; restore the file, or retrain with --force"
         ) from error

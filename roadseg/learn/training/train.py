@@ -1,4 +1,4 @@
-"""Training: from chips to checkpoints; wherever it is interrupted, it goes on from there."""
+"""Training: from chips to checkpoints; it can be interrupted and resumed at any step."""
 
 import hashlib
 import logging
@@ -38,7 +38,7 @@ from roadseg.system.files import remove_partial
 
 _log = logging.getLogger(__name__)
 
-_MAY_CHANGE = ("epochs", "patience")  # Options that may change while a training goes on.
+_MAY_CHANGE = ("epochs", "patience")  # Options that may change when a training resumes.
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class TrainingJob:
     """Chips, options and facts that decide which weights a training ends with.
 
     Attributes:
-        training: chips to learn from.
+        training: chips to train on.
         validation: chips to measure on; none trains without measuring, to the last epoch.
         options: of network, windows, loss and optimizer.
         facts: JSON values to keep in the checkpoint beside those known here (bands, GSD, ...).
@@ -63,11 +63,11 @@ class TrainingJob:
 
     @cached_property
     def settings(self) -> Facts:
-        """Settings that must stay as they are for `train` to go on, but for the processes.
+        """Settings that must stay the same for `train` to resume, except the processes.
 
         Raises:
-            ConfigError: if the settings do not go together.
-            DataError: if the chips are not scaled alike.
+            ConfigError: if the settings cannot be combined.
+            DataError: if the chips have different scalings.
         """
         options = self.options
         check_window(options.window_px)
@@ -107,36 +107,36 @@ def train(
     started: Callable[[], None] = lambda: None,
     after_epoch: Callable[[list[Row]], None] = lambda _: None,
 ) -> list[Row]:
-    """Train a network, or go on with the training that `folder` holds.
+    """Train a network, or resume the training in `folder`.
 
-    `last.safetensors` holds all that the next step needs; it is written after every epoch,
-    every few minutes, and when the process is asked to stop (SIGINT, SIGTERM). Every finished
-    epoch also leaves `best.safetensors` (the epoch that is best by `options.best_by`),
-    and `metrics.csv`. Called again with the same job it goes on after the last
-    step that was kept, and on a CPU ends with the same weights, bit for bit, as if it had never
-    stopped. Nothing random has a state that could get lost: every window with its augmentation,
-    and every step, has a generator of its own, seeded by the seed and its number.
+    `last.safetensors` holds all that the next step needs; it is written after every epoch, every
+    few minutes, and when the process is asked to stop (SIGINT, SIGTERM). Every finished epoch also
+    leaves `best.safetensors` (the epoch that is best by `options.best_by`), and `metrics.csv`.
+    Called again with the same job, it resumes after the last saved step, and on a CPU ends with the
+    same weights, bit for bit, as if it had never stopped. No random state can get lost: every
+    window with its augmentation, and every step, has its own generator, seeded by the seed and its
+    number.
 
     Args:
-        job: what to learn from, and how; a training goes on only with the same one.
+        job: the data and the options; a training resumes only with the same job.
         folder: where checkpoints and metrics are written, by the first process.
         parallel: the processes that train together.
         workers: processes that read and augment windows; 0 does it here.
         save_minutes: minutes between two writings of `last` inside an epoch.
         profile: steps of which each process writes a trace into `profile/`.
-        anew: whether to begin again, whatever the folder holds; that is removed only once all
-            is ready to begin.
-        started: called then, or once the folder is known to hold this training or none.
+        anew: whether to start from the beginning; what the folder contains is removed only once
+            everything is ready.
+        started: called then, or once the folder is known to contain this training or none.
         after_epoch: called in the first process with one row for each epoch so far, after each.
 
     Returns:
-        One row an epoch, as in metrics.csv.
+        One row per epoch, as in metrics.csv.
 
     Raises:
-        ConfigError: if the settings do not go together, or the folder holds a training that had
+        ConfigError: if the settings cannot be combined, or the folder contains a training with
             others.
         DataError: if a chip cannot be read, or no validation pixel has data.
-        RoadsegError: if the loss is no longer a number.
+        RoadsegError: if the loss is NaN or infinite.
     """
     options, device = job.options, job.device
     if options.tensorboard:
@@ -201,7 +201,7 @@ def train(
 
 
 def fixed_options(options: TrainOptions) -> dict[str, Any]:
-    """Return as JSON values the options that have to stay as they are while a training goes on.
+    """Return as JSON values the options that must stay the same when a training resumes.
 
     More epochs may be asked for later, unless the learning rate is planned to the end. Options
     that do not decide which weights come out (`distributed`, `tensorboard`) are not among them.
@@ -252,7 +252,7 @@ def new_trainer(
         scaling: mean and standard deviation of the bands.
         device: where the network is to run.
         parallel: the processes that train together.
-        state: of the trainer to go on with.
+        state: of the trainer to resume.
 
     Raises:
         ConfigError: if the network does not take such batches, or the options contradict.
@@ -271,12 +271,12 @@ def _progress(folder: Path, last: Facts | None, device: Device) -> Progress:
     if last is None:
         return Progress([], torch.zeros((), device=device.type))
     history, step = last["history"], last["step"]
-    _log.info("%s: going on after epoch %d, step %d", folder, len(history), step)
+    _log.info("%s: resuming after epoch %d, step %d", folder, len(history), step)
     loss = read_tensors(folder, "last", LOSS).get("")
     if loss is None or loss.shape or not (loss.is_floating_point() and is_sound(loss)):
         raise CheckpointError(
-            f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or train "
-            "anew with --force"
+            f"{folder / 'last.safetensors'}: {LOSS}: expected a number; restore the file, or "
+            "retrain with --force"
         )
     return Progress(list(history), loss.to(device.type), step, last["seconds"])
 
@@ -291,8 +291,8 @@ def _shared_scaling(chips: Sequence[Chip]) -> Scaling:
     for chip in chips:
         if chip.scaling != first.scaling:
             raise DataError(
-                f"{chip.scene.path} has another scaling than {first.scene.path}, "
-                "expected one for all"
+                f"{chip.scene.path} has a different scaling from {first.scene.path}, expected "
+                "the same for all"
             )
     return first.scaling
 

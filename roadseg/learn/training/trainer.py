@@ -43,16 +43,16 @@ class Trainer:
             scaling: mean and standard deviation of the bands.
             device: where the network runs.
             parallel: the processes that train together.
-            state: what `state` returned of the trainer to go on with.
+            state: what `state` returned of the trainer to resume.
 
         Raises:
-            ConfigError: if these do not go together.
+            ConfigError: if these cannot be combined.
             CheckpointError: if the state is not one of such a trainer.
         """
         sharing = options.distributed
         if device.backend == "ipex" and (options.ema or sharing.hierarchy):
             raise ConfigError(
-                "--backend ipex keeps packed weights, which cannot be averaged: use the backend "
+                "--backend ipex packs its weights, so they cannot be averaged; use backend "
                 "native, or set train.ema and train.distributed.hierarchy to null"
             )
         self._options = options
@@ -140,7 +140,7 @@ class Trainer:
             self._parallel.average([*module.parameters(), *statistics(module)])
 
     def state(self) -> State:
-        """Return all that a trainer needs to go on as if it had never stopped."""
+        """Return all that a trainer needs to resume as if it had never stopped."""
         return state_of(self._model, self._optimizer, self._average, self._scaler)
 
     def _loss(self, batch: Batch, number: int) -> Tensor:

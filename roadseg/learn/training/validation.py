@@ -1,4 +1,4 @@
-"""Validation: loss, IoU, F1, threshold and perhaps clDice of a network on windows held out."""
+"""Validation: loss, IoU, F1, threshold and perhaps clDice of a network on held-out windows."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _ALMOST_NONE = 0.02  # predicted pixels for one of the reference, below which a 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a network on the windows held out.
+    """Scores of a network on the held-out windows.
 
     Attributes:
         loss: over all valid pixels together.
@@ -116,9 +116,7 @@ def validate(
         after_batch(batch, logits)
     pixels = parallel.sum(counts).cpu().numpy()
     if not pixels.any():
-        raise DataError(
-            "the validation chips hold no pixel with data; split the chips in another way"
-        )
+        raise DataError("the held-out chips contain no pixel with data; change the split")
     loss = float(loss_of(parallel.sum(sums), weights=weights))
     every = Histogram(*pixels.sum(axis=0))
     by_set = {

@@ -12,7 +12,7 @@ function legendOf(map) {
     parts.push({ title: map.mode.name, keys: seen.map((at) => map.mode.classes[at]) });
   }
   if (on("reference")) parts.push({ title: "Labels", keys: [{ name: "reference road", colour: LABEL_COLOUR }] });
-  if (on("errors")) parts.push({ title: "Against the labels", keys: ERRORS });
+  if (on("errors")) parts.push({ title: "Compared with labels", keys: ERRORS });
   if (on("probability")) parts.push({ title: "Probability of road", ramp: RAMP });
   if (on("mask")) parts.push({ title: "Mask", keys: [{ name: `probability ≥ ${map.told.threshold}`, colour: MASK_COLOUR }] });
   return parts;

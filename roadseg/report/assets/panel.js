@@ -4,12 +4,12 @@ const KPH_PER_MPH = 1.609344;
 const SAID = {
   highway: ["Class", (value) => value],
   speed_kph: ["Speed", (value) => `${value.toFixed(0)} km/h (${(value / KPH_PER_MPH).toFixed(0)} mph)`],
-  speed_known: ["Speed is", (value) => (value ? "seen by the network" : "the default")],
+  speed_known: ["Speed from", (value) => (value ? "network" : "default")],
   length_m: ["Length", (value) => `${value.toFixed(1)} m`],
   travel_time_s: ["Travel time", (value) => `${value.toFixed(1)} s`],
   probability: ["Probability, mean", percent],
   min_probability: ["Probability, lowest", percent],
-  inferred: ["Inferred", (value) => (value ? "yes, across a gap" : "no, seen")],
+  inferred: ["Inferred", (value) => (value ? "yes, link across a gap" : "no, seen in the image")],
   confidence: ["Confidence of the link", percent],
   width_m: ["Width", (value) => `${value.toFixed(1)} m`],
   source: ["Scene", (value) => value],
@@ -45,9 +45,9 @@ class Panel {
       at ? [" ", make("kbd", {}, each)] : [make("kbd", {}, each)])), text]);
     const [first, second] = this.map.graphs.length
       ? ["Click a road for its attributes.", "Press Route and click two places for the fastest route between them."]
-      : ["There is no graph in this run.", "roadseg graph makes it."];
+      : ["This run has no graph.", "Run 'roadseg graph' to make one."];
     this.set(make("h3", {}, "Roads"), make("p", {}, first), make("p", {}, second),
-      make("div", { class: "keyboard" }, make("p", { class: "muted small" }, "With the map chosen, keys work as well:"), pairs(rows)));
+      make("div", { class: "keyboard" }, make("p", { class: "muted small" }, "Keyboard shortcuts (click the map first):"), pairs(rows)));
   }
 
   showPicked() {
@@ -78,7 +78,7 @@ class Panel {
   }
 
   showLink(address) {
-    this.set(this.title("Link"), make("p", {}, "The address of what is shown, to copy:"), make("pre", { class: "line" }, address));
+    this.set(this.title("Link"), make("p", {}, "Link to this view:"), make("pre", { class: "line" }, address));
   }
 
   showRoute(found, [from, to]) {

@@ -49,7 +49,7 @@ function showMissing(shown, map) {
     ["reference", "Labels", "roadseg prepare"], ["image", "Imagery", "imagery.images"]];
   for (const [key, name, command] of commands) {
     if (map.has(key)) continue;
-    const how = key === "image" ? [`${name} is not shown; the config names it with `, command] : [`${name} cannot be shown; made by `, command];
+    const how = key === "image" ? [`${name} is not shown; the config names it with `, command] : [`${name} cannot be shown; run `, command];
     byId("map").append(note(...how));
   }
   if (!shown.left_out.length) return;
@@ -61,7 +61,7 @@ function showMissing(shown, map) {
 function showRest(shown, map) {
   const scores = shown.scores?.rows.length ? new Scores(shown.scores, shown.scene_of) : null;
   const training = shown.training.filter(({ epochs }) => epochs.length);
-  const missing = (id, what, command) => byId(id).append(note(`${what}; made by `, command));
+  const missing = (id, what, command) => byId(id).append(note(`${what}; run `, command));
   const found = shown.summaries.evaluate ?? {};
   const sets = Object.entries(found.by_set ?? {});
   if (Object.keys(found.by_fold ?? {}).length) byId("metrics").append(foldsTable(found));
@@ -69,11 +69,11 @@ function showRest(shown, map) {
   if (scores) map.table = new ScoreTable(byId("metrics"), scores, map);
   else missing("metrics", "No metrics in this run", "roadseg evaluate");
   if (map.has("image") || map.has("reference")) map.sides = new SideBySide(map, scores);
-  else byId("scenes").append(note("There is nothing to lay beside each other without images; the config names them with ", "imagery.images"));
+  else byId("scenes").append(note("No images to show side by side; set them in the config with ", "imagery.images"));
   if (training.length) showTraining(byId("training"), training);
   else missing("training", "No training in this run", "roadseg train --fold 0");
   if (shown.quality.facts) showQuality(byId("quality"), shown.quality);
-  else missing("quality", "Nothing is known of the data", "roadseg prepare");
+  else missing("quality", "No data statistics in this run", "roadseg prepare");
   if (shown.training.length) showModel(byId("model"), shown.training);
   else missing("model", "No checkpoint in this run", "roadseg train --fold 0");
   showConfig(byId("config"), shown.config);

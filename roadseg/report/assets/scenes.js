@@ -61,7 +61,7 @@ class SideBySide {
     const sides = [];
     if (scene.pictures.image) sides.push(["Image", image]);
     if (scene.reference) sides.push(["Labels", (context, view) => { image(context, view); drawLabels(context, view, scene); }]);
-    if (scene.graph !== null) sides.push(["Roads found, by speed", roads]);
+    if (scene.graph !== null) sides.push(["Predicted roads by speed", roads]);
     if (scene.missed) sides.push(["Errors", (context, view) => { image(context, view); dim(context); drawErrors(context, view, scene); }]);
     return sides;
   }

@@ -10,23 +10,23 @@ const METRIC_HELP = {
   iou: "Overlap of the predicted and the known road pixels, divided by their union: 1 is perfect.",
   precision: "Share of the predicted road pixels that are right.",
   recall: "Share of the known road pixels that were found.",
-  f1: "Mean of precision and recall that a low value of either pulls down.",
+  f1: "Harmonic mean of precision and recall.",
   apls_length: "Average path length similarity: how well lengths of routes agree in both networks. Gaps lower it most.",
   apls_time: "The same for travel times, so that wrong speeds lower it as well.",
   reference_km: "Length of the known roads.",
   predicted_km: "Length of the predicted roads.",
   correctness: "Share of the length of the predicted roads that lies on known ones, within the tolerance.",
   completeness: "Share of the length of the known roads that was found, within the tolerance.",
-  quality: "Length that agrees, divided by all roads of either side.",
+  quality: "Matching road length divided by the length of all roads on both sides.",
   topo_precision: "TOPO: share of the places reached in the predicted network that are also reached in the known one.",
   topo_recall: "TOPO: share of the places reached in the known network that are also reached in the predicted one.",
   topo_f1: "TOPO: what can be reached from many places in both networks; it tests junctions and links.",
 };
 const QUALITY_NAMES = {
-  dtypes: "Types of pixels", gsd_m: "Pixel, m", nodata_share: "Pixels without data", road_share: "Pixels of road",
+  dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
   road_km: "Labelled roads, km", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
   label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
-  shift_m: "Labels off images, m right and down", failed: "Scenes that failed",
+  shift_m: "Shift of labels, m (right, down)", failed: "Scenes that failed",
 };
 const WORTH = ["apls_length", "topo_f1", "iou"]; // the first that there is says how good a scene is
 

@@ -12,6 +12,6 @@ GREY = "#8C8C8C"
 
 
 def probability_colours(count: int) -> Bytes:
-    """Return so many colours of rising probability; shape (colour, 3), bytes."""
+    """Return a number of colours of rising probability; shape (colour, 3), bytes."""
     ramp = colormaps["cividis"](np.linspace(0.1, 1, count))[:, :3]
     return np.asarray(np.rint(ramp * 255), dtype=np.uint8)

@@ -55,7 +55,7 @@ def write_curves(path: Path, history: Sequence[Mapping[str, float]], *, best_epo
 
 def _title(best: Mapping[str, float], epochs: int) -> str:
     if "val_loss" not in best:
-        return f"{epochs} epochs, nothing held out: training loss {best['train_loss']:.4f}"
+        return f"{epochs} epochs on all chips: training loss {best['train_loss']:.4f}"
     return (
         f"best epoch {best['epoch']:.0f} of {epochs}: validation loss {best['val_loss']:.4f}, "
         f"IoU {best['val_iou']:.3f}, F1 {best['val_f1']:.3f}"

@@ -25,14 +25,14 @@ Rgb = tuple[int, int, int]
 
 _ROOM_PX = (1260, 1100)  # Pixels; width and height of the room for panels.
 _LEGEND_PX, _ROW_PX = 320, 36
-_TITLE_PX = 330  # Pixels; a narrower panel has so much room for its title.
+_TITLE_PX = 330  # Pixels for the title of a narrower panel.
 _TOP_PX, _LEFT_PX, _BOTTOM_PX, _EDGE_PX = 60, 85, 60, 25  # Pixels around the ground of a panel.
-_FINER = 2  # Panels are drawn so many times larger, then reduced, for smooth edges.
+_FINER = 2  # Panels are drawn this many times larger, then reduced, for smooth edges.
 _LEAST_PX = 8  # Pixels; side of the smallest square.
 # Pixels; a chip with this side has an outline, and one with the second the number of its fold.
 _OUTLINED_PX, _NUMBERED_PX = 7, 26
 _TICKS = 6
-_GAP_KM = 50.0  # Kilometres; beyond so much ground without chips another panel begins.
+_GAP_KM = 50.0  # Kilometres without chips, after which another panel begins.
 _PANELS = 9  # More areas than this are drawn as one.
 _INK, _GROUND, _WHITE = (40, 40, 40), (232, 232, 232), (255, 255, 255)
 # Source: Okabe and Ito (2008), colours that all colour-blind people tell apart.

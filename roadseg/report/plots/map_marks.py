@@ -111,7 +111,7 @@ def north_of(grid: Grid) -> tuple[float, float]:
         where north is up.
 
     Raises:
-        ValueError: if the raster has no place on earth.
+        ValueError: if the raster has no georeference.
     """
     lon, lat = grid.centre_degrees
     # Next to the pole the step goes south, and its direction is turned around below.

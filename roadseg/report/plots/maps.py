@@ -57,8 +57,8 @@ class Ground:
         name: of the scene.
         grid: of the scene, in its full resolution.
         image: of the scene, thinned or not, shape (row, col, 3); None if there is none.
-        held_out: the part held out from training, x and y in columns and rows of the grid;
-            None if that is all, or not known.
+        held_out: the held-out part, x and y in columns and rows of the grid; None if that is all,
+            or not known.
     """
 
     name: str
@@ -295,7 +295,7 @@ def _add_title(panel: Axes, text: str) -> None:
 
 
 def _add_marks(panel: Axes, ground: Ground) -> None:
-    """Draw scale bar and north arrow, where the scene has a place on earth."""
+    """Draw scale bar and north arrow, if the scene has a georeference."""
     if not ground.grid.is_local:
         add_marks(panel, ground.grid)
 

@@ -1,4 +1,4 @@
-"""Overlays: small pictures of a scene with its labels drawn over it."""
+"""Overlays: small images of a scene with its labels."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from roadseg.roads.colours import Rgb
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 
 _BANDS = 3
-_SOFT = 2  # Outlines are drawn so many times larger, then reduced, for smooth lines.
+_SOFT = 2  # Outlines are drawn this many times larger, then reduced, for smooth lines.
 _STRENGTH = 0.5  # Opacity of the colour of a road over the image.
 _HATCH_PX = 8
 _BAR = 0.3  # Longest scale bar, in widths of the picture.

@@ -122,7 +122,7 @@ def _busiest(example: Example) -> Window:
 
 
 def _paste(sheet: Image.Image, picture: Image.Image, place: tuple[int, int], side: int) -> None:
-    """Paste a picture into the middle of a grey square."""
+    """Paste an image into the middle of a grey square."""
     left, top = place
     sheet.paste(_GREY, (left, top, left + side, top + side))
     sheet.paste(picture, (left + (side - picture.width) // 2, top + (side - picture.height) // 2))
@@ -152,9 +152,9 @@ def _write_caption(pen: ImageDraw.ImageDraw, example: Example, place: tuple[int,
 
 def _shift_text(shift: Shift) -> str:
     if not shift.is_sure:
-        return "shift of the labels: cannot be told here"
+        return "shift of the labels: cannot be measured here"
     across = "" if shift.along_deg is None else " across the roads"
-    moved = f": they fit {directions(shift.x_m, shift.y_m)}" if _is_off(shift) else ""
+    moved = f"; to align: {directions(shift.x_m, shift.y_m)}" if _is_off(shift) else ""
     return f"labels {shift.length_m:.1f} m off{across}{moved}"
 
 
@@ -171,7 +171,7 @@ def _fitted(text: str, size_px: int) -> str:
 
 
 def _draw_legend(sheet: Image.Image, bins: SpeedBins, colours: Sequence[Rgb]) -> None:
-    """Draw the speed bins as a bar with their limits, and what else the pictures show."""
+    """Draw the speed bins as a bar with their limits, and the other items of the legend."""
     pen, x, y = ImageDraw.Draw(sheet), _EDGE_PX, 14
     pen.text((x, y), f"speed, {bins.unit}", _INK, font(_TEXT_PX))
     x += 100
@@ -187,7 +187,7 @@ def _draw_legend(sheet: Image.Image, bins: SpeedBins, colours: Sequence[Rgb]) ->
             free = x + int(half) + 5
     for filling, text in (
         (Image.new("RGB", (26, 6), _LABELS), "labels"),
-        (Image.new("RGB", (26, 6), _MOVED), "labels moved by that shift"),
+        (Image.new("RGB", (26, 6), _MOVED), "labels after this shift"),
         (hatch((26, 14)), "no data"),
     ):
         x += 28

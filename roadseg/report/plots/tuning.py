@@ -46,7 +46,7 @@ def write_tuning_plot(
         panel.axis("off")
     for panel in panels[:, 0]:
         panel.set_ylabel("APLS")
-    verdict = "" if is_better else ", no more than chance"
+    verdict = "" if is_better else ", within chance"
     figure.suptitle(
         f"{len(tried)} trials: APLS {tried[0]['apls']:.3f} -> {best['apls']:.3f}{verdict}"
     )

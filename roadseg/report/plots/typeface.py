@@ -1,4 +1,4 @@
-"""The typeface of pictures that Pillow draws."""
+"""The typeface of images that Pillow draws."""
 
 from functools import lru_cache
 

@@ -108,7 +108,7 @@ def ended_well(tmp_path, *commands):
     ended = Crowd(tmp_path, commands).end()
     assert 0 in dict(ended)
     for code, said in ended:
-        told = r"Error: \S+: process \d+ is making it; wait for it to end, or name .*\n"
+        told = r"Error: \S+: process \d+ is writing it; wait until it ends, or use .*\n"
         assert code == 0 or (code == 3 and re.fullmatch(told, said)), said
     return [code for code, _ in ended]
 

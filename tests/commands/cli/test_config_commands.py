@@ -89,4 +89,4 @@ def test_changing_needs_a_file(call, tmp_path):
     (tmp_path / "roadseg.json").unlink()
     result = call("set", "train.epochs=3")
     assert result.exit_code == 2
-    assert "no config file there" in result.stderr
+    assert "does not exist; create a config" in result.stderr

@@ -202,7 +202,7 @@ def test_json_has_null_for_what_is_no_number_and_text_for_paths():
 
 
 def test_an_error_leaves_stdout_empty_with_json_too(fails):
-    assert "no config file there" in fails("prepare", "--json", exit_code=2)
+    assert "does not exist; create a config" in fails("prepare", "--json", exit_code=2)
 
 
 @pytest.mark.usefixtures("city")
@@ -223,7 +223,7 @@ def test_json_is_one_object(call):
 @pytest.mark.usefixtures("city")
 def test_without_json_the_summary_is_a_table(call):
     result = call("prepare")
-    assert "5 of 3 bands of uint8, 1.00 m, in 5 chips" in result.stdout
+    assert "5 with 3 bands of uint8, pixels of 1.00 m; 5 chips" in result.stdout
     assert result.stderr == ""
 
 
@@ -272,7 +272,7 @@ def test_the_schema_is_json(call):
 def test_a_fine_config_is_told_to_be_fine(call):
     result = call("config", "check")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "5 scenes have an image and labels" in result.stdout
+    assert "5 scenes with an image and labels" in result.stdout
 
 
 @pytest.mark.usefixtures("city")
@@ -306,7 +306,7 @@ def test_run_refuses_settings_of_later_stages_before_the_first(fails, tmp_path, 
 def test_more_log_lines_say_why_stages_run_and_what_is_written(call):
     said = call("prepare", "-v").stderr
     assert "DEBUG: config: roadseg.json" in said
-    assert "DEBUG: prepare runs: it never ran here" in said
+    assert "DEBUG: prepare runs: no earlier run" in said
     assert "run/chips.json" in said
     assert "DEBUG" not in call("prepare", "--force").stderr
 
@@ -332,13 +332,13 @@ def test_a_wrong_set_names_the_key(fails, assignment, message):
 
 
 def test_a_missing_config_exits_with_2(fails):
-    assert "no config file there; `roadseg init` writes one" in fails("prepare", exit_code=2)
+    assert "does not exist; create a config with `roadseg init`" in fails("prepare", exit_code=2)
 
 
 def test_init_keeps_an_existing_config(fails, city):
     before = city.read_text()
     message = fails("init", "--images", "images", "--labels", "roads", exit_code=2)
-    assert "roadseg.json exists already; --force overwrites it" in message
+    assert "roadseg.json already exists; use --force to overwrite it" in message
     assert city.read_text() == before
 
 
@@ -437,8 +437,8 @@ main.main(["split"])
 ENDINGS = pytest.mark.parametrize(
     ("sent", "exit_code", "told"),
     [
-        (signal.SIGINT, 130, "interrupted; the same command continues\n"),
-        (signal.SIGTERM, 143, "terminated; the same command continues\n"),
+        (signal.SIGINT, 130, "interrupted; run the same command to resume\n"),
+        (signal.SIGTERM, 143, "terminated; run the same command to resume\n"),
     ],
 )
 
@@ -486,7 +486,7 @@ main.main(["split"])
 
 def test_a_second_command_in_one_run_folder_exits_with_3(busy, fails):
     message = fails("split", exit_code=3)
-    assert f"run: process {busy.pid} works in this run folder; wait for it to end" in message
+    assert f"run: process {busy.pid} is using this run folder; wait until it ends" in message
 
 
 def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
@@ -494,7 +494,7 @@ def test_a_scene_that_was_skipped_exits_with_4_and_is_listed(call, city):
     result = call("prepare", "--on-error", "skip", "--workers", "2", "--set", "split.folds=4")
     assert result.exit_code == 4
     assert "skipped city_0 " in result.stdout
-    assert "4 of 3 bands" in result.stdout
+    assert "4 with 3 bands" in result.stdout
 
 
 def test_a_skipped_scene_is_in_the_json(call, city):
@@ -598,7 +598,7 @@ def test_a_log_file_holds_the_error_and_what_was_there_before(fails, tmp_path):
     fails("prepare", "--log", "all.txt", exit_code=2)
     kept, _, error = log_lines(tmp_path / "all.txt")
     assert kept == "kept"
-    assert error.startswith("ERROR: no config") or "no config file there" in error
+    assert error.startswith("ERROR: no config") or "does not exist; create a config" in error
 
 
 def test_each_of_several_processes_says_in_the_log_file_which_it_is(call, tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ def test_files_are_drawn_without_a_config(roads, tmp_path):
 def test_files_go_with_an_output_and_without_a_scene(roads, more):
     found = plot("--graph", roads, *more)
     assert found.exit_code == 2
-    assert "--graph, --labels and --image go with --output" in found.output
+    assert "--graph, --labels and --image need --output" in found.output
 
 
 @pytest.mark.parametrize(

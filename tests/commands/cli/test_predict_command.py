@@ -154,7 +154,7 @@ def test_a_checkpoint_cut_short_is_refused(fails, scene, checkpoint, tmp_path, k
     whole = (checkpoint / "best.safetensors").read_bytes()
     (tmp_path / "best.safetensors").write_bytes(whole[: int(len(whole) * kept)])
     message = fails(scene, trained=tmp_path)
-    assert "best.safetensors: damaged or not a safetensors file" in message
+    assert "best.safetensors: damaged, or not a safetensors file" in message
 
 
 class Trap:
@@ -248,7 +248,7 @@ def small_disk(tmp_path):
 def test_too_little_room_is_noticed_before_the_start(fails, small_disk, tmp_path):
     image = draw(tmp_path / "noise.tif", 256, 256)
     message = fails(image, output=small_disk(300_000))
-    assert re.search(r"disk/noise\.tif: .* its disk has .* free; make room", message)
+    assert re.search(r"disk/noise\.tif: .* its disk has .* free; free some space", message)
 
 
 def test_a_disk_that_runs_full_is_an_error_and_with_more_room_the_command_goes_on(

@@ -93,9 +93,7 @@ def test_two_unlike_cities_go_through_all_stages_and_one_is_held_out(ready, gsd)
 @pytest.mark.usefixtures("cities")
 def test_each_city_is_a_fold_whose_number_is_told(ready):
     summary = pipeline.prepare(*ready("spacenet_cities.json"))
-    assert "in 2 sets, each a fold (split.folds does not count); chips in folds: 4, 3;" in str(
-        summary
-    )
+    assert "in 2 sets, one per fold (split.folds is ignored); chips per fold: 4, 3;" in str(summary)
     assert str(summary).endswith("; folds: 0 Moscow, 1 Mumbai")
 
 

@@ -125,7 +125,7 @@ class TestTraining:
         with lock(each[1].root, part="fold-3"):
             done = roadseg_command(each[0], "train", "--fold", "each")
         assert done.exit_code == 3
-        assert "works in this run folder" in done.output
+        assert "is using this run folder" in done.output
         assert roadseg_command(each[0], "train", "--fold", "each").exit_code == 0
 
     def test_force_trains_all_anew(self, each):
@@ -189,7 +189,7 @@ class TestPrediction:
         dealt = config.split.model_copy(update={"seed": 1})
         changed = config.model_copy(update={"split": dealt})
         split.run(changed, workspace)
-        with pytest.raises(DataError, match=r"fold-0.*may have learned .* --fold 0 --force"):
+        with pytest.raises(DataError, match=r"fold-0.*may have seen .* --fold 0 --force"):
             predict.run(changed, workspace, fold="each")
         assert predict.usual_fold(changed, workspace) == 0
 

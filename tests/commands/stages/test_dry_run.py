@@ -148,13 +148,13 @@ def test_the_plan_of_a_mosaic_leaves_no_vrt(planned, finished_city):
 
 def test_a_project_that_never_ran_knows_no_time_but_that_of_the_training(planned):
     found = planned("run", "--run", "elsewhere")["stages"]
-    assert [plan["why"] for plan in found[:2]] == ["it never ran here", "after prepare"]
+    assert [plan["why"] for plan in found[:2]] == ["no earlier run", "after prepare"]
     (training,) = (plan for plan in found if plan["stage"] == "train")
     assert training["seconds"] > 0
-    assert training["based_on"].startswith("by a rehearsal on random pixels, ")
+    assert training["based_on"].startswith("estimated on random pixels, ")
     found.remove(training)
     assert {(p["seconds"], p["memory_mb"], p["based_on"]) for p in found} == {
-        (None, None, "not known: no earlier run here")
+        (None, None, "unknown: no earlier run")
     }
 
 
@@ -175,7 +175,7 @@ def test_a_missing_earlier_stage_is_the_error_that_the_command_itself_gives(fail
     ("words", "exit_code", "message"),
     [
         (["train", "--fold", "9"], 2, "--fold 9: there are folds 0 to 4"),
-        (["train", "--set", "train.learning_rate=1"], 2, "train anew with --force"),
+        (["train", "--set", "train.learning_rate=1"], 2, "retrain with --force"),
         (["train", "--ncores", "4096"], 2, "--ncores 4096: this process may use"),
         (["prepare", "--set", "imagery.images=[]"], 2, "imagery.images is empty"),
         (["prepare", "--set", "imagery.bands=[9]"], 3, "city_0.tif: "),
@@ -204,7 +204,7 @@ def test_an_interrupted_stage_runs_again(tmp_path):
     record.begin()
     amount = Amount(1, lambda done: done.trials, "scenes")
     found = plan_stage(record, record.path, Done, reads=[], writes=[], amount=amount)
-    assert (found.runs, found.why, found.seconds) == (True, "it was interrupted", None)
+    assert (found.runs, found.why, found.seconds) == (True, "the last run was interrupted", None)
 
 
 def test_time_is_scaled_by_the_amount_of_work(tmp_path):

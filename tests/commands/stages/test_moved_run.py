@@ -157,7 +157,9 @@ def test_a_mask_that_was_drawn_over_is_put_aside(project):
 def test_weights_that_were_replaced_are_never_trained_over(project):
     path = project / "run" / "checkpoints" / "fold-0" / "best.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"best\.safetensors: was changed since its training"):
+    with pytest.raises(
+        CheckpointError, match=r"best\.safetensors: was modified after its training"
+    ):
         run(project)
 
 

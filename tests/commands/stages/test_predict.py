@@ -529,7 +529,7 @@ def test_adjoining_tiles_are_one_scene(finished, make_scene, tmp_path):
 def test_a_disk_without_room_is_told_before_the_start(finished, tall, tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "_ROOM", 1e12)
     monkeypatch.setattr(jobs, "predict_task", None)
-    with pytest.raises(OutputError, match=r"tall\.tif: making it takes .* GB free; make room"):
+    with pytest.raises(OutputError, match=r"tall\.tif: needs .* GB free; free some space"):
         predict_images(finished, [tall], tmp_path / "out")
 
 

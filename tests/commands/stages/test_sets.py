@@ -192,7 +192,7 @@ def test_one_set_after_the_other_is_held_out_whole(sets):
 def test_prepare_tells_counts_by_set(sets):
     summary = str(prepare.run(*sets()))
     assert "\n  lines  " in summary
-    assert "4 scenes in 4 chips; roads: 0.51 km on " in summary
+    assert "4 scenes in 4 chips; roads: 0.51 km, " in summary
     assert "3 scenes in 3 chips; roads: " in summary
 
 
@@ -204,7 +204,7 @@ def test_scenes_of_one_name_in_one_set_only_keep_it(sets):
 
 
 def test_labels_of_another_set_are_not_taken(sets):
-    with pytest.raises(DataError, match=r"t1\.tif: none of the 4 label files has a name that fits"):
+    with pytest.raises(DataError, match=r"t1\.tif: none of the 4 label files has a matching name"):
         prepare.run(*sets('imagery.sets.areas.roads=["lines/roads"]'))
 
 
@@ -240,7 +240,9 @@ def test_a_weight_changes_what_train_does_and_not_what_prepare_does(sets):
     prepare.run(other, workspace)
     assert workspace.record("prepare").stat().st_mtime_ns == before
     assert train.plan(other, workspace, fold=0, force=True).runs
-    with pytest.raises(ConfigError, match=r"began with set_weights .*'areas': 1\.0.* \(now .*4\.0"):
+    with pytest.raises(
+        ConfigError, match=r"started with set_weights .*'areas': 1\.0.* \(now .*4\.0"
+    ):
         train.run(other, workspace, fold=0)
 
 
@@ -301,7 +303,9 @@ def test_chips_of_a_set_that_the_config_lacks_are_told(sets):
     pipeline.prepare(config, workspace)
     one = config.imagery.model_copy(update={"sets": {"lines": config.imagery.sets["lines"]}})
     changed = config.model_copy(update={"imagery": one})
-    with pytest.raises(ConfigError, match=r"imagery\.sets\.areas: missing, but chips\.json has"):
+    with pytest.raises(
+        ConfigError, match=r"imagery\.sets\.areas: missing, but chips\.json contains"
+    ):
         train.run(changed, workspace, fold=0)
 
 
@@ -330,7 +334,7 @@ def test_each_set_is_a_fold_in_the_order_of_the_config(sets):
     prepare.run(config, workspace)
     summary = split.run(config, workspace)
     assert (summary.chips_by_fold, summary.groups_by_fold) == ([4, 3], [["lines"], ["areas"]])
-    told = "7 chips in 2 sets, each a fold (split.folds does not count); chips in folds: 4, 3; "
+    told = "7 chips in 2 sets, one per fold (split.folds is ignored); chips per fold: 4, 3; "
     assert str(summary).startswith(told)
     assert str(summary).endswith("; folds: 0 lines, 1 areas")
 
@@ -339,7 +343,7 @@ def test_sets_as_folds_need_several_sets(sets):
     config, workspace = sets("split.method=sets")
     prepare.run(config, workspace)
     one = config.imagery.model_copy(update={"sets": {"lines": config.imagery.sets["lines"]}})
-    with pytest.raises(ConfigError, match=r"imagery\.sets has fewer than two; name several"):
+    with pytest.raises(ConfigError, match=r"imagery\.sets has fewer than two; add sets"):
         split.run(config.model_copy(update={"imagery": one}), workspace)
 
 
@@ -348,7 +352,7 @@ def test_a_set_that_is_a_fold_needs_a_scene(sets, tmp_path):
         image.write_bytes(b"no image")
     config, workspace = sets("split.method=sets", "compute.on_error=skip")
     prepare.run(config, workspace)
-    with pytest.raises(DataError, match=r"imagery\.sets\.areas: no chip of this set is there"):
+    with pytest.raises(DataError, match=r"imagery\.sets\.areas: this set has no chips"):
         split.run(config, workspace)
 
 
@@ -360,7 +364,7 @@ def test_sets_that_overlap_on_the_ground_share_folds_by_blocks_only(sets, tmp_pa
     twin = '{"images": ["twin/images"], "roads": ["twin/roads"]}'
     config, workspace = sets(f"imagery.sets.twin={twin}", "split.method=sets")
     prepare.run(config, workspace)
-    with pytest.raises(DataError, match="different folds; leave out the images of one of the sets"):
+    with pytest.raises(DataError, match="different folds; remove the images of one of the sets"):
         split.run(config, workspace)
     config, _ = sets(f"imagery.sets.twin={twin}")
     split.run(config, workspace)

@@ -165,21 +165,18 @@ def test_the_summary_tells_chips_and_road_of_each_fold(prepared):
     chips = [replace(c, road_share=0.02) for c in apart(5)]
     told = str(split.run(*prepared(chips)))
     assert told == (
-        "5 chips on 5 blocks of ground; chips in folds: 1, 1, 1, 1, 1; "
-        "road in folds: 2.0%, 2.0%, 2.0%, 2.0%, 2.0%"
+        "5 chips in 5 ground blocks; chips per fold: 1, 1, 1, 1, 1; "
+        "road pixels per fold: 2.0%, 2.0%, 2.0%, 2.0%, 2.0%"
     )
 
 
 def test_the_summary_of_many_folds_is_short(prepared):
     told = str(split.run(*prepared(apart(21), "split.folds=20", "split.method=random")))
-    assert told == (
-        "21 chips dealt one by one; 1 to 2 chips in each of 20 folds, road on 10.0% to 10.0% of "
-        "the pixels"
-    )
+    assert told == ("21 chips at random; 20 folds of 1 to 2 chips, with 10.0% to 10.0% road pixels")
 
 
 def test_too_few_blocks_are_refused_with_the_settings_to_change(prepared):
-    with pytest.raises(DataError, match=r"cannot fill 5 folds; make split\.block_m \(9000 m\)"):
+    with pytest.raises(DataError, match=r"cannot fill 5 folds; lower split\.block_m \(9000 m\)"):
         split.run(*prepared(apart(), "split.block_m=9000"))
 
 
@@ -190,13 +187,13 @@ def test_too_few_blocks_because_chips_overlap_are_told_so(prepared):
 
 
 def test_too_few_blocks_are_not_put_down_to_overlaps_that_change_nothing(prepared):
-    with pytest.raises(DataError, match=r"12 chips in 1 group cannot fill 5 folds; make split\."):
+    with pytest.raises(DataError, match=r"12 chips in 1 group cannot fill 5 folds; lower split\."):
         split.run(*prepared(places(), "split.block_m=90000"))
 
 
 def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
     settings = ("split.method=groups", "split.group=google|yahoo")
-    with pytest.raises(DataError, match=r"in 2 groups cannot fill 5 folds; choose split\.group"):
+    with pytest.raises(DataError, match=r"in 2 groups cannot fill 5 folds; change split\.group"):
         split.run(*prepared(places(), *settings))
 
 
@@ -205,8 +202,11 @@ def test_too_few_groups_are_refused_with_the_settings_to_change(prepared):
     [
         (["split.method=random"], r"5 pairs of chips overlap .* p1_google and p1_yahoo, but are"),
         (["split.method=random"], r"in different folds; set split\.method to blocks, which"),
-        (["split.method=groups", "split.group=.*"], r"folds; choose split\.group so that they"),
-        (["split.method=file", "split.file=my.csv"], r"give them one fold in .*my\.csv, or set"),
+        (["split.method=groups", "split.group=.*"], r"folds; change split\.group to put them"),
+        (
+            ["split.method=file", "split.file=my.csv"],
+            r"give them the same fold in .*my\.csv, or set",
+        ),
     ],
 )
 def test_chips_that_overlap_across_folds_are_refused(prepared, tmp_path, settings, told):
@@ -239,7 +239,7 @@ def test_a_file_that_does_not_fit_the_chips_is_refused_by_its_name(prepared, tmp
 
 
 def test_a_file_that_is_not_there_is_refused(prepared):
-    with pytest.raises(DataError, match=r"split\.file: .*my\.csv does not exist"):
+    with pytest.raises(DataError, match=r"split\.file: .*my\.csv is not an existing file"):
         split.run(*prepared(apart(), "split.method=file", "split.file=my.csv"))
 
 
@@ -254,5 +254,5 @@ def test_a_pattern_of_groups_that_searches_for_ever_is_refused(prepared, monkeyp
     monkeypatch.setattr("roadseg.commands.stages.split._LONGEST_S", 0.1)
     chips = [chip("a" * 60 + str(i), 660_000.0 + 1000 * i, 4e6) for i in range(6)]
     options = ["split.method=groups", "split.group=(a+)+b"]
-    with pytest.raises(ConfigError, match=r"still searching after 0\.1 s; write it without"):
+    with pytest.raises(ConfigError, match=r"still searching after 0\.1 s; avoid nested"):
         split.run(*prepared(chips, *options))

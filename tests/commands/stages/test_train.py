@@ -50,7 +50,10 @@ def test_a_finished_training_is_not_repeated(finished):
 def test_a_finished_training_says_that_nothing_is_left_to_profile(finished, caplog):
     config, workspace = finished
     train.run(config, workspace, fold=0, profile=2)
-    assert caplog.messages[-1] == "--profile: this training is done; --force trains anew"
+    assert (
+        caplog.messages[-1]
+        == "--profile has no effect: the training is finished; use --force to retrain"
+    )
 
 
 def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog):
@@ -91,7 +94,7 @@ def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_ear
 def test_another_limit_of_time_is_refused(finished):
     config, workspace = finished
     train.run(changed(config, minutes=0.2), workspace, fold=0, force=True)
-    with pytest.raises(ConfigError, match=r"began with train.minutes 0.2 \(now 0.3\)"):
+    with pytest.raises(ConfigError, match=r"started with train.minutes 0.2 \(now 0.3\)"):
         train.run(changed(config, minutes=0.3), workspace, fold=0)
 
 
@@ -129,7 +132,7 @@ def test_a_fold_that_holds_all_chips_is_refused(finished):
     config, workspace = finished
     folds = json.loads(workspace.folds.read_text())
     workspace.folds.write_text(json.dumps(dict.fromkeys(folds, 1)))
-    with pytest.raises(ConfigError, match=r"--fold 1: it holds all 5 chips"):
+    with pytest.raises(ConfigError, match=r"--fold 1 contains all 5 chips"):
         train.run(config, workspace, fold=1)
 
 
@@ -145,7 +148,7 @@ def test_chips_to_train_on_without_a_road_are_refused(finished):
     config, workspace = finished
     folds = json.loads(workspace.folds.read_text())
     leave_roads_only_on(workspace, [name for name, fold in folds.items() if fold == 1])
-    with pytest.raises(DataError, match=r"--fold 1: there is no road on any of the 4 chips"):
+    with pytest.raises(DataError, match=r"--fold 1: none of the 4 training chips has a road"):
         train.run(config, workspace, fold=1)
 
 
@@ -154,7 +157,7 @@ def test_chips_held_out_without_a_road_are_warned_of(finished, caplog):
     folds = json.loads(workspace.folds.read_text())
     leave_roads_only_on(workspace, [name for name, fold in folds.items() if fold != 1])
     train.run(config, workspace, fold=1)
-    assert "fold 1: there is no road on any of the 1 chips held out" in caplog.text
+    assert "fold 1: none of the 1 held-out chips has a road" in caplog.text
 
 
 def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, tmp_path):

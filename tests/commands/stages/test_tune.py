@@ -111,7 +111,7 @@ def test_settings_stay_when_the_gain_may_be_chance(predicted):
     summary = tune.run(config, workspace)
     assert (summary.margin, summary.is_better) == (None, False)
     assert load_config(workspace.root / "tuned.json").graph == config.graph
-    assert "the settings stay" in str(summary)
+    assert "the settings are unchanged" in str(summary)
 
 
 def test_chips_of_other_folds_do_not_count(predicted):
@@ -185,7 +185,7 @@ def test_a_fold_without_roads_is_one_line(predicted, tmp_path):
         empty.write_text(json.dumps({**labels, "features": []}))
         scene["labels"] = str(empty)
     workspace.chips.write_text(json.dumps(listed))
-    with pytest.raises(DataError, match="fold 0: no labelled roads in the chips held out"):
+    with pytest.raises(DataError, match="fold 0: the held-out chips have no labelled roads"):
         tune.run(config, workspace)
 
 

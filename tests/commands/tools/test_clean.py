@@ -118,12 +118,12 @@ def test_a_link_in_the_place_of_the_last_weights_stays(root, tmp_path):
 @pytest.mark.parametrize("part", [None, "fold-0"])
 def test_a_run_in_use_is_not_touched(root, part):
     with lock(root, part=part, alone=False):
-        assert "works in this run" in str(run(root, remove=False))
-        with pytest.raises(OutputError, match="works in this run folder"):
+        assert "is using this run" in str(run(root, remove=False))
+        with pytest.raises(OutputError, match="is using this run folder"):
             run(root, remove=True)
     assert (root / LAST[0]).exists()
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no run of roadseg"):
+    with pytest.raises(DataError, match="not a run of roadseg"):
         run(tmp_path, remove=True)

@@ -75,7 +75,7 @@ def test_settings_of_a_stage_that_one_run_has_not_come_to_do_not_differ(pair):
     (pair[1] / "evaluate.json").unlink()
     compared = compare_runs([read_run(folder) for folder in pair])
     assert compared.settings == []
-    assert compared.warnings == ["not evaluated, so without metrics: other"]
+    assert compared.warnings == ["not evaluated, so there are no metrics: other"]
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_fewer_than_two_different_runs_are_refused(pair, many):
 
 def test_a_folder_that_is_no_run_is_refused(pair, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no run of roadseg"):
+    with pytest.raises(DataError, match="not a run of roadseg"):
         run((pair[0], tmp_path / "empty"), output=None)
 
 
 def test_a_page_is_not_written_over_another_kind_of_file(pair, tmp_path):
-    with pytest.raises(ConfigError, match=r"expected a name that ends with \.html"):
+    with pytest.raises(ConfigError, match=r"use a file name that ends in \.html"):
         run(pair, output=tmp_path / "roadseg.json")
 
 
@@ -183,7 +183,7 @@ def test_a_picture_that_is_none_is_an_error(pair, tmp_path):
     for folder in pair:
         for scene in read_run(folder).value("predict", "scenes"):
             (folder / "pictures" / f"{scene}.png").write_text("no picture")
-    with pytest.raises(DataError, match="no picture"):
+    with pytest.raises(DataError, match="cannot be shown"):
         run(pair, output=tmp_path / "compare.html")
 
 

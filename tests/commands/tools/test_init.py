@@ -119,7 +119,7 @@ def test_init_says_which_label_belongs_to_which_image(city):
 
 def test_an_existing_config_is_kept_without_force(city):
     look(city)
-    with pytest.raises(ConfigError, match=r"found\.json exists already; --force"):
+    with pytest.raises(ConfigError, match=r"found\.json already exists; use --force"):
         look(city)
     assert look(city, force=True).scenes == 5
 
@@ -128,11 +128,11 @@ def test_the_summary_tells_what_was_found(city):
     text = str(look(city))
     for line in (
         "images    5: 3 bands of uint8; 64 x 64 px of 1.00 m; EPSG:32611",
-        "no data   none declared, and no black wedges seen",
+        "no data   no nodata value declared, no black borders found",
         "labels    10 roads in 5 files; EPSG:4326",
-        "speeds    scheme spacenet: 10 by inferred_speed_mph",
-        "widths    4 m for all (twice labels.buffer_m)",
-        "matches   city_0 has its roads in city_0.geojson, and 4 more",
+        "speeds    scheme spacenet: 10 from inferred_speed_mph",
+        "widths    4 m for all roads (2 x labels.buffer_m)",
+        "matches   city_0 uses city_0.geojson; 4 more images matched",
     ):
         assert line in text.splitlines()
 
@@ -182,7 +182,7 @@ class TestImages:
         make_scene(city, "city_9", bands=4, dtype="uint16", origin=(661000.0, 4000000.0))
         message = (
             r"city_0\.tif with 3 of uint8 and city_9\.tif with 4 of uint16; choose bands .* "
-            r"--set imagery\.bands=\[1,2,3\]"
+            r"--set imagery\.bands=1,2,3"
         )
         with pytest.raises(DataError, match=message):
             look(city)
@@ -194,7 +194,9 @@ class TestImages:
     def test_images_that_cannot_be_used_are_counted(self, city):
         for name in ("city_2.tif", "city_3.tif"):
             (city / "images" / name).write_bytes(b"<html>")
-        with pytest.raises(DataError, match=r"city_2\.tif: is a web page.*\(2 such images\)"):
+        with pytest.raises(
+            DataError, match=r"city_2\.tif: is a web page.*\(2 images cannot be used\)"
+        ):
             look(city)
 
     def test_images_that_cannot_be_used_can_be_skipped(self, city):
@@ -221,7 +223,9 @@ class TestImages:
         assert summary.matches["7"] == "mask_7.PNG"
 
     def test_masks_alone_are_no_images(self, plain):
-        with pytest.raises(DataError, match=r"1\.png: looks like a mask .* all 10 images"):
+        with pytest.raises(
+            DataError, match=r"1\.png: this and all other images found \(10\) look like road masks"
+        ):
             look(plain, "imagery.gsd_m=1", images="masks", labels="masks")
 
 
@@ -230,7 +234,7 @@ class TestNoData:
         change(city / "images" / "city_3.tif", lambda pixels: np.triu(pixels, k=-30))
         summary = look(city)
         assert written(city)["imagery"]["nodata"] == 0
-        assert "0 in every band, as 1 of the 5 images" in summary.nodata
+        assert "0 in every band, because 1 of 5 images" in summary.nodata
         assert "city_3" in summary.nodata
 
     @pytest.mark.parametrize(("columns", "nodata"), [(0, None), (1, 0)])
@@ -338,19 +342,19 @@ class TestLabels:
     def test_one_label_file_may_miss_some_images(self, city):
         summary = look(city, labels="roads/city_2.geojson")
         assert summary.bare == ["city_0", "city_1", "city_3", "city_4"]
-        assert "no road on city_0, city_1, city_3, 4 in all" in str(summary)
+        assert "without roads: city_0, city_1, city_3, 4 in all" in str(summary)
 
     def test_label_files_without_any_road_are_refused(self, city):
         for path in (city / "roads").iterdir():
             labels = json.loads(path.read_text())
             path.write_text(json.dumps(labels | {"features": []}))
-        with pytest.raises(DataError, match="no road in any of the 5 label files"):
+        with pytest.raises(DataError, match="none of the 5 label files"):
             look(city)
 
 
 class TestMasks:
     def test_images_without_georeference_need_to_be_told_their_pixel_size(self, plain):
-        message = r"1\.png: no georeference found.*imagery\.gsd_m.*\(10 such images\)"
+        message = r"1\.png: no georeference found.*imagery\.gsd_m.*\(10 images cannot be used\)"
         with pytest.raises(DataError, match=message):
             look(plain, labels="masks")
 
@@ -372,7 +376,7 @@ class TestMasks:
                 force=True,
             )
         )
-        assert "speeds by labels.mask_speeds_mph" in given
+        assert "speeds from labels.mask_speeds_mph" in given
 
     def test_a_mask_of_another_size_is_refused(self, plain):
         write_plain(plain / "masks" / "3.png", np.ones((1, 32, 64)))
@@ -398,7 +402,7 @@ class TestSplit:
                 city / "images" / f"city_{number}.tif", city / f"images/city_{number}_b.tif"
             )
         summary = look(city)
-        assert (summary.scenes, summary.places, summary.split) == (10, 5, "by blocks of ground")
+        assert (summary.scenes, summary.places, summary.split) == (10, 5, "by ground blocks")
         assert "images of one place share a fold" in str(summary)
 
     def test_images_without_georeference_are_grouped_by_their_names(self, plain):
@@ -422,7 +426,9 @@ class TestSplit:
 
     def test_too_few_places_for_the_folds_are_refused(self, make_scene, tmp_path):
         make_scene(tmp_path, "tiny", size_px=64)
-        with pytest.raises(DataError, match=r"1 images show 1 places .* 5 folds; add images"):
+        with pytest.raises(
+            DataError, match=r"found 1 separate place in 1 image, .* 5 folds; add images"
+        ):
             look(tmp_path)
 
 
@@ -491,8 +497,11 @@ def test_folders_that_each_hold_images_and_labels_become_sets():
         "weight": 1.0,
     } | {"labels": {"scheme": "spacenet"}}
     assert sets["small_town"]["roads"] == ["small town/masks"]
-    assert "\nset large       9 images of 1.00 m in 9 chips, weight 1; large/images" in str(summary)
-    assert "\nset small_town  2 images of 1.00 m in 2 chips, weight 2.1; " in str(summary)
+    assert (
+        "\nset large       9 images, pixels of 1.00 m, 9 chips, weight 1; images: large/images"
+        in str(summary)
+    )
+    assert "\nset small_town  2 images, pixels of 1.00 m, 2 chips, weight 2.1; " in str(summary)
 
 
 @pytest.mark.usefixtures("cities")
@@ -532,11 +541,14 @@ def test_cities_may_be_named():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"cities": ["nowhere"]}, "--city nowhere: no such folder; write FOLDER, or NAME=FOLDER"),
-        ({"cities": ["large", "large=small town"]}, "--city large=small town: another city is"),
+        ({"cities": ["nowhere"]}, "--city nowhere: no such folder; use FOLDER or NAME=FOLDER"),
+        ({"cities": ["large", "large=small town"]}, "--city large=small town: another city has"),
         ({"cities": ["a.b=large"]}, "--city a.b=large: expected a name of letters"),
-        ({"cities": ["large/images"]}, "no road labels found here"),
-        ({"cities": ["large"], "images": ["large/images"]}, "leave out --images and --labels"),
+        ({"cities": ["large/images"]}, "no road labels found; use"),
+        (
+            {"cities": ["large"], "images": ["large/images"]},
+            "cannot be combined with --images and --labels",
+        ),
     ],
 )
 def test_cities_that_cannot_be_sets_are_told(options, told):
@@ -564,7 +576,7 @@ def test_settings_of_a_set_that_is_not_there_are_refused():
 
 @pytest.mark.usefixtures("city")
 def test_settings_of_a_set_are_refused_where_there_are_none(tmp_path):
-    with pytest.raises(ConfigError, match="no sets were found; name them by --city"):
+    with pytest.raises(ConfigError, match="no sets were found; use --city"):
         look(tmp_path, "imagery.sets.a.weight=2")
 
 
@@ -625,7 +637,7 @@ def test_with_minutes_a_training_is_planned_for_them(city):
     assert options["patience"] == options["epochs"] >= 4
     assert options["windows_per_chip"] > 8
     assert "2 min on cpu" in summary.training["training"]
-    assert "every place is seen " in str(summary)
+    assert "each place is seen " in str(summary)
 
 
 SLOW, QUICK = Pace(0.2, 0.01), Pace(0.001, 0.0001)  # seconds of a window

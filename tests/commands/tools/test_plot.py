@@ -34,7 +34,7 @@ def test_every_scene_held_out_has_a_picture_of_every_kind(finished):
     summary = plot.run(config, workspace, paper=SMALL)
     names = [f"{scene}_{kind}.png" for scene in held_out(workspace) for kind in plot.KINDS]
     assert sorted(path.name for path in workspace.plots.iterdir()) == sorted(names)
-    assert str(summary).startswith(f"{len(names)} pictures:")
+    assert str(summary).startswith(f"{len(names)} figures:")
 
 
 def test_no_more_scenes_are_drawn_than_the_settings_say(finished):
@@ -51,7 +51,9 @@ def test_one_picture_can_be_a_file(finished, tmp_path):
 
 
 def test_several_pictures_do_not_fit_into_one_file(finished, tmp_path):
-    with pytest.raises(ConfigError, match=r"a\.png: one file for 2 pictures; name one kind"):
+    with pytest.raises(
+        ConfigError, match=r"a\.png: one file cannot contain 2 figures; choose one kind"
+    ):
         plot.run(
             *finished,
             kinds=["graph", "errors"],
@@ -101,18 +103,18 @@ def test_files_decide_what_can_be_drawn(files, given, kinds):
 
 
 def test_a_kind_whose_file_is_missing_is_refused(files):
-    with pytest.raises(ConfigError, match="plot errors: needs --labels as well"):
+    with pytest.raises(ConfigError, match="plot errors also needs --labels"):
         plot.run_files(graph=files["graph"], kinds=["errors"], output=files["output"])
 
 
 def test_labels_alone_draw_nothing(files):
-    with pytest.raises(ConfigError, match="plot graph: needs --graph as well"):
+    with pytest.raises(ConfigError, match="plot graph also needs --graph"):
         plot.run_files(labels=files["labels"], output=files["output"])
 
 
 def test_roads_of_another_place_are_refused(files, make_scene, tmp_path):
     image, _ = make_scene(tmp_path / "far", "far", origin=(670000.0, 4000000.0))
-    with pytest.raises(DataError, match="none of its roads is on the image; they are at lon"):
+    with pytest.raises(DataError, match="none of its roads lies on the image; their extent is lon"):
         plot.run_files(graph=files["graph"], image=image, output=files["output"])
 
 
@@ -120,5 +122,5 @@ def test_a_graph_without_roads_and_image_is_refused(tmp_path):
     empty = graph_from_lines(np.array([], dtype=object), CRS.from_epsg(32611))
     write_graphs(tmp_path, "empty", add_travel(empty, np.array([])), formats=["gpkg"])
     graph = tmp_path / "empty.gpkg"
-    with pytest.raises(DataError, match="no roads to draw; name an --image"):
+    with pytest.raises(DataError, match="no roads to draw; add --image"):
         plot.run_files(graph=graph, output=tmp_path / "out")

@@ -54,5 +54,5 @@ def test_a_damaged_record_is_told_beside_the_other_runs(root, tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(MissingInputError, match="expected a folder with runs"):
+    with pytest.raises(MissingInputError, match="use a folder with runs"):
         run(tmp_path / "nowhere")

@@ -121,7 +121,7 @@ def test_without_a_config_the_records_speak_alone(finished):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"no run of roadseg, expected records"):
+    with pytest.raises(DataError, match=r"not a run of roadseg, expected records"):
         run(None, tmp_path)
     with pytest.raises(MissingInputError, match="does not exist"):
         run(None, tmp_path / "nowhere")

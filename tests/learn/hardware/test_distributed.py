@@ -118,7 +118,7 @@ def test_the_network_is_found_under_wrapping_and_compiled_form(pair):
 
 def test_a_process_that_ends_or_does_not_answer_ends_the_others_with_a_line(pair):
     errors = pair["errors"]
-    assert errors["failing"].startswith("one of 2 processes that train together has ended; the")
+    assert errors["failing"].startswith("one of 2 processes that train together has ended; run")
     assert errors["stopped"].startswith("one of 2 processes has not answered for 0.05 minutes (com")
 
 
@@ -177,9 +177,9 @@ def test_an_incomplete_environment_names_what_is_missing(cpu, environment, name)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"RANK": "4"}, "expected ranks below sizes, got 4 of 4"),
-        ({"LOCAL_RANK": "2"}, "expected ranks below sizes, got 1 of 4 and 2 of 2"),
-        ({"LOCAL_WORLD_SIZE": "5"}, "expected ranks below sizes, got 1 of 4 and 1 of 5"),
+        ({"RANK": "4"}, "expected each rank below its size, got 4 of 4"),
+        ({"LOCAL_RANK": "2"}, "expected each rank below its size, got 1 of 4 and 2 of 2"),
+        ({"LOCAL_WORLD_SIZE": "5"}, "expected each rank below its size, got 1 of 4 and 1 of 5"),
         ({"RANK": "one"}, "RANK: expected a number, got 'one'"),
     ],
 )

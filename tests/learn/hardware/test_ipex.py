@@ -161,7 +161,7 @@ def test_the_import_prints_nothing_and_leaves_logging_alone():
 
 @needs_ipex
 def test_the_reason_names_the_backend():
-    assert pick("ipex").reason == "cpu (asked for), fp32 (asked for), backend ipex"
+    assert pick("ipex").reason == "cpu (requested), fp32 (requested), backend ipex"
 
 
 @needs_ipex

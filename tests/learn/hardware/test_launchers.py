@@ -57,9 +57,9 @@ REFUSED = [
     ({"ncores": 0}, "choose 1 to 4"),
     ({"ncores": 5}, r"--ncores 5: .*4 physical cores \(CPUs 0-3\)"),
     ({"nodes": (1,)}, "--nodes 1: .* NUMA nodes 0"),
-    ({"launcher": "none", "ncores": 1}, "choose --launcher pin"),
+    ({"launcher": "none", "ncores": 1}, "use --launcher pin"),
     ({"launcher": "mpirun"}, "expected one of none, pin"),
-    ({"launcher": "torchrun"}, "give --processes"),
+    ({"launcher": "torchrun"}, "add --processes"),
     ({"launcher": "pin", "processes": 2}, "choose --launcher torchrun"),
     ({"processes": 0}, "expected 1 to 4"),
     ({"processes": 5}, "expected 1 to 4"),
@@ -330,7 +330,7 @@ def test_a_launched_command_fails_as_it_would_by_itself(launcher, tmp_path):
     ended = start(launcher, "--config", "missing file.json", "--run", tmp_path / "run")
     assert (ended.returncode, ended.stdout) == (2, "")
     errors = [line for line in ended.stderr.splitlines() if line.startswith("Error")]
-    assert (len(errors), "missing file.json: no config" in errors[0]) == (1, True)
+    assert (len(errors), "missing file.json does not exist" in errors[0]) == (1, True)
     assert "Traceback" not in ended.stderr
 
 

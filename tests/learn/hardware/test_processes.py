@@ -126,7 +126,7 @@ def test_a_process_alone_says_every_line():
 def test_a_process_that_is_killed_or_crashes_is_told(caplog):
     reported("os.kill(os.getpid(), 11)")
     assert [record.message for record in caplog.records] == [
-        "a process was killed or crashed, often for want of memory"
+        "a process was killed or crashed, often because memory ran out"
     ]
 
 

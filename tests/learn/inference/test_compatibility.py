@@ -128,7 +128,7 @@ def test_pixels_of_an_unknown_type_are_stretched_on_request(scene):
 
 def test_an_image_without_data_cannot_be_stretched(nowhere):
     found = replace(read_facts(nowhere, gsd_m=1.0, nodata=0), dtype="uint16")
-    with pytest.raises(DataError, match=r"nowhere\.tif: holds no valid pixel"):
+    with pytest.raises(DataError, match=r"nowhere\.tif: contains no valid pixel"):
         scaling_to_predict(found, BYTES, unknown="auto")
 
 
@@ -148,7 +148,7 @@ def test_other_bands_can_take_the_places_of_those_of_the_training(scene):
 
 @pytest.mark.parametrize("bands", [(1, 2), (1, 2, 3, 4)])
 def test_as_many_bands_as_in_training_have_to_be_chosen(scene, bands):
-    with pytest.raises(ConfigError, match=rf"imagery\.bands: {len(bands)} bands, expected 3"):
+    with pytest.raises(ConfigError, match=rf"imagery\.bands: found {len(bands)} bands, expected 3"):
         fit(scene(bands=4), bands=bands)
 
 

@@ -154,7 +154,7 @@ def test_scales_for_a_cpu_with_vnni_are_refused_on_one_without(monkeypatch, tmp_
     monkeypatch.setattr(cpu, "features", lambda: {VNNI: False})
     found = {"seven_bits": False, "activations": {}, "window_shape": list(SHAPE)}
     (tmp_path / "activations.json").write_text(json.dumps(found))
-    with pytest.raises(DeviceError, match="made on a CPU with VNNI, which this one lacks"):
+    with pytest.raises(DeviceError, match="made on a CPU with VNNI, which this CPU lacks"):
         int8.load(network_of(Block()), tmp_path, window_shape=SHAPE)
 
 

@@ -38,7 +38,9 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_damaged_file_is_refused(folder, tmp_path):
     (tmp_path / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:-500])
-    with pytest.raises(CheckpointError, match=r"model\.onnx: damaged, or not an ONNX file"):
+    with pytest.raises(
+        CheckpointError, match=r"model\.onnx: damaged, or not a model that ONNX Runtime can run"
+    ):
         onnx.open(tmp_path)
 
 
@@ -51,4 +53,4 @@ def test_a_missing_package_is_named_with_how_to_install_it(small_network, tmp_pa
 def test_it_is_available_with_onnx_runtime_only(monkeypatch):
     assert onnx.available() is None
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert "no package onnxruntime; run `pip install" in onnx.available()
+    assert "the package onnxruntime is not installed; run `pip install" in onnx.available()

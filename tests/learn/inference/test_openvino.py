@@ -87,4 +87,4 @@ def test_a_missing_package_is_named_with_how_to_install_it(
 def test_it_is_available_where_it_is_installed(monkeypatch):
     assert openvino.available() is None
     monkeypatch.setitem(sys.modules, "openvino", None)
-    assert "no package openvino; run `pip install" in openvino.available()
+    assert "the package openvino is not installed; run `pip install" in openvino.available()

@@ -217,7 +217,7 @@ def test_the_time_of_a_window_is_measured_on_batches_of_its_shape():
 @pytest.mark.parametrize("read", [predict_rows, predict_parts])
 def test_what_are_no_probabilities_is_an_error_and_no_map(read, value):
     engine = engine_of(lambda images: torch.full_like(echo(images), value))
-    with pytest.raises(RoadsegError, match="the network gave values that are no probabilities"):
+    with pytest.raises(RoadsegError, match="the network returned invalid probabilities"):
         list(read(engine, reader_of(scene_of(64, 64)), **OPTIONS, height=64, width=64))
 
 
@@ -229,7 +229,7 @@ def test_one_value_that_is_no_number_is_found_wherever_it_lies():
 
     engine = engine_of(network, channels_last=False)
     parts = predict_parts(engine, reader_of(scene_of(32, 90)), **OPTIONS, height=32, width=90)
-    with pytest.raises(RoadsegError, match="no probabilities"):
+    with pytest.raises(RoadsegError, match="invalid probabilities"):
         list(parts)
 
 

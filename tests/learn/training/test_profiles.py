@@ -45,7 +45,7 @@ def test_a_training_that_ends_in_the_warm_up_says_that_there_is_no_trace(tmp_pat
         profiled(tmp_path / "profile", steps=2, device=cpu, rank=0) as stepped,
     ):
         stepped()
-    assert "ended within the 3 steps that warm up" in caplog.text
+    assert "ended within the 3 warm-up steps" in caplog.text
     assert not (tmp_path / "profile").exists()
 
 

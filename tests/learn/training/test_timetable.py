@@ -95,7 +95,7 @@ def test_a_training_goes_on_with_what_was_planned(begun):
 
 @pytest.mark.parametrize("facts", [{"minutes": 30, "epochs": 7}, {}])
 def test_a_training_that_was_planned_for_another_time_is_refused(begun, facts):
-    with pytest.raises(ConfigError, match=r"minutes (30|None) \(now 12.0\); restore that"):
+    with pytest.raises(ConfigError, match=r"minutes (30|None) \(now 12.0\); restore this setting"):
         begun(**facts)
 
 

@@ -70,7 +70,7 @@ SPOILT = {
     "a weight missing": (lambda t: t.pop("model.segmentation_head.0.bias"), "found no segm"),
     "a weight of NaN": (
         lambda t: t["model.segmentation_head.0.bias"].fill_(torch.nan),
-        "no numbers",
+        "NaN",
     ),
     "a moment of NaN": (
         lambda t: t["optimizer.0.exp_avg"].fill_(torch.nan),

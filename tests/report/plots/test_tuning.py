@@ -39,7 +39,7 @@ def test_all_trials_are_dots_and_the_first_and_the_best_stand_out(draw):
     assert np.allclose(best.get_offsets(), [[0.4, 0.9]])
 
 
-@pytest.mark.parametrize(("is_better", "words"), [(True, "0.900"), (False, "more than chance")])
+@pytest.mark.parametrize(("is_better", "words"), [(True, "0.900"), (False, "within chance")])
 def test_the_title_says_whether_it_paid(draw, is_better, words):
     assert draw(rows(0.1, 0.9), is_better=is_better).get_suptitle().endswith(words)
 

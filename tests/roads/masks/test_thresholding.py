@@ -166,6 +166,8 @@ def test_a_mask_that_does_not_fit_on_the_disk_is_an_error_and_leaves_nothing(
 def test_too_little_room_is_noticed_before_the_start(probability, masked, tmp_path, monkeypatch):
     path = probability()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
-    with pytest.raises(OutputError, match=r"masks/a\.tif: .* its disk has .* free; make room"):
+    with pytest.raises(
+        OutputError, match=r"masks/a\.tif: .* its disk has .* free; free some space"
+    ):
         masked(path)
     assert not (tmp_path / "masks").exists()
