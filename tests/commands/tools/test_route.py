@@ -113,7 +113,7 @@ def test_sections_are_runs_of_one_class_and_speed(write):
     assert told == [("primary", 72, 150), ("track", 36, 100), ("primary", 72, 100)]
     assert [part.seconds for part in found.sections] == pytest.approx([7.5, 10, 5])
     assert (found.edges, found.inferred_share) == (4, pytest.approx(100 / 350))
-    assert "track        36     100.0     10.0" in str(found)
+    assert "track      36  100.0  10.0" in str(found)
 
 
 def test_from_a_place_to_itself_there_is_nothing_to_drive(write, tmp_path):
@@ -171,11 +171,12 @@ def test_places_of_a_local_graph_are_its_metres(write):
         run(path, (5000, 0), (0, 0), options=BY_LENGTH)
 
 
-def test_any_file_with_lines_will_do(tmp_path, caplog):
+def test_any_file_with_lines_will_do(tmp_path):
     write_geojson(tmp_path / "a.geojson", drawn(STREET, [(300, 0), (300, 300)]))
     found = run(tmp_path / "a.geojson", degrees(0, 0), degrees(300, 300))
     assert found.length_m == pytest.approx(600, abs=0.1)
-    assert "no speed for 2 roads; 25 mph assumed" in caplog.text
+    assert found.sections[0].speed_kph == pytest.approx(25 * 1.609344)
+    assert "assumed on 100.0% of the length" in str(found)
 
 
 def test_a_graph_without_roads_or_no_graph_at_all_is_refused(write, tmp_path):
