@@ -353,11 +353,13 @@ def _check_size(path: Path) -> None:
 
 def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
     # Each line is an edge between two nodes of its own; lines are joined in a metric CRS.
-    ends = shapely.get_point(np.repeat(roads.shapes, 2), np.tile([0, -1], len(roads.shapes)))
+    xy, line = shapely.get_coordinates(roads.shapes, return_index=True)
+    first, last = np.diff(line, prepend=-1), np.diff(line, append=-1)
+    ends = np.column_stack([np.flatnonzero(first), np.flatnonzero(last)])
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     graph = RoadGraph(
         roads.crs,
-        shapely.get_coordinates(ends),
+        xy[ends.ravel()],
         np.arange(2 * len(roads.shapes)).reshape(-1, 2),
         roads.shapes,
         {

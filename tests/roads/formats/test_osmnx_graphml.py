@@ -72,6 +72,16 @@ def test_every_edge_is_there_in_both_directions_and_a_loop_once(load, graph):
     assert shapely.equals_exact(loop, graph.lines[4], tolerance=0.001)
 
 
+@pytest.mark.parametrize(("one_way", "ends"), [(1, (0, 1)), (-1, (1, 0))])
+def test_a_one_way_road_is_there_in_its_direction_only(load, one_way, ends):
+    street = np.array([shapely.LineString([(5e5, 4e6), (500_100, 4e6)])])
+    network = load(graph_from_lines(street, UTM, {"oneway": np.array([one_way])}))
+    assert list(network.edges) == [(*ends, 0)]
+    assert network.edges[*ends, 0]["oneway"] is True
+    first = network.edges[*ends, 0]["geometry"].coords[0]
+    assert first == (network.nodes[ends[0]]["x"], network.nodes[ends[0]]["y"])
+
+
 def test_the_line_of_every_edge_runs_in_its_direction(load, graph):
     network = load(graph)
     for u, v, line in network.edges(data="geometry"):
