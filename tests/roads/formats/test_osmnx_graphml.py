@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -108,6 +109,33 @@ def test_other_numbers_are_read_as_told(load, graph):
         with_column(graph, "width_m", 1.5, 2.5, 3.5, 4.5, 5.5, 6.5), edge_dtypes={"width": float}
     )
     assert network.edges[0, 1, 0]["width"] == 1.5
+
+
+def test_the_example_of_the_docs_reads_numbers_as_such(tmp_path, monkeypatch, graph):
+    columns = ("probability", "min_probability", "confidence", "width_m")
+    facts = {name: np.linspace(0, 1, 6) for name in columns}
+    flags = {name: np.ones(6, dtype=np.uint8) for name in ("inferred", "speed_known")}
+    (tmp_path / "run/graphs").mkdir(parents=True)
+    attributes = {**graph.attributes, **facts, **flags}
+    write_graphml(tmp_path / "run/graphs/city_0.graphml", replace(graph, attributes=attributes))
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[3] / "docs/graphs.md").read_text()
+    example = page.partition("## In osmnx")[2].split("```")[1].removeprefix("python")
+    exec(example, names := {})  # noqa: S102 - our own page
+    told = names["network"].edges[0, 1, 0]
+    numbers = ("probability", "min_probability", "confidence", "width")
+    assert {type(told[name]) for name in numbers} == {float}
+    assert (told["inferred"], told["speed_known"]) == (1, 1)
+
+
+def test_osmnx_takes_no_numbers_declared_as_such(tmp_path, graph):
+    path = tmp_path / "a.graphml"
+    write_graphml(path, graph)
+    declared = 'attr.name="length" attr.type="{}"'
+    text = path.read_text().replace(declared.format("string"), declared.format("double"))
+    path.write_text(text)
+    with pytest.raises(AttributeError, match="startswith"):
+        osmnx.load_graphml(path)
 
 
 def test_an_empty_graph_has_no_nodes(load):
