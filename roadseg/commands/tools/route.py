@@ -31,6 +31,7 @@ from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
 from roadseg.roads.options import RouteOptions
 from roadseg.system.text import Summary, count, first, table
+from roadseg.system.units import is_metric, road_text, roads, short_text, speed, speed_unit
 from roadseg.system.workspace import NETWORK, Workspace
 
 logger = logging.getLogger(__name__)
@@ -95,12 +96,13 @@ class RouteSummary(Summary):
     def __str__(self) -> str:
         """Return a table, with a line for each section of the route."""
         inferred = "" if self.inferred_share is None else f", {self.inferred_share:.1%} inferred"
+        length = road_text(self.length_m / 1000, 3)
         rows = {
             "time": _duration(self.seconds),
-            "length": f"{self.length_m / 1000:.3f} km on {count(self.edges, 'edge')}{inferred}",
+            "length": f"{length} on {count(self.edges, 'edge')}{inferred}",
             "speed": f"assumed on {self.assumed_share:.1%} of the length, where none is stated",
-            "to the road": f"{self.from_road_m:.1f} m from the start, {self.to_road_m:.1f} m from "
-            "the destination",
+            "to the road": f"{short_text(self.from_road_m)} from the start, "
+            f"{short_text(self.to_road_m)} from the destination",
         }
         if self.assumed_share == 0:
             del rows["speed"]
@@ -238,7 +240,7 @@ def _enter(
     said = f"{option} {place[0]:.9g},{place[1]:.9g}"
     with_place, node, away_m = add_node(graph, _metric(graph.crs, place, said))
     if _FAR_M < away_m <= snap_m:
-        logger.warning("%s: the nearest road for cars is %.0f m away", said, away_m)
+        logger.warning("%s: the nearest road for cars is %s away", said, short_text(away_m))
     if away_m > snap_m:
         swapped = _if_swapped(graph, place, option, snap_m)
         raise ConfigError(
@@ -289,8 +291,8 @@ def _no_way(name: str, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError
             "another street for one of both, or a file that reaches further"
         )
     return RoadsegError(
-        f"{name}: no route: --from is on a part of the network with {sums[here]:.2f} km of roads, "
-        f"--to on one with {sums[there]:.2f} km, and they are not connected"
+        f"{name}: no route: --from is on a part of the network with {road_text(sums[here])} of "
+        f"roads, --to on one with {road_text(sums[there])}, and they are not connected"
     )
 
 
@@ -362,14 +364,19 @@ def _duration(seconds: float | None) -> str:
 def _itinerary(sections: list[Stretch]) -> str:
     """Return a table of sections: by name and class, or by class alone where none has a name."""
     is_named = any(section.name for section in sections)
-    rows = [["road", *(["class"] if is_named else []), "km/h", "m", "s"]]
+    length_unit = "m" if is_metric() else "mi"
+    rows = [["road", *(["class"] if is_named else []), speed_unit(), length_unit, "s"]]
     for section in sections:
-        kph = "-" if section.speed_kph is None else f"{section.speed_kph:.0f}"
+        kph = "-" if section.speed_kph is None else f"{speed(section.speed_kph):.0f}"
         seconds = "-" if section.seconds is None else f"{section.seconds:.1f}"
         highway = section.highway or "road"
         road = [section.name or "-", highway] if is_named else [highway]
-        rows.append([*road, kph, f"{section.length_m:.1f}", seconds])
+        rows.append([*road, kph, _length(section.length_m), seconds])
     return table(rows, right=range(len(rows[0]) - 3, len(rows[0])))
+
+
+def _length(metres: float) -> str:
+    return f"{metres:.1f}" if is_metric() else f"{roads(metres / 1000):.2f}"
 
 
 def _write(path: Path, way: RoadGraph, summary: RouteSummary) -> None:
