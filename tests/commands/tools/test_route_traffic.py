@@ -127,7 +127,7 @@ def test_a_place_more_than_50_m_from_the_road_is_told(town, caplog, metres, is_f
     _, lat, _ = GEOD.fwd(0, 0, 180, metres)
     found = run(town(), (50 * METRE, lat), place(100, 0))
     assert found.from_road_m == pytest.approx(metres, abs=0.05)
-    assert ("the nearest road for cars is 50 m away" in caplog.text) == is_far
+    assert ("the nearest road for cars is" in caplog.text) == is_far
 
 
 @pytest.fixture
