@@ -8,10 +8,13 @@ from pyproj import CRS
 from roadseg.commands.tools import demo
 from roadseg.config import (
     Config,
+    change_config,
     check_config,
     completions,
+    config_schema,
     find_config,
     load_config,
+    read_notes,
     with_relative_paths,
 )
 from roadseg.errors import ConfigError
@@ -86,8 +89,36 @@ def test_an_empty_config_has_all_defaults(write, tmp_path):
     assert load_config(write({})) == Config().model_copy(update={"run": tmp_path / "run"})
 
 
-def test_a_schema_may_be_named(write):
-    assert load_config(write({"$schema": "x.json"})).train == Config().train
+@pytest.mark.parametrize("note", [{"$schema": "x.json"}, {"$why": {"train.epochs": "few"}}])
+def test_a_schema_and_reasons_may_be_named(write, note):
+    assert load_config(write(note)).train == Config().train
+
+
+def test_reasons_are_for_the_whole_config_only(write):
+    with pytest.raises(ConfigError, match=r"train\.\$why: unknown key"):
+        load_config(write({"train": {"$why": {}}}))
+
+
+def test_the_schema_of_a_file_has_its_notes_beside_all_sections():
+    keys = config_schema()["properties"]
+    assert list(keys) == ["$schema", "$why", *Config.model_fields]
+
+
+def test_a_change_keeps_the_notes_but_the_reason_of_what_has_changed(write):
+    notes = {"$schema": "./x.json", "$why": {"train.epochs": "few", "imagery.chip_px": "many"}}
+    path = write({**notes, "train": {"epochs": 3}})
+    change_config(path, ["train.epochs=4"])
+    assert json.loads(path.read_text()) == {
+        "$schema": "./x.json",
+        "$why": {"imagery.chip_px": "many"},
+        "train": {"epochs": 4},
+    }
+
+
+def test_notes_name_the_schema_wherever_they_are_read(write, tmp_path):
+    assert read_notes(write({"$schema": "./x.json"})) == {"$schema": str(tmp_path / "x.json")}
+    assert read_notes(write({"$schema": "https://a/x.json"})) == {"$schema": "https://a/x.json"}
+    assert read_notes(write({"run": "run"})) == {}
 
 
 def test_paths_start_at_the_folder_of_the_config(write, tmp_path):

@@ -20,6 +20,7 @@ from roadseg.raster.grid import is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
     common_crs,
+    drivable,
     find_placement,
     graph_drawn,
     place_roads,
@@ -31,6 +32,7 @@ from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.labels.traffic import ONE_WAY
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.probabilities import (
     Probability,
@@ -70,6 +72,12 @@ class Graph:
         """Nodes: osmid (the row), x and y in metres, street_count, maybe_bridge, the point."""
         return node_table(self.roads)
 
+    @cached_property
+    def for_cars(self) -> RoadGraph:
+        """The roads on which cars may drive, by the tags of OpenStreetMap that their file has."""
+        is_open = drivable(self.drawn)
+        return self.roads if is_open is self.drawn else place_roads(is_open, self.roads.crs).graph
+
     @property
     def length_km(self) -> float:
         """Total length of the roads; each road counts once."""
@@ -85,7 +93,7 @@ class Graph:
         return float(lengths.max() / lengths.sum())
 
     def to_networkx(self) -> "nx.MultiDiGraph[int]":
-        """Return a networkx graph as osmnx makes them: nodes with x and y, two-way edges.
+        """Return a networkx graph as osmnx makes them: nodes with x and y, edges by direction.
 
         Coordinates are longitude and latitude; a graph without georeference keeps its metres, and
         has no `crs`.
@@ -99,13 +107,16 @@ class Graph:
         streets = self.nodes["street_count"].tolist()
         for node, (xy, count) in enumerate(zip(places.tolist(), streets, strict=True)):
             network.add_node(node, x=xy[0], y=xy[1], street_count=count)
-        rows = self.edges.drop(columns=["geometry", "u", "v", "key"]).to_dict("records")
+        others = ["geometry", "u", "v", "key", ONE_WAY]
+        rows = self.edges.drop(columns=others, errors="ignore").to_dict("records")
         ends = self.edges[["u", "v", "key"]].to_numpy().tolist()
-        for (u, v, key), line, row in zip(ends, lines, rows, strict=True):
-            network.add_edge(u, v, key=key, geometry=line, oneway=False, reversed=False, **row)
-            if u != v:
-                back = shapely.reverse(line)
-                network.add_edge(v, u, key=key, geometry=back, oneway=False, reversed=True, **row)
+        one_way = self.roads.attributes.get(ONE_WAY, np.zeros(len(lines))).tolist()
+        for (u, v, key), line, way, row in zip(ends, lines, one_way, rows, strict=True):
+            facts = {"key": key, ONE_WAY: way != 0, **row}
+            if way >= 0:
+                network.add_edge(u, v, geometry=line, reversed=False, **facts)
+            if way < 0 or (way == 0 and u != v):
+                network.add_edge(v, u, geometry=shapely.reverse(line), reversed=True, **facts)
         return network
 
     def save(self, path: AnyPath) -> Path:
@@ -244,7 +255,7 @@ def route(
     goal: tuple[float, float],
     **options: Any,  # noqa: ANN401 - of one section
 ) -> Route:
-    """Find the fastest or the shortest route between two places.
+    """Find the fastest or the shortest route between two places, as a car may drive it.
 
     Args:
         graph: a graph, or anything that `read_graph` reads.
@@ -262,7 +273,7 @@ def route(
     whole = read_graph(graph)
     source = whole.drawn.source
     best = options_of(RouteOptions, options)
-    way, summary = find_route(whole.roads, start, goal, best, name=str(source))
+    way, summary = find_route(whole.for_cars, start, goal, best, name=str(source))
     is_assumed = np.zeros(len(way.lines), dtype=bool)
     drawn = DrawnRoads(source, way, is_joined=True, is_assumed=is_assumed)
     return Route(Graph(way, drawn), summary)

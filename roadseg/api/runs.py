@@ -12,6 +12,7 @@ from roadseg.api.notebooks import progress_in_notebook
 from roadseg.config import Config
 from roadseg.errors import ConfigError
 from roadseg.system.locks import lock
+from roadseg.system.units import choose_units
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ def _run_folder(
 ) -> Iterator[tuple[Config, Workspace]]:
     """Read a config, and lock its run folder inside the block."""
     loaded = load_config(config, overrides)
+    choose_units(loaded.compute.units)
     workspace = Workspace(loaded.run)
     with lock(workspace.root, part=part, alone=alone and part is None), progress_in_notebook():
         yield loaded, workspace

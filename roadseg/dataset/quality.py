@@ -22,7 +22,9 @@ from roadseg.raster.windows import Window
 from roadseg.roads.masks.burning import BACKGROUND, IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions, ShiftRule
+from roadseg.roads.speeds import shown_name
 from roadseg.system.text import count, counted
+from roadseg.system.units import road_text
 
 EXAMPLES = 12  # Scenes that are shown on the sheets, and measured for a shift.
 _EXAMPLE_PX = 1300  # Pixels of a scene that are shown at most, each way.
@@ -198,7 +200,7 @@ class PrepareSummary:
 
     def _bin_rows(self) -> dict[str, str]:
         return {
-            f"  {name}": _road_text(self.road_km_by_speed_bin[name], share)
+            f"  {shown_name(name)}": _road_text(self.road_km_by_speed_bin[name], share)
             for name, share in self.pixel_share_by_speed_bin.items()
             if share
         }
@@ -206,7 +208,7 @@ class PrepareSummary:
 
 def _road_text(km: float, share: float) -> str:
     """Return the length of the roads, which only lines have, and their share of the pixels."""
-    return (f"{km:.2f} km, " if km else "") + f"{share:.2%} of the pixels"
+    return (f"{road_text(km)}, " if km else "") + f"{share:.2%} of the pixels"
 
 
 @dataclass(frozen=True)

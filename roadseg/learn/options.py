@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
 from roadseg.system.parallel import Executor
+from roadseg.system.units import Units
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation
 BestBy = Literal["loss", "cldice"]  # of an epoch, on the held-out windows
@@ -311,7 +312,14 @@ class QuantizeOptions(Section):
 
 
 class ComputeOptions(Section):
-    """Device and processes that do the work; changes here never repeat a stage."""
+    """Device, processes and units; changes here never repeat a stage."""
+
+    units: Units = setting(
+        "metric",
+        "-",
+        "Units in tables, plots and legends: metric (km, km/h) or miles (mi, mph). Columns of "
+        "files and keys of JSON keep their own.",
+    )
 
     device: Literal["auto", "cpu", "cuda", "rocm", "xpu", "hpu", "mps"] = setting(
         "auto", "-", "Device on which networks run."

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -9,12 +10,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadseg.system.units import KM_PER_MILE, speed_unit
+
 SpeedUnit = Literal["mph", "km/h", "m/s"]
 BinUnit = Literal["mph", "km/h"]
 
-KPH_PER_MPH = 1.609344
+KPH_PER_MPH = KM_PER_MILE
 MPH_PER: dict[SpeedUnit, float] = {"mph": 1.0, "km/h": 1 / KPH_PER_MPH, "m/s": 3.6 / KPH_PER_MPH}
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _MAX_BINS = 31  # Pixels are bytes, and more bins than this have nothing to learn from.
 _DECIMALS = 6  # 50 km/h is no more than 50 km/h after it was mph in between.
 
@@ -63,6 +67,16 @@ class SpeedBins:
         between = (f"{low} to {high} {self.unit}" for low, high in itertools.pairwise(limits))
         return (*between, f"above {limits[-1]} {self.unit}")
 
+    @property
+    def shown_names(self) -> tuple[str, ...]:
+        """Name of each bin in the unit of speed that people read, see `shown_name`."""
+        return tuple(map(shown_name, self.names))
+
+    @property
+    def shown_edges(self) -> tuple[str, ...]:
+        """Edges in that unit, as text."""
+        return tuple(name.split()[-2] for name in self.shown_names[:-1])
+
     @cached_property
     def band_names(self) -> tuple[str, ...]:
         """Names of the bands of a probability raster: the bins, then any road."""
@@ -83,6 +97,19 @@ class SpeedBins:
 
 
 DEFAULT_BINS = SpeedBins((10.0, 20.0, 30.0, 40.0, 50.0, 60.0))
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a speed bin in the unit of speed that people read.
+
+    Limits in another unit are rounded: "10 to 20 mph" is "16 to 32 km/h".
+    """
+    limits, _, unit = name.rpartition(" ")
+    shown = speed_unit()
+    if unit == shown:
+        return name
+    factor = KPH_PER_MPH if shown == "km/h" else 1 / KPH_PER_MPH
+    return f"{_NUMBER.sub(lambda limit: f'{float(limit[0]) * factor:.0f}', limits)} {shown}"
 
 
 def number(value: object) -> float | None:

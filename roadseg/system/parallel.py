@@ -17,6 +17,7 @@ from roadseg.errors import RoadsegError
 from roadseg.system.machine import check_workers
 from roadseg.system.progress import counted
 from roadseg.system.schedulers import cluster_of
+from roadseg.system.units import Units, chosen_units, shown_in
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -128,10 +129,17 @@ def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result
         return Outcome(index, error=error)
 
 
+def _in_units(units: Units, work: Work[Item, Result], item: Item) -> Result:
+    """Do the work in another process, which draws in the units chosen in this one."""
+    with shown_in(units):
+        return work(item)
+
+
 def _in_processes(
     work: Work[Item, Result], items: Sequence[Item], workers: int, begin: Begin | None
 ) -> Iterator[Outcome[Result]]:
     check_workers(workers)
+    work = partial(_in_units, chosen_units(), work)
     left, broken = dict(enumerate(items)), 0  # Items by number, and pools broken in a row.
     while left and broken < _BROKEN_POOLS:
         broken += 1
@@ -196,6 +204,7 @@ def _end_with_parent() -> None:
 def _on_dask(
     work: Work[Item, Result], items: Sequence[Item], scheduler: str, timeout_s: float
 ) -> Iterator[Outcome[Result]]:
+    work = partial(_in_units, chosen_units(), work)
     with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
         for index, answer in cluster.results(partial(_outcome, work), items):
             yield Outcome(index, error=answer) if isinstance(answer, RoadsegError) else answer

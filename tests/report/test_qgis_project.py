@@ -102,7 +102,7 @@ def test_probabilities_show_any_road_and_masks_name_their_bins(project):
     road, mask, image = project().findall(".//rasterrenderer")
     assert (road.get("type"), road.get("band")) == ("singlebandpseudocolor", "8")
     entries = mask.findall(".//paletteEntry")
-    assert [entry.get("label") for entry in entries] == ["background", *DEFAULT_BINS.names]
+    assert [entry.get("label") for entry in entries] == ["background", *DEFAULT_BINS.shown_names]
     assert [entry.get("alpha") for entry in entries] == ["0", *["255"] * 7]
     assert image.get("redBand") == "1"
     assert [text.text for text in image.iter("maxValue")] == ["1100"] * 3

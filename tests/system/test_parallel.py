@@ -9,6 +9,7 @@ import pytest
 
 from roadseg.errors import DataError, RoadsegError
 from roadseg.system.parallel import Executor, each
+from roadseg.system.units import road_text, shown_in
 
 
 def square(number):
@@ -89,6 +90,12 @@ def test_workers_are_other_processes(workers, others):
     found = set(results(each(where, range(20), executor=Executor(workers))))
     assert len(found - {os.getpid()}) <= others
     assert (os.getpid() in found) == (others == 0)
+
+
+def test_workers_show_lengths_in_the_units_that_are_chosen_here():
+    with shown_in("miles"):
+        outcomes = list(each(road_text, [1.609344], executor=Executor(workers=2)))
+    assert [outcome.result for outcome in outcomes] == ["1.00 mi"]
 
 
 def test_each_worker_begins_with_a_number_of_its_own():

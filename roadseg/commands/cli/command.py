@@ -26,6 +26,7 @@ from roadseg.commands.cli.options import (
 )
 from roadseg.commands.cli.process import is_first
 from roadseg.commands.cli.summaries import show
+from roadseg.system.units import choose_units
 
 if TYPE_CHECKING:
     from roadseg.config import Config
@@ -108,7 +109,9 @@ def load(
     path = module.find_config(config_path, required=required)
     keep_config(path)
     _log.debug("config: %s", path or "the defaults")
-    return cast("Config", module.load_config(path, assignments))
+    config = cast("Config", module.load_config(path, assignments))
+    choose_units(config.compute.units)
+    return config
 
 
 def stage_function(name: str, do: str) -> Callable[..., object]:

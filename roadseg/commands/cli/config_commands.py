@@ -71,7 +71,10 @@ def show_config(config_path: Path | None, assignments: tuple[str, ...]) -> None:
     \b
     Example: roadseg config show --set train.epochs=3
     """
-    click.echo(load(config_path, assignments, required=False).model_dump_json(indent=2))
+    models = importlib.import_module("roadseg.config")
+    loaded = load(config_path, assignments, required=False)
+    notes = models.read_notes(models.find_config(config_path, required=False))
+    click.echo(json.dumps(notes | loaded.model_dump(mode="json"), indent=2))
 
 
 @config.command()
@@ -85,7 +88,7 @@ def schema() -> None:
     Example: roadseg config schema > roadseg.schema.json
     """
     models = importlib.import_module("roadseg.config")
-    click.echo(json.dumps(models.Config.model_json_schema(), indent=2))
+    click.echo(json.dumps(models.config_schema(), indent=2))
 
 
 @config.command()

@@ -40,6 +40,7 @@ class FieldOption(click.Option):
         field: tuple[str, str, str],
         key: str,
         metavar: str | None,
+        **others: Any,  # noqa: ANN401 - of click.Option
     ) -> None:
         """Take the words of `click.Option`, and the room, the class and the name of the field.
 
@@ -48,11 +49,12 @@ class FieldOption(click.Option):
             field: room, class and name, such as ("learn", "ComputeOptions", "device").
             key: of the config, which counts where the option is not given; "" for none.
             metavar: what its value is called in the help; None leaves that to its type.
+            others: of `click.Option`.
         """
         # Click asks for type and help while it builds an option. The field is not read then, so
         # that no library is loaded before it is known which command runs.
         self._field, self._key, self._is_made = field, key, False
-        super().__init__(words, default=None, metavar=metavar)
+        super().__init__(words, default=None, metavar=metavar, **others)
         self._is_made = True
 
     @property
@@ -136,10 +138,23 @@ def of_config(section: str, words: str, *, metavar: str | None = None) -> Option
     return click.option(words, cls=FieldOption, field=(room, kind, name), key=key, metavar=metavar)
 
 
-def of_field(room: str, kind: str, words: str) -> Option:
-    """Return an option of a command that has no config; what is not given is left to the field."""
+def of_field(
+    room: str, kind: str, words: str, *, callback: Callable[..., None] | None = None
+) -> Option:
+    """Return an option of a command that has no config; what is not given is left to the field.
+
+    An option with a callback takes effect in it, and the command is not passed its value.
+    """
     name = words.removeprefix("--").replace("-", "_")
-    return click.option(words, cls=FieldOption, field=(room, kind, name), key="", metavar=None)
+    return click.option(
+        words,
+        cls=FieldOption,
+        field=(room, kind, name),
+        key="",
+        metavar=None,
+        callback=callback,
+        expose_value=callback is None,
+    )
 
 
 CONFIG = click.option(

@@ -18,8 +18,18 @@ from roadseg.commands.cli.options import (
     together,
 )
 from roadseg.commands.cli.summaries import show
+from roadseg.system.units import Units, choose_units
 
 _ROADS = click.Path(path_type=Path)
+
+
+def _units(_ctx: click.Context, _param: click.Parameter, value: Units | None) -> None:
+    """Choose the units of what a command without a config prints."""
+    if value is not None:
+        choose_units(value)
+
+
+UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 
 
 @click.command()
@@ -48,6 +58,7 @@ _ROADS = click.Path(path_type=Path)
     metavar="FILE",
     help="CSV table to write, with a row per pair of files and one for all.",
 )
+@UNITS
 @JSON
 def score(
     reference: Path,
@@ -99,6 +110,7 @@ def score(
     metavar="FILE",
     help="GeoPackage to write, with one layer for the roads missing on each side.",
 )
+@UNITS
 @JSON
 def diff(
     predicted: Path,
@@ -156,6 +168,7 @@ def _end(option: str, name: str, meaning: str) -> Option:
     metavar="FILE",
     help="File to write, .geojson or .gpkg, with the route as one line.",
 )
+@UNITS
 @JSON
 def route(
     graph: Path,

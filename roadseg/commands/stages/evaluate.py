@@ -39,6 +39,7 @@ from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
+from roadseg.system.units import road_text
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 Figures = dict[str, int | float | None]  # Some metrics by name; None was not measured.
@@ -119,8 +120,8 @@ class EvaluateSummary(Summary):
             "chips held out": self._chips_text(),
             "threshold": several if self.threshold is None else f"{self.threshold:g}",
             **{title: self._metric_text(name) for title, name in _TITLES.items()},
-            "roads, labels": f"{self.reference_km:.2f} km",
-            "roads, predicted": f"{self.predicted_km:.2f} km",
+            "roads, labels": road_text(self.reference_km),
+            "roads, predicted": road_text(self.predicted_km),
         }
         rows |= {self._fold_title(fold): _in_short(of) for fold, of in self.by_fold.items()}
         if not self.set_of_fold:  # Else the folds are the sets.

@@ -30,6 +30,7 @@ from roadseg.system.parallel import HERE, Executor, Outcome, each, in_order
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
+from roadseg.system.units import road_text
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
 _MANY = 2  # From so many scenes on a cluster traces whole scenes beside each other.
@@ -72,14 +73,14 @@ class GraphSummary(Summary):
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
-        roads = f"{self.road_km:.2f} km of roads in {count(len(self.scenes), 'scene')}"
+        roads = f"{road_text(self.road_km)} of roads in {count(len(self.scenes), 'scene')}"
         graphs = f"{self.nodes} nodes, {self.edges} edges ({self.inferred} across gaps)"
         if self.parts:
             graphs += f", {_parts(self.parts, self.largest_km, self.road_km)}"
         parts = [f"{roads}: {graphs}", self.folder]
         if self.joined:
             of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
-            network = f"one network of {self.joined_km:.2f} km in {NETWORK}.gpkg"
+            network = f"one network of {road_text(self.joined_km)} in {NETWORK}.gpkg"
             parts.append(f"{len(self.joined)} scenes that touch are {network}: {of}")
         if self.failed:
             parts.append(f"{len(self.failed)} skipped")

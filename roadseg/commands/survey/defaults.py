@@ -85,6 +85,23 @@ class Defaults:
     widths: str
     split: str
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why settings were chosen, by their dotted keys."""
+        speeds = "attribute of the speed in the labels, as roadseg writes it"
+        of_keys = {
+            "imagery.chip_px": f"the largest chips that fill all folds: {self.cut.chips} of them",
+            "imagery.nodata": self.nodata,
+            "labels.scheme": "what the attributes of all label files mean, by their keys",
+            **dict.fromkeys([f"labels.{key}" for key in _OWN_SPEEDS], speeds),
+            **dict.fromkeys(["labels.width", "labels.width_key"], self.widths),
+            **dict.fromkeys(["split.method", "split.group"], f"folds {self.split}"),
+            "split.block_m": "the largest blocks of ground that fill all folds",
+            "train.window_px": "no larger than a chip, and a multiple of 32, which encoders need",
+        }
+        chosen = {f"{section}.{key}" for section, keys in self.settings.items() for key in keys}
+        return {key: why for key, why in of_keys.items() if key in chosen}
+
 
 @dataclass(frozen=True)
 class Reading:

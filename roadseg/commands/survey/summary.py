@@ -14,7 +14,9 @@ from roadseg.config import FILE_NAME
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.raster.images import RasterFacts
 from roadseg.raster.sources import file_name
+from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.text import Summary, count, counted
+from roadseg.system.units import speed_text
 
 _CLASSES = 8  # Masks with more values of roads than this hold no classes of roads.
 
@@ -191,7 +193,7 @@ class InitSummary(Summary):
         return f"{text}; for a speed per value, use --set 'labels.mask_speeds_mph={{{own}}}'"
 
     def _by_default(self) -> str:
-        return f"labels.default_speed_mph ({self.default_mph:g} mph)"
+        return f"labels.default_speed_mph ({speed_text(self.default_mph * KPH_PER_MPH)})"
 
     def _split(self) -> str:
         size = f" of {self.block_m:g} m" if self.split == "by ground blocks" else ""

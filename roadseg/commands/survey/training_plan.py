@@ -31,6 +31,13 @@ class TrainingPlan:
     settings: Settings
     rows: dict[str, str]
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why settings were chosen, by their keys."""
+        fits = f"fits into train.minutes: {self.rows['training']}"
+        starts_from = self.rows.get("starts from", fits)
+        return {key: starts_from if key == "encoder_weights" else fits for key in self.settings}
+
 
 def forecast_training(
     scenes: Sequence[tuple[RasterFacts, float]], config: Config, *, device: Device

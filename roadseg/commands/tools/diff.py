@@ -25,6 +25,7 @@ from roadseg.roads.options import DiffOptions
 from roadseg.system.files import whole, write_error
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
+from roadseg.system.units import road_unit, roads
 
 IN_REFERENCE, IN_PREDICTED = "missing_in_reference", "missing_in_predicted"  # layers
 
@@ -71,10 +72,12 @@ class DiffSummary(Summary):
 
     def __str__(self) -> str:
         """Return a table with a row for each side."""
-        rows = [f"{'':<10}{'km':>10}{'common':>10}{'only here':>11}"]
+        rows = [f"{'':<10}{road_unit():>10}{'common':>10}{'only here':>11}"]
         for name, side in (("predicted", self.predicted), ("reference", self.reference)):
-            km = f"{side.road_km:>10.2f}{side.common_km:>10.2f}{side.only_km:>11.2f}"
-            rows.append(f"{name:<10}{km} in {count(side.pieces, 'piece')}")
+            lengths = (side.road_km, side.common_km, side.only_km)
+            all_roads, common, only = map(roads, lengths)
+            columns = f"{all_roads:>10.2f}{common:>10.2f}{only:>11.2f}"
+            rows.append(f"{name:<10}{columns} in {count(side.pieces, 'piece')}")
         limits = f"within {self.tolerance_m:g} m, or shorter than {self.min_length_m:g} m"
         rows.append(f"\ncommon: {limits}")
         return "\n".join([*rows, *([f"output: {self.output}"] if self.output else [])])

@@ -11,7 +11,15 @@ from roadseg.commands.survey.cities import City, found_cities, given_cities
 from roadseg.commands.survey.discovery import discover_images, discover_labels
 from roadseg.commands.survey.summary import InitSummary, summarise
 from roadseg.commands.survey.values import Survey, survey_cities
-from roadseg.config import Config, check_config, with_absolute_paths
+from roadseg.config import (
+    SCHEMA,
+    SCHEMA_NAME,
+    WHY,
+    Config,
+    check_config,
+    config_schema,
+    with_absolute_paths,
+)
 from roadseg.errors import ConfigError
 from roadseg.learn.network.weight_packages import PACKAGES
 from roadseg.learn.options import TrainOptions
@@ -34,6 +42,8 @@ def run(
 ) -> InitSummary:
     """Survey images and labels, and write a config for them to `output`.
 
+    It names its schema, written beside it, and the reasons of what was chosen.
+
     Args:
         images: files, folders or globs; empty: those in the working folder.
         labels: likewise.
@@ -48,16 +58,30 @@ def run(
     folder = output.absolute().parent
     values = survey.values(settings, folder)
     rows: dict[str, str] = {}
+    reasons = survey.defaults.reasons
     if settings.train.minutes is not None:
         planned = _plan_training(survey, with_absolute_paths(check_config(values, output), folder))
         values["train"] |= planned.settings
         rows = planned.rows
+        reasons |= {f"train.{key}": why for key, why in planned.reasons.items()}
     chosen = _without_defaults(values, Config().model_dump(mode="json"))
-    with whole(output) as partial:
-        partial.write_text(json.dumps({"run": values["run"], **chosen}, indent=2) + "\n", "utf-8")
+    told = {key: why for key, why in reasons.items() if _has(chosen, key)}
+    notes = {SCHEMA: f"./{SCHEMA_NAME}", **({WHY: told} if told else {})}
+    _write_json(folder / SCHEMA_NAME, config_schema())
+    _write_json(output, notes | {"run": values["run"], **chosen})
     start = values["train"].get("encoder_weights", settings.train.encoder_weights)
     weights = _weights(settings.train.model_copy(update={"encoder_weights": start}))
     return summarise(output, survey, values, weights=weights, training=rows)
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    with whole(path) as partial:
+        partial.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+
+
+def _has(values: Mapping[str, Any], key: str) -> bool:
+    section, _, name = key.partition(".")
+    return name in values.get(section, {})
 
 
 def _without_defaults(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from roadseg.roads.masks.probabilities import open_probability
 from roadseg.system.files import whole
 from roadseg.system.locks import lock
 from roadseg.system.text import Summary, count, first
+from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
 
 Say = Callable[[str, object], None]
@@ -71,8 +72,8 @@ class MapSummary(Summary):
     def __str__(self) -> str:
         """Return a table with a row for each subject."""
         rows = {
-            "roads": f"{self.graphs.road_km:.2f} km in {count(self.scenes, 'image')} of "
-            f"{self.km2:.2f} km2: {self.graphs.nodes} nodes, {self.graphs.edges} edges",
+            "roads": f"{road_text(self.graphs.road_km)} in {count(self.scenes, 'image')} of "
+            f"{area_text(self.km2)}: {self.graphs.nodes} nodes, {self.graphs.edges} edges",
             "certainty": self._certainty(),
             "measured": self._measured(),
             "graphs": self.graphs.folder,
@@ -228,9 +229,9 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
     km2 = math.fsum(_km2(config, workspace.probability(name)) for name in traced.scenes)
     if traced.road_km < LEAST_DENSITY * km2:
         _log.warning(
-            "almost no roads found (%.2f km in %.2f km2): the network was not trained on such "
-            "images; add labels with --labels",
-            *(traced.road_km, km2),
+            "almost no roads found (%s in %s): the network was not trained on such images; add "
+            "labels with --labels",
+            *(road_text(traced.road_km), area_text(km2)),
         )
     edges = [read_gpkg(workspace.graph(name)) for name in traced.scenes]
     lengths = np.concatenate([each.length_m for each in edges])

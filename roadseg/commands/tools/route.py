@@ -1,4 +1,4 @@
-"""route: the fastest or shortest route between two places. Reads a road graph, writes a line."""
+"""route: the fastest or shortest route for a car. Reads a road graph, writes a line."""
 
 import logging
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Floats
+from roadseg.arrays import Bools, Floats
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, is_local, transformer
 from roadseg.roads.formats.any_roads import (
-    DEFAULT_SPEED_MPH,
     PixelPlacement,
     common_crs,
+    drivable,
     place_roads,
     read_drawn,
 )
@@ -28,8 +28,11 @@ from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.routing import add_node, find_way, line_of
 from roadseg.roads.graph.shortest_paths import Weight
 from roadseg.roads.labels.roads import extent_degrees
+from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
 from roadseg.roads.options import RouteOptions
-from roadseg.system.text import Summary, count
+from roadseg.system.text import Summary, count, first, table
+from roadseg.system.units import is_metric, road_text, roads, short_text, speed, speed_unit
+from roadseg.system.workspace import NETWORK, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -39,19 +42,22 @@ _WEIGHTS: dict[str, Weight] = {"time": "travel_time_s", "length": "length_m"}
 _USUAL = RouteOptions()
 _WRITERS = {".geojson": write_geojson, ".gpkg": write_gpkg}
 _EAST, _NORTH = 180, 90  # Degrees; longitude and latitude go no further.
+_FAR_M = 50.0  # Metres from a place to its road; a house beside a street is nearer than that.
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of a route on roads of one class and speed.
+    """A stretch of a route on roads of one name, class and speed.
 
     Attributes:
+        name: of the street, or its number; empty if not known.
         highway: class of the road; empty if not known.
         speed_kph: None if not known.
         length_m: of all its edges.
         seconds: to drive it; None if not known.
     """
 
+    name: str
     highway: str
     speed_kph: float | None
     length_m: float
@@ -68,6 +74,8 @@ class RouteSummary(Summary):
         length_m: of all of it.
         edges: how many are driven, those at both ends in part.
         inferred_share: of the length, what was linked across gaps; None if the graph does not say.
+        assumed_share: of the length, where no speed is stated: it is that of the class of road, or
+            else the default.
         from_road_m: distance of the start from the road.
         to_road_m: distance of the destination from the road.
         sections: in the order in which they are driven.
@@ -79,6 +87,7 @@ class RouteSummary(Summary):
     length_m: float
     edges: int
     inferred_share: float | None
+    assumed_share: float
     from_road_m: float
     to_road_m: float
     sections: list[Stretch]
@@ -87,16 +96,20 @@ class RouteSummary(Summary):
     def __str__(self) -> str:
         """Return a table, with a line for each section of the route."""
         inferred = "" if self.inferred_share is None else f", {self.inferred_share:.1%} inferred"
+        length = road_text(self.length_m / 1000, 3)
         rows = {
             "time": _duration(self.seconds),
-            "length": f"{self.length_m / 1000:.3f} km on {count(self.edges, 'edge')}{inferred}",
-            "to the road": f"{self.from_road_m:.1f} m from the start, {self.to_road_m:.1f} m from "
-            "the destination",
+            "length": f"{length} on {count(self.edges, 'edge')}{inferred}",
+            "speed": f"assumed on {self.assumed_share:.1%} of the length, where none is stated",
+            "to the road": f"{short_text(self.from_road_m)} from the start, "
+            f"{short_text(self.to_road_m)} from the destination",
         }
+        if self.assumed_share == 0:
+            del rows["speed"]
         if self.output:
             rows["output"] = self.output
         lines = [f"{name:<12} {text}" for name, text in rows.items()]
-        return "\n".join([*lines, "", *_itinerary(self.sections)])
+        return "\n".join([*lines, "", _itinerary(self.sections)])
 
 
 def run(
@@ -110,7 +123,8 @@ def run(
     """Find the best route, and write it as one line.
 
     Args:
-        path: a graph that `roadseg graph` wrote, or roads in any file of lines that `score` reads.
+        path: a graph that `roadseg graph` wrote, a run folder, or roads in any file of lines that
+            `score` reads. Cars drive by its tags of OpenStreetMap (`traffic.read_traffic`).
         start: longitude and latitude, or x and y if the graph is in local metres.
         goal: alike.
         options: what is least, and how far the places may be from the roads.
@@ -160,6 +174,7 @@ def find_route(
         length_m=float(way.length_m.sum()),
         edges=len(way.lines),
         inferred_share=_inferred_share(way),
+        assumed_share=_share(way, _assumed(way)),
         from_road_m=from_road_m,
         to_road_m=to_road_m,
         sections=list(_sections(way)),
@@ -174,9 +189,10 @@ def _check_output(output: Path | None) -> None:
 
 
 def _read(path: Path) -> RoadGraph:
-    """Read a graph, or the roads of any file of lines."""
+    """Read a graph, or the roads of any file of lines, as far as cars may drive on them."""
     if not path.exists():
         raise DataError(f"{path} does not exist; `roadseg graph` writes graphs/ in the run folder")
+    path = _graph_file(path)
     sources = list(find_sources(path).values())
     if len(sources) != 1 or sources[0].table:
         raise _no_graph(path)
@@ -185,14 +201,32 @@ def _read(path: Path) -> RoadGraph:
         raise _no_graph(path)
 
     roads = read_drawn(sources[0], PixelPlacement({}), refuse)
-    graph = place_roads(roads, common_crs(roads, None)).graph
-    assumed = int(roads.is_assumed.sum())
-    if assumed:
-        mph = f"{DEFAULT_SPEED_MPH:g} mph assumed"
-        logger.warning("%s: no speed for %s; %s", path, count(assumed, "road"), mph)
-    if len(graph.lines) == 0:
+    if len(roads.graph.lines) == 0:
         raise DataError(f"{path}: holds no roads, so there is no route")
-    return graph
+    open_roads = drivable(roads)
+    if len(open_roads.graph.lines) == 0:
+        closed = count(len(roads.graph.lines), "road")
+        raise DataError(f"{path}: cars may drive on none of its {closed}, so there is no route")
+    return place_roads(open_roads, common_crs(roads, None)).graph
+
+
+def _graph_file(path: Path) -> Path:
+    """Return the file of a graph: of a run, its network of touching scenes, or its only graph."""
+    if not path.is_dir():
+        return path
+    run = Workspace(path)
+    if run.chips.exists() and not run.graphs.is_dir():
+        raise DataError(f"{path}: a run without graphs; run `roadseg graph` first")
+    folder = Workspace(path, is_flat=not run.graphs.is_dir())
+    if folder.graph(NETWORK).exists():
+        return folder.graph(NETWORK)
+    graphs = sorted(folder.graphs.glob("*.gpkg"))
+    if len(graphs) > 1:
+        raise DataError(
+            f"{path}: expected one file with a graph, found {len(graphs)} that are not joined; "
+            f"name one of them: {first([str(graph) for graph in graphs])}"
+        )
+    return graphs[0] if graphs else path
 
 
 def _no_graph(path: Path) -> DataError:
@@ -205,6 +239,8 @@ def _enter(
     """Make the place on the roads next to a given one a node."""
     said = f"{option} {place[0]:.9g},{place[1]:.9g}"
     with_place, node, away_m = add_node(graph, _metric(graph.crs, place, said))
+    if _FAR_M < away_m <= snap_m:
+        logger.warning("%s: the nearest road for cars is %s away", said, short_text(away_m))
     if away_m > snap_m:
         swapped = _if_swapped(graph, place, option, snap_m)
         raise ConfigError(
@@ -248,10 +284,15 @@ def _extent(graph: RoadGraph) -> str:
 def _no_way(name: str, graph: RoadGraph, nodes: tuple[int, int]) -> RoadsegError:
     part = components(graph)
     sums = np.bincount(part[graph.ends[:, 0]], weights=graph.length_m / 1000)
-    here, there = sums[part[list(nodes)]]
+    here, there = part[list(nodes)]
+    if here == there:
+        return RoadsegError(
+            f"{name}: no route: one-way streets lead from --from to other places only; choose "
+            "another street for one of both, or a file that reaches further"
+        )
     return RoadsegError(
-        f"{name}: no route: --from is on a part of the network with {here:.2f} km of roads, "
-        f"--to on one with {there:.2f} km, and they are not connected"
+        f"{name}: no route: --from is on a part of the network with {road_text(sums[here])} of "
+        f"roads, --to on one with {road_text(sums[there])}, and they are not connected"
     )
 
 
@@ -265,19 +306,39 @@ def _seconds(way: RoadGraph) -> float | None:
 def _inferred_share(way: RoadGraph) -> float | None:
     if "inferred" not in way.attributes:
         return None
+    return _share(way, way.attributes["inferred"] == 1)
+
+
+def _assumed(way: RoadGraph) -> Bools:
+    """Return on which edges no speed is stated."""
+    if SPEED_KNOWN in way.attributes:
+        return np.asarray(way.attributes[SPEED_KNOWN] == 0)
+    if SPEED_SOURCE in way.attributes:
+        return is_assumed(way.attributes[SPEED_SOURCE])
+    return np.zeros(len(way.lines), dtype=bool)
+
+
+def _share(way: RoadGraph, chosen: Bools) -> float:
+    """Return the share of the length that the chosen edges have."""
     length = way.length_m
     total = float(length.sum())
-    return float(length[way.attributes["inferred"] == 1].sum()) / total if total else 0.0
+    return float(length[chosen].sum()) / total if total else 0.0
 
 
 def _sections(way: RoadGraph) -> Iterator[Stretch]:
-    """Yield stretches of edges of one class and speed; parts of an edge have their own times."""
-    names, speeds = _column(way, "highway", ""), _column(way, "speed_kph", None)
+    """Yield stretches of edges of one name, class and speed; parts of an edge have their times."""
     seconds, length = _column(way, TRAVEL_TIME, None), way.length_m
-    for (highway, kph), rows in groupby(range(len(length)), lambda row: (names[row], speeds[row])):
+    kinds = zip(
+        _column(way, "name", ""),
+        _column(way, "highway", ""),
+        _column(way, "speed_kph", None),
+        strict=True,
+    )
+    for (name, highway, kph), rows in groupby(range(len(length)), list(kinds).__getitem__):
         edges = list(rows)
         times = [seconds[row] for row in edges]
         yield Stretch(
+            name=name,
             highway=highway,
             speed_kph=kph,
             length_m=float(length[edges].sum()),
@@ -300,14 +361,22 @@ def _duration(seconds: float | None) -> str:
     return f"{clock} ({seconds:.1f} s)"
 
 
-def _itinerary(sections: list[Stretch]) -> Iterator[str]:
-    width = max([len("road"), *(len(section.highway) for section in sections)])
-    yield f"{'road':<{width}}{'km/h':>8}{'m':>10}{'s':>9}"
+def _itinerary(sections: list[Stretch]) -> str:
+    """Return a table of sections: by name and class, or by class alone where none has a name."""
+    is_named = any(section.name for section in sections)
+    length_unit = "m" if is_metric() else "mi"
+    rows = [["road", *(["class"] if is_named else []), speed_unit(), length_unit, "s"]]
     for section in sections:
-        kph = "-" if section.speed_kph is None else f"{section.speed_kph:.0f}"
+        kph = "-" if section.speed_kph is None else f"{speed(section.speed_kph):.0f}"
         seconds = "-" if section.seconds is None else f"{section.seconds:.1f}"
-        name = section.highway or "road"
-        yield f"{name:<{width}}{kph:>8}{section.length_m:>10.1f}{seconds:>9}"
+        highway = section.highway or "road"
+        road = [section.name or "-", highway] if is_named else [highway]
+        rows.append([*road, kph, _length(section.length_m), seconds])
+    return table(rows, right=range(len(rows[0]) - 3, len(rows[0])))
+
+
+def _length(metres: float) -> str:
+    return f"{metres:.1f}" if is_metric() else f"{roads(metres / 1000):.2f}"
 
 
 def _write(path: Path, way: RoadGraph, summary: RouteSummary) -> None:

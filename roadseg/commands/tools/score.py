@@ -33,9 +33,11 @@ from roadseg.roads.metrics.pixels import (
     count_pixels,
 )
 from roadseg.roads.options import CompareOptions, TraceOptions
+from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
+from roadseg.system.units import road_text, road_unit, roads, speed_text
 from roadseg.system.workspace import NETWORK
 
 if TYPE_CHECKING:
@@ -58,9 +60,10 @@ _COLUMNS = {
     "quality": "buffer.quality",
     "IoU": "pixels.iou",
     "clDice": "pixels.cldice",
-    "ref km": "reference.road_km",
-    "pred km": "predicted.road_km",
+    "ref": "reference.road_km",
+    "pred": "predicted.road_km",
 }
+_LENGTHS = ("ref", "pred")  # The unit stands behind these headings.
 
 
 @dataclass(frozen=True)
@@ -294,6 +297,9 @@ def _aligned(records: Sequence[Record]) -> list[str]:
         for heading, place in _COLUMNS.items()
     }
     shown = {heading: values for heading, values in columns.items() if set(values) != {None}}
+    for heading in _LENGTHS:
+        lengths = [None if km is None else roads(km) for km in shown.pop(heading)]
+        shown[f"{heading} {road_unit()}"] = lengths
     width = max(len(row["name"]) for row in flat)
     lines = [f"{'':<{width}}" + "".join(f"{heading:>10}" for heading in shown)]
     for number, row in enumerate(flat):
@@ -316,8 +322,9 @@ def _remarks(summary: ScoreSummary) -> Iterator[str]:
         yield f"APLS is sampled: {low:.4f} to {high:.4f} with 95 % confidence"
     for side in ("reference", "predicted"):
         if assumed := pooled[side]["assumed_speed_km"]:
-            of = f"{assumed:.2f} of {pooled[side]['road_km']:.2f} km"
-            yield f"travel time: {DEFAULT_SPEED_MPH:g} mph assumed on {of} of the {side} roads"
+            of = f"{roads(assumed):.2f} of {road_text(pooled[side]['road_km'])}"
+            default = speed_text(DEFAULT_SPEED_MPH * KPH_PER_MPH)
+            yield f"travel time: {default} assumed on {of} of the {side} roads"
     parts = [f"{pooled[side]['components']} {side}" for side in ("reference", "predicted")]
     yield f"connected parts: {', '.join(parts)}"
     if summary.missing:
@@ -337,5 +344,5 @@ def _distances(summary: ScoreSummary) -> str:
 
 def _topo_remark(pooled: Record) -> str:
     if pooled["topo"] is None:
-        return f"TOPO is not measured above {TOPO_KM:g} km of roads"
+        return f"TOPO is not measured above {road_text(TOPO_KM, 0)} of roads"
     return f"TOPO by protocol sat2graph (radius {pooled['topo']['radius_m']:g} m)"

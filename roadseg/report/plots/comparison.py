@@ -18,6 +18,7 @@ from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.system.files import whole
+from roadseg.system.units import road_text, speed_unit
 
 _SIDE_PX = 1000  # Pixels; side of a panel.
 _DPI = 100
@@ -53,7 +54,7 @@ def draw_comparison(
     for axis, graph, name in ((left, reference, "labels"), (right, predicted, "found")):
         axis.imshow(shown, extent=extent)
         _add_roads(axis, grid, graph, bins)
-        axis.set_title(f"{name}: {graph.length_m.sum() / 1000:.2f} km", fontsize=18)
+        axis.set_title(f"{name}: {road_text(graph.length_m.sum() / 1000)}", fontsize=18)
     # A panel shows no more pixels than it has.
     thin = max(1, max(probability.road.shape) // _SIDE_PX)
     middle.imshow(probability.road[::thin, ::thin], cmap="magma", vmin=0, vmax=255, extent=extent)
@@ -89,5 +90,5 @@ def _add_key(figure: Figure, bins: SpeedBins) -> None:
     place = figure.add_axes((0.965, 0.1, 0.008, 0.8))
     between = np.arange(1, bins.count) + 0.5
     key = figure.colorbar(ScalarMappable(norm, colours), cax=place, ticks=between)
-    key.set_ticklabels([f"{edge:g}" for edge in bins.edges])
-    key.set_label(f"speed, {bins.unit}", fontsize=14)
+    key.set_ticklabels(bins.shown_edges)
+    key.set_label(f"speed, {speed_unit()}", fontsize=14)

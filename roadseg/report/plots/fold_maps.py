@@ -20,6 +20,7 @@ from roadseg.dataset.footprints import (
 )
 from roadseg.report.plots.typeface import font
 from roadseg.system.files import whole
+from roadseg.system.units import road_unit, roads
 
 Rgb = tuple[int, int, int]
 
@@ -196,9 +197,10 @@ def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
     small = font(18)
     bottom, right = frame.top + frame.height, frame.left + frame.width
     pen.rectangle((frame.left, frame.top, right, bottom), outline=_INK)
-    step = _tick_step(max(frame.width, frame.height) / frame.px_per_km)
-    for number in range(int(max(frame.width, frame.height) / frame.px_per_km / step) + 1):
-        offset, name = number * step * frame.px_per_km, f"{number * step:g}"
+    px_per_unit = frame.px_per_km / roads(1)
+    step = _tick_step(max(frame.width, frame.height) / px_per_unit)
+    for number in range(int(max(frame.width, frame.height) / px_per_unit / step) + 1):
+        offset, name = number * step * px_per_unit, f"{number * step:g}"
         if offset <= frame.width:
             x = frame.left + offset
             pen.line((x, bottom, x, bottom + 6), _INK)
@@ -207,7 +209,7 @@ def _draw_axes(pen: ImageDraw.ImageDraw, frame: _Frame) -> None:
             y = bottom - offset
             pen.line((frame.left - 6, y, frame.left, y), _INK)
             pen.text((frame.left - 10, y), name, _INK, small, anchor="rm")
-    pen.text((right, bottom + 30), "km", _INK, small, anchor="rt")
+    pen.text((right, bottom + 30), road_unit(), _INK, small, anchor="rt")
 
 
 def _tick_step(length: float) -> float:

@@ -10,6 +10,7 @@ from matplotlib.patheffects import withStroke
 from roadseg.arrays import Floats
 from roadseg.raster.grid import DEGREES, Grid, transformer
 from roadseg.report.plots.figures import INK, PAPER, SMALL_PT
+from roadseg.system.units import map_unit
 
 _BAR = 0.25  # Longest scale bar, in widths of the map.
 _BAR_IN, _MARGIN_IN, _ARROW_IN = 0.045, 0.1, 0.26
@@ -86,21 +87,27 @@ def _write(panel: Axes, place_in: tuple[float, float] | Floats, text: str) -> No
 
 _STEP_DEG = 1e-4  # Degrees of latitude, about 11 m; a step that shows where north is.
 _ROUND = (1, 2, 5)
+_DIGITS = 6  # So that a bar made of feet is a whole number of them again.
 
 
 def scale_bar_m(most_m: float) -> float:
-    """Return the longest bar of 1, 2 or 5 times a power of ten metres that fits.
+    """Return the longest bar that fits, of 1, 2 or 5 times a power of ten metres, feet or miles.
 
     Args:
         most_m: room for it, above 0; a bar of just that length fits.
+
+    Returns:
+        Its length in metres.
     """
-    power = 10.0 ** math.floor(math.log10(most_m))
-    return max(power * digit for digit in _ROUND if power * digit <= most_m)
+    unit_m, _ = map_unit(most_m)
+    power = 10.0 ** math.floor(math.log10(most_m / unit_m))
+    return unit_m * max(power * digit for digit in _ROUND if power * digit * unit_m <= most_m)
 
 
 def bar_text(length_m: float) -> str:
-    """Return the length of a bar in words: `200 m`, from 1000 m on `2 km`."""
-    return f"{length_m:g} m" if length_m < 1000 else f"{length_m / 1000:g} km"  # noqa: PLR2004
+    """Return the length of a bar in words: `200 m`, from 1000 m on `2 km`; or `500 ft`, `2 mi`."""
+    unit_m, unit = map_unit(length_m)
+    return f"{round(length_m / unit_m, _DIGITS):g} {unit}"
 
 
 def north_of(grid: Grid) -> tuple[float, float]:

@@ -33,6 +33,7 @@ from roadseg.report.plots.map_marks import add_marks, extent_in
 from roadseg.roads.colours import FALSE, FOUND, MISSED, as_hex, bin_colours
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
+from roadseg.system.units import road_text
 
 Colour = str | tuple[float, float, float]
 
@@ -164,7 +165,7 @@ def draw_errors(path: Path, ground: Ground, errors: Errors, *, paper: Paper) -> 
     right_km = (errors.predicted.length_m.sum() - errors.false.length_m.sum()) / 1000
     found, missed, false = map(as_hex, (FOUND, MISSED, FALSE))
     key = [
-        Line2D([], [], color=found, label=f"found, {right_km:.2f} km", linewidth=1.8),
+        Line2D([], [], color=found, label=f"found, {road_text(right_km)}", linewidth=1.8),
         Line2D([], [], color=missed, label=f"missed, {_km(errors.missed)}", linewidth=1.8),
         _rimmed_line(false, f"false, {_km(errors.false)}"),
     ]
@@ -304,7 +305,7 @@ def _speed_key(graph: RoadGraph, bins: SpeedBins) -> list[Line2D]:
     """Return a line of the key for each speed bin that there is."""
     colours = np.array(bin_colours(bins)) / 255
     return [
-        _rimmed_line((*colours[number - 1].tolist(),), bins.names[number - 1])
+        _rimmed_line((*colours[number - 1].tolist(),), bins.shown_names[number - 1])
         for number in np.unique(_bins_of(graph, bins)).tolist()
     ]
 
@@ -323,7 +324,7 @@ def _rimmed_line(colour: Colour, label: str) -> Line2D:
 
 
 def _km(graph: RoadGraph, part: Bools | slice = _ALL) -> str:
-    return f"{graph.length_m[part].sum() / 1000:.2f} km"
+    return road_text(graph.length_m[part].sum() / 1000)
 
 
 def _inferred(graph: RoadGraph) -> Bools:

@@ -15,6 +15,7 @@ from roadseg.report.plots.typeface import font
 from roadseg.roads.colours import Rgb, bin_colours
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.files import whole
+from roadseg.system.units import speed_unit
 
 _COLUMNS, _ROWS = 3, 2
 _SCENE_PX, _CLOSE_PX, _GAP_PX = 420, 206, 8  # Pixels; sides of both pictures, and between them.
@@ -173,14 +174,14 @@ def _fitted(text: str, size_px: int) -> str:
 def _draw_legend(sheet: Image.Image, bins: SpeedBins, colours: Sequence[Rgb]) -> None:
     """Draw the speed bins as a bar with their limits, and the other items of the legend."""
     pen, x, y = ImageDraw.Draw(sheet), _EDGE_PX, 14
-    pen.text((x, y), f"speed, {bins.unit}", _INK, font(_TEXT_PX))
+    pen.text((x, y), f"speed, {speed_unit()}", _INK, font(_TEXT_PX))
     x += 100
     cell = max(6, min(46, (sheet.width - 620) // bins.count))
-    free = x
+    free, limits = x, bins.shown_edges
     for number, colour in enumerate(colours):
         pen.rectangle((x, y, x + cell - 1, y + 15), colour)
         x += cell
-        limit = f"{bins.edges[number]:g}" if number < len(bins.edges) else ""
+        limit = limits[number] if number < len(limits) else ""
         half = font(13).getlength(limit) / 2
         if limit and x - half >= free:
             pen.text((x, y + 18), limit, _INK, font(13), "mt")

@@ -17,6 +17,7 @@ from roadseg.report.plots.figures import (
 )
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
+from roadseg.system.units import road_unit, roads, speed_unit
 
 _HEIGHT = 0.42  # Height of a chart, in its widths.
 _FILLINGS = ((AMBER, "////"), (BLUE, None))  # Colour and hatch of each network; the last is plain.
@@ -26,7 +27,7 @@ _ROOM = 0.8  # Share of the place of a bin that its bars take.
 def draw_speeds(
     path: Path, graphs: Mapping[str, RoadGraph], *, title: str, bins: SpeedBins, paper: Paper
 ) -> None:
-    """Draw the kilometres of road in each speed bin as bars, one or two networks side by side.
+    """Draw the length of road in each speed bin as bars, one or two networks side by side.
 
     Args:
         path: file to write, .png, .pdf or .svg.
@@ -42,25 +43,27 @@ def draw_speeds(
     axis = figure.add_axes((0.075, 0.16, 0.915, 0.75))
     width = _ROOM / len(graphs)
     for number, (name, graph) in enumerate(graphs.items()):
-        km = road_km(graph, bins)
+        lengths = road_km(graph, bins) * roads(1)
         places = np.arange(bins.count) + (number - (len(graphs) - 1) / 2) * width
         # A network alone has the plain filling.
         colour, hatch = _FILLINGS[number - len(graphs)]
         bars = axis.bar(
             places,
-            km,
+            lengths,
             width,
-            label=f"{name}, {km.sum():.2f} km",
+            label=f"{name}, {lengths.sum():.2f} {road_unit()}",
             color=colour,
             hatch=hatch,
             edgecolor=INK,
             linewidth=0.6,
         )
-        axis.bar_label(bars, [f"{one:.2f}" if one else "" for one in km], fontsize=6, padding=1)
+        axis.bar_label(
+            bars, [f"{one:.2f}" if one else "" for one in lengths], fontsize=6, padding=1
+        )
     # The axis names the unit, so the bins do not: `10 to 20`, `above 60`.
-    axis.set_xticks(range(bins.count), [name.rpartition(" ")[0] for name in bins.names])
-    axis.set_xlabel(f"speed, {bins.unit}", fontsize=TEXT_PT)
-    axis.set_ylabel("roads, km", fontsize=TEXT_PT)
+    axis.set_xticks(range(bins.count), [name.rpartition(" ")[0] for name in bins.shown_names])
+    axis.set_xlabel(f"speed, {speed_unit()}", fontsize=TEXT_PT)
+    axis.set_ylabel(f"roads, {road_unit()}", fontsize=TEXT_PT)
     axis.tick_params(labelsize=SMALL_PT, length=2)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(fontsize=SMALL_PT, frameon=False)

@@ -30,11 +30,13 @@ from roadseg.roads.graph.road_graph import (
     RoadGraph,
     drawn_once,
     graph_from_lines,
+    take_edges,
     unique_pairs,
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
-from roadseg.roads.labels.schemes import DEFAULT, OWN_SPEED, stated_travel
+from roadseg.roads.labels.schemes import OWN_SPEED, stated_travel
+from roadseg.roads.labels.traffic import CARS, DEFAULT, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
@@ -72,7 +74,8 @@ class DrawnRoads:
         source: where they were read.
         graph: in the CRS of the file; one edge a line and no two joined, unless `is_joined`. Its
             attributes `speed_kph` and `travel_time_s` are NaN where the file does not tell them;
-            a GeoPackage of ours has all of its attributes.
+            others say what its tags do of traffic (`Traffic.attributes`); a GeoPackage of ours
+            has all of its attributes.
         is_joined: whether the file itself, or what traced it, says which edges meet.
         is_assumed: shape (m,), edges whose speed the file does not tell.
         raster: the pixels that were traced; None for a file of lines.
@@ -222,6 +225,16 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
     return read_grid(pixels.images[name], gsd_m=pixels.gsd_m)
 
 
+def drivable(roads: DrawnRoads) -> DrawnRoads:
+    """Return those roads on which cars may drive; `roads` itself if these are all."""
+    if CARS not in roads.graph.attributes:
+        return roads
+    is_open = roads.graph.attributes[CARS] != "no"
+    return replace(
+        roads, graph=take_edges(roads.graph, is_open), is_assumed=roads.is_assumed[is_open]
+    )
+
+
 def check_nearness(reference: Side, predicted: Side, name: str) -> None:
     """Refuse roads that cannot be of one place, and warn of those that may not be.
 
@@ -246,10 +259,14 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
-    """Return a graph with what its attributes state of speed and travel time."""
-    speed_kph, seconds = stated_travel(graph.attributes, len(graph.lines))
-    stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
-    graph = replace(graph, attributes={**graph.attributes, **stated})
+    """Return a graph with what its attributes state of speed, travel time and traffic."""
+    speed_kph, seconds, traffic = stated_travel(graph.attributes, len(graph.lines))
+    stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, **traffic.attributes()}
+    if SPEED_KNOWN in graph.attributes:
+        stated.pop(SPEED_SOURCE, None)
+    # These two are numbers or words of another program, unless they are written again.
+    others = {k: column for k, column in graph.attributes.items() if k not in (ONE_WAY, CARS)}
+    graph = replace(graph, attributes={**others, **stated})
     return DrawnRoads(source, graph, is_joined=True, is_assumed=_is_silent(graph))
 
 
@@ -336,14 +353,20 @@ def _check_size(path: Path) -> None:
 
 def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
     # Each line is an edge between two nodes of its own; lines are joined in a metric CRS.
-    ends = shapely.get_point(np.repeat(roads.shapes, 2), np.tile([0, -1], len(roads.shapes)))
+    xy, line = shapely.get_coordinates(roads.shapes, return_index=True)
+    first, last = np.diff(line, prepend=-1), np.diff(line, append=-1)
+    ends = np.column_stack([np.flatnonzero(first), np.flatnonzero(last)])
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
     graph = RoadGraph(
         roads.crs,
-        shapely.get_coordinates(ends),
+        xy[ends.ravel()],
         np.arange(2 * len(roads.shapes)).reshape(-1, 2),
         roads.shapes,
-        {OWN_SPEED: np.where(is_default, np.nan, speed_kph), TRAVEL_TIME: roads.travel_time_s},
+        {
+            OWN_SPEED: np.where(is_default, np.nan, speed_kph),
+            TRAVEL_TIME: roads.travel_time_s,
+            **roads.traffic.attributes(),
+        },
     )
     return DrawnRoads(source, graph, is_joined=False, is_assumed=_is_silent(graph))
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pandas as pd
 
 from roadseg.roads.colours import FALSE, Rgb, speed_colours
-from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.roads.speeds import KPH_PER_MPH, shown_name
 
 STYLE_LAYER = "layer_styles"  # The name that QGIS looks for.
 
@@ -98,7 +98,7 @@ def node_renderer() -> ET.Element:
 
 
 def _label(low: int, high: int) -> str:
-    return f"above {low} km/h" if high == _LIMITS_KPH[-1] else f"{low} to {high} km/h"
+    return shown_name(f"above {low} km/h" if high == _LIMITS_KPH[-1] else f"{low} to {high} km/h")
 
 
 def _renderer(kind: str, symbols: list[ET.Element], **facts: str) -> ET.Element:

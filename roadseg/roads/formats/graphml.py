@@ -1,7 +1,7 @@
 """GraphML: the road graphs of osmnx, networkx, CRESI and our own, read; our own, written."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -23,6 +23,7 @@ from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, reproject, transfo
 from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawn_once
 from roadseg.roads.labels.schemes import OWN_SPEED, stated_travel, wanted_keys
+from roadseg.roads.labels.traffic import ONE_WAY
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
@@ -54,7 +55,9 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
     coordinates are taken if it wrote them. An edge that is there in both directions, or twice with
     the same line, is read once. Of its attributes speed (as `speed_kph`) and travel time (as
     `travel_time_s`) are read by the rules for labels (`schemes.stated_travel`), NaN where an edge
-    has none.
+    has none, and classes, names and access as `traffic.Traffic` has them. `oneway` is 1 for an edge
+    of a directed graph that is not there in the other direction; loops are one-way if they say so,
+    and edges of an undirected graph never.
 
     Args:
         path: the file; the CRS is that of the graph's attribute `crs`.
@@ -88,7 +91,9 @@ def graph_of_network(network: Network, name: str, *, crs: CRS | None = None) -> 
     ends, facts = _edges(network)
     lines = _lines(name, ends, nodes, facts, names.line)
     source = _crs(name, network, names, nodes, crs)
-    graph = RoadGraph(source, nodes, ends, lines, _attributes(facts))
+    attributes = _attributes(facts)
+    attributes[ONE_WAY] = _one_way(network, ends, lines, attributes[ONE_WAY])
+    graph = RoadGraph(source, nodes, ends, lines, attributes)
     metric = _in_metres(name, graph)
     _check_ends(name, metric)
     return drawn_once(metric)
@@ -213,11 +218,37 @@ def _degrees(path: str, nodes: Floats) -> CRS:
 
 
 def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
-    """Return the speed and travel time of the edges, as far as they have them."""
+    """Return the speed, travel time and traffic of the edges, as far as they have them."""
     keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), LabelOptions())
-    columns = {key: np.array([edge.get(key) for edge in facts], dtype=object) for key in keys}
-    speed_kph, seconds = stated_travel(columns, len(facts))
-    return {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds}
+    columns = {key: _column([edge.get(key) for edge in facts]) for key in keys}
+    speed_kph, seconds, traffic = stated_travel(columns, len(facts))
+    stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, ONE_WAY: traffic.one_way}
+    return stated | traffic.attributes()
+
+
+def _column(values: list[Any]) -> NDArray[np.object_]:
+    """Return values as they are, even lists."""
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _one_way(network: Network, ends: Ints, lines: Lines, said: Ints) -> Ints:
+    """Return 1 for each edge of a directed graph that is not there in the other direction, else 0.
+
+    Args:
+        network: the graph.
+        ends: shape (m, 2), rows of nodes.
+        lines: shape (m,), each from its first node to its last.
+        said: shape (m,), what `oneway` says, which counts for loops.
+    """
+    if not network.is_directed():
+        return np.zeros(len(ends), dtype=np.int64)
+    first, last = ends.T
+    pairs, drawings = np.sort(ends, axis=1).tolist(), shapely.to_wkb(shapely.normalize(lines))
+    roads = [(*pair, drawing) for pair, drawing in zip(pairs, drawings, strict=True)]
+    rises = (first < last).tolist()
+    driven = set(zip(roads, rises, strict=True))
+    is_alone = [(road, not up) not in driven for road, up in zip(roads, rises, strict=True)]
+    return np.where(first == last, np.abs(said), is_alone).astype(np.int64)
 
 
 def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
@@ -265,10 +296,10 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
     """Write a graph as GraphML for `osmnx.load_graphml`: a directed multigraph in degrees.
 
     Nodes have x and y (longitude and latitude), street_count and maybe_bridge. Every edge is
-    written in both directions, a loop once, with osmid (the row of the edge), oneway, the columns
-    of `write_gpkg`, and its line in its direction as WKT. Missing values and empty texts are left
-    out. All values are text, as osmnx expects; it makes numbers of the columns that it knows, and
-    of others where its `edge_dtypes` says so.
+    written in both directions, a loop and a one-way road once, with osmid (the row of the edge),
+    oneway, the columns of `write_gpkg`, and its line in its direction as WKT. Missing values and
+    empty texts are left out. All values are text, as osmnx expects; it makes numbers of the columns
+    that it knows, and of others where its `edge_dtypes` says so.
     Of a scene without georeference the coordinates are its metres as they are, in a local CRS.
 
     Raises:
@@ -281,7 +312,9 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
         (lines, places), crs = in_degrees(graph), "epsg:4326"
     x, y = ([f"{value:.{_DECIMALS}f}" for value in axis] for axis in places.T)
     nodes = node_table(graph)[["street_count", "maybe_bridge"]].assign(x=x, y=y)
-    facts = edges.drop(columns=["geometry", *_ENDS]).assign(oneway="False")
+    one_way = graph.attributes.get(ONE_WAY, np.zeros(len(lines)))
+    facts = edges.drop(columns=["geometry", *_ENDS])
+    facts = facts.assign(**{ONE_WAY: (one_way != 0).astype(str)})
     with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(_HEAD)
         file.writelines(_key_elements("node", nodes))
@@ -290,7 +323,8 @@ def write_graphml(path: Path, graph: RoadGraph) -> None:
         file.writelines(
             f'<node id="{node}">{data}</node>\n' for node, data in enumerate(_data("node", nodes))
         )
-        file.writelines(_edge_elements(edges[_ENDS].to_numpy(), _data("edge", facts), lines))
+        rows = zip(edges[_ENDS].to_numpy().tolist(), one_way.tolist(), strict=True)
+        file.writelines(_edge_elements(rows, _data("edge", facts), lines))
         file.write(_TAIL)
 
 
@@ -319,15 +353,24 @@ def _has_value(column: "pd.Series[str]") -> "pd.Series[bool]":
     return column.notna() & (column != "")
 
 
-def _edge_elements(ends: Ints, facts: Iterator[str], lines: Lines) -> Iterator[str]:
-    """Yield the edges in both directions, loops once."""
+def _edge_elements(
+    rows: Iterable[tuple[list[int], int]], facts: Iterator[str], lines: Lines
+) -> Iterator[str]:
+    """Yield the edges in the directions in which they are driven, loops once.
+
+    Args:
+        rows: first node, last node and key of each edge, and whether it is one-way.
+        facts: elements of the attributes of each.
+        lines: shape (m,), from the first node to the last.
+    """
     there, back = (
         shapely.to_wkt(drawn, rounding_precision=_DECIMALS)
         for drawn in (lines, shapely.reverse(lines))
     )
-    for (u, v, key), data, line, reverse in zip(ends.tolist(), facts, there, back, strict=True):
-        yield _edge(u, v, key, data, line)
-        if u != v:
+    for ((u, v, key), one_way), data, line, reverse in zip(rows, facts, there, back, strict=True):
+        if one_way >= 0:
+            yield _edge(u, v, key, data, line)
+        if one_way < 0 or (one_way == 0 and u != v):
             yield _edge(v, u, key, data, reverse)
 
 

@@ -18,7 +18,7 @@ EDGE_COLUMNS = ("u", "v", "key", "length", "geometry")  # Columns that are no at
 _FILE_NAMES = {TRAVEL_TIME: "travel_time", "width_m": "width"}  # Attributes that OSMnx names so.
 _OUR_NAMES = {theirs: ours for ours, theirs in _FILE_NAMES.items()}
 _FLAGS = ("inferred", "speed_known")  # Attributes that are 0 or 1.
-_OWN = {*EDGE_COLUMNS, "osmid", "oneway"}
+_OWN = {*EDGE_COLUMNS, "osmid"}
 
 
 def node_table(graph: RoadGraph) -> gpd.GeoDataFrame:

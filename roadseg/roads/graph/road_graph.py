@@ -12,6 +12,7 @@ from pyproj import CRS
 from roadseg.arrays import Bools, Floats, Ints, Lines
 
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
+ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
 DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
 _LINE = 1  # The type of LineStrings in shapely.
 _LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
@@ -21,7 +22,9 @@ _ROW = "row"  # Column with the row of an edge in the graph before.
 
 @dataclass(frozen=True)
 class RoadGraph:
-    """An undirected multigraph of roads in a metric CRS: loops and parallel edges are kept.
+    """A multigraph of roads in a metric CRS: loops and parallel edges are kept.
+
+    Every edge is driven both ways, but for routes of cars where the attribute `oneway` is not 0.
 
     Attributes:
         crs: metric CRS of all coordinates.

@@ -1,13 +1,16 @@
 """Routing: the cheapest way from one node of a road graph to another, edge by edge."""
 
+from typing import NamedTuple
+
 import numpy as np
 import shapely
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from shapely.ops import substring
 
 from roadseg.arrays import Floats, Ints
-from roadseg.roads.graph.road_graph import RoadGraph, part_attributes
-from roadseg.roads.graph.shortest_paths import Routes, Weight
+from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, part_attributes
+from roadseg.roads.graph.shortest_paths import Weight, edge_costs
 
 _AT_END_M = 0.001  # Metres; a place no further from the end of its edge is the node there.
 
@@ -46,10 +49,13 @@ def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> Road
         goal: row of the node at which it ends.
         weight: what is least in sum.
 
+    Edges are driven both ways, unless the attribute `oneway` is 1 (along the line only) or -1
+    (against it only).
+
     Returns:
         The edges of the way in the order and direction in which they are driven, from one node to
         the next: node 0 is the start, the last one the goal; no edges if start and goal are one.
-        None if the nodes are not connected.
+        None if no way leads from one to the other.
 
     Raises:
         ValueError: `weight` is a column that the edges lack, or that is negative or not finite on
@@ -58,8 +64,8 @@ def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> Road
     Source: E. W. Dijkstra, "A note on two problems in connexion with graphs", Numerische
     Mathematik 1 (1959), as scipy has it.
     """
-    routes = Routes.through(graph, weight)
-    _, (before,) = dijkstra(routes.adjacency, indices=[start], return_predecessors=True)
+    drives = _cheapest(graph, weight)
+    _, (before,) = dijkstra(drives.matrix(), indices=[start], return_predecessors=True)
     if start != goal and before[goal] < 0:
         return None
     # The way is read back from the goal, from each node to the one before it.
@@ -67,16 +73,19 @@ def find_way(graph: RoadGraph, start: int, goal: int, *, weight: Weight) -> Road
     while passed[-1] != start:
         passed.append(int(before[passed[-1]]))
     nodes = np.array(passed[::-1], dtype=np.int64)
-    edges = _cheapest(routes, nodes)
+    edges = drives.edges(nodes)
     lines, order = graph.lines[edges], np.arange(len(nodes))
     # Edges that are driven backwards are turned round.
     is_back = graph.ends[edges, 0] != nodes[:-1]
+    attributes = {name: column[edges] for name, column in graph.attributes.items()}
+    if ONE_WAY in attributes:
+        attributes[ONE_WAY] = np.where(is_back, -attributes[ONE_WAY], attributes[ONE_WAY])
     return RoadGraph(
         graph.crs,
         graph.nodes[nodes],
         np.column_stack([order[:-1], order[1:]]),
         np.where(is_back, shapely.reverse(lines), lines),
-        {name: column[edges] for name, column in graph.attributes.items()},
+        attributes,
     )
 
 
@@ -102,12 +111,40 @@ def _split(graph: RoadGraph, edge: int, along_m: float) -> RoadGraph:
     return RoadGraph(graph.crs, nodes, ends, lines, part_attributes(graph.attributes, source, part))
 
 
-def _cheapest(routes: Routes, nodes: Ints) -> Ints:
-    """Return the row of the cheapest edge between each node and the next."""
-    size = routes.adjacency.shape[0]
-    low, high = np.sort(routes.ends, axis=1).T
-    pair = low * size + high
-    order = np.lexsort([routes.cost, pair])
+class _Drives(NamedTuple):
+    """The cheapest edge from one node to another, for each two that one joins; shape (k,) each.
+
+    Attributes:
+        pair: first node times the number of nodes, plus last node; rising.
+        cost: of the edge.
+        edge: its row.
+        nodes: number of nodes.
+    """
+
+    pair: Ints
+    cost: Floats
+    edge: Ints
+    nodes: int
+
+    def matrix(self) -> csr_array:
+        """Return the costs, shape (nodes, nodes)."""
+        ends = np.divmod(self.pair, self.nodes)
+        return csr_array((self.cost, ends), shape=(self.nodes, self.nodes))
+
+    def edges(self, nodes: Ints) -> Ints:
+        """Return the row of the edge between each node of a way and the next."""
+        found = np.searchsorted(self.pair, nodes[:-1] * self.nodes + nodes[1:])
+        return np.asarray(self.edge[found], dtype=np.int64)
+
+
+def _cheapest(graph: RoadGraph, weight: Weight) -> _Drives:
+    cost, nodes = edge_costs(graph, weight), len(graph.nodes)
+    one_way = graph.attributes.get(ONE_WAY, np.zeros(len(cost)))
+    along, back = np.flatnonzero(one_way >= 0), np.flatnonzero(one_way <= 0)
+    edge = np.concatenate([along, back])
+    ends = np.concatenate([graph.ends[along], graph.ends[back, ::-1]])
+    pair = ends[:, 0] * nodes + ends[:, 1]
+    order = np.lexsort([cost[edge], pair])
     pairs, first = np.unique(pair[order], return_index=True)
-    low, high = np.sort([nodes[:-1], nodes[1:]], axis=0)
-    return np.asarray(order[first[np.searchsorted(pairs, low * size + high)]], dtype=np.int64)
+    edge = edge[order[first]]
+    return _Drives(pairs, cost[edge], edge, nodes)

@@ -18,6 +18,7 @@ from shapely.affinity import translate
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, XY, Grid, reproject, transformer
 from roadseg.roads.labels.schemes import read_attributes, wanted_keys
+from roadseg.roads.labels.traffic import Traffic
 from roadseg.roads.options import LabelOptions, SchemeName
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Roads:
         travel_time_s: shape (n,), seconds to drive a line as its label states; NaN where it states
             none.
         width_m: shape (n,), whole width of lines, above 0; of no meaning for polygons.
+        traffic: who may drive there, and its name.
     """
 
     crs: CRS
@@ -55,6 +57,7 @@ class Roads:
     speed_source: NDArray[np.str_]
     travel_time_s: NDArray[np.float64]
     width_m: NDArray[np.float64]
+    traffic: Traffic
 
     @cached_property
     def is_area(self) -> NDArray[np.bool_]:
@@ -85,6 +88,7 @@ class Roads:
             self.speed_source[chosen],
             self.travel_time_s[chosen],
             self.width_m[chosen],
+            self.traffic.take(chosen),
         )
 
     def to_crs(self, crs: CRS) -> "Roads":
@@ -172,6 +176,7 @@ def read_roads(
             speed_source=attributes.source[owner],
             travel_time_s=seconds[reason == ""],
             width_m=attributes.width_m[owner],
+            traffic=attributes.traffic.take(owner),
         )
     )
     dropped = cleaned.dropped + Counter(reason[reason != ""].tolist())

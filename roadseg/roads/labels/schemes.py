@@ -3,19 +3,21 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roadseg.arrays import Bools
 from roadseg.roads.labels.highways import RoadClasses, classify, is_unpaved, usual_mph
 from roadseg.roads.labels.maxspeed import maxspeed_mph
 from roadseg.roads.labels.tags import PACKED, Tags, highway_keys, read_tags
+from roadseg.roads.labels.traffic import DEFAULT, ONE_WAY, Traffic, read_traffic
+from roadseg.roads.labels.traffic import KEYS as TRAFFIC_KEYS
 from roadseg.roads.labels.widths import lane_count, width_m
 from roadseg.roads.options import LabelOptions, SchemeName
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedUnit, number
 
-DEFAULT = "default"  # The source of the speed of roads whose attributes say nothing of it.
 OWN_SPEED = "speed_kph"  # The key that roadseg and osmnx write.
 # Keys of seconds, of which the first wins: SpaceNet's and CRESI's, osmnx's and ours, a Shapefile's.
 TIMES = (
@@ -35,10 +37,6 @@ _BOTH_WAYS = ("maxspeed:forward", "maxspeed:backward")
 _LIMITS = ("maxspeed", *_BOTH_WAYS, "zone:maxspeed", "source:maxspeed", "maxspeed:type")
 _PAVING = ("paved", "surface")
 _LANES = ("lane_number", "lane_numbe", "lanes")  # Shapefiles cut names to ten letters.
-_DIRECTIONS = ("oneway", "junction")
-_ONE_WAY = ("yes", "1", "true", "-1")
-_ONE_WAY_GEOFABRIK = ("f", "t")  # Along and against the line; b is both ways.
-_ROUND = ("roundabout", "circular")
 
 _SPEED_DECIMALS = 9  # Of km/h: a speed that was made mph comes back as it was.
 _UNPAVED = 2  # SpaceNet's `paved` is 1 for paved, 2 for unpaved, 3 for unknown.
@@ -57,6 +55,7 @@ class Attributes:
         width_m: whole width, above 0.
         left_out: "" for a road to keep, else why it is none: "not for cars", "tunnel",
             "no highway tag".
+        traffic: who may drive there, and its name.
     """
 
     scheme: SchemeName
@@ -65,6 +64,7 @@ class Attributes:
     travel_time_s: NDArray[np.float64]
     width_m: NDArray[np.float64]
     left_out: NDArray[np.str_]
+    traffic: Traffic
 
 
 def choose_scheme(keys: Iterable[str]) -> SchemeName:
@@ -132,26 +132,42 @@ def read_attributes(
     classes = classify(tags.highways, options.exclude)
     lanes = _stated_lanes(tags)
     mph, source = _speeds(tags, classes, lanes, scheme, options)
+    traffic = read_traffic(tags, source)
+    is_one_way = (traffic.one_way != 0) | (classes.is_motorway & (tags.words(ONE_WAY) == ""))
     return Attributes(
         scheme=scheme,
         mph=mph,
         source=source,
         travel_time_s=_travel_times(tags),
-        width_m=_widths(tags, classes, lanes, options),
+        width_m=_widths(tags, lanes, is_one_way, options),
         left_out=_left_out(tags, classes, scheme, options),
+        traffic=traffic,
     )
 
 
-def stated_travel(
-    columns: Mapping[str, NDArray[Any]], features: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what attributes say of speed in km/h and of travel time in seconds, NaN for nothing.
+class StatedTravel(NamedTuple):
+    """What attributes say of edges; shape (features,) each.
+
+    Attributes:
+        speed_kph: km/h, NaN for nothing.
+        travel_time_s: seconds, NaN for nothing.
+        traffic: who may drive there, and its name.
+    """
+
+    speed_kph: NDArray[np.float64]
+    travel_time_s: NDArray[np.float64]
+    traffic: Traffic
+
+
+def stated_travel(columns: Mapping[str, NDArray[Any]], features: int) -> StatedTravel:
+    """Return what attributes say of speed, travel time and traffic.
 
     Speeds are those of `read_attributes` by "auto". Arguments are those of it, too.
     """
     attributes = read_attributes(columns, features, LabelOptions())
     speed_kph = (attributes.mph * KPH_PER_MPH).round(_SPEED_DECIMALS)
-    return np.where(attributes.source == DEFAULT, np.nan, speed_kph), attributes.travel_time_s
+    speed_kph = np.where(attributes.source == DEFAULT, np.nan, speed_kph)
+    return StatedTravel(speed_kph, attributes.travel_time_s, attributes.traffic)
 
 
 def _scheme(keys: Collection[str], options: LabelOptions) -> SchemeName:
@@ -166,9 +182,9 @@ def _keys_read(keys: Collection[str], scheme: SchemeName, options: LabelOptions)
         "osm": (OWN_SPEED, *_LIMITS, *typical),
         "attribute": (_speed_attribute(options)[0],),
     }
-    of_width = {"attribute": (options.width_key,), "lanes": (*_LANES, *_DIRECTIONS)}
-    of_scheme = of_speed.get(scheme, ())
-    return (*highway_keys(keys), "tunnel", *TIMES, *of_scheme, *of_width.get(options.width, ()))
+    of_width = {"attribute": (options.width_key,), "lanes": _LANES}
+    of_scheme = (*of_speed.get(scheme, ()), *of_width.get(options.width, ()))
+    return (*highway_keys(keys), "tunnel", *TIMES, *TRAFFIC_KEYS, *of_scheme)
 
 
 def _speed_attribute(options: LabelOptions) -> tuple[str, SpeedUnit]:
@@ -250,30 +266,25 @@ def _stated_lanes(tags: Tags) -> NDArray[np.float64]:
 
 
 def _widths(
-    tags: Tags, classes: RoadClasses, lanes: NDArray[np.float64], options: LabelOptions
+    tags: Tags, lanes: NDArray[np.float64], is_one_way: Bools, options: LabelOptions
 ) -> NDArray[np.float64]:
     width = np.full(tags.features, np.nan)
     if options.width == "attribute":
         width = tags.numbers(options.width_key, width_m)
     elif options.width == "lanes":
-        width = _road_lanes(tags, classes, lanes) * options.lane_m
+        width = _road_lanes(tags, lanes, is_one_way) * options.lane_m
     return np.where(np.isnan(width), options.width_m, width)
 
 
-def _road_lanes(
-    tags: Tags, classes: RoadClasses, stated: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _road_lanes(tags: Tags, stated: NDArray[np.float64], is_one_way: Bools) -> NDArray[np.float64]:
     """Return the number of lanes of each feature, shape (features,).
 
-    A road that states none has one if it is one-way (as motorways and roundabouts are unless
-    they say no), else two; but it is NaN in files that know neither lanes nor classes of road.
+    A road that states none has one if it is one-way (as motorways, what leads to one, and
+    roundabouts are unless they say no), else two; but it is NaN in files that know neither lanes
+    nor classes of road.
     """
     if not highway_keys(tags.columns) and not any(key in tags for key in _LANES):
         return stated
-    said = tags.words("oneway")
-    yes = (*_ONE_WAY, *_ONE_WAY_GEOFABRIK) if "fclass" in tags else _ONE_WAY
-    implied = np.isin(tags.words("junction"), _ROUND) | classes.is_motorway
-    is_one_way = np.isin(said, yes) | (implied & (said == ""))
     return np.where(np.isnan(stated), np.where(is_one_way, 1, 2), stated)
 
 

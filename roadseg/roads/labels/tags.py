@@ -56,6 +56,10 @@ class Tags:
         words = self._each(key, lambda raw: read(text(raw).lower()))
         return np.array([word or "" for word in words], dtype=np.str_)
 
+    def texts(self, key: str) -> NDArray[np.object_]:
+        """Return each value in its own letters; without such a key, ""."""
+        return np.array([value or "" for value in self._each(key, text)], dtype=object)
+
     def _each(self, key: str, read: Callable[[str], _Value]) -> list[_Value | None]:
         """Read a key of every feature, each distinct value once."""
         values = self.columns.get(key)

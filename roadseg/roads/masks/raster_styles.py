@@ -28,7 +28,9 @@ def mask_renderer(bins: SpeedBins) -> ET.Element:
     renderer = _renderer("paletted", band=1)
     palette = ET.SubElement(renderer, "colorPalette")
     _entry(palette, BACKGROUND, _GROUND, alpha=0, label="background")
-    for number, (colour, name) in enumerate(zip(bin_colours(bins), bins.names, strict=True), 1):
+    for number, (colour, name) in enumerate(
+        zip(bin_colours(bins), bins.shown_names, strict=True), 1
+    ):
         _entry(palette, number, colour, alpha=_OPAQUE, label=name)
     return renderer
 

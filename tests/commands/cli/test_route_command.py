@@ -13,6 +13,7 @@ from roadseg.commands.cli.main import main
 from roadseg.roads.formats.files import write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.graph.travel import add_travel
+from roadseg.system.units import chosen_units, shown_in
 
 PLACE = np.array([601_000.0, 4_120_000.0])  # California, -121.86, 37.22
 LINES = [[(0, 0), (400, 0)], [(0, 900), (400, 900)]]
@@ -81,3 +82,22 @@ def test_diff_tells_both_sides(call):
 
 def test_diff_needs_a_reference(call):
     assert call("diff", "a.gpkg").exit_code == 2
+
+
+@pytest.mark.parametrize(("units", "length"), [("metric", "0.186 km"), ("miles", "0.116 mi")])
+def test_units_are_those_of_the_option(call, units, length):
+    with shown_in("metric"):
+        told = call("route", "a.gpkg", "--from", FROM, "--to", TO, "--units", units).stdout
+    assert length in told
+
+
+def test_json_keeps_its_units(call):
+    words = ("route", "a.gpkg", "--from", FROM, "--to", TO, "--json")
+    with shown_in("metric"):
+        assert call(*words, "--units", "miles").stdout == call(*words).stdout
+
+
+def test_units_of_a_command_on_a_run_are_those_of_the_config(call):
+    with shown_in("metric"):
+        call("config", "show", "--set", "compute.units=miles")
+        assert chosen_units() == "miles"

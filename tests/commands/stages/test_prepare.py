@@ -60,9 +60,9 @@ def test_bins_in_kmh_sort_the_same_roads_another_way(city):
 
 def test_the_table_says_how_long_and_how_wide_the_roads_of_each_speed_are(city):
     text = str(run(city))
-    assert "20 to 30 mph" in text
+    assert "32 to 48 km/h" in text  # 20 to 30 mph
     assert "0.32 km" in text  # five roads of 64 m
-    assert "50 to 60 mph" not in text
+    assert "80 to 97 km/h" not in text
 
 
 @pytest.mark.parametrize(("rule", "road_share"), [("constant", 0.122), ("lanes", 0.207)])

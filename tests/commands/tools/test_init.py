@@ -11,7 +11,7 @@ from roadseg.commands.stages.pipeline import prepare
 from roadseg.commands.survey import contents
 from roadseg.commands.survey.cities import balanced_weights
 from roadseg.commands.tools import init
-from roadseg.config import Config, load_config
+from roadseg.config import Config, config_schema, load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.learn.training import forecast
 from roadseg.learn.training.rehearsal import Pace
@@ -98,6 +98,20 @@ def test_init_writes_what_it_chose_or_was_given_and_nothing_else(city):
     assert values["train"] == {"seed": 3, "loss": {"dice": 0.7}}
     assert values["labels"].keys() == {"roads", "scheme"}
     assert not {"predict", "graph", "compute", "report"} & values.keys()
+
+
+def test_init_names_a_schema_beside_the_config(city):
+    look(city)
+    values = json.loads((city / "found.json").read_text())
+    assert next(iter(values)) == "$schema"
+    assert json.loads((city / values["$schema"]).read_text()) == config_schema()
+
+
+def test_init_says_why_it_chose_what_it_wrote(city):
+    look(city, "imagery.chip_px=64")
+    values = json.loads((city / "found.json").read_text())
+    assert values["$why"].keys() == {"labels.scheme", "split.block_m", "train.window_px"}
+    assert values["$why"]["split.block_m"].startswith("the largest blocks of ground")
 
 
 def test_init_writes_paths_inside_its_folder_as_relative_ones(city):

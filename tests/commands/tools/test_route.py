@@ -113,7 +113,7 @@ def test_sections_are_runs_of_one_class_and_speed(write):
     assert told == [("primary", 72, 150), ("track", 36, 100), ("primary", 72, 100)]
     assert [part.seconds for part in found.sections] == pytest.approx([7.5, 10, 5])
     assert (found.edges, found.inferred_share) == (4, pytest.approx(100 / 350))
-    assert "track        36     100.0     10.0" in str(found)
+    assert "track      36  100.0  10.0" in str(found)
 
 
 def test_from_a_place_to_itself_there_is_nothing_to_drive(write, tmp_path):
@@ -171,11 +171,12 @@ def test_places_of_a_local_graph_are_its_metres(write):
         run(path, (5000, 0), (0, 0), options=BY_LENGTH)
 
 
-def test_any_file_with_lines_will_do(tmp_path, caplog):
+def test_any_file_with_lines_will_do(tmp_path):
     write_geojson(tmp_path / "a.geojson", drawn(STREET, [(300, 0), (300, 300)]))
     found = run(tmp_path / "a.geojson", degrees(0, 0), degrees(300, 300))
     assert found.length_m == pytest.approx(600, abs=0.1)
-    assert "no speed for 2 roads; 25 mph assumed" in caplog.text
+    assert found.sections[0].speed_kph == pytest.approx(25 * 1.609344)
+    assert "assumed on 100.0% of the length" in str(found)
 
 
 def test_a_graph_without_roads_or_no_graph_at_all_is_refused(write, tmp_path):
@@ -191,3 +192,40 @@ def test_a_graph_without_roads_or_no_graph_at_all_is_refused(write, tmp_path):
 def test_another_suffix_is_refused_before_anything_is_read(tmp_path):
     with pytest.raises(ConfigError, match=r"w.txt: expected a file that ends in .geojson or .gpkg"):
         run(tmp_path / "none.gpkg", (8, 49), (8, 49), output=tmp_path / "w.txt")
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """Give a function that makes a run folder with graphs of streets by name."""
+
+    def make(**graphs):
+        for file in ("chips.json", "folds.gpkg"):
+            (tmp_path / "run" / file).parent.mkdir(exist_ok=True)
+            (tmp_path / "run" / file).touch()
+        for name, roads in graphs.items():
+            (tmp_path / "run/graphs").mkdir(exist_ok=True)
+            write_gpkg(tmp_path / f"run/graphs/{name}.gpkg", drawn(*roads))
+        return tmp_path / "run"
+
+    return make
+
+
+def test_of_a_run_its_network_is_driven(run_folder):
+    folder = run_folder(a=[APART], network=[STREET, [(300, 0), (500, 0)]])
+    assert run(folder, degrees(0, 0), degrees(500, 0), options=BY_LENGTH).edges == 2
+    assert run(folder / "graphs", degrees(0, 0), degrees(500, 0), options=BY_LENGTH).edges == 2
+
+
+def test_of_a_run_with_one_graph_that_is_driven(run_folder):
+    assert run(run_folder(a=[STREET]), degrees(0, 0), degrees(300, 0), options=BY_LENGTH).edges == 1
+
+
+def test_of_a_run_with_several_graphs_one_is_to_be_named(run_folder):
+    folder = run_folder(a=[STREET], b=[APART])
+    with pytest.raises(DataError, match=r"found 2 that are not joined; name one.*graphs/a\.gpkg"):
+        run(folder, degrees(0, 0), degrees(300, 0))
+
+
+def test_of_a_run_without_graphs_the_stage_is_named(run_folder):
+    with pytest.raises(DataError, match="a run without graphs; run `roadseg graph` first"):
+        run(run_folder(), degrees(0, 0), degrees(300, 0))

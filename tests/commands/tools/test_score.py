@@ -169,7 +169,7 @@ def test_people_read_an_aligned_table(folders):
     assert [line.split()[0] for line in lines[:5]] == ["APLS", "img1", "img2", "img3", "all"]
     assert len({len(line) for line in lines[:5]}) == 1
     assert "scored 0, as no prediction matches: 1 place (img2)" in lines
-    assert any("25 mph assumed on 1.70 of 1.70 km of the predicted" in line for line in lines)
+    assert any("40 km/h assumed on 1.70 of 1.70 km of the predicted" in line for line in lines)
 
 
 @pytest.fixture

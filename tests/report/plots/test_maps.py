@@ -99,7 +99,7 @@ def test_a_scene_without_labels_has_the_whole_paper(tmp_path, texts):
 
 def test_the_key_names_the_speeds_that_there_are(tmp_path, texts):
     draw_graph(tmp_path / "a.png", GROUND, graph(LOW, HIGH, kph=45.0), **OPTIONS)
-    assert [text for text in texts if "mph" in text] == ["20 to 30 mph"]
+    assert [text for text in texts if "km/h" in text] == ["32 to 48 km/h"]
     assert "city: 0.16 km of road" in texts
 
 

@@ -79,6 +79,20 @@ def test_both_directions_of_an_edge_are_one(write):
     assert back.ends.tolist() == [[0, 1], [1, 2]]
 
 
+@pytest.mark.parametrize(
+    ("edges", "kind", "one_way"),
+    [
+        ([("a", "b", {})], nx.MultiDiGraph, 1),
+        ([("a", "b", {}), ("b", "a", {})], nx.MultiDiGraph, 0),
+        ([("a", "b", {"oneway": "True"})], nx.MultiGraph, 0),
+        ([("a", "b", {"highway": "motorway"}), ("b", "a", {})], nx.MultiDiGraph, 0),
+    ],
+)
+def test_an_edge_without_one_in_the_other_direction_is_one_way(write, edges, kind, one_way):
+    back = read_graphml(write(network(*edges, kind=kind, crs="epsg:32631")))
+    assert back.attributes["oneway"].tolist() == [one_way]
+
+
 def test_lines_run_from_the_first_node_to_the_last(write):
     line = {"geometry": "LINESTRING (430300 4580000, 430100 4580050, 430000 4580000)"}
     back = read_graphml(write(network(("a", "b", line), crs="epsg:32631")))

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -72,6 +73,16 @@ def test_every_edge_is_there_in_both_directions_and_a_loop_once(load, graph):
     assert shapely.equals_exact(loop, graph.lines[4], tolerance=0.001)
 
 
+@pytest.mark.parametrize(("one_way", "ends"), [(1, (0, 1)), (-1, (1, 0))])
+def test_a_one_way_road_is_there_in_its_direction_only(load, one_way, ends):
+    street = np.array([shapely.LineString([(5e5, 4e6), (500_100, 4e6)])])
+    network = load(graph_from_lines(street, UTM, {"oneway": np.array([one_way])}))
+    assert list(network.edges) == [(*ends, 0)]
+    assert network.edges[*ends, 0]["oneway"] is True
+    first = network.edges[*ends, 0]["geometry"].coords[0]
+    assert first == (network.nodes[ends[0]]["x"], network.nodes[ends[0]]["y"])
+
+
 def test_the_line_of_every_edge_runs_in_its_direction(load, graph):
     network = load(graph)
     for u, v, line in network.edges(data="geometry"):
@@ -98,6 +109,33 @@ def test_other_numbers_are_read_as_told(load, graph):
         with_column(graph, "width_m", 1.5, 2.5, 3.5, 4.5, 5.5, 6.5), edge_dtypes={"width": float}
     )
     assert network.edges[0, 1, 0]["width"] == 1.5
+
+
+def test_the_example_of_the_docs_reads_numbers_as_such(tmp_path, monkeypatch, graph):
+    columns = ("probability", "min_probability", "confidence", "width_m")
+    facts = {name: np.linspace(0, 1, 6) for name in columns}
+    flags = {name: np.ones(6, dtype=np.uint8) for name in ("inferred", "speed_known")}
+    (tmp_path / "run/graphs").mkdir(parents=True)
+    attributes = {**graph.attributes, **facts, **flags}
+    write_graphml(tmp_path / "run/graphs/city_0.graphml", replace(graph, attributes=attributes))
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[3] / "docs/graphs.md").read_text()
+    example = page.partition("## In osmnx")[2].split("```")[1].removeprefix("python")
+    exec(example, names := {})  # noqa: S102 - our own page
+    told = names["network"].edges[0, 1, 0]
+    numbers = ("probability", "min_probability", "confidence", "width")
+    assert {type(told[name]) for name in numbers} == {float}
+    assert (told["inferred"], told["speed_known"]) == (1, 1)
+
+
+def test_osmnx_takes_no_numbers_declared_as_such(tmp_path, graph):
+    path = tmp_path / "a.graphml"
+    write_graphml(path, graph)
+    declared = 'attr.name="length" attr.type="{}"'
+    text = path.read_text().replace(declared.format("string"), declared.format("double"))
+    path.write_text(text)
+    with pytest.raises(AttributeError, match="startswith"):
+        osmnx.load_graphml(path)
 
 
 def test_an_empty_graph_has_no_nodes(load):

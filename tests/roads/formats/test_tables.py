@@ -47,7 +47,7 @@ def test_keys_number_parallel_edges_of_either_direction():
     assert edge_table(twice)["key"].tolist() == [0, 0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("name", ["osmid", "key", "geometry", "oneway"])
+@pytest.mark.parametrize("name", ["osmid", "key", "geometry"])
 def test_an_attribute_named_as_a_column_is_refused(name):
     with pytest.raises(ValueError, match=f"'{name}'"):
         edge_table(cross(**{name: np.zeros(4)}))

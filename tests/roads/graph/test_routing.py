@@ -117,3 +117,48 @@ def test_ways_are_as_fast_as_those_of_networkx_and_all_of_one_piece(graph, data)
         assert way.attributes["travel_time_s"].sum() == pytest.approx(expected)
         assert line_of(way).length == pytest.approx(way.length_m.sum())
         assert way.nodes[[0, -1]].tolist() == graph.nodes[[start, goal]].tolist()
+
+
+@pytest.mark.parametrize(("one_way", "there", "back"), [(0, 60, 60), (1, 60, 200), (-1, 200, 60)])
+def test_a_one_way_street_is_driven_in_its_direction_only(one_way, there, back):
+    graph = drawn(STREET, AROUND, oneway=np.array([one_way, 0]))
+    assert way_between(graph, (20, 0), (80, 0)).length_m.sum() == pytest.approx(there)
+    assert way_between(graph, (80, 0), (20, 0)).length_m.sum() == pytest.approx(back)
+
+
+def test_there_is_no_way_out_of_a_street_that_leads_in_only():
+    graph = drawn(STREET, [(100, 0), (200, 0)], oneway=np.array([0, 1]))
+    assert way_between(graph, (50, 0), (150, 0)) is not None
+    assert way_between(graph, (150, 0), (50, 0)) is None
+
+
+def test_of_parallel_streets_the_one_that_leads_there_is_driven():
+    graph = drawn(STREET, AROUND[::-1], oneway=np.array([-1, 1]))
+    assert way_between(graph, (0, 0), (100, 0)).length_m.sum() == pytest.approx(160)
+
+
+def test_a_street_that_is_driven_backwards_is_one_way_along_the_way():
+    way = way_between(drawn(STREET, oneway=np.array([-1])), (80, 0), (20, 0))
+    assert way.attributes["oneway"].tolist() == [1]
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_one_way_streets_are_driven_as_networkx_drives_them(seed):
+    rng = np.random.default_rng(seed)
+    pairs = [(x, y, a, b) for x in range(4) for y in range(4) for a, b in ((1, 0), (0, 1))]
+    roads = [((10 * x, 10 * y), (10 * (x + a), 10 * (y + b))) for x, y, a, b in pairs]
+    graph = drawn(*roads, oneway=rng.integers(-1, 2, len(roads)))
+    network = nx.DiGraph()
+    ends, one_way = graph.ends.tolist(), graph.attributes["oneway"].tolist()
+    for (u, v), way, length in zip(ends, one_way, graph.length_m, strict=True):
+        network.add_edges_from([(u, v)] if way >= 0 else [], length=length)
+        network.add_edges_from([(v, u)] if way <= 0 else [], length=length)
+    start, goal = rng.choice(len(graph.nodes), 2, replace=False)
+    found = find_way(graph, start, goal, weight="length_m")
+    try:
+        length = nx.shortest_path_length(network, start, goal, weight="length")
+    except (nx.NetworkXNoPath, nx.NodeNotFound):
+        assert found is None
+    else:
+        assert found.length_m.sum() == pytest.approx(length)

@@ -17,6 +17,8 @@ from roadseg.roads.labels.roads import (
     looks_swapped,
     roads_on,
 )
+from roadseg.roads.labels.tags import Tags
+from roadseg.roads.labels.traffic import read_traffic
 
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
@@ -41,7 +43,8 @@ def roads_of(*shapes, crs=UTM, speeds=None, widths=4.0):
     )
     speeds = np.arange(1.0, len(many) + 1) if speeds is None else np.array(speeds, dtype=float)
     source, times = np.full(len(many), "speed_mph"), np.full(len(many), np.nan)
-    return Roads(crs, many, speeds, source, times, np.broadcast_to(widths, len(many)))
+    traffic = read_traffic(Tags({}, len(many)), source)
+    return Roads(crs, many, speeds, source, times, np.broadcast_to(widths, len(many)), traffic)
 
 
 def roads_at(*lines, **options):

@@ -9,6 +9,8 @@ from rasterio.features import rasterize
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import cut_blocks
 from roadseg.roads.labels.roads import Roads
+from roadseg.roads.labels.tags import Tags
+from roadseg.roads.labels.traffic import read_traffic
 from roadseg.roads.masks.burning import burn_roads, road_areas, road_pixels
 from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins
 
@@ -34,6 +36,7 @@ def make_roads(shapes, speeds_mph, widths_m):
         speed_source=np.full(count, "speed_mph"),
         travel_time_s=np.full(count, np.nan),
         width_m=np.broadcast_to(np.array(widths_m, dtype=float), count),
+        traffic=read_traffic(Tags({}, count), np.full(count, "speed_mph")),
     )
 
 

@@ -1,0 +1,87 @@
+"""Units: lengths and speeds as people read them, metric or in miles; files and JSON stay metric."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal
+
+Units = Literal["metric", "miles"]
+ShownSpeed = Literal["km/h", "mph"]
+
+KM_PER_MILE = 1.609344
+_M_PER_FOOT = 0.3048
+
+# As a locale does, they hold for all that a process shows: the config chooses them once.
+_chosen: ContextVar[Units] = ContextVar("units", default="metric")
+
+
+def chosen_units() -> Units:
+    """Return the units in which lengths and speeds are shown."""
+    return _chosen.get()
+
+
+def choose_units(units: Units) -> None:
+    """Show lengths and speeds in these units from now on."""
+    _chosen.set(units)
+
+
+@contextmanager
+def shown_in(units: Units) -> Iterator[None]:
+    """Show lengths and speeds in these units inside the block."""
+    before = _chosen.set(units)
+    try:
+        yield
+    finally:
+        _chosen.reset(before)
+
+
+def is_metric() -> bool:
+    """Return whether metric units are shown."""
+    return _chosen.get() == "metric"
+
+
+def road_unit() -> str:
+    """Return the unit of lengths of roads: `km` or `mi`."""
+    return "km" if is_metric() else "mi"
+
+
+def roads(km: float) -> float:
+    """Return a length of roads in `road_unit`."""
+    return km if is_metric() else km / KM_PER_MILE
+
+
+def road_text(km: float, decimals: int = 2) -> str:
+    """Return a length of roads: `1.61 km`, `1.00 mi`."""
+    return f"{roads(km):.{decimals}f} {road_unit()}"
+
+
+def area_text(km2: float) -> str:
+    """Return an area: `2.59 km2`, `1.00 mi2`."""
+    return f"{km2:.2f} km2" if is_metric() else f"{km2 / KM_PER_MILE**2:.2f} mi2"
+
+
+def short_text(metres: float) -> str:
+    """Return a short distance: `3.7 m`, `12 ft`."""
+    return f"{metres:.1f} m" if is_metric() else f"{metres / _M_PER_FOOT:.0f} ft"
+
+
+def map_unit(length_m: float) -> tuple[float, str]:
+    """Return the unit for a length on a map: its metres, and what it is called."""
+    long = (1000.0, "km") if is_metric() else (KM_PER_MILE * 1000, "mi")
+    short = (1.0, "m") if is_metric() else (_M_PER_FOOT, "ft")
+    return long if length_m >= long[0] else short
+
+
+def speed_unit() -> ShownSpeed:
+    """Return the unit of speeds."""
+    return "km/h" if is_metric() else "mph"
+
+
+def speed(kph: float) -> float:
+    """Return a speed in `speed_unit`."""
+    return kph if is_metric() else kph / KM_PER_MILE
+
+
+def speed_text(kph: float) -> str:
+    """Return a speed in whole units: `40 km/h`, `25 mph`."""
+    return f"{speed(kph):.0f} {speed_unit()}"

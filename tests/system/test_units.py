@@ -1,0 +1,77 @@
+"""Lengths and speeds as people read them."""
+
+import pytest
+
+from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins, shown_name
+from roadseg.system.units import (
+    choose_units,
+    chosen_units,
+    map_unit,
+    road_text,
+    short_text,
+    shown_in,
+    speed_text,
+)
+
+
+def test_units_are_metric_unless_others_are_chosen():
+    assert (road_text(1.609344), short_text(3.71), speed_text(40.2)) == (
+        "1.61 km",
+        "3.7 m",
+        "40 km/h",
+    )
+    with shown_in("miles"):
+        assert (road_text(1.609344), short_text(3.71), speed_text(40.2)) == (
+            "1.00 mi",
+            "12 ft",
+            "25 mph",
+        )
+    assert chosen_units() == "metric"
+
+
+def test_chosen_units_hold_until_others_are_chosen():
+    with shown_in("metric"):
+        choose_units("miles")
+        assert speed_text(100) == "62 mph"
+
+
+@pytest.mark.parametrize(
+    ("units", "metres", "unit"),
+    [
+        ("metric", 999.9, "m"),
+        ("metric", 1000, "km"),
+        ("miles", 1609, "ft"),
+        ("miles", 1609.344, "mi"),
+    ],
+)
+def test_long_distances_on_maps_have_the_unit_of_roads(units, metres, unit):
+    with shown_in(units):
+        assert map_unit(metres)[1] == unit
+
+
+@pytest.mark.parametrize(
+    ("units", "name", "shown"),
+    [
+        ("metric", "0 to 10 mph", "0 to 16 km/h"),
+        ("metric", "above 60 mph", "above 97 km/h"),
+        ("metric", "2.5 to 30 km/h", "2.5 to 30 km/h"),
+        ("miles", "0 to 10 mph", "0 to 10 mph"),
+        ("miles", "80 to 100 km/h", "50 to 62 mph"),
+    ],
+)
+def test_limits_of_bins_are_shown_in_the_unit_of_speed(units, name, shown):
+    with shown_in(units):
+        assert shown_name(name) == shown
+
+
+def test_edges_are_shown_as_the_names_have_them():
+    assert DEFAULT_BINS.shown_edges == ("16", "32", "48", "64", "80", "97")
+    with shown_in("miles"):
+        assert SpeedBins((10.5, 20.0)).shown_edges == ("10.5", "20")
+
+
+def test_names_of_data_do_not_depend_on_units():
+    with shown_in("miles"):
+        there = DEFAULT_BINS.names, DEFAULT_BINS.band_names
+    assert there == (DEFAULT_BINS.names, DEFAULT_BINS.band_names)
+    assert DEFAULT_BINS.names[1] == "10 to 20 mph"
