@@ -34,7 +34,7 @@ TRUE_M = 4.0  # Metres from a labelled road up to which a predicted one is real.
 PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # For which it is measured what is kept of the edges.
 
 _STRENGTH = 10.0  # Edges that a model fitted before is worth, see `fit_near`.
-_PARTS = 10  # Parts of the places, at most, each of which is left out once.
+_PARTS = 20  # Parts of the places, at most, each of which is left out once.
 _EDGE = "edge"  # Attribute of clipped edges: the row of the whole one.
 
 
@@ -85,10 +85,16 @@ class MeasuredEdges:
 
     @property
     def weight(self) -> Floats:
-        """How many edges each counts for: by length, together as many as if all were alike long."""
+        """How many edges each counts for, by its length; images of one place count as one.
+
+        Edges that are alike long count for one each; where a few are long and many short, all
+        together count for fewer (Kish's effective sample size).
+        """
         length_m = self.edges.length_m
         squares = (length_m**2).sum()
-        return np.asarray(length_m * (length_m.sum() / squares if squares else 0.0))
+        each = length_m * (length_m.sum() / squares if squares else 0.0)
+        images = np.bincount(self.place)[self.place][self.chip]
+        return np.asarray(each / images)
 
     def take(self, chosen: Bools) -> "MeasuredEdges":
         """Return some of the edges, by a boolean for each."""
@@ -211,7 +217,7 @@ def fit_models(measured: MeasuredEdges) -> Models:
 def cross_fit(measured: MeasuredEdges) -> Floats | None:
     """Return the confidence of each edge by models fitted at other places; None if there are none.
 
-    Places are dealt into parts, ten at most, and each part is left out once; a set has its places
+    Places are dealt into parts, 20 at most, and each part is left out once; a set has its places
     in as many parts as there are.
     """
     place_set = dict(zip(measured.place.tolist(), measured.sets, strict=True))

@@ -10,9 +10,10 @@ from roadseg.system.records import parse_json
 from roadseg.system.schemas import check
 
 MEAN, LOWEST = "log odds of the mean", "log odds of the lowest"  # Probabilities along the edge.
-LENGTH, WIDTH = "log length", "log width"
+MET = "log odds of the roads that it meets"  # Their mean probability.
+LENGTH, WIDTH, STRAIGHTNESS = "log length", "log width", "straightness"
 DEAD_ENDS, IS_LINK = "dead ends", "is a link"
-EDGE_TERMS = (MEAN, LOWEST, LENGTH, WIDTH, DEAD_ENDS, IS_LINK)
+EDGE_TERMS = (MEAN, LOWEST, MET, LENGTH, WIDTH, STRAIGHTNESS, DEAD_ENDS, IS_LINK)
 
 
 def _knows_its_terms(model: LogisticModel) -> LogisticModel:

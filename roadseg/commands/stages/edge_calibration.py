@@ -36,6 +36,29 @@ def calibrate_run(
     chips_of: Mapping[str, Sequence[ChipRecord]],
     graphs: Mapping[str, RoadGraph],
 ) -> Calibration | None:
+    """Find how often edges are real on chips held out.
+
+    Args are those of `measure_run`.
+
+    Returns:
+        What was found; None if there is no edge there, or labels cannot be read, of which a warning
+        is logged.
+    """
+    try:
+        measured = measure_run(config, workspace, listed, chips_of, graphs)
+    except RoadsegError as error:
+        _log.warning("confidence is not calibrated, as labels cannot be read: %s", error)
+        return None
+    return None if measured is None else calibrate(measured)
+
+
+def measure_run(
+    config: Config,
+    workspace: Workspace,
+    listed: ChipList,
+    chips_of: Mapping[str, Sequence[ChipRecord]],
+    graphs: Mapping[str, RoadGraph],
+) -> MeasuredEdges | None:
     """Compare the roads of scenes with their labels, on chips held out.
 
     Args:
@@ -46,25 +69,23 @@ def calibrate_run(
         graphs: all roads of scenes, as `find_graph` returns them, by name.
 
     Returns:
-        How often edges are real; None if there is no edge there, or labels cannot be read, of
-        which a warning is logged.
+        The edges there, and how much of each is real; None if there is no edge.
+
+    Raises:
+        RoadsegError: if labels cannot be read.
     """
     chips: list[ChipRecord] = []
     edges: list[ChipEdges] = []
-    try:
-        for name, graph in graphs.items():
-            chips += chips_of[name]
-            scene = listed.scene(name)
-            own = config.of_set(scene.set)
-            edges += _measure_scene(own, workspace, scene, chips_of[name], graph)
-    except RoadsegError as error:
-        _log.warning("confidence is not calibrated, as labels cannot be read: %s", error)
-        return None
+    for name, graph in graphs.items():
+        chips += chips_of[name]
+        scene = listed.scene(name)
+        own = config.of_set(scene.set)
+        edges += _measure_scene(own, workspace, scene, chips_of[name], graph)
     if not any(len(each.share) for each in edges):
         return None
     set_of = listed.set_of
     sets = [set_of[chip.scene] for chip in chips]
-    return calibrate(MeasuredEdges.of(edges, places_of(chips), sets))
+    return MeasuredEdges.of(edges, places_of(chips), sets)
 
 
 def keep_calibration(

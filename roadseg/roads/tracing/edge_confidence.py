@@ -7,7 +7,16 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats
-from roadseg.roads.edge_model import DEAD_ENDS, IS_LINK, LENGTH, LOWEST, MEAN, WIDTH
+from roadseg.roads.edge_model import (
+    DEAD_ENDS,
+    IS_LINK,
+    LENGTH,
+    LOWEST,
+    MEAN,
+    MET,
+    STRAIGHTNESS,
+    WIDTH,
+)
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.logistic import LogisticModel, Terms, log_odds, read_packaged
 from roadseg.roads.tracing.dead_ends import BORDER_M, find_dead_ends
@@ -36,8 +45,10 @@ def edge_terms(graph: RoadGraph, border: shapely.Geometry) -> Terms:
     return {
         MEAN: log_odds(attributes["probability"]),
         LOWEST: log_odds(attributes["min_probability"]),
+        MET: log_odds(_probability_met(graph)),
         LENGTH: np.log(np.maximum(graph.length_m, _LEAST_M)),
         WIDTH: np.log(np.maximum(width_m, _LEAST_M)),
+        STRAIGHTNESS: _chord_m(graph) / np.maximum(graph.length_m, _LEAST_M),
         DEAD_ENDS: np.bincount(ends.edge, minlength=len(graph.lines)).astype(np.float64),
         IS_LINK: attributes[INFERRED].astype(np.float64),
     }
@@ -83,6 +94,28 @@ def keep_surest(graph: RoadGraph, *, precision: float) -> RoadGraph:
     while (is_loose := _are_loose(graph)).any():
         graph = take_edges(graph, ~is_loose)
     return graph
+
+
+def _probability_met(graph: RoadGraph) -> Floats:
+    """Return the mean probability of the edges that begin where each edge ends, 0 without any."""
+    length_m = graph.length_m
+    metres = _of_those_met(graph, length_m)
+    road = _of_those_met(graph, length_m * graph.attributes["probability"])
+    is_alone = metres < _LEAST_M
+    return np.asarray(np.clip(np.where(is_alone, 0, road / np.where(is_alone, 1, metres)), 0, 1))
+
+
+def _of_those_met(graph: RoadGraph, values: Floats) -> Floats:
+    """Return for each edge the sum of the values of all others at both of its ends."""
+    weights = np.repeat(values, 2)
+    at_node = np.bincount(graph.ends.ravel(), weights=weights, minlength=len(graph.nodes))
+    return np.asarray(at_node[graph.ends].sum(axis=1) - 2 * values)
+
+
+def _chord_m(graph: RoadGraph) -> Floats:
+    """Return how far the ends of each edge lie apart."""
+    start, end = graph.nodes[graph.ends].transpose(1, 0, 2)
+    return np.asarray(np.hypot(*(end - start).T))
 
 
 def _are_loose(graph: RoadGraph) -> Bools:
