@@ -24,7 +24,7 @@ from roadseg.errors import RoadsegError
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.tracing.edge_confidence import edge_terms
-from roadseg.system.workspace import Fold, Workspace, require
+from roadseg.system.workspace import Workspace, require
 
 _log = logging.getLogger(__name__)
 
@@ -93,14 +93,15 @@ def keep_calibration(
 ) -> list[Path]:
     """Write what was found beside the weights that it holds for; return the files.
 
-    These are the networks that predicted, and the one of all folds, which nothing measures.
+    These are the networks that predicted. That of all folds, which nothing measures, gets it as
+    well, but its file is not returned: a training on all folds writes it, too.
     """
     if calibration is None:
         return []
-    folds: Sequence[Fold] = (
-        fold_numbers(workspace) if predicted.fold == "each" else [predicted.fold]
-    )
-    folders = [workspace.checkpoint(fold) for fold in (*folds, "all")]
+    if (workspace.checkpoint("all") / WEIGHTS).is_file():
+        write_calibration(workspace.checkpoint("all"), calibration)
+    folds = fold_numbers(workspace) if predicted.fold == "each" else [predicted.fold]
+    folders = map(workspace.checkpoint, folds)
     return [
         write_calibration(folder, calibration) for folder in folders if (folder / WEIGHTS).is_file()
     ]

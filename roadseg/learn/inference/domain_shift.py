@@ -65,6 +65,6 @@ def warn_of_shift(scenes: Iterable[RasterFacts], scaling: Scaling) -> None:
         named = [f"{name} ({how})" for name, how in found.items()]
         _log.warning(
             "unlike the images that the network was trained on: %s; look at what it finds there, "
-            "or train on labels of such images",
+            "whose confidence was not calibrated on such images, or train on labels of such images",
             first(named, _SHOWN),
         )
