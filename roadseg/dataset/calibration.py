@@ -234,8 +234,14 @@ def cross_fit(measured: MeasuredEdges) -> Floats | None:
     return confidence
 
 
-def calibrate(measured: MeasuredEdges) -> Calibration:
-    """Fit the confidence of edges, and measure it at places that were left out."""
+def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Calibration:
+    """Fit the confidence of edges, and measure it at places that were left out.
+
+    Args:
+        measured: edges on chips held out.
+        precision: for which it is measured what is kept, beside `PRECISIONS`.
+    """
+    asked = (*PRECISIONS, *([] if precision is None else [precision]))
     models, confidence = fit_models(measured), cross_fit(measured)
     length_m = measured.edges.length_m
     found = Calibration(
@@ -255,7 +261,7 @@ def calibrate(measured: MeasuredEdges) -> Calibration:
             name: _reliability(measured, confidence, measured.of_set(name))
             for name in models.by_set
         },
-        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in PRECISIONS},
+        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in asked},
     )
 
 

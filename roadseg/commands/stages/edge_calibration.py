@@ -49,7 +49,9 @@ def calibrate_run(
     except RoadsegError as error:
         _log.warning("confidence is not calibrated, as labels cannot be read: %s", error)
         return None
-    return None if measured is None else calibrate(measured)
+    if measured is None:
+        return None
+    return calibrate(measured, precision=config.graph.precision)
 
 
 def measure_run(
