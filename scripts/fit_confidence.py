@@ -1,18 +1,21 @@
 #!/usr/bin/env python
-"""Fit the general model of the confidence of edges, `roadseg/roads/tracing/edge_model.json`.
+r"""Fit the general model of the confidence of edges, `roadseg/roads/tracing/edge_model.json`.
 
 Takes finished runs with labels, each as CONFIG=RUN_FOLDER. The roads of their scenes held out are
 traced and compared with the labels, and a logistic regression says which are real. How often roads
-are real differs from set to set, so that each set has an intercept of its own, whose mean is kept;
-all sets count alike. Each set is also measured with the model of the others: as it is, and as the
-prior of a fit to the set itself, at places that were left out.
+are real differs from set to set, so each set has an intercept of its own. All cities count alike.
+The mean of the intercepts is kept, without those of sets whose labels are selective, which leave
+out roads that are there. Each set is also measured with the model of all other cities: as it is,
+and as the prior of a fit to the set itself, at places that were left out.
 
-    python scripts/fit_confidence.py roadseg.json=run nyc/roadseg.json=nyc/run --write
+    python scripts/fit_confidence.py two/roadseg.json=two/run nyc/roadseg.json=nyc/run \
+        --selective tianjin --write
 """
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -31,7 +34,7 @@ from roadseg.system.workspace import Workspace
 
 MODEL = Path(__file__).parent.parent / "roadseg" / "roads" / "tracing" / "edge_model.json"
 SOURCE = "scripts/fit_confidence.py on scenes held out"
-EDGES = 200.0  # that each set counts for
+EDGES = 200.0  # that all runs of a city together count for
 
 
 def measured_sets(config_file: Path, run: Path) -> Iterator[tuple[str, MeasuredEdges]]:
@@ -49,18 +52,34 @@ def measured_sets(config_file: Path, run: Path) -> Iterator[tuple[str, MeasuredE
             yield f"{run.name} {name}".strip(), measured.take(measured.of_set(name))
 
 
-def fit(sets: dict[str, MeasuredEdges]) -> LogisticModel:
-    """Fit one model to all sets, each with an intercept of its own; keep the mean of these."""
+def fit(sets: dict[str, MeasuredEdges], selective: Collection[str]) -> LogisticModel:
+    """Fit one model to all sets, each with an intercept of its own; keep the mean of these.
+
+    Sets that are selective count for it only if all are.
+    """
     edges = [each.edges for each in sets.values()]
     number = np.repeat(np.arange(len(edges)), [len(each.share) for each in edges])
     terms = {name: np.concatenate([e.terms[name] for e in edges]) for name in edges[0].terms}
     own = {f"set {k}": (number == k).astype(float) for k in range(len(edges))}
-    weights = [each.weight * EDGES / each.weight.sum() for each in sets.values()]
+    runs = Counter(city(name) for name in sets)
+    counts = {name: 1 / runs[city(name)] for name in sets}
+    weights = [
+        each.weight * EDGES * counts[name] / each.weight.sum() for name, each in sets.items()
+    ]
     share = np.concatenate([each.share for each in edges])
     nothing = LogisticModel(0.0, {})
     found = fit_near(nothing, terms | own, share, np.concatenate(weights), strength=1.0)
-    intercept = found.intercept + float(np.mean([found.coefficients[name] for name in own]))
-    return LogisticModel(intercept, {name: found.coefficients[name] for name in terms})
+    complete = {name: counts[name] * (city(name) not in selective) for name in sets}
+    kept = list((complete if any(complete.values()) else counts).values())
+    offset = float(np.average([found.coefficients[name] for name in own], weights=kept))
+    return LogisticModel(
+        found.intercept + offset, {name: found.coefficients[name] for name in terms}
+    )
+
+
+def city(name: str) -> str:
+    """Return the place of a set of a run: the name of the set, or of the run if that has none."""
+    return name.rsplit(maxsplit=1)[-1]
 
 
 def report(name: str, measured: MeasuredEdges, others: LogisticModel) -> None:
@@ -85,6 +104,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="+", metavar="CONFIG=RUN_FOLDER")
+    parser.add_argument("--selective", action="append", default=[], metavar="SET")
     parser.add_argument("--write", action="store_true", help=f"write {MODEL.name}")
     options = parser.parse_args()
     sets: dict[str, MeasuredEdges] = {}
@@ -92,11 +112,10 @@ def main() -> None:
         config_file, _, run = each.partition("=")
         sets |= measured_sets(Path(config_file), Path(run))
     for name, measured in sets.items():
-        place = name.split()[-1]
-        others = {key: one for key, one in sets.items() if key.split()[-1] != place}
+        others = {key: one for key, one in sets.items() if city(key) != city(name)}
         if others:
-            report(name, measured, fit(others))
-    text = json.dumps({"source": SOURCE} | fit(sets).as_json(), indent=2)
+            report(name, measured, fit(others, options.selective))
+    text = json.dumps({"source": SOURCE} | fit(sets, options.selective).as_json(), indent=2)
     print(text)
     if options.write:
         MODEL.write_text(text + "\n", encoding="utf-8")

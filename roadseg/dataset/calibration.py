@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import shapely
 from pydantic import Field
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import linked, overlapping_pairs
 from roadseg.dataset.reference_graphs import Area
 from roadseg.roads.edge_model import EdgeModel
 from roadseg.roads.graph.clipping import clip_graph
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.logistic import LogisticModel, Terms, fit_near
 from roadseg.roads.metrics.buffer import lengths_near
 from roadseg.roads.metrics.reliability import (
@@ -185,19 +186,34 @@ def places_of(chips: Sequence[ChipRecord]) -> Ints:
     return linked(together, nodes=len(chips))
 
 
-def measure_chip(graph: RoadGraph, terms: Terms, reference: RoadGraph, area: Area) -> ChipEdges:
-    """Return the edges on a chip, and how much of each is real.
+def measure_chips(
+    graph: RoadGraph, terms: Terms, reference: RoadGraph, areas: Sequence[Area]
+) -> list[ChipEdges]:
+    """Return the edges on each chip of a scene, and how much of each is real.
 
     Args:
         graph: roads of the scene as `find_graph` returns them.
         terms: of its edges, see `edge_terms`.
         reference: labelled roads of the scene, in the same metres.
-        area: of the chip in which labels are complete.
+        areas: of the chips, those parts in which labels are complete.
     """
     numbered = replace(graph, attributes={_EDGE: np.arange(len(graph.lines))})
-    inside = clip_graph(numbered, area)
+    # Of a large scene, each chip needs a small part of both sides.
+    edges, labels = shapely.STRtree(graph.lines), shapely.STRtree(reference.lines)
+    return [
+        _measure_chip(
+            clip_graph(take_edges(numbered, np.sort(edges.query(area))), area),
+            terms,
+            reference.lines[labels.query(area, predicate="dwithin", distance=TRUE_M)],
+        )
+        for area in areas
+    ]
+
+
+def _measure_chip(inside: RoadGraph, terms: Terms, labels: Lines) -> ChipEdges:
+    """Return the edges on a chip by their parts there, and how much of each is real."""
     row, piece = np.unique(inside.attributes[_EDGE], return_inverse=True)
-    near_m = lengths_near(inside.lines, reference.lines, tolerance_m=TRUE_M)
+    near_m = lengths_near(inside.lines, labels, tolerance_m=TRUE_M)
     length_m, real_m = (
         np.bincount(piece, weights=metres, minlength=len(row)).astype(np.float64)
         for metres in (inside.length_m, near_m)

@@ -39,12 +39,14 @@ class LogisticModel:
         """Return the probability for each row, shape (k,), 0 to 1.
 
         Args:
-            terms: columns of shape (k,) by name; those without a coefficient do not count.
+            terms: columns of shape (k,) by name, one at least; those without a coefficient do not
+                count.
         """
-        log_odds = self.intercept + sum(
-            weight * terms[name] for name, weight in self.coefficients.items()
-        )
-        return np.asarray(_sigmoid(np.asarray(log_odds)))
+        rows = len(next(iter(terms.values())))
+        odds = np.full(rows, self.intercept)
+        for name, weight in self.coefficients.items():
+            odds += weight * terms[name]
+        return _sigmoid(odds)
 
     def as_json(self, *, digits: int = 4) -> dict[str, Any]:
         """Return it as JSON values with so many digits behind the point."""

@@ -11,7 +11,7 @@ from roadseg.dataset.calibration import (
     calibrate,
     cross_fit,
     fit_models,
-    measure_chip,
+    measure_chips,
     places_of,
     read_calibration,
     write_calibration,
@@ -31,7 +31,9 @@ def graph_of(*roads):
 
 def measure(road, labels, area):
     """Measure one road against labels in an area."""
-    return measure_chip(graph_of(road), {LENGTH: np.array([7.0])}, graph_of(*labels), area)
+    terms = {LENGTH: np.array([7.0])}
+    (found,) = measure_chips(graph_of(road), terms, graph_of(*labels), [area])
+    return found
 
 
 def test_an_edge_is_real_where_a_label_is_near():
@@ -175,3 +177,17 @@ def test_a_set_that_was_not_measured_has_the_model_of_all():
     found = calibrate(drawn(sets=("a", "b")))
     assert found.of_set("a") == found.by_set["a"]
     assert found.of_set("c") == found.model
+
+
+def test_a_chip_without_roads_has_no_edges():
+    found = measure([(0, 0), (100, 0)], [], shapely.box(0, 10, 100, 20))
+    assert (len(found.share), len(found.terms[LENGTH])) == (0, 0)
+
+
+def test_each_chip_of_a_scene_has_its_own_edges():
+    roads = graph_of([(0, 0), (100, 0)], [(200, 0), (260, 0)])
+    terms = {LENGTH: np.array([7.0, 8.0])}
+    areas = [shapely.box(150, -9, 300, 9), shapely.box(0, -9, 150, 9)]
+    east, west = measure_chips(roads, terms, graph_of([(200, 0), (260, 0)]), areas)
+    assert (east.length_m, east.terms[LENGTH], east.share) == ([60], [8], [1])
+    assert (west.length_m, west.terms[LENGTH], west.share) == ([100], [7], [0])

@@ -99,3 +99,7 @@ def test_the_mean_of_models_has_the_mean_of_their_log_odds():
 
 def test_there_is_no_mean_of_no_models():
     assert mean_model([]) is None
+
+
+def test_without_coefficients_all_rows_are_alike():
+    assert LogisticModel(0.0, {}).probability({"a": np.arange(3.0)}).tolist() == [0.5] * 3

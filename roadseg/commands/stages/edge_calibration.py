@@ -12,7 +12,7 @@ from roadseg.dataset.calibration import (
     ChipEdges,
     MeasuredEdges,
     calibrate,
-    measure_chip,
+    measure_chips,
     places_of,
     write_calibration,
 )
@@ -126,4 +126,4 @@ def _measure_scene(
     complete = complete_area(scene.area, grid, config.labels)
     terms = edge_terms(graph, grid.footprint_m.exterior)
     areas = [measured_area(grid, chip.window, complete) for chip in chips]
-    return [measure_chip(graph, terms, reference, area) for area in areas]
+    return measure_chips(graph, terms, reference, areas)
