@@ -34,7 +34,7 @@ NAME, WEIGHTS = "confidence.json", "best.safetensors"  # Files in the folder of 
 TRUE_M = 4.0  # Metres from a labelled road up to which a predicted one is real.
 PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # For which it is measured what is kept of the edges.
 
-_STRENGTH = 10.0  # Edges that a model fitted before is worth, see `fit_near`.
+_STRENGTH = 30.0  # Edges that a model fitted before is worth, see `fit_near`.
 _PARTS = 20  # Parts of the places, at most, each of which is left out once.
 _EDGE = "edge"  # Attribute of clipped edges: the row of the whole one.
 

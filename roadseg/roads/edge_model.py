@@ -1,6 +1,7 @@
 """EdgeModel: the terms by which a model says how probable an edge is, and its text in a tag."""
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -27,7 +28,7 @@ EdgeModel = Annotated[LogisticModel, AfterValidator(_knows_its_terms)]
 
 def edge_model_text(model: LogisticModel) -> str:
     """Return a model of edges as the text of a tag."""
-    return json.dumps(model.as_json())
+    return json.dumps(asdict(model))
 
 
 def parse_edge_model(text: str) -> LogisticModel:
