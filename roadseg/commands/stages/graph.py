@@ -66,6 +66,7 @@ class GraphSummary(Summary):
         precision: share of the length of the roads kept that is expected to be real; None keeps
             all.
         found_km: length of all roads of the scenes, kept or not.
+        emptied: scenes with roads of which none is kept.
         calibration: how often edges are real on chips held out; None if that is not known.
         failed: why scenes were skipped, by name.
     """
@@ -84,6 +85,7 @@ class GraphSummary(Summary):
     joined_km: float = 0.0
     precision: float | None = None
     found_km: float = 0.0
+    emptied: int = 0
     calibration: Calibration | None = None
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -288,9 +290,12 @@ def _warn_of_precision(summary: GraphSummary) -> None:
     precision, found = summary.precision, summary.calibration
     if precision is None:
         return
-    if not summary.road_km and summary.found_km:
-        _log.warning("no roads are sure enough for graph.precision %g; ask for less", precision)
-        return
+    if summary.emptied:
+        _log.warning(
+            "graph.precision %g leaves no roads in %d of %s, as none there are sure enough; ask "
+            "for less",
+            *(precision, summary.emptied, count(len(summary.scenes), "scene")),
+        )
     kept = found.kept.get(f"{precision:g}") if found else None
     if kept and kept.precision is not None and kept.precision < precision - _MISSED:
         _log.warning(
@@ -338,6 +343,7 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
         joined_km=_km(float(joined.sum())),
         precision=config.graph.precision,
         found_km=_km(math.fsum(graph.found_m for graph in graphs)),
+        emptied=sum(graph.length_m == 0 < graph.found_m for graph in graphs),
         failed=failed,
     )
 

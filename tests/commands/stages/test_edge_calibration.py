@@ -137,8 +137,8 @@ def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
 def test_a_precision_that_no_road_reaches_is_said(measured, caplog):
     config, workspace, _ = measured
     summary = graph.run(set_graph(config, precision=0.9999), workspace)
-    assert summary.edges == 0
-    assert "no roads are sure enough for graph.precision 0.9999; ask for less" in caplog.text
+    assert (summary.edges, summary.emptied) == (0, 1)
+    assert "graph.precision 0.9999 leaves no roads in 1 of 1 scene, as none there" in caplog.text
 
 
 def test_one_place_held_out_has_no_calibration_error(measured):
