@@ -186,7 +186,7 @@ def task_of(engine, image, checkpoint, options):
     windows = count_windows(*size, **sides)
     trained = Trained((checkpoint,), (), predict, compute, batch_size, windows)
     bins = replace(DEFAULT_BINS, edges=tuple(known["bin_edges"]), unit=known["bin_unit"])
-    scene = SceneToPredict("scene", facts, image.with_name("out.tif"), "key", bins, None, ())
+    scene = SceneToPredict("scene", facts, image.with_name("out.tif"), "key", bins, None, None, ())
     return Task(scene, (range(size[0]),), is_all=True, trained=trained)
 
 

@@ -11,27 +11,26 @@ look at another:
 
 import argparse
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import shapely
 from bench_noise import NOISE, THRESHOLD, Scene, dense_windows, draw, read_city
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from roadseg.roads.graph.control_points import snap
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.shortest_paths import Routes
+from roadseg.roads.logistic import LogisticModel, fit_near
 from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.metrics.reliability import measure_reliability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.tracing.link_model import LinkFeatures, LinkModel
 from roadseg.roads.tracing.trace import find_graph
 
 MODEL = Path(__file__).parent.parent / "roadseg" / "roads" / "tracing" / "link_model.json"
+SOURCE = "scripts/fit_links.py on drawn probabilities"
 NEAR_M, SHARE, PLACES = 5.0, 0.7, 11  # most of a true link, so many places on it, is this near
 SNAP_M, LEAST_M, APART = 12.0, 4.0, 2.0  # and the road is not longer by this factor
 FIRST = LinkModel(2.0, {"length": -0.08, "log odds of the mean": 0.5})  # until there is a better
@@ -43,10 +42,10 @@ class Recorder(LinkModel):
 
     seen: list[LinkFeatures] = field(default_factory=list)
 
-    def probability(self, links: LinkFeatures) -> np.ndarray:
+    def of_links(self, links: LinkFeatures) -> np.ndarray:
         """Keep the links, and say what the model says."""
         self.seen.append(links)
-        return super().probability(links)
+        return super().of_links(links)
 
 
 def are_true(lines: np.ndarray, truth: RoadGraph) -> np.ndarray:
@@ -82,33 +81,22 @@ def candidates(scenes: list[Scene], seeds: range, model: LinkModel) -> tuple[np.
 
 
 def fit(terms: np.ndarray, truth: np.ndarray, names: list[str]) -> LinkModel:
-    """Fit a logistic regression, and return it with coefficients of terms as they are."""
-    pipe = make_pipeline(StandardScaler(), LogisticRegression())
-    pipe.fit(terms, truth)
-    scaler, regression = pipe[0], pipe[1]
-    weights = regression.coef_[0] / scaler.scale_
-    intercept = float(regression.intercept_[0] - (weights * scaler.mean_).sum())
-    return LinkModel(intercept, dict(zip(names, weights.tolist(), strict=True)))
+    """Fit a logistic regression; each coefficient is held near 0 as if by one more link."""
+    columns = dict(zip(names, terms.T, strict=True))
+    nothing = LogisticModel(0.0, {})
+    found = fit_near(nothing, columns, truth * 1.0, np.ones(len(truth)), strength=1.0)
+    return LinkModel(found.intercept, found.coefficients)
 
 
 def report(name: str, terms: np.ndarray, truth: np.ndarray, model: LinkModel) -> None:
     """Print how well the model tells true links, and how far its probabilities are off."""
-    log_odds = model.intercept + terms @ np.array(list(model.coefficients.values()))
-    said = 1 / (1 + np.exp(-log_odds))
-    bins = np.minimum((said * 10).astype(int), 9)
-    off = [abs(said[bins == b].mean() - truth[bins == b].mean()) for b in np.unique(bins)]
-    share = [np.mean(bins == b) for b in np.unique(bins)]
+    said = model.probability(dict(zip(model.coefficients, terms.T, strict=True)))
+    apart = measure_reliability(said, truth * 1.0, np.ones(len(truth))).error
     print(
         f"{name}: {len(truth)} links, {truth.mean():.3f} true, "
         f"area under the ROC curve {roc_auc_score(truth, said):.3f}, "
-        f"expected calibration error {np.dot(off, share):.3f}"
+        f"expected calibration error {apart:.3f}"
     )
-
-
-def stored(model: LinkModel, source: str) -> Mapping[str, object]:
-    """Return the model as it is written, in digits that matter."""
-    rounded = {name: round(weight, 4) for name, weight in model.coefficients.items()}
-    return {"source": source, "intercept": round(model.intercept, 4), "coefficients": rounded}
 
 
 def main() -> None:
@@ -134,7 +122,7 @@ def main() -> None:
     if options.held_out:
         others = dense_windows(read_city(options.held_out), options.windows, options.side_m)
         report("held out", *candidates(others, range(1), model), model)
-    text = json.dumps(stored(model, "scripts/fit_links.py on drawn probabilities"), indent=2)
+    text = json.dumps({"source": SOURCE} | model.as_json(), indent=2)
     print(text)
     if options.write:
         MODEL.write_text(text + "\n", encoding="utf-8")

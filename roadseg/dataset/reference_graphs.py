@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import read_labels
+from roadseg.errors import MissingInputError
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
@@ -25,6 +26,7 @@ from roadseg.roads.metrics.pixels import Counts, count_pixels
 from roadseg.roads.options import LabelOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.roads.tracing.trace import find_graph
+from roadseg.system.files import is_virtual
 from roadseg.system.fingerprints import stamp
 
 Area = shapely.Polygon | shapely.MultiPolygon
@@ -58,7 +60,15 @@ def reference_graph(
         options: how the labels are read.
         tracing: how a mask is traced.
         gsd_m: ground size of the pixels of a mask without georeference.
+
+    Raises:
+        MissingInputError: if its label file is gone.
     """
+    if not (is_virtual(scene.labels) or scene.labels.exists()):
+        raise MissingInputError(
+            f"{scene.labels} does not exist, but the labels of {scene.name} were read from it; put "
+            "it back"
+        )
     if not is_mask_file(scene.labels):
         roads = read_labels(scene.labels, options, content=stamp(scene.labels)).roads
         if not roads.has_areas:

@@ -242,6 +242,14 @@ class TraceOptions(Section):
     min_component_m: float = setting(
         20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0, le=1e7
     )
+    precision: float | None = setting(
+        None,
+        "share of length",
+        "Keep the surest roads, so many that this share of their length is expected to be real; "
+        "null keeps all. Without effect on masks.",
+        gt=0,
+        lt=1,
+    )
     neat: bool = setting(
         default=False,
         unit="-",

@@ -189,6 +189,8 @@ class StageRecord(Generic[Summary]):
         if not changed:
             names = dict.fromkeys([*earlier.inputs, *self.inputs])
             changed = [n for n in names if earlier.inputs.get(n) != self.inputs.get(n)]
+        if not changed:  # A setting is there that an earlier version did not know.
+            return "its record is of another version"
         return f"changed: {first(changed, _SHOWN)}"
 
     def _write(

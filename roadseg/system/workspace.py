@@ -133,6 +133,11 @@ class Workspace:
         return self.root / "evaluation.csv"
 
     @property
+    def reliability(self) -> Path:
+        """Return the path of the reliability diagram of the edges: evaluate -> the user."""
+        return self.root / "reliability.png"
+
+    @property
     def qgis_project(self) -> Path:
         """Return the path of the QGIS project with all layers of the run: report -> the user."""
         return self.root / "roadseg.qgz"

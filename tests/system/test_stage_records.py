@@ -125,6 +125,12 @@ def test_a_summary_of_another_version_counts_as_none(path):
         read_summary(path, Newer)
 
 
+def test_a_setting_that_was_not_known_then_and_is_not_set_now_is_of_another_version(path):
+    finish(path)
+    now = reason(path, settings=(("folds", 5), ("precision", None)))
+    assert now == ("its record is of another version", True)
+
+
 def test_outputs_that_are_there_and_unchanged_hold(path):
     finish(path, "a.tif", "b.tif")
     assert reason(path) is None

@@ -22,6 +22,7 @@ _SECTIONS = {
     "compute": ("learn", "ComputeOptions"),
     "train": ("learn", "TrainOptions"),
     "predict": ("learn", "PredictOptions"),
+    "graph": ("roads", "GraphOptions"),
     "tune": ("roads", "TuneOptions"),
 }
 
@@ -130,12 +131,23 @@ def options_of(room: str, kind: str, values: Mapping[str, object]) -> Any:  # no
         raise click.UsageError(msg) from error
 
 
-def of_config(section: str, words: str, *, metavar: str | None = None) -> Option:
-    """Return an option that sets a key of a section of the config for one command."""
+def of_config(
+    section: str, words: str, *, parameter: str = "", metavar: str | None = None
+) -> Option:
+    """Return an option that sets a key of a section of the config for one command.
+
+    Args:
+        section: of the config.
+        words: how the option is written, such as "--device".
+        parameter: name of the parameter of the command; empty for that of the key.
+        metavar: what its value is called in the help.
+    """
     name = words.split("/", maxsplit=1)[0].removeprefix("--").replace("-", "_")
     room, kind = _SECTIONS[section]
     key = f"{section}.{name}"
-    return click.option(words, cls=FieldOption, field=(room, kind, name), key=key, metavar=metavar)
+    names = [words, parameter] if parameter else [words]
+    field = (room, kind, name)
+    return click.option(*names, cls=FieldOption, field=field, key=key, metavar=metavar)
 
 
 def of_field(
@@ -251,12 +263,24 @@ OUTPUT = click.option(
 WORKERS = of_config("compute", "--workers")
 SCHEDULER = of_config("compute", "--scheduler", metavar="ADDRESS")
 ON_ERROR = of_config("compute", "--on-error")
-# The section of the config that each of these options belongs to.
+# `--precision` of a network is that of its numbers, so this one has another name in the program.
+PRECISION = of_config("graph", "--precision", parameter="precision_of_roads", metavar="SHARE")
+# The key of the config that each of these options sets, by the name of its parameter.
 _SETTINGS = {
-    **dict.fromkeys(
-        ("workers", "scheduler", "on_error", "device", "precision", "backend", "compile"), "compute"
-    ),
-    **dict.fromkeys(("engine", "tta", "gsd", "scaling", "mask"), "predict"),
+    **{
+        name: f"compute.{name}"
+        for name in [
+            "workers",
+            "scheduler",
+            "on_error",
+            "device",
+            "precision",
+            "backend",
+            "compile",
+        ]
+    },
+    **{name: f"predict.{name}" for name in ("engine", "tta", "gsd", "scaling", "mask")},
+    "precision_of_roads": "graph.precision",
 }
 DEVICES = (
     of_config("compute", "--device"),
@@ -346,7 +370,7 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
     # A flag becomes true or false, as JSON has them; all else is text that the config checks.
     settings = {key: values.pop(key, None) for key in _SETTINGS}
     return tuple(
-        f"{_SETTINGS[key]}.{key}={json.dumps(value) if isinstance(value, bool) else value}"
+        f"{_SETTINGS[key]}={json.dumps(value) if isinstance(value, bool) else value}"
         for key, value in settings.items()
         if value is not None
     )

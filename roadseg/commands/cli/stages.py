@@ -15,6 +15,7 @@ from roadseg.commands.cli.options import (
     NETWORK_OF_FOLD,
     ON_ERROR,
     OUTPUT,
+    PRECISION,
     PREDICTING,
     SCHEDULER,
     SHARD,
@@ -166,7 +167,7 @@ def predict(
     )
 
 
-@stage_command(OUTPUT, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1))
+@stage_command(PRECISION, OUTPUT, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1))
 def graph(
     config: "Config",
     workspace: "Workspace",
@@ -183,6 +184,7 @@ def graph(
     \b
     Examples:
       roadseg graph
+      roadseg graph --precision 0.95
       roadseg graph --output out mask.tif --set graph.min_spur_m=15
     """
     if not _all_or_none(images, output):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from roadseg.commands.stages.made_from import compare_options, evaluate_from
 from roadseg.config import Config
+from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.fold_files import read_folds
 from roadseg.dataset.held_out import held_out_chips, read_predicted
@@ -25,6 +26,7 @@ from roadseg.raster.images import read_preview, scene_facts
 from roadseg.raster.scaling import read_scaling
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.comparison import draw_comparison
+from roadseg.report.plots.reliability import write_reliability
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -32,12 +34,13 @@ from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability, read_probability
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
+from roadseg.roads.metrics.reliability import Kept, Reliability
 from roadseg.roads.metrics.spread import Spread, spread_of
 from roadseg.roads.metrics.topo import Topo
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
-from roadseg.system.stage_records import StageRecord
+from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text
 from roadseg.system.workspace import FoldOrEach, Workspace, require
@@ -51,6 +54,7 @@ _SHORT = {  # Metrics of a set that the summary names.
     "correctness": "correctness",
     "completeness": "completeness",
     "quality": "quality",
+    "calibration_error": "calibration error",
 }
 _SPREAD = (  # Metrics whose spread over folds is told.
     *("iou", "precision", "recall", "f1", "apls_length", "apls_time"),
@@ -68,7 +72,9 @@ _TITLES = {  # Metrics of all chips, in the order of the table.
     "correctness": "correctness",
     "completeness": "completeness",
     "quality": "quality",
+    "calibration error": "calibration_error",
 }
+_OF_EDGES = ("calibration_error", "reliability", "kept")  # Of confidence, measured by `graph`.
 _PICTURE_PX = 1500  # Pixels; the picture of a larger scene is thinned to this side.
 
 
@@ -87,6 +93,12 @@ class EvaluateSummary(Summary):
     were held out. `by_fold` then has the same figures for the chips of each fold, `spread` the
     mean and the standard deviation over folds of each metric, and `set_of_fold` the set that a
     fold is, where sets are folds; else they are empty.
+
+    `calibration_error` is the expected calibration error of the confidence of edges, at places that
+    were left out when it was fitted; None if that could not be measured. `reliability` has its
+    diagram for all edges, and for those of each set by name; `kept` says what is left of all edges
+    where the surest are kept, by the precision that they are to have. Both are as `graph` measured
+    them before it left out any edge.
     """
 
     fold: FoldOrEach
@@ -112,6 +124,9 @@ class EvaluateSummary(Summary):
     by_fold: dict[str, Figures] = field(default_factory=dict)
     spread: dict[str, Spread] = field(default_factory=dict)
     set_of_fold: dict[str, str] = field(default_factory=dict)
+    calibration_error: float | None = None
+    reliability: dict[str, Reliability] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the metrics as a table."""
@@ -147,10 +162,18 @@ class EvaluateSummary(Summary):
 
 def _in_short(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
-    shown = ", ".join(f"{title} {metrics[name]:.3f}" for name, title in _SHORT.items())
+    known = {title: metrics.get(name) for name, title in _SHORT.items()}
+    shown = ", ".join(f"{title} {value:.3f}" for title, value in known.items() if value is not None)
     threshold = metrics["threshold"]
     at = "" if threshold is None else f", threshold {threshold:g}"
     return f"{count(int(metrics['chips'] or 0), 'chip')}{at}: {shown}"
+
+
+@dataclass(frozen=True)
+class _Calibrated:
+    """The part of the summary of graph that is about the confidence of edges."""
+
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True)
@@ -200,9 +223,13 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         scores += [_score_chip(config, scene, chip, fold=folds[chip.name]) for chip in of_scene]
         if number < config.evaluate.pictures:
             _draw(own, workspace, record_of, scene)
-    summary = _summary(config, scores, fold=predicted.fold)
+    calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
+    summary = _with_reliability(_summary(config, scores, fold=predicted.fold), calibration)
     _write_table(workspace, scores)
-    drawn = map(workspace.picture, list(chips_of)[: config.evaluate.pictures])
+    drawn = [*map(workspace.picture, list(chips_of)[: config.evaluate.pictures])]
+    if summary.reliability:
+        write_reliability(workspace.reliability, summary.reliability)
+        drawn.append(workspace.reliability)
     record.finish(summary, [workspace.evaluation, *drawn])
     _update_card(workspace, summary)
     return summary
@@ -220,7 +247,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
             files("probabilities", workspace.probabilities.glob("*.tif")),
             files("graphs", workspace.graphs.glob("*.gpkg")),
         ],
-        writes=[workspace.evaluation, workspace.pictures],
+        writes=[workspace.evaluation, workspace.pictures, workspace.reliability],
         amount=Amount(None, lambda done: done.chips, "chips"),
     )
 
@@ -362,11 +389,29 @@ def _summary(config: Config, scores: Sequence[ChipScore], *, fold: FoldOrEach) -
     )
 
 
+def _with_reliability(summary: EvaluateSummary, calibration: Calibration | None) -> EvaluateSummary:
+    """Return the summary with what was measured of the confidence of edges, of all and by set."""
+    if calibration is None or calibration.reliability is None:
+        return summary
+    of_sets = calibration.reliability_by_set
+    by_set: dict[str, Figures] = {
+        name: figures | ({"calibration_error": of_sets[name].error} if name in of_sets else {})
+        for name, figures in summary.by_set.items()
+    }
+    return replace(
+        summary,
+        by_set=by_set,
+        calibration_error=calibration.reliability.error,
+        reliability={"": calibration.reliability, **of_sets},
+        kept=dict(calibration.kept),
+    )
+
+
 def _by(scores: Sequence[tuple[str, ChipScore]], names: Sequence[str]) -> dict[str, Figures]:
     """Return the metrics of the chips of each name, without names that have none."""
     groups = {name: [score for of, score in scores if of == name] for name in names}
     pooled = {name: asdict(_pool(group, fold=0)) for name, group in groups.items() if group}
-    of_all = ("fold", "by_set", "by_fold", "spread", "set_of_fold")
+    of_all = ("fold", "by_set", "by_fold", "spread", "set_of_fold", *_OF_EDGES)
     return {
         name: {key: value for key, value in metrics.items() if key not in of_all}
         for name, metrics in pooled.items()

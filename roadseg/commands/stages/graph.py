@@ -1,20 +1,25 @@
-"""graph: probabilities to road graphs with speeds. Reads probabilities/, writes graphs/."""
+"""graph: probabilities to road graphs with speeds. Reads probabilities/, writes graphs/.
+
+In a run, the confidence of edges is calibrated by the labels of the chips held out.
+"""
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 
+from roadseg.commands.stages.edge_calibration import calibrate_run, keep_calibration
 from roadseg.commands.stages.made_from import graph_from
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
 from roadseg.config import Config
+from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import read_chips
-from roadseg.dataset.held_out import read_predicted
+from roadseg.dataset.held_out import held_out_chips, read_predicted
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.sources import find_images
@@ -22,8 +27,10 @@ from roadseg.roads.formats.by_suffix import check_formats, write_graphs
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
-from roadseg.roads.tracing.trace import find_graph
+from roadseg.roads.tracing.trace import find_graph, rate_edges
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
 from roadseg.system.parallel import HERE, Executor, Outcome, each, in_order
@@ -34,7 +41,10 @@ from roadseg.system.units import road_text
 from roadseg.system.workspace import NETWORK, SUBMISSION, Workspace, require
 
 _MANY = 2  # From so many scenes on a cluster traces whole scenes beside each other.
+_MISSED = 0.02  # Share by which a precision may be missed without a word.
 _log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,11 @@ class GraphSummary(Summary):
         joined_parts: connected parts of this network.
         joined_largest_km: roads of the largest of them.
         joined_km: all roads of this network.
+        precision: share of the length of the roads kept that is expected to be real; None keeps
+            all.
+        found_km: length of all roads of the scenes, kept or not.
+        emptied: scenes with roads of which none is kept.
+        calibration: how often edges are real on chips held out; None if that is not known.
         failed: why scenes were skipped, by name.
     """
 
@@ -69,6 +84,10 @@ class GraphSummary(Summary):
     joined_parts: int = 0
     joined_largest_km: float = 0.0
     joined_km: float = 0.0
+    precision: float | None = None
+    found_km: float = 0.0
+    emptied: int = 0
+    calibration: Calibration | None = None
     failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -82,14 +101,45 @@ class GraphSummary(Summary):
             of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
             network = f"one network of {road_text(self.joined_km)} in {NETWORK}.gpkg"
             parts.append(f"{len(self.joined)} scenes that touch are {network}: {of}")
+        if self.precision is not None:
+            share = self.road_km / self.found_km if self.found_km else 0.0
+            parts.append(f"precision {self.precision:g} keeps {share:.0%} of the roads")
+        if self.calibration:
+            parts.append(str(self.calibration))
         if self.failed:
             parts.append(f"{len(self.failed)} skipped")
         return "; ".join(parts)
 
 
 @dataclass(frozen=True)
+class SceneToTrace:
+    """A raster whose roads are wanted.
+
+    Attributes:
+        name: of the scene.
+        path: of its probabilities or its mask.
+        set: name of the set that it belongs to; empty for none.
+        edge_model: how probable it is that edges are roads; None for what the raster says.
+        graph: all its roads; None if they are still to be traced.
+    """
+
+    name: str
+    path: Path
+    set: str = ""
+    edge_model: LogisticModel | None = None
+    graph: RoadGraph | None = None
+
+    def open(self, config: Config) -> ProbabilityFile:
+        """Open the raster; the config knows where one without a CRS or without a place lies."""
+        imagery = config.of_set(self.set).imagery
+        crs = crs_setting(imagery.crs, "imagery.crs")
+        pixels = open_probability(self.path, crs=crs, gsd_m=imagery.gsd_m)
+        return replace(pixels, edge_model=self.edge_model) if self.edge_model else pixels
+
+
+@dataclass(frozen=True)
 class Traced:
-    """The road graph of a scene in figures."""
+    """The road graph of a scene in figures; `found_m` is the length of all roads, kept or not."""
 
     nodes: int
     edges: int
@@ -97,6 +147,7 @@ class Traced:
     parts: int
     largest_m: float
     length_m: float
+    found_m: float
 
 
 def _parts(parts: int, largest_km: float, km: float) -> str:
@@ -110,17 +161,22 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     record = _record(config, workspace)
     if not force and (done := record.summary()):
         return done
-    names = read_predicted(workspace).scenes
+    predicted = read_predicted(workspace)
+    names = predicted.scenes
     paths = {name: require(workspace.probability(name), made_by="predict") for name in names}
     folder = workspace.graphs
     # How rasters without a place are read depends on the set of their scene.
     set_of = read_chips(workspace.chips).set_of if workspace.chips.exists() else {}
+    scenes = [SceneToTrace(name, path, set_of.get(name, "")) for name, path in paths.items()]
     record.begin()
-    summary = _trace_all(paths, folder, config, set_of)
+    scenes, calibration = _calibrated(scenes, config, workspace)
+    kept = keep_calibration(workspace, predicted, calibration)
+    summary = replace(_trace_all(scenes, folder, config), calibration=calibration)
+    _warn_of_precision(summary)
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
-    record.finish(summary, [path for path in (*graphs, submission) if path.is_file()])
+    record.finish(summary, [*(path for path in (*graphs, submission) if path.is_file()), *kept])
     return summary
 
 
@@ -146,8 +202,8 @@ def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     paths = find_images(images)
     _refuse_taken(paths)
     if config.compute.on_error == "stop":
-        for path in paths.values():
-            _open(path, config)
+        for name, path in paths.items():
+            SceneToTrace(name, path).open(config)
     reads, writes = [files("images", paths.values())], [str(output / name) for name in paths]
     return Plan("graph", runs=True, why="images are given", reads=reads, writes=writes)
 
@@ -159,25 +215,30 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
     paths = find_images(images)
+    scenes = [SceneToTrace(name, path) for name, path in paths.items()]
     with hold(output, [f"{name}.gpkg" for name in paths]):
-        return _trace_all(paths, output, config, {})
+        summary = _trace_all(scenes, output, config)
+    _warn_of_precision(summary)
+    return summary
+
+
+def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE) -> RoadGraph:
+    """Find all roads of a scene, however sure they are; its blocks are the executor's work."""
+    run = partial(in_order, what=scene.name, unit="blocks", executor=executor)
+    options = config.graph.model_copy(update={"precision": None})
+    return find_graph(scene.open(config), options, run=run)
 
 
 def trace_scene(
-    config: Config,
-    folder: Path,
-    scene: tuple[str, Path, str],
-    *,
-    executor: Executor = HERE,
+    config: Config, folder: Path, scene: SceneToTrace, *, executor: Executor = HERE
 ) -> Traced:
-    """Find the road graph of one scene, given by name, raster and name of its set, and write it.
+    """Find the road graph of one scene, unless it is given, and write what is sure enough.
 
     Its blocks are the work of the executor.
     """
-    name, path, of = scene
-    run = partial(in_order, what=name, unit="blocks", executor=executor)
-    pixels = _open(path, config.of_set(of))
-    graph = find_graph(pixels, config.graph, run=run)
+    pixels, name = scene.open(config), scene.name
+    found = scene.graph or find_roads(config, scene, executor=executor)
+    graph = rate_edges(found, pixels, config.graph)
     graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
     inferred = int(graph.attributes["inferred"].sum())
@@ -189,23 +250,70 @@ def trace_scene(
         parts=len(metres),
         largest_m=float(metres.max(initial=0)),
         length_m=float(graph.length_m.sum()),
+        found_m=float(found.length_m.sum()),
     )
 
 
-def _trace_all(
-    paths: dict[str, Path], folder: Path, config: Config, set_of: Mapping[str, str]
-) -> GraphSummary:
-    """Trace all scenes, given by name and raster, and write their graphs and their network.
+def _calibrated(
+    scenes: list[SceneToTrace], config: Config, workspace: Workspace
+) -> tuple[list[SceneToTrace], Calibration | None]:
+    """Trace scenes with chips held out, and find how often edges are real there.
 
-    Some of them may belong to sets, whose names are given by scene.
+    Returns:
+        The scenes with what was traced and found, and what was found.
     """
+    if not workspace.chips.exists():
+        return scenes, None
+    listed, predicted = read_chips(workspace.chips), read_predicted(workspace)
+    chips_of = held_out_chips(workspace, listed, predicted)
+    held_out = [scene for scene in scenes if scene.name in chips_of]
+    graphs: dict[str, RoadGraph] = {}
+    outcomes = _outcomes(partial(find_roads, config), held_out, config)
+    for outcome in counted(outcomes, "trace", total=len(held_out), unit="scenes"):
+        if outcome.error is None:
+            graphs[held_out[outcome.index].name] = cast("RoadGraph", outcome.result)
+        elif config.compute.on_error == "stop":
+            raise outcome.error
+    in_turn = {scene.name: graphs[scene.name] for scene in held_out if scene.name in graphs}
+    found = calibrate_run(config, workspace, listed, chips_of, in_turn)
+    return [
+        replace(
+            scene,
+            edge_model=found.of_set(scene.set) if found else None,
+            graph=graphs.get(scene.name),
+        )
+        for scene in scenes
+    ], found
+
+
+def _warn_of_precision(summary: GraphSummary) -> None:
+    """Log what is wrong with the precision that was asked for."""
+    precision, found = summary.precision, summary.calibration
+    if precision is None:
+        return
+    if summary.emptied:
+        _log.warning(
+            "graph.precision %g leaves no roads in %d of %s, as none there are sure enough; ask "
+            "for less",
+            *(precision, summary.emptied, count(len(summary.scenes), "scene")),
+        )
+    kept = found.kept.get(f"{precision:g}") if found else None
+    if kept and kept.precision is not None and kept.precision < precision - _MISSED:
+        _log.warning(
+            "graph.precision %g is not met: of roads kept on chips held out, %.0f %% of the length "
+            "is real",
+            *(precision, 100 * kept.precision),
+        )
+
+
+def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> GraphSummary:
+    """Trace all scenes, and write their graphs and their network."""
     check_formats(config.graph.formats)
-    _refuse_taken(paths)
-    names = list(paths)
+    _refuse_taken({scene.name: scene.path for scene in scenes})
+    names = [scene.name for scene in scenes]
     traced: dict[str, Traced] = {}
     failed: dict[str, str] = {}
-    scenes = [(name, path, set_of.get(name, "")) for name, path in paths.items()]
-    outcomes = _outcomes(scenes, folder, config)
+    outcomes = _outcomes(partial(trace_scene, config, folder), scenes, config)
     for outcome in counted(outcomes, "graph", total=len(names), unit="scenes"):
         if outcome.error is None:
             traced[names[outcome.index]] = cast("Traced", outcome.result)
@@ -218,7 +326,7 @@ def _trace_all(
         raise DataError(
             f"all {len(failed)} scenes failed, the first: {next(iter(failed.values()))}"
         )
-    network = _write_together([scene for scene in scenes if scene[0] in traced], folder, config)
+    network = _write_together([scene for scene in scenes if scene.name in traced], folder, config)
     joined = np.zeros(0) if network is None else part_lengths(network.graph)
     graphs = traced.values()
     return GraphSummary(
@@ -234,6 +342,9 @@ def _trace_all(
         joined_parts=len(joined),
         joined_largest_km=_km(float(joined.max(initial=0))),
         joined_km=_km(float(joined.sum())),
+        precision=config.graph.precision,
+        found_km=_km(math.fsum(graph.found_m for graph in graphs)),
+        emptied=sum(graph.length_m == 0 < graph.found_m for graph in graphs),
         failed=failed,
     )
 
@@ -249,20 +360,18 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
 
 
 def _outcomes(
-    scenes: list[tuple[str, Path, str]], folder: Path, config: Config
-) -> Iterator[Outcome[Traced]]:
-    """Trace many scenes beside each other, few scenes one by one with their blocks beside."""
+    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config
+) -> Iterator[Outcome[Result]]:
+    """Do work on many scenes beside each other, on few one by one with their blocks beside."""
     compute = config.compute
     if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
-        return each(partial(trace_scene, config, folder), scenes, executor=compute.executor)
-    return each(partial(trace_scene, config, folder, executor=compute.executor), scenes)
+        return each(work, scenes, executor=compute.executor)
+    return each(partial(work, executor=compute.executor), scenes)
 
 
-def _write_together(
-    scenes: list[tuple[str, Path, str]], folder: Path, config: Config
-) -> RoadNetwork | None:
+def _write_together(scenes: list[SceneToTrace], folder: Path, config: Config) -> RoadNetwork | None:
     """Write what is made of all scenes: the CSV, and the network of those that touch (returned)."""
-    rasters = {name: _open(path, config.of_set(of)) for name, path, of in scenes}
+    rasters = {scene.name: scene.open(config) for scene in scenes}
     if "csv" in config.graph.formats:
         graphs = (
             (name, read_gpkg(folder / f"{name}.gpkg"), rasters[name].grid) for name in rasters
@@ -279,9 +388,3 @@ def _write_together(
         formats = [suffix for suffix in config.graph.formats if suffix != "csv"]
         write_graphs(folder, NETWORK, network.graph, formats=formats)
     return network
-
-
-def _open(path: Path, config: Config) -> ProbabilityFile:
-    """Open a raster; the config knows where one without a CRS or without a place lies."""
-    crs = crs_setting(config.imagery.crs, "imagery.crs")
-    return open_probability(path, crs=crs, gsd_m=config.imagery.gsd_m)

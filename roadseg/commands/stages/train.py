@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from roadseg.commands.stages.made_from import train_from
+from roadseg.commands.stages.made_from import fold_numbers, train_from
 from roadseg.commands.stages.training_jobs import training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
+from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.cpu import keep_freed_memory
@@ -136,9 +137,19 @@ def run(
         )
         summary = _summary(job, fold, history, folder, sets=[of.name for of in config.sets])
         if processes.first:
+            if fold == "all":
+                _take_over_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
             record.finish(summary, _weights(folder))
     return summary
+
+
+def _take_over_confidence(workspace: Workspace) -> None:
+    """Give a network of all chips the confidence of edges that a fold held out has shown."""
+    for number in fold_numbers(workspace):
+        if calibration := read_calibration(workspace.checkpoint(number)):
+            write_calibration(workspace.checkpoint("all"), calibration)
+            return
 
 
 def _rehearsed(job: TrainingJob, processes: Parallel, *, workers: int) -> TrainingJob:

@@ -32,7 +32,7 @@ from roadseg.system.workspace import Workspace
 Say = Callable[[str, object], None]
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
-DOUBTFUL = 0.6  # Mean probability below which an edge is doubtful.
+DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on synthetic cities only: expect missed "
@@ -50,8 +50,8 @@ class MapSummary(Summary):
         scenes: number of images that are mapped.
         km2: ground that they show.
         graphs: figures of the road graphs, and their folder.
-        probability: mean over the length of all roads; None if no road was found.
-        doubtful: share of the length of roads whose mean probability is below `DOUBTFUL`.
+        confidence: mean over the length of all roads; None if no road was found.
+        doubtful: share of the length of roads whose confidence is below `DOUBTFUL`.
         inferred: share of the length across gaps.
         measured: metrics on the held-out chips, if there are labels.
         report: the page that shows it.
@@ -62,7 +62,7 @@ class MapSummary(Summary):
     scenes: int
     km2: float
     graphs: GraphSummary
-    probability: float | None
+    confidence: float | None
     doubtful: float
     inferred: float
     measured: EvaluateSummary | None
@@ -83,10 +83,10 @@ class MapSummary(Summary):
         return "\n".join(f"{name:<10} {text}" for name, text in rows.items() if text)
 
     def _certainty(self) -> str:
-        if self.probability is None:
+        if self.confidence is None:
             return ""
         return (
-            f"mean probability {self.probability:.2f} along the roads; {self.doubtful:.0%} of "
+            f"mean confidence {self.confidence:.2f} along the roads; {self.doubtful:.0%} of "
             f"the length is below {DOUBTFUL:g}, {self.inferred:.0%} is links across gaps"
         )
 
@@ -235,9 +235,9 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         )
     edges = [read_gpkg(workspace.graph(name)) for name in traced.scenes]
     lengths = np.concatenate([each.length_m for each in edges])
-    probability, inferred = (
+    confidence, inferred = (
         np.concatenate([each.attributes[name] for each in edges]).astype(np.float64)
-        for name in ("probability", "inferred")
+        for name in ("confidence", "inferred")
     )
     total = lengths.sum()
     return MapSummary(
@@ -245,8 +245,8 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         scenes=len(traced.scenes),
         km2=round(km2, 4),
         graphs=traced,
-        probability=float(lengths @ probability / total) if total else None,
-        doubtful=float(lengths[probability < DOUBTFUL].sum() / total) if total else 0.0,
+        confidence=float(lengths @ confidence / total) if total else None,
+        doubtful=float(lengths[confidence < DOUBTFUL].sum() / total) if total else 0.0,
         inferred=float(lengths @ inferred / total) if total else 0.0,
         measured=done.get("evaluate"),
         report=str(workspace.report),

@@ -26,6 +26,7 @@ from roadseg.learn.inference.tasks import (
     SceneToPredict,
     Task,
     Trained,
+    edge_model_of,
     opened,
     predict_task,
     read_alike,
@@ -183,6 +184,8 @@ class PredictionJob:
         bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
         held = fingerprints(images.values())
         weights = " ".join(fingerprint(weights_of(folder)) for folder in self.folders)
+        # Scenes of a run are calibrated by `graph`, which measures how sure their edges are.
+        edges = None if self._imagery_of else edge_model_of(self.folders)
         looked_at = counted(images.items(), "look at", total=len(images), unit="scenes")
         for name, image in looked_at:
             try:
@@ -204,11 +207,11 @@ class PredictionJob:
             threshold = threshold_of(trained, self._set_of.get(name, ""))
             settings |= {} if threshold is None else {"threshold": threshold}
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
+            settings |= {} if edges is None else {"edges": edges.as_json()}
             key = key_of(settings, {"image": held[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
-            yield SceneToPredict(
-                name, facts, scaling, path, key, bins, threshold, _tags(image, trained)
-            )
+            tags = _tags(image, trained)
+            yield SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
 
     def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
         """Predict scenes here, in processes, or on a cluster; finish each when it is whole."""

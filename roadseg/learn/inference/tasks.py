@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from roadseg.dataset.calibration import read_calibration
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
@@ -29,10 +30,11 @@ from roadseg.raster.scaling import Scaling
 from roadseg.raster.scene_reader import SceneReader
 from roadseg.raster.strips import Strips
 from roadseg.raster.windows import Rows, Window, fitting_batch, mirrored
+from roadseg.roads.logistic import LogisticModel, mean_model
 from roadseg.roads.masks.probabilities import (
     Probability,
+    network_tags,
     probability_strips,
-    threshold_tags,
     write_probability,
 )
 from roadseg.roads.speeds import SpeedBins
@@ -75,6 +77,8 @@ class SceneToPredict:
         key: digest of all that the raster is made from.
         bins: speed bins that its bands stand for.
         threshold: probability from which on the networks say road; None if not known.
+        edge_model: how probable it is that edges of the networks are roads; None if not known, or
+            if the scene is one that `graph` calibrates.
         tags: provenance, as keys with their values.
     """
 
@@ -85,6 +89,7 @@ class SceneToPredict:
     key: str
     bins: SpeedBins
     threshold: float | None
+    edge_model: LogisticModel | None
     tags: tuple[tuple[str, str], ...]
 
     @property
@@ -116,7 +121,7 @@ class SceneToPredict:
             self.facts.grid,
             bins=self.bins,
             key=self.key,
-            tags=dict(self.tags) | threshold_tags(self.threshold),
+            tags=dict(self.tags) | network_tags(self.threshold, self.edge_model),
         )
 
 
@@ -226,7 +231,14 @@ def predict_scene(
             rows, cols = part.known.shape
             inside = values[:, part.start : part.start + rows, part.col : part.col + cols]
             inside[:] = part.values
-    return Probability(facts.grid, values[-1], values[:-1], bins, threshold_of(trained))
+    return Probability(
+        facts.grid,
+        values[-1],
+        values[:-1],
+        bins,
+        threshold=threshold_of(trained),
+        edge_model=edge_model_of(folders),
+    )
 
 
 def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
@@ -298,6 +310,20 @@ def read_alike(folders: Sequence[Path]) -> list[Facts]:
                 "checkpoints of one run"
             )
     return facts
+
+
+def edge_model_of(folders: Sequence[Path]) -> LogisticModel | None:
+    """Return how probable it is that edges of networks that predict together are roads.
+
+    Returns:
+        The mean of what `graph` found for each; None if it did not for one of them.
+
+    Raises:
+        DataError: if the file of one is damaged.
+    """
+    found = [read_calibration(folder) for folder in folders]
+    known = [each.model for each in found if each is not None]
+    return mean_model(known) if len(known) == len(found) else None
 
 
 def weights_of(folder: Path) -> Path:

@@ -43,7 +43,7 @@ function seenClasses(graphs, mode, filter = null) {
   return [...seen].sort((a, b) => a - b);
 }
 
-// Return the certainty of an edge: of a link its confidence, else its mean probability; null if not known.
+// Return the certainty of an edge: its confidence, or its mean probability in graphs without; null if not known.
 const certaintyOf = (graph, row) => graph.get("confidence", row) ?? graph.get("probability", row);
 
 function certaintyMode() {

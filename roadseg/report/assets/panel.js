@@ -10,7 +10,7 @@ const SAID = {
   probability: ["Probability, mean", percent],
   min_probability: ["Probability, lowest", percent],
   inferred: ["Inferred", (value) => (value ? "yes, link across a gap" : "no, seen in the image")],
-  confidence: ["Confidence of the link", percent],
+  confidence: ["Confidence", percent],
   width_m: ["Width", (value) => `${value.toFixed(1)} m`],
   source: ["Scene", (value) => value],
   model: ["Model", (value) => value],

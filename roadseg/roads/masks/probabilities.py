@@ -20,6 +20,8 @@ from roadseg.raster.images import CACHE_BYTES, area, open_raster, read_grid
 from roadseg.raster.strips import Strips
 from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
+from roadseg.roads.edge_model import edge_model_text, parse_edge_model
+from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,
     KEY_TAG,
@@ -42,6 +44,7 @@ _MOST_CACHE_BYTES = 2**28
 _BLOCK_PX = 4096  # Side of the blocks of a raster that is looked through.
 _SHOWN_PX = 512  # Pixels; the larger side of a picture in a notebook.
 _THRESHOLD_TAG = "ROADSEG_THRESHOLD"
+_CONFIDENCE_TAG = "ROADSEG_CONFIDENCE"
 _MASK_VALUES = 7  # Integer rasters of others with no larger value are masks.
 
 
@@ -56,6 +59,7 @@ class Probability:
         speed_bins: which speeds the bins stand for; None if not known.
         threshold: probability from which on the network that predicted it says road, 0 to 1;
             None if not known.
+        edge_model: how probable it is that edges traced on it are roads; None if not known.
     """
 
     grid: Grid
@@ -63,6 +67,7 @@ class Probability:
     bins: Bytes | None = None
     speed_bins: SpeedBins | None = None
     threshold: float | None = None
+    edge_model: LogisticModel | None = None
 
     def opened(self) -> AbstractContextManager["Probability"]:
         """Yield the same, as a raster in a file does."""
@@ -90,7 +95,7 @@ class Probability:
             )
         values = np.concatenate([self.bins, self.road[np.newaxis]])
         rows = [Rows(0, values, np.ones(self.road.shape, dtype=bool))]
-        bins, tags = self.speed_bins, threshold_tags(self.threshold)
+        bins, tags = self.speed_bins, network_tags(self.threshold, self.edge_model)
         write_probability(Path(path), rows, self.grid, bins=bins, key="in memory", tags=tags)
         return Path(path)
 
@@ -122,6 +127,7 @@ class ProbabilityFile:
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
         model: the fold and epoch of the checkpoint that predicted it, empty if not known.
         threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
+        edge_model: how probable it is that edges traced on it are roads; None if not known.
         source: the opened raster; None opens it for every window, also where it is unpickled.
     """
 
@@ -131,6 +137,7 @@ class ProbabilityFile:
     is_mask: bool
     model: str = ""
     threshold: float | None = None
+    edge_model: LogisticModel | None = None
     source: Any = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -248,12 +255,24 @@ def read_probability(
     opened = open_probability(path, crs=crs, gsd_m=gsd_m)
     whole_scene = Window(0, 0, opened.grid.height, opened.grid.width)
     pixels = opened.read_all(whole_scene)
-    return Probability(opened.grid, *pixels, opened.speed_bins, opened.threshold)
+    return Probability(
+        opened.grid,
+        *pixels,
+        speed_bins=opened.speed_bins,
+        threshold=opened.threshold,
+        edge_model=opened.edge_model,
+    )
 
 
-def threshold_tags(threshold: float | None) -> dict[str, str]:
-    """Return the tags with which a raster says from which probability on it shows road."""
-    return {} if threshold is None else {_THRESHOLD_TAG: f"{threshold:g}"}
+def network_tags(threshold: float | None, edge_model: LogisticModel | None) -> dict[str, str]:
+    """Return the tags with which a raster says how what its network predicts is to be taken.
+
+    Args:
+        threshold: probability from which on there is road.
+        edge_model: how probable it is that edges traced on it are roads.
+    """
+    tags = {} if threshold is None else {_THRESHOLD_TAG: f"{threshold:g}"}
+    return tags | ({} if edge_model is None else {_CONFIDENCE_TAG: edge_model_text(edge_model)})
 
 
 def open_probability(
@@ -262,11 +281,11 @@ def open_probability(
     """Return what the bands of a probability raster, or of a mask, are.
 
     Rasters of several bands are what `write_probability` writes: its tags say which speeds the
-    bands stand for, and from which probability on there is road; without tags, eight bands are
-    the default bins and any road. Of a single
-    band, floats are probabilities 0..1; integers are a mask if `roadseg prepare` wrote them, or
-    if none is above 7 (any value but 0 and nodata is road, and its speed bin in a mask of
-    `roadseg prepare`), else probabilities 0..255.
+    bands stand for, from which probability on there is road, and how sure its edges are; without
+    tags, eight bands are the default bins and any road. Of a single band, floats are probabilities
+    0..1; integers are a mask if `roadseg prepare` wrote them, or if none is above 7 (any value but
+    0 and nodata is road, and its speed bin in a mask of `roadseg prepare`), else probabilities
+    0..255.
 
     Args:
         path: the raster.
@@ -284,15 +303,23 @@ def open_probability(
         known = _speed_bins(path, tags)
         if source.count > 1:
             bins = _bins_of_bands(path, source.count, known)
-            measured = _threshold(path, tags)
             return ProbabilityFile(
-                path, grid, bins, is_mask=False, model=_model(tags), threshold=measured
+                path,
+                grid,
+                bins,
+                is_mask=False,
+                model=_model(tags),
+                threshold=_threshold(path, tags),
+                edge_model=_edge_model(path, tags),
             )
         if tags.get(CONTENT_TAG) == SPEED_BINS and known:
             return ProbabilityFile(path, grid, known, is_mask=True)
-        is_mask = _is_mask(source)
-        measured = None if is_mask else _threshold(path, tags)
-        return ProbabilityFile(path, grid, None, is_mask=is_mask, threshold=measured)
+        if _is_mask(source):
+            return ProbabilityFile(path, grid, None, is_mask=True)
+        measured, edges = _threshold(path, tags), _edge_model(path, tags)
+        return ProbabilityFile(
+            path, grid, None, is_mask=False, threshold=measured, edge_model=edges
+        )
 
 
 def _reading(strips: Strips) -> dict[str, Any]:
@@ -337,6 +364,19 @@ def _threshold(path: Path, tags: Mapping[str, str]) -> float | None:
             "0 and below 1; predict it again, or remove the tag"
         )
     return threshold
+
+
+def _edge_model(path: Path, tags: Mapping[str, str]) -> LogisticModel | None:
+    text = tags.get(_CONFIDENCE_TAG)
+    if text is None:
+        return None
+    try:
+        return parse_edge_model(text)
+    except ValueError as error:
+        raise DataError(
+            f"{path}: the tag {_CONFIDENCE_TAG} is {one_line(text)!r:.60}, but {one_line(error)}; "
+            "predict it again, or remove the tag"
+        ) from error
 
 
 def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBins:

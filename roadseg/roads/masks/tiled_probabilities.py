@@ -17,6 +17,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, open_raster, reading
 from roadseg.raster.tiling import cover_tiles, place_tile
 from roadseg.raster.windows import Window
+from roadseg.roads.logistic import LogisticModel, mean_model
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
 
@@ -41,6 +42,7 @@ class TiledProbability:
         has_overlaps: whether any two of them show the same pixel.
         threshold: probability from which on there is road, 0 to 1: that of the tiles, or the mean
             of those that they name; None if none names any.
+        edge_model: how probable it is that edges are roads, alike.
         sources: tiles that stay open; None opens each for every window, also where it is
             unpickled.
     """
@@ -51,6 +53,7 @@ class TiledProbability:
     places: tuple[Window, ...]
     has_overlaps: bool
     threshold: float | None = None
+    edge_model: LogisticModel | None = None
     sources: "_OpenTiles | None" = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -166,6 +169,7 @@ def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
         places=tuple(places),
         has_overlaps=shared,
         threshold=round(statistics.fmean(named), 4) if named else None,
+        edge_model=mean_model([tile.edge_model for tile in tiles if tile.edge_model is not None]),
     )
 
 

@@ -93,20 +93,28 @@ def match_lines(
         raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
     return BufferMatch(
         float(predicted.length_m.sum()),
-        _length_near(predicted.lines, reference.lines, tolerance_m),
+        float(lengths_near(predicted.lines, reference.lines, tolerance_m=tolerance_m).sum()),
         float(reference.length_m.sum()),
-        _length_near(reference.lines, predicted.lines, tolerance_m),
+        float(lengths_near(reference.lines, predicted.lines, tolerance_m=tolerance_m).sum()),
     )
 
 
-def _length_near(lines: Lines, others: Lines, tolerance_m: float) -> float:
-    """Return the length of the parts of lines that are near other lines."""
+def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:
+    """Return how much of each line lies near any of the others, metres, shape (k,).
+
+    Args:
+        lines: LineStrings in metres, shape (k,).
+        others: LineStrings in the same metres.
+        tolerance_m: greatest distance, that distance included.
+    """
     reach = tolerance_m + _ROUNDING_M
-    segments, total = segments_of(lines), 0.0
+    segments, line = _segments_by_line(lines)
+    near = np.zeros(len(lines))
     for block, row, start, end in near_parts(segments, segments_of(others), reach):
         before = np.concatenate([[0.0], np.cumsum(_lengths(segments[block]))])[row]
-        total += _union_length(before + start, before + end)
-    return total
+        metres = _new_lengths(before + start, before + end)
+        near += np.bincount(line[block][row], weights=metres, minlength=len(lines))
+    return near
 
 
 def near_parts(
@@ -135,10 +143,15 @@ def near_parts(
 
 def segments_of(lines: Lines) -> Floats:
     """Return the straight pieces of lines that have length, shape (k, 2, 2)."""
+    return _segments_by_line(lines)[0]
+
+
+def _segments_by_line(lines: Lines) -> tuple[Floats, Ints]:
+    """Return the straight pieces of lines that have length, and the row of the line of each."""
     xy, line = shapely.get_coordinates(lines, return_index=True)
     pieces = np.stack([xy[:-1], xy[1:]], axis=1)
-    has_length = (pieces[:, 0] != pieces[:, 1]).any(axis=1)
-    return np.asarray(pieces[(np.diff(line) == 0) & has_length])
+    is_piece = (pieces[:, 0] != pieces[:, 1]).any(axis=1) & (np.diff(line) == 0)
+    return np.asarray(pieces[is_piece]), np.asarray(line[:-1][is_piece])
 
 
 def _lengths(segments: Floats) -> Floats:
@@ -202,10 +215,14 @@ def _cross(one: Floats, other: Floats) -> Floats:
     return np.asarray(one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0])
 
 
-def _union_length(low: Floats, high: Floats) -> float:
-    """Return the length that intervals cover together; one that ends before its start has none."""
+def _new_lengths(low: Floats, high: Floats) -> Floats:
+    """Return the length that each interval adds to those that begin before it.
+
+    One that ends before its start adds none.
+    """
     order = np.argsort(low)
-    low, high = low[order], np.maximum(high, low)[order]
-    # Of each interval counts what lies beyond all earlier ones.
-    reached = np.maximum.accumulate(np.concatenate([[0.0], high]))[:-1]
-    return float(np.maximum(high - np.maximum(low, reached), 0).sum())
+    start, end = low[order], np.maximum(high, low)[order]
+    reached = np.maximum.accumulate(np.concatenate([[0.0], end]))[:-1]
+    added = np.empty(len(low))
+    added[order] = np.maximum(end - np.maximum(start, reached), 0)
+    return added

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.graph.road_graph import RoadGraph
 
+BORDER_M = 2.0  # Metres; a dead end this close to the border of the scene goes on outside of it.
 _HEADING_M = 15.0  # Metres of road from which the heading of a dead end is taken.
 
 

@@ -1,17 +1,14 @@
 """LinkModel: how probable it is that a link across a gap is a road, by what lies along its way."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
 from roadseg.arrays import Bools, Floats, Lines
+from roadseg.roads.logistic import LogisticModel, log_odds, read_packaged
 
 _LEAST_M = 0.1  # Metres below which lengths are not told apart.
-_SOFT = 0.01  # Keeps log odds of probabilities finite.
 
 
 @dataclass(frozen=True)
@@ -58,42 +55,23 @@ class LinkFeatures:
             "joins two dead ends": self.is_facing.astype(np.float64),
             "log length of its edge": np.log(np.maximum(self.own_m, _LEAST_M)),
             "edge has two dead ends": self.is_lone.astype(np.float64),
-            "log odds of the mean": _log_odds(self.mean),
-            "log odds of the lower quarter": _log_odds(self.quarter),
-            "log odds of the lowest 5 m": _log_odds(self.lowest_5m),
-            "log odds of the lowest": _log_odds(self.lowest),
+            "log odds of the mean": log_odds(self.mean),
+            "log odds of the lower quarter": log_odds(self.quarter),
+            "log odds of the lowest 5 m": log_odds(self.lowest_5m),
+            "log odds of the lowest": log_odds(self.lowest),
         }
 
 
-@dataclass(frozen=True)
-class LinkModel:
-    """A logistic regression.
+class LinkModel(LogisticModel):
+    """A logistic regression on what is known of links."""
 
-    Attributes:
-        intercept: log odds where all terms are 0.
-        coefficients: log odds for each unit of a term, by the names of `LinkFeatures.columns`.
-    """
-
-    intercept: float
-    coefficients: Mapping[str, float]
-
-    def probability(self, links: LinkFeatures) -> Floats:
+    def of_links(self, links: LinkFeatures) -> Floats:
         """Return how probable it is that each link is a road, shape (k,), 0 to 1."""
-        columns = links.columns()
-        log_odds = self.intercept + sum(
-            weight * columns[name] for name, weight in self.coefficients.items()
-        )
-        return np.asarray(1 / (1 + np.exp(-log_odds)))
+        return self.probability(links.columns())
 
 
 @cache
 def general_model() -> LinkModel:
     """Return the model that comes with the package; `scripts/fit_links.py` fits it."""
-    path = files("roadseg").joinpath("roads", "tracing", "link_model.json")
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    return LinkModel(stored["intercept"], stored["coefficients"])
-
-
-def _log_odds(probability: Floats) -> Floats:
-    soft = np.asarray((1 - 2 * _SOFT) * probability + _SOFT)
-    return np.asarray(np.log(soft / (1 - soft)))
+    model = read_packaged("link_model.json")
+    return LinkModel(model.intercept, model.coefficients)

@@ -330,7 +330,7 @@ def _judge(
         turns: cosine of the angle at the dead end, and at that at the other end.
     """
     if raster is not None and raster.model is not None:
-        probability = raster.model.probability(_features(links, ways, roads, turns))
+        probability = raster.model.of_links(_features(links, ways, roads, turns))
         return replace(links, line=ways.lines, cost=1 - probability, confidence=probability)
     turn = (turns[0] + turns[1]) / 2
     length = shapely.length(ways.lines)

@@ -24,10 +24,17 @@ from roadseg.roads.graph.neatnet import neaten
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.graph.travel import add_travel, vote_speeds
 from roadseg.roads.labels.highways import highway_of
+from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH, SpeedBins
 from roadseg.roads.tracing.blocks import TracedBlock, join_blocks, trace_block, widened
 from roadseg.roads.tracing.coarse_mask import CoarseMask
+from roadseg.roads.tracing.dead_ends import BORDER_M
+from roadseg.roads.tracing.edge_confidence import (
+    general_edge_model,
+    keep_surest,
+    with_confidence,
+)
 from roadseg.roads.tracing.edge_statistics import (
     EdgeStatistics,
     SamplePointGroups,
@@ -39,10 +46,9 @@ from roadseg.roads.tracing.edge_statistics import (
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
 from roadseg.roads.tracing.link_model import LinkModel, general_model
 from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
-from roadseg.roads.tracing.linking import INFERRED, link_gaps
+from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, link_gaps
 
 _MOST_BLOCK_PX = 1536  # Pixels; side of the largest block of which all bands are read at once.
-_BORDER_M = 2.0  # Metres; a dead end this close to the border of the scene goes on outside of it.
 _FORK_M = 30.0  # Metres from the middle of a wide end within which its skeleton forks into corners.
 
 Item = TypeVar("Item")
@@ -63,6 +69,10 @@ class PixelSource(Protocol):
     @property
     def threshold(self) -> float | None:
         """Probability from which on their network says road, 0 to 1; None if not known."""
+
+    @property
+    def edge_model(self) -> LogisticModel | None:
+        """How probable it is that edges of their network are roads; None if not known."""
 
     def opened(self) -> AbstractContextManager["PixelSource"]:
         """Return the same, open for many reads; other processes open it themselves."""
@@ -94,7 +104,7 @@ def find_graph(
 
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
     memory grows with the block and with the graph, not with the scene. Edges have the attributes
-    `inferred` (1 for a link across a gap) and its `confidence`, `probability` and
+    `inferred` (1 for a link across a gap), `confidence` (see `rate_edges`), `probability` and
     `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for the default speed),
     `highway`, the class of road that has such a speed, and `travel_time_s`.
 
@@ -117,7 +127,7 @@ def find_graph(
             read_road=source.read_road,
             link_model=link_model,
         )
-        return measure_edges(graph, source, options, run=run)
+        return rate_edges(measure_edges(graph, source, options, run=run), source, options)
 
 
 def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> TracedBlock:
@@ -198,12 +208,12 @@ class _Scene:
 
     def _repair_ends(self, graph: RoadGraph, border: shapely.Geometry) -> RoadGraph:
         for repair in (straighten_ends, draw_out_ends):
-            graph = repair(graph, mask=self.mask, border=border, border_m=_BORDER_M)
+            graph = repair(graph, mask=self.mask, border=border, border_m=BORDER_M)
         return graph
 
     def _prune(self, graph: RoadGraph) -> RoadGraph:
         graph = prune_spurs(
-            graph, min_spur_m=self.options.min_spur_m, border=self._border, border_m=_BORDER_M
+            graph, min_spur_m=self.options.min_spur_m, border=self._border, border_m=BORDER_M
         )
         return merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
 
@@ -219,7 +229,7 @@ class _Scene:
             read_road=read_road,
             model=self.link_model,
             border=border,
-            border_m=_BORDER_M,
+            border_m=BORDER_M,
         )
 
     def _border_and_far_ends(self, graph: RoadGraph, tips: Floats) -> shapely.Geometry:
@@ -264,6 +274,35 @@ def measure_edges(
     graph = replace(graph, attributes={**graph.attributes, **columns})
     default_kph = options.default_speed_mph * KPH_PER_MPH
     return add_travel(graph, np.where(is_known, speed_kph, default_kph))
+
+
+def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> RoadGraph:
+    """Return the graph with the `confidence` of its edges, and of these those that are sure enough.
+
+    It is the probability that an edge is a road: by the model that was calibrated for the network,
+    or by `general_edge_model` where the raster names none. A mask of 0 and 1 says nothing of that:
+    there the confidence of roads is the mean of the mask along them, that of links the figure of
+    `link_gaps`, and all edges stay.
+
+    Args:
+        graph: measured edges, all of them.
+        pixels: the scene that they were traced on.
+        options: how precise the edges that stay are to be together.
+    """
+    if pixels.edge_model is None and is_of_mask(graph):
+        said = graph.attributes[CONFIDENCE]
+        said = np.where(np.isnan(said), graph.attributes["probability"], said)
+        return replace(graph, attributes={**graph.attributes, CONFIDENCE: said})
+    model = pixels.edge_model or general_edge_model()
+    graph = with_confidence(graph, model, pixels.grid.footprint_m.exterior)
+    precision = options.precision
+    return graph if precision is None else keep_surest(graph, precision=precision)
+
+
+def is_of_mask(graph: RoadGraph) -> bool:
+    """Return whether the lowest probabilities along measured edges are all 0 or 1."""
+    lowest = graph.attributes["min_probability"]
+    return bool(np.isin(lowest, (0, 1)).all())
 
 
 def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeStatistics:

@@ -127,7 +127,7 @@ def test_a_map_without_roads_warns(checkpoint, mapped, tmp_path, caplog):
         say=silent,
     )
     assert summary.graphs.road_km == 0
-    assert summary.probability is None
+    assert summary.confidence is None
     assert "almost no roads found" in caplog.text
 
 

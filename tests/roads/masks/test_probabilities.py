@@ -15,6 +15,7 @@ from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.raster import tiff
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.raster.windows import Window
+from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import bins_tags, read_raster_key, write_mask
 from roadseg.roads.masks.probabilities import (
@@ -405,3 +406,25 @@ def test_a_tag_that_is_no_threshold_is_one_line(path, text):
         read_probability(with_threshold(path, text))
     assert "\n" not in str(no.value)
     assert len(str(no.value)) < 400 + len(str(path))
+
+
+EDGES = LogisticModel(-0.5, {"log length": 0.25})
+
+
+def test_a_raster_keeps_how_sure_the_edges_of_its_network_are(path):
+    write(path)
+    assert read_probability(path).edge_model is None
+    again = replace(read_probability(path), edge_model=EDGES).save(path.with_name("b.tif"))
+    assert read_probability(again).edge_model == EDGES
+
+
+@pytest.mark.parametrize("text", ["sure", "{}", '{"intercept": 1, "coefficients": {"x": 1}}'])
+def test_a_tag_that_is_no_confidence_is_one_line(path, text):
+    write(path)
+    with rasterio.open(path, "r+", IGNORE_COG_LAYOUT_BREAK="YES") as target:
+        target.update_tags(ROADSEG_CONFIDENCE=text)
+    with pytest.raises(
+        DataError, match=r"a\.tif: the tag ROADSEG_CONFIDENCE is .*; predict it"
+    ) as no:
+        read_probability(path)
+    assert "\n" not in str(no.value)

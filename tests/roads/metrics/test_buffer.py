@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.buffer import BufferMatch, match_lines
+from roadseg.roads.metrics.buffer import BufferMatch, lengths_near, match_lines
 
 UTM = CRS.from_epsg(32611)
 ROAD = [(0, 0), (100, 0)]
@@ -142,3 +142,10 @@ def test_graphs_in_different_crss_are_turned_down():
     elsewhere = RoadGraph(CRS.from_epsg(32612), EMPTY.nodes, EMPTY.ends, EMPTY.lines)
     with pytest.raises(ValueError, match=r"the CRSs differ: .*11N and .*12N"):
         match_lines(EMPTY, elsewhere)
+
+
+def test_each_line_has_its_own_length_near_others():
+    lines = drawn([(0, 0), (10, 0)], [(0, 3), (40, 3)], [(0, 90), (10, 90)]).lines
+    others = drawn([(0, 0), (20, 0)], [(0, 1), (20, 1)]).lines
+    # Round the end at (20, 1) the second line is near for nothing more, as it is 2 m aside.
+    assert lengths_near(lines, others, tolerance_m=2) == pytest.approx([10, 20, 0], abs=0.01)

@@ -1,0 +1,325 @@
+"""Calibration: how often edges of a network are real, fitted on ground that it has not learned."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import shapely
+from pydantic import Field
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.dataset.chips import NO_ZONE, ChipRecord
+from roadseg.dataset.footprints import linked, overlapping_pairs
+from roadseg.dataset.reference_graphs import Area
+from roadseg.roads.edge_model import EdgeModel
+from roadseg.roads.graph.clipping import clip_graph
+from roadseg.roads.graph.road_graph import RoadGraph, take_edges
+from roadseg.roads.logistic import LogisticModel, Terms, fit_near
+from roadseg.roads.metrics.buffer import lengths_near
+from roadseg.roads.metrics.reliability import (
+    Kept,
+    Reliability,
+    measure_kept,
+    measure_reliability,
+)
+from roadseg.roads.tracing.edge_confidence import general_edge_model, surest
+from roadseg.system.fingerprints import fingerprint
+from roadseg.system.records import write_json
+from roadseg.system.schemas import TOLERANT, Count, read_strict
+from roadseg.system.text import count
+
+NAME, WEIGHTS = "confidence.json", "best.safetensors"  # Files in the folder of a checkpoint.
+TRUE_M = 4.0  # Metres from a labelled road up to which a predicted one is real.
+PRECISIONS = (0.8, 0.9, 0.95, 0.99)  # For which it is measured what is kept of the edges.
+
+_STRENGTH = 30.0  # Edges that a model fitted before is worth, see `fit_near`.
+_PARTS = 20  # Parts of the places, at most, each of which is left out once.
+_EDGE = "edge"  # Attribute of clipped edges: the row of the whole one.
+
+
+@dataclass(frozen=True)
+class ChipEdges:
+    """Edges, or the parts of edges, on a chip held out, and how much of each is real.
+
+    Attributes:
+        terms: columns of shape (k,) by name, see `edge_terms`; those of the whole edge.
+        length_m: shape (k,), metres on the chip.
+        share: shape (k,), how much of that is real, 0 to 1.
+    """
+
+    terms: Terms
+    length_m: Floats
+    share: Floats
+
+
+@dataclass(frozen=True)
+class MeasuredEdges:
+    """The edges of all chips held out.
+
+    Attributes:
+        edges: one after the other, as of a single chip.
+        chip: shape (k,), row of the chip of each.
+        place: shape (chips,), number of the ground that each chip shows.
+        sets: the set of each chip; empty text for none.
+    """
+
+    edges: ChipEdges
+    chip: Ints
+    place: Ints
+    sets: Sequence[str]
+
+    @classmethod
+    def of(cls, edges: Sequence[ChipEdges], places: Ints, sets: Sequence[str]) -> "MeasuredEdges":
+        """Put the edges of chips together, of which there is one at least."""
+        terms = {
+            name: np.concatenate([each.terms[name] for each in edges]) for name in edges[0].terms
+        }
+        together = ChipEdges(
+            terms,
+            np.concatenate([each.length_m for each in edges]),
+            np.concatenate([each.share for each in edges]),
+        )
+        chip = np.repeat(np.arange(len(edges)), [len(each.share) for each in edges])
+        return cls(together, chip, places, sets)
+
+    @property
+    def weight(self) -> Floats:
+        """How many edges each counts for, by its length; images of one place count as one.
+
+        Edges that are alike long count for one each; where a few are long and many short, all
+        together count for fewer (Kish's effective sample size).
+        """
+        length_m = self.edges.length_m
+        squares = (length_m**2).sum()
+        each = length_m * (length_m.sum() / squares if squares else 0.0)
+        images = np.bincount(self.place)[self.place][self.chip]
+        return np.asarray(each / images)
+
+    def take(self, chosen: Bools) -> "MeasuredEdges":
+        """Return some of the edges, by a boolean for each."""
+        terms = {name: column[chosen] for name, column in self.edges.terms.items()}
+        edges = ChipEdges(terms, self.edges.length_m[chosen], self.edges.share[chosen])
+        return replace(self, edges=edges, chip=self.chip[chosen])
+
+    def of_set(self, name: str) -> Bools:
+        """Return which edges are of a set."""
+        return np.array([of == name for of in self.sets], dtype=bool)[self.chip]
+
+
+@dataclass(frozen=True)
+class Models:
+    """What says how probable it is that edges are real.
+
+    Attributes:
+        of_all: fitted on all edges.
+        by_set: fitted on those of each set.
+    """
+
+    of_all: LogisticModel
+    by_set: Mapping[str, LogisticModel]
+
+    def confidence(self, edges: MeasuredEdges) -> Floats:
+        """Return how probable it is that each edge is real, shape (k,)."""
+        said = self.of_all.probability(edges.edges.terms)
+        for name, model in self.by_set.items():
+            is_own = edges.of_set(name)
+            said[is_own] = model.probability(edges.take(is_own).edges.terms)
+        return said
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The confidence of the edges of a network, and how good it is; `confidence.json`.
+
+    What is measured was not fitted on: confidences of edges at one place are from a fit on others.
+
+    Attributes:
+        weights: fingerprint of the weights of the network.
+        chips: number of chips held out.
+        places: number of places that they show.
+        km: length of the edges there.
+        model: how probable it is that edges are real.
+        by_set: the same for each set of scenes; empty without sets.
+        reliability: what was measured; None where all chips show one place.
+        reliability_by_set: the same for each set.
+        kept: what the surest edges are by the precision that is asked for, as text.
+    """
+
+    __pydantic_config__ = TOLERANT
+
+    weights: Annotated[str, Field(max_length=64)]
+    chips: Count
+    places: Count
+    km: Annotated[float, Field(ge=0)]
+    model: EdgeModel
+    by_set: Mapping[str, EdgeModel] = field(default_factory=dict)
+    reliability: Reliability | None = None
+    reliability_by_set: Mapping[str, Reliability] = field(default_factory=dict)
+    kept: Mapping[str, Kept] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return in words what it is based on, and how far it is off."""
+        based = f"confidence calibrated on {self.km:.2f} km of roads on {count(self.chips, 'chip')}"
+        if self.reliability is None:
+            return f"{based} of one place"
+        return f"{based} held out (expected error {self.reliability.error:.3f})"
+
+    def of_set(self, name: str) -> LogisticModel:
+        """Return the model of a set; of others, and of none, that of all."""
+        return self.by_set.get(name, self.model)
+
+
+def places_of(chips: Sequence[ChipRecord]) -> Ints:
+    """Number the places that chips show, shape (chips,): those which show the same ground are one.
+
+    Chips of a scene without georeference are one place.
+    """
+    zones = np.array([chip.zone for chip in chips], dtype=np.int64)
+    placed = np.flatnonzero(zones != NO_ZONE)
+    corners = np.array([chip.corners_m for chip in chips])[placed]
+    pairs = placed[overlapping_pairs(corners, zones[placed].tolist())]
+    first = {chip.scene: row for row, chip in reversed(list(enumerate(chips)))}
+    local = [(first[chip.scene], row) for row, chip in enumerate(chips) if chip.zone == NO_ZONE]
+    together = np.concatenate([pairs, np.array(local, dtype=np.int64).reshape(-1, 2)])
+    return linked(together, nodes=len(chips))
+
+
+def measure_chips(
+    graph: RoadGraph, terms: Terms, reference: RoadGraph, areas: Sequence[Area]
+) -> list[ChipEdges]:
+    """Return the edges on each chip of a scene, and how much of each is real.
+
+    Args:
+        graph: roads of the scene as `find_graph` returns them.
+        terms: of its edges, see `edge_terms`.
+        reference: labelled roads of the scene, in the same metres.
+        areas: of the chips, those parts in which labels are complete.
+    """
+    numbered = replace(graph, attributes={_EDGE: np.arange(len(graph.lines))})
+    # Of a large scene, each chip needs a small part of both sides.
+    edges, labels = shapely.STRtree(graph.lines), shapely.STRtree(reference.lines)
+    return [
+        _measure_chip(
+            clip_graph(take_edges(numbered, np.sort(edges.query(area))), area),
+            terms,
+            reference.lines[labels.query(area, predicate="dwithin", distance=TRUE_M)],
+        )
+        for area in areas
+    ]
+
+
+def _measure_chip(inside: RoadGraph, terms: Terms, labels: Lines) -> ChipEdges:
+    """Return the edges on a chip by their parts there, and how much of each is real."""
+    row, piece = np.unique(inside.attributes[_EDGE], return_inverse=True)
+    near_m = lengths_near(inside.lines, labels, tolerance_m=TRUE_M)
+    length_m, real_m = (
+        np.bincount(piece, weights=metres, minlength=len(row)).astype(np.float64)
+        for metres in (inside.length_m, near_m)
+    )
+    share = np.minimum(real_m / length_m, 1.0)
+    return ChipEdges({name: column[row] for name, column in terms.items()}, length_m, share)
+
+
+def fit_models(measured: MeasuredEdges) -> Models:
+    """Fit models to edges: near the general one that of all, and near that those of sets."""
+    of_all = _fit(measured, general_edge_model())
+    names = sorted({name for name in measured.sets if name})
+    of_sets = {name: _fit(measured.take(measured.of_set(name)), of_all) for name in names}
+    return Models(of_all, of_sets)
+
+
+def cross_fit(measured: MeasuredEdges) -> Floats | None:
+    """Return the confidence of each edge by models fitted at other places; None if there are none.
+
+    Places are dealt into parts, 20 at most, and each part is left out once; a set has its places
+    in as many parts as there are.
+    """
+    place_set = dict(zip(measured.place.tolist(), measured.sets, strict=True))
+    places = sorted(place_set, key=lambda place: (place_set[place], place))
+    if len(places) < 2:  # noqa: PLR2004 - one place leaves no other
+        return None
+    part_of = np.zeros(max(places) + 1, dtype=np.int64)
+    part_of[places] = np.arange(len(places)) % _PARTS
+    part = part_of[measured.place][measured.chip]
+    confidence = np.zeros(len(part))
+    for left_out in np.unique(part):
+        models = fit_models(measured.take(part != left_out))
+        confidence[part == left_out] = models.confidence(measured.take(part == left_out))
+    return confidence
+
+
+def calibrate(measured: MeasuredEdges, *, precision: float | None = None) -> Calibration:
+    """Fit the confidence of edges, and measure it at places that were left out.
+
+    Args:
+        measured: edges on chips held out.
+        precision: for which it is measured what is kept, beside `PRECISIONS`.
+    """
+    asked = (*PRECISIONS, *([] if precision is None else [precision]))
+    models, confidence = fit_models(measured), cross_fit(measured)
+    length_m = measured.edges.length_m
+    found = Calibration(
+        weights="",
+        chips=len(measured.place),
+        places=len(np.unique(measured.place)),
+        km=float(length_m.sum()) / 1000,
+        model=models.of_all,
+        by_set=models.by_set,
+    )
+    if confidence is None:
+        return found
+    return replace(
+        found,
+        reliability=_reliability(measured, confidence, np.ones(len(length_m), dtype=bool)),
+        reliability_by_set={
+            name: _reliability(measured, confidence, measured.of_set(name))
+            for name in models.by_set
+        },
+        kept={f"{precision:g}": _kept(measured, confidence, precision) for precision in asked},
+    )
+
+
+def write_calibration(folder: Path, calibration: Calibration) -> Path:
+    """Write the confidence of edges into the folder of a checkpoint, for its weights alone.
+
+    Raises:
+        OutputError: if it cannot be written.
+    """
+    held = replace(calibration, weights=fingerprint(folder / WEIGHTS))
+    write_json(folder / NAME, asdict(held))
+    return folder / NAME
+
+
+def read_calibration(folder: Path) -> Calibration | None:
+    """Read the confidence of edges of a checkpoint; None if there is none for its weights.
+
+    Raises:
+        DataError: if the file is none that `write_calibration` wrote.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        return None
+    advice = "delete it, and run `roadseg graph` again"
+    found = read_strict(path, Calibration, advice=advice)
+    return found if found.weights == fingerprint(folder / WEIGHTS) else None
+
+
+def _fit(measured: MeasuredEdges, prior: LogisticModel) -> LogisticModel:
+    edges = measured.edges
+    return fit_near(prior, edges.terms, edges.share, measured.weight, strength=_STRENGTH)
+
+
+def _reliability(measured: MeasuredEdges, confidence: Floats, chosen: Bools) -> Reliability:
+    edges = measured.edges
+    return measure_reliability(confidence[chosen], edges.share[chosen], edges.length_m[chosen])
+
+
+def _kept(measured: MeasuredEdges, confidence: Floats, precision: float) -> Kept:
+    """Return what is kept where the surest edges of each chip are chosen."""
+    edges, is_kept = measured.edges, np.zeros(len(confidence), dtype=bool)
+    for chip in np.unique(measured.chip):
+        rows = measured.chip == chip
+        is_kept[rows] = surest(confidence[rows], edges.length_m[rows], precision=precision)
+    return measure_kept(is_kept, edges.share, edges.length_m)

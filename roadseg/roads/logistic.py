@@ -1,0 +1,160 @@
+"""LogisticModel: a logistic regression as numbers by name, fitted near what is known before."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from roadseg.arrays import Floats
+from roadseg.system.schemas import STRICT
+
+Terms = Mapping[str, Floats]
+
+_STEPS = 50  # Newton steps, at most; ten are usual.
+_SETTLED = 1e-8  # Change of all coefficients, in standard deviations, from which on a fit is done.
+_SOFT = 0.01  # Keeps the log odds of probabilities finite.
+_FARTHEST = 30.0  # Log odds that are told apart; beyond, probabilities are 0 or 1.
+_LOOSE = 0.1  # Strength with which the intercept at the mean of the terms is held.
+
+
+@dataclass(frozen=True)
+class LogisticModel:
+    """A logistic regression.
+
+    Attributes:
+        intercept: log odds where all terms are 0.
+        coefficients: log odds for each unit of a term, by its name.
+    """
+
+    __pydantic_config__ = STRICT
+
+    intercept: float
+    coefficients: Mapping[str, float]
+
+    def probability(self, terms: Terms) -> Floats:
+        """Return the probability for each row, shape (k,), 0 to 1.
+
+        Args:
+            terms: columns of shape (k,) by name, one at least; those without a coefficient do not
+                count.
+        """
+        rows = len(next(iter(terms.values())))
+        odds = np.full(rows, self.intercept)
+        for name, weight in self.coefficients.items():
+            odds += weight * terms[name]
+        return _sigmoid(odds)
+
+    def as_json(self, *, digits: int = 4) -> dict[str, Any]:
+        """Return it as JSON values with so many digits behind the point."""
+        coefficients = {name: round(value, digits) for name, value in self.coefficients.items()}
+        return {"intercept": round(self.intercept, digits), "coefficients": coefficients}
+
+
+def fit_near(
+    prior: LogisticModel, terms: Terms, share: Floats, weight: Floats, *, strength: float
+) -> LogisticModel:
+    """Fit a logistic regression that stays near another one as long as little is known.
+
+    What is minimised is the negative log-likelihood plus half of `strength` times the squared
+    distance of the coefficients from those of the prior, each in standard deviations of its term
+    in the data; the intercept at the mean of the terms is all but free. So a few rows decide how
+    often the outcome is true, and only many rows on what that depends.
+
+    Args:
+        prior: coefficients to stay near; terms that it does not name are near 0.
+        terms: columns of shape (k,) by name, all of which are fitted.
+        share: shape (k,), 0 to 1, what is to be predicted: the outcome, or a mean of several.
+        weight: shape (k,), how many observations each row counts for.
+        strength: number of observations that the prior is worth, above 0.
+
+    Raises:
+        ValueError: if `strength` is not above 0.
+    """
+    if not strength > 0:
+        raise ValueError(f"strength must be above 0, got {strength}")
+    names = list(terms)
+    columns = np.column_stack([terms[name] for name in names]).reshape(-1, len(names))
+    known = np.array([prior.coefficients.get(name, 0.0) for name in names])
+    total = weight.sum()
+    if total <= 0:
+        return prior
+    middle = weight @ columns / total
+    spread = np.sqrt(np.maximum(weight @ (columns - middle) ** 2 / total, 1e-12))
+    found = _Fit(
+        design=np.column_stack([np.ones(len(columns)), (columns - middle) / spread]),
+        share=share,
+        weight=weight,
+        prior=np.concatenate([[prior.intercept + known @ middle], known * spread]),
+        hold=np.concatenate([[_LOOSE], np.full(len(names), strength)]),
+    ).least()
+    slopes = found[1:] / spread
+    intercept = float(found[0] - slopes @ middle)
+    return LogisticModel(intercept, dict(zip(names, slopes.tolist(), strict=True)))
+
+
+def mean_model(models: Sequence[LogisticModel]) -> LogisticModel | None:
+    """Return the mean of models, term by term: that of their log odds; None if there are none."""
+    if not models:
+        return None
+    names = dict.fromkeys(name for model in models for name in model.coefficients)
+    of_terms = {
+        name: fmean(model.coefficients.get(name, 0.0) for model in models) for name in names
+    }
+    return LogisticModel(fmean(model.intercept for model in models), of_terms)
+
+
+def read_packaged(name: str) -> LogisticModel:
+    """Return a model that comes with the package, by the name of its JSON file in `tracing`."""
+    path = files("roadseg").joinpath("roads", "tracing", name)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return LogisticModel(stored["intercept"], stored["coefficients"])
+
+
+def log_odds(probability: Floats) -> Floats:
+    """Return the log odds of probabilities, 0 to 1, which stay within -4.6 and 4.6."""
+    soft = np.asarray((1 - 2 * _SOFT) * probability + _SOFT)
+    return np.asarray(np.log(soft / (1 - soft)))
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A penalised loss, which is convex, and where it is least."""
+
+    design: Floats
+    share: Floats
+    weight: Floats
+    prior: Floats
+    hold: Floats
+
+    def least(self) -> Floats:
+        """Return the coefficients of the least loss, found from the prior by Newton's method."""
+        now, loss = self.prior, self._loss(self.prior)
+        for _ in range(_STEPS):
+            step = self._step(now)
+            # Halved until the loss falls: far from the least one, full steps may overshoot.
+            while (then := self._loss(now - step)) > loss and np.abs(step).max() > _SETTLED:
+                step = step / 2
+            if np.abs(step).max() <= _SETTLED:
+                break
+            now, loss = now - step, then
+        return now
+
+    def _step(self, at: Floats) -> Floats:
+        said = _sigmoid(self.design @ at)
+        slope = self.design.T @ (self.weight * (said - self.share)) + self.hold * (at - self.prior)
+        bend = (self.design.T * (self.weight * said * (1 - said))) @ self.design
+        return np.asarray(np.linalg.solve(bend + np.diag(self.hold), slope))
+
+    def _loss(self, at: Floats) -> float:
+        log_odds = self.design @ at
+        # The negative log-likelihood without overflow.
+        each = np.logaddexp(0, log_odds) - self.share * log_odds
+        return float(self.weight @ each + self.hold @ (at - self.prior) ** 2 / 2)
+
+
+def _sigmoid(log_odds: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -_FARTHEST, _FARTHEST))))

@@ -1,0 +1,199 @@
+"""The confidence of edges on its way from chips held out to graphs, checkpoints and images."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import rasterio
+
+from roadseg.commands.stages import evaluate, graph, predict, train
+from roadseg.dataset.calibration import read_calibration
+from roadseg.dataset.chips import read_chips
+from roadseg.raster.images import read_facts
+from roadseg.roads.formats.files import read_gpkg
+from roadseg.roads.masks.mask_files import read_mask
+from roadseg.roads.masks.probabilities import open_probability, write_probability
+from roadseg.roads.speeds import DEFAULT_BINS
+
+
+def set_graph(config, **settings):
+    return config.model_copy(update={"graph": config.graph.model_copy(update=settings)})
+
+
+def predict_half_of_the_truth(workspace, scene, *, real=230, false=150):
+    """Write the roads of a scene as probabilities, with a false road across the scene."""
+    mask = read_mask(workspace.mask(scene))
+    road = np.where((mask > 0) & (mask < 255), real, 0).astype(np.uint8)
+    road[40:44] = np.maximum(road[40:44], false)
+    values = np.concatenate([np.zeros((7, *road.shape), np.uint8), road[np.newaxis]])
+    rows = [(0, values, np.ones(road.shape, dtype=bool))]
+    grid = read_facts(workspace.mask(scene)).grid
+    path = workspace.probability(scene)
+    write_probability(path, rows, grid, bins=DEFAULT_BINS, key=f"{real}{false}", tags={})
+
+
+@pytest.fixture
+def measured(finished):
+    """Give a finished city whose graphs are traced on drawn probabilities."""
+    config, workspace = finished
+    for scene in json.loads(workspace.record("predict").read_text())["summary"]["scenes"]:
+        predict_half_of_the_truth(workspace, scene)
+    return config, workspace, graph.run(config, workspace, force=True)
+
+
+def scene_of(workspace):
+    return json.loads(workspace.record("predict").read_text())["summary"]["scenes"][0]
+
+
+def test_graphs_of_a_run_have_the_confidence_that_was_calibrated_on_what_was_held_out(measured):
+    _, workspace, summary = measured
+    edges = read_gpkg(workspace.graph(scene_of(workspace))).attributes
+    assert summary.calibration.chips == 1
+    assert ((edges["confidence"] > 0) & (edges["confidence"] < 1)).all()
+    by_hand = float(edges["confidence"] @ read_gpkg(workspace.graph(scene_of(workspace))).length_m)
+    real_m = summary.calibration.km * 1000
+    assert by_hand < real_m
+
+
+def test_the_checkpoint_keeps_what_was_found(measured):
+    _, workspace, summary = measured
+    kept = read_calibration(workspace.checkpoint(0))
+    assert kept.model == summary.calibration.model
+
+
+def test_a_graph_that_is_up_to_date_is_not_calibrated_again(measured):
+    config, workspace, summary = measured
+    assert graph.run(config, workspace) == summary
+
+
+def test_a_confidence_that_was_deleted_is_made_again(measured):
+    config, workspace, _ = measured
+    (workspace.checkpoint(0) / "confidence.json").unlink()
+    graph.run(config, workspace)
+    assert (workspace.checkpoint(0) / "confidence.json").is_file()
+
+
+def test_other_images_get_the_confidence_of_the_checkpoint(measured, make_scene, tmp_path):
+    config, workspace, summary = measured
+    image, _ = make_scene(tmp_path, "here")
+    folders = [workspace.checkpoint(0)]
+    predict.run_images(config, [str(image)], checkpoints=folders, output=tmp_path / "out")
+    found = open_probability(tmp_path / "out/here.tif").edge_model
+    assert found == summary.calibration.model
+
+
+def test_other_images_are_predicted_again_when_the_confidence_is_known(
+    finished, make_scene, tmp_path
+):
+    config, workspace = finished
+    (workspace.checkpoint(0) / "confidence.json").unlink(missing_ok=True)
+    image, _ = make_scene(tmp_path, "here")
+    again = {"checkpoints": [workspace.checkpoint(0)], "output": tmp_path / "out"}
+    predict.run_images(config, [str(image)], **again)
+    assert open_probability(tmp_path / "out/here.tif").edge_model is None
+    predict_half_of_the_truth(workspace, scene_of(workspace))
+    graph.run(config, workspace, force=True)
+    predict.run_images(config, [str(image)], **again)
+    assert open_probability(tmp_path / "out/here.tif").edge_model is not None
+
+
+def test_scenes_of_a_run_stay_as_they_were_predicted(measured):
+    config, workspace, _ = measured
+    predict.run(config, workspace, fold=0, force=True)
+    graph.run(config, workspace)
+    key = rasterio.open(workspace.probability(scene_of(workspace))).tags()["ROADSEG_KEY"]
+    predict.run(config, workspace, fold=0, force=True)
+    assert rasterio.open(workspace.probability(scene_of(workspace))).tags()["ROADSEG_KEY"] == key
+
+
+def test_a_network_of_all_chips_takes_over_the_confidence_of_a_fold(measured):
+    config, workspace, summary = measured
+    train.run(config, workspace, fold="all")
+    assert read_calibration(workspace.checkpoint("all")).model == summary.calibration.model
+    assert graph.run(config, workspace) == summary
+
+
+def test_labels_that_are_gone_leave_graphs_with_the_general_confidence(measured, caplog, tmp_path):
+    config, workspace, _ = measured
+    listed = json.loads(workspace.chips.read_text())
+    for scene in listed["scenes"]:
+        scene["labels"] = str(tmp_path / "gone.geojson")
+    workspace.chips.write_text(json.dumps(listed))
+    summary = graph.run(config, workspace, force=True)
+    assert summary.calibration is None
+    assert summary.edges > 0
+    assert "confidence is not calibrated, as labels cannot be read" in caplog.text
+
+
+def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
+    config, workspace, every = measured
+    summary = graph.run(set_graph(config, precision=0.9), workspace)
+    assert summary.road_km < summary.found_km == every.road_km
+    assert summary.calibration == every.calibration
+    assert "precision 0.9 keeps " in str(summary)
+
+
+def test_a_precision_that_no_road_reaches_is_said(measured, caplog):
+    config, workspace, _ = measured
+    summary = graph.run(set_graph(config, precision=0.9999), workspace)
+    assert (summary.edges, summary.emptied) == (0, 1)
+    assert "graph.precision 0.9999 leaves no roads in 1 of 1 scene, as none there" in caplog.text
+
+
+def test_one_place_held_out_has_no_calibration_error(measured):
+    config, workspace, _ = measured
+    summary = evaluate.run(config, workspace)
+    assert summary.calibration_error is None
+    assert not workspace.reliability.exists()
+
+
+@pytest.fixture
+def measured_twice(measured):
+    """Give a city of which two scenes are held out."""
+    config, workspace, _ = measured
+    folds = json.loads(workspace.folds.read_text())
+    other = next(name for name, fold in folds.items() if fold != 0)
+    workspace.folds.write_text(json.dumps(folds | {other: 0}))
+    scene = next(chip.scene for chip in read_chips(workspace.chips).chips if chip.name == other)
+    record = json.loads(workspace.record("predict").read_text())
+    record["summary"]["scenes"].append(scene)
+    workspace.record("predict").write_text(json.dumps(record))
+    predict_half_of_the_truth(workspace, scene)
+    graph.run(config, workspace, force=True)
+    return config, workspace
+
+
+def test_two_places_held_out_have_a_calibration_error_and_a_diagram(measured_twice):
+    config, workspace = measured_twice
+    summary = evaluate.run(config, workspace, force=True)
+    assert 0 <= summary.calibration_error <= 1
+    assert summary.reliability[""].error == summary.calibration_error
+    assert workspace.reliability.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_precision_that_is_missed_on_what_was_held_out_is_said(measured_twice, caplog):
+    config, workspace = measured_twice
+    missed = graph.run(config, workspace).calibration.kept["0.8"].precision
+    graph.run(set_graph(config, precision=0.8), workspace)
+    assert ("graph.precision 0.8 is not met" in caplog.text) == (
+        missed is not None and missed < 0.78
+    )
+
+
+def test_masks_keep_all_their_roads_whatever_the_precision(finished, tmp_path):
+    config, workspace = finished
+    mask = str(workspace.mask("city_0"))
+    every = graph.run_images(config, [mask], output=tmp_path / "every")
+    sure = graph.run_images(set_graph(config, precision=0.99), [mask], output=tmp_path / "sure")
+    assert sure.edges == every.edges > 0
+    confidence = read_gpkg(tmp_path / "sure/city_0.gpkg").attributes["confidence"]
+    assert confidence == pytest.approx(np.ones(every.edges), abs=0.05)
+
+
+def test_a_raster_that_names_no_confidence_has_the_general_one(measured, tmp_path):
+    config, workspace, _ = measured
+    shutil.copy(workspace.probability(scene_of(workspace)), tmp_path / "a.tif")
+    graph.run_images(config, [str(tmp_path / "a.tif")], output=tmp_path)
+    confidence = read_gpkg(tmp_path / "a.gpkg").attributes["confidence"]
+    assert ((confidence > 0) & (confidence < 1)).all()

@@ -1,0 +1,193 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.dataset.calibration import (
+    ChipEdges,
+    MeasuredEdges,
+    calibrate,
+    cross_fit,
+    fit_models,
+    measure_chips,
+    places_of,
+    read_calibration,
+    write_calibration,
+)
+from roadseg.dataset.chips import NO_ZONE, ChipRecord
+from roadseg.errors import DataError
+from roadseg.raster.windows import Window
+from roadseg.roads.edge_model import EDGE_TERMS, LENGTH, MEAN
+from roadseg.roads.graph.road_graph import graph_from_lines
+
+UTM = CRS.from_epsg(32611)
+
+
+def graph_of(*roads):
+    return graph_from_lines(np.array([shapely.LineString(r) for r in roads], dtype=object), UTM)
+
+
+def measure(road, labels, area):
+    """Measure one road against labels in an area."""
+    terms = {LENGTH: np.array([7.0])}
+    (found,) = measure_chips(graph_of(road), terms, graph_of(*labels), [area])
+    return found
+
+
+def test_an_edge_is_real_where_a_label_is_near():
+    found = measure([(0, 0), (100, 0)], [[(0, 3), (60, 3)]], shapely.box(0, -9, 200, 9))
+    assert found.length_m == [100]
+    assert found.share == pytest.approx([0.626], abs=0.001)  # Round the end of the label.
+
+
+@pytest.mark.parametrize(("aside", "share"), [(4.0, 1), (4.01, 0)])
+def test_a_label_4_m_away_is_near(aside, share):
+    road = [(0, 0), (100, 0)]
+    found = measure(road, [[(0, aside), (100, aside)]], shapely.box(0, -9, 100, 9))
+    assert found.share == pytest.approx([share])
+
+
+def test_what_lies_outside_of_a_chip_does_not_count():
+    found = measure([(0, 0), (100, 0)], [[(0, 0), (50, 0)]], shapely.box(20, -9, 60, 9))
+    assert (found.length_m, found.terms[LENGTH]) == ([40], [7])
+    assert found.share == pytest.approx([0.85], abs=0.001)  # The label ends at 50, and 4 m on.
+
+
+def test_an_edge_that_enters_a_chip_twice_is_one():
+    road = [(0, 0), (50, 0), (50, 20), (0, 20)]
+    found = measure(road, [[(0, 0), (40, 0)]], shapely.box(0, -9, 40, 30))
+    assert found.length_m == [80]
+    assert found.share == pytest.approx([0.5])
+
+
+def chip(name, x, *, scene="a", zone=32611):
+    corners = ((x, 0.0), (x + 100, 0.0), (x + 100, 100.0), (x, 100.0))
+    return ChipRecord(name, scene, Window(0, 0, 9, 9), corners, zone, 0.1, 1.0)
+
+
+def test_chips_that_show_the_same_ground_are_one_place():
+    first, second, third = places_of([chip("a", 0.0), chip("b", 100.0), chip("c", -10.0)])
+    assert first == third != second
+
+
+def test_chips_of_a_scene_without_a_place_are_one_place():
+    chips = [chip(n, 0.0, scene=s, zone=NO_ZONE) for n, s in ("aa", "ba", "cb")]
+    first, second, third = places_of(chips)
+    assert first == second != third
+
+
+def drawn(places=12, per_place=20, *, selective=0.5, seed=0, sets=("",)):
+    """Draw edges of which those with a higher mean probability are more often real.
+
+    Each place is a chip, and sets take turns; of sets after the first fewer are real.
+    """
+    random = np.random.default_rng(seed)
+    edges, names = [], []
+    for number in range(places):
+        nth = number % len(sets)
+        terms = {name: np.zeros(per_place) for name in EDGE_TERMS}
+        terms[MEAN] = random.normal(size=per_place)
+        chance = 1 / (1 + np.exp(-2 * terms[MEAN] + selective + 2 * nth))
+        share = (random.random(per_place) < chance).astype(float)
+        edges.append(ChipEdges(terms, np.full(per_place, 50.0), share))
+        names.append(sets[nth])
+    return MeasuredEdges.of(edges, np.arange(places), names)
+
+
+def test_confidence_at_places_left_out_is_right_as_often_as_it_says():
+    found = calibrate(drawn(places=40, per_place=50))
+    assert found.reliability.error < 0.04
+
+
+def test_what_was_calibrated_says_on_what():
+    found = calibrate(drawn(places=12, per_place=20))
+    assert (found.chips, found.places, found.km) == (12, 12, 12)
+    assert str(found).startswith(
+        "confidence calibrated on 12.00 km of roads on 12 chips held out ("
+    )
+
+
+def test_one_place_has_a_model_and_nothing_to_measure_it_on():
+    found = calibrate(drawn(places=1))
+    assert (found.reliability, found.kept) == (None, {})
+    assert "of one place" in str(found)
+
+
+def test_the_confidence_of_a_place_does_not_depend_on_its_own_labels():
+    measured = drawn()
+    of_first = measured.chip == 0
+    flipped = np.where(of_first, 1 - measured.edges.share, measured.edges.share)
+    other = replace(measured, edges=replace(measured.edges, share=flipped))
+    assert cross_fit(measured)[of_first] == pytest.approx(cross_fit(other)[of_first])
+    assert cross_fit(measured)[~of_first] != pytest.approx(cross_fit(other)[~of_first])
+
+
+def test_a_set_with_fewer_real_roads_has_a_model_of_its_own():
+    models = fit_models(drawn(places=20, sets=("a", "b")))
+    terms = {name: np.zeros(1) for name in EDGE_TERMS}
+    a, b = (models.by_set[name].probability(terms)[0] for name in "ab")
+    assert b < models.of_all.probability(terms)[0] < a
+
+
+def test_the_surest_edges_are_as_precise_as_asked_for_where_that_is_known():
+    kept = calibrate(drawn(places=40, per_place=50)).kept["0.9"]
+    assert 0.88 < kept.precision < 0.97
+    assert 0.1 < kept.share < 0.9
+
+
+def test_images_of_one_place_count_as_one():
+    measured = drawn(places=4)
+    same = replace(measured, place=np.zeros(4, dtype=np.int64))
+    assert same.weight == pytest.approx(measured.weight / 4)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    (tmp_path / "best.safetensors").write_bytes(b"weights")
+    return tmp_path
+
+
+def test_what_was_found_comes_back_for_the_same_weights(checkpoint):
+    found = calibrate(drawn(sets=("a", "b")))
+    write_calibration(checkpoint, found)
+    again = read_calibration(checkpoint)
+    assert replace(again, weights="") == found
+
+
+def test_what_was_found_for_other_weights_does_not_count(checkpoint):
+    write_calibration(checkpoint, calibrate(drawn()))
+    (checkpoint / "best.safetensors").write_bytes(b"trained again")
+    assert read_calibration(checkpoint) is None
+
+
+def test_a_checkpoint_that_was_never_measured_has_none(checkpoint):
+    assert read_calibration(checkpoint) is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"weights": 7}'])
+def test_a_damaged_file_is_one_line(checkpoint, text):
+    (checkpoint / "confidence.json").write_text(text)
+    with pytest.raises(DataError, match=r"confidence\.json: .*run"):
+        read_calibration(checkpoint)
+
+
+def test_a_set_that_was_not_measured_has_the_model_of_all():
+    found = calibrate(drawn(sets=("a", "b")))
+    assert found.of_set("a") == found.by_set["a"]
+    assert found.of_set("c") == found.model
+
+
+def test_a_chip_without_roads_has_no_edges():
+    found = measure([(0, 0), (100, 0)], [], shapely.box(0, 10, 100, 20))
+    assert (len(found.share), len(found.terms[LENGTH])) == (0, 0)
+
+
+def test_each_chip_of_a_scene_has_its_own_edges():
+    roads = graph_of([(0, 0), (100, 0)], [(200, 0), (260, 0)])
+    terms = {LENGTH: np.array([7.0, 8.0])}
+    areas = [shapely.box(150, -9, 300, 9), shapely.box(0, -9, 150, 9)]
+    east, west = measure_chips(roads, terms, graph_of([(200, 0), (260, 0)]), areas)
+    assert (east.length_m, east.terms[LENGTH], east.share) == ([60], [8], [1])
+    assert (west.length_m, west.terms[LENGTH], west.share) == ([100], [7], [0])

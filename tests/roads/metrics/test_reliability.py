@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from roadseg.roads.metrics.reliability import (
+    Kept,
+    Reliability,
+    measure_kept,
+    measure_reliability,
+)
+
+
+def measure(confidence, share, length_m):
+    return measure_reliability(
+        *(np.array(values, dtype=float) for values in (confidence, share, length_m))
+    )
+
+
+def test_what_is_right_as_often_as_it_says_has_no_error():
+    assert measure([0.75, 0.75], [1, 0.5], [10, 10]).error == 0
+
+
+def test_the_error_is_weighted_by_length():
+    found = measure([0.95, 0.15], [1, 0.5], [300, 100])
+    assert found.error == pytest.approx(0.75 * 0.05 + 0.25 * 0.35)
+
+
+def test_errors_of_two_ranges_do_not_cancel():
+    assert measure([0.4, 0.8], [0.5, 0.7], [1, 1]).error == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("confidence", "bins"), [(0.29, 1), (0.3, 2)])
+def test_a_range_ends_below_the_next_tenth(confidence, bins):
+    assert len(measure([0.21, confidence], [1, 1], [1, 1]).bins) == bins
+
+
+def test_what_is_certain_is_in_the_last_range():
+    (last,) = measure([0.9, 1.0], [1, 0], [3000, 1000]).bins
+    assert (last.confidence, last.share, last.km) == pytest.approx((0.925, 0.75, 4))
+
+
+def test_nothing_has_no_error():
+    assert measure([], [], []) == Reliability()
+    assert Reliability().error == 0
+
+
+def test_what_is_kept_is_measured_by_length():
+    found = measure_kept(np.array([True, False]), np.array([0.5, 1.0]), np.array([30.0, 10.0]))
+    assert found == Kept(share=0.75, precision=0.5)
+
+
+def test_the_precision_of_nothing_is_not_known():
+    nothing = measure_kept(np.array([False]), np.array([1.0]), np.array([10.0]))
+    assert nothing == Kept(share=0.0, precision=None)

@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.roads.edge_model import (
+    DEAD_ENDS,
+    EDGE_TERMS,
+    IS_LINK,
+    LENGTH,
+    LOWEST,
+    MEAN,
+    MET,
+    STRAIGHTNESS,
+    WIDTH,
+)
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.logistic import LogisticModel, log_odds
+from roadseg.roads.tracing.edge_confidence import (
+    edge_terms,
+    general_edge_model,
+    keep_surest,
+    surest,
+    with_confidence,
+)
+
+UTM = CRS.from_epsg(32611)
+BORDER = shapely.box(0, -50, 200, 50).exterior
+
+
+def drawn(*roads, **columns):
+    """Draw measured edges: certain roads 4 m wide, unless columns say otherwise."""
+    usual = {
+        "inferred": np.zeros(len(roads), dtype=np.uint8),
+        "confidence": np.full(len(roads), np.nan),
+        **{name: np.ones(len(roads)) for name in ("probability", "min_probability")},
+        "width_m": np.full(len(roads), 4.0),
+    }
+    given = {name: np.array(values) for name, values in columns.items()}
+    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
+    return graph_from_lines(lines, UTM, usual | given)
+
+
+WEST, EAST = [(0, 0), (100, 0)], [(100, 0), (160, 0)]
+
+
+def terms(*roads, **columns):
+    return edge_terms(drawn(*roads, **columns), BORDER)
+
+
+def test_all_terms_are_known_by_name():
+    assert tuple(terms(WEST)) == EDGE_TERMS
+    assert set(general_edge_model().coefficients) == set(EDGE_TERMS)
+
+
+def test_probabilities_along_an_edge_are_log_odds():
+    found = terms(WEST, probability=[0.8], min_probability=[0.3])
+    assert found[MEAN] == log_odds(np.array([0.8]))
+    assert found[LOWEST] == log_odds(np.array([0.3]))
+
+
+def test_lengths_and_widths_below_a_metre_are_alike():
+    found = terms([(0, 0), (0.5, 0)], [(0, 9), (np.e, 9)], width_m=[0.2, np.e])
+    assert found[LENGTH] == pytest.approx([0, 1], abs=1e-3)
+    assert found[WIDTH] == pytest.approx([0, 1])
+
+
+def test_a_width_that_is_not_known_is_that_of_a_line():
+    assert terms(WEST, width_m=[np.nan])[WIDTH] == 0
+
+
+def test_an_edge_knows_the_mean_probability_of_those_that_it_meets():
+    third = [(100, 0), (100, 30)]
+    found = terms(WEST, EAST, third, probability=[0.5, 0.9, 0.6])
+    assert found[MET][0] == pytest.approx(log_odds(np.array((60 * 0.9 + 30 * 0.6) / 90)))
+
+
+def test_an_edge_that_meets_none_meets_no_road():
+    assert terms(WEST)[MET] == log_odds(np.array(0.0))
+
+
+def test_a_straight_road_has_a_straightness_of_1_and_a_detour_less():
+    assert terms(WEST)[STRAIGHTNESS] == 1
+    assert terms([(0, 0), (30, 40), (60, 0)])[STRAIGHTNESS] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(("x", "ends"), [(198.1, 1), (197.9, 2)])
+def test_a_dead_end_within_2_m_of_the_border_is_none(x, ends):
+    assert terms([(100, 0), (x, 0)])[DEAD_ENDS] == ends
+
+
+def test_links_are_told_from_roads():
+    assert terms(WEST, EAST, inferred=[0, 1])[IS_LINK].tolist() == [0, 1]
+
+
+def test_confidence_is_what_the_model_says():
+    graph = with_confidence(drawn(WEST, EAST), LogisticModel(0.0, {LENGTH: 1.0}), BORDER)
+    assert graph.attributes["confidence"] == pytest.approx([100 / 101, 60 / 61])
+
+
+@pytest.mark.parametrize(("precision", "kept"), [(0.8, 2), (0.801, 1), (0.9, 1), (0.901, 0)])
+def test_so_many_are_kept_that_their_mean_by_length_reaches_the_precision(precision, kept):
+    confidence, length_m = np.array([0.7, 0.9]), np.array([10.0, 10.0])
+    assert surest(confidence, length_m, precision=precision).sum() == kept
+
+
+def test_the_surest_are_kept_first():
+    chosen = surest(np.array([0.2, 0.9, 0.5]), np.array([1.0, 1.0, 1.0]), precision=0.7)
+    assert chosen.tolist() == [False, True, True]
+
+
+def test_a_short_doubtful_edge_costs_less_than_a_long_one():
+    confidence = np.array([0.9, 0.5])
+    assert surest(confidence, np.array([100.0, 10.0]), precision=0.85).all()
+    assert not surest(confidence, np.array([100.0, 100.0]), precision=0.85).all()
+
+
+def test_a_link_goes_with_the_road_that_it_led_to():
+    graph = drawn(
+        [(0, 0), (100, 0)],
+        [(100, 0), (110, 0)],
+        [(110, 0), (150, 0)],
+        inferred=[0, 1, 0],
+        confidence=[1.0, 0.99, 0.1],
+    )
+    assert keep_surest(graph, precision=0.95).length_m.tolist() == [100]
+
+
+def test_a_link_between_kept_roads_stays():
+    graph = drawn(WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.9, 1.0])
+    assert len(keep_surest(graph, precision=0.95).lines) == 3
