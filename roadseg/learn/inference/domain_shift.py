@@ -63,7 +63,7 @@ def warn_of_shift(scenes: Iterable[tuple[RasterFacts, Scaling]]) -> None:
     if found:
         named = [f"{name} ({how})" for name, how in found.items()]
         _log.warning(
-            "these images look unlike the training images: %s; check the result, and do not rely on "
-            "its confidence, or train with labels of such images",
+            "these images look unlike the training images: %s; check the result, and do not rely "
+            "on its confidence, or train with labels of such images",
             first(named, _SHOWN),
         )
