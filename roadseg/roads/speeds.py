@@ -45,7 +45,7 @@ class SpeedBins:
         rising = all(low < high for low, high in itertools.pairwise((0.0, *self.edges)))
         finite = all(map(math.isfinite, self.edges))
         if not (1 <= len(self.edges) < _MAX_BINS and rising and finite):
-            raise ValueError(f"expected 1 to 30 edges that rise from above 0, got {self.edges}")
+            raise ValueError(f"expected 1 to 30 increasing edges above 0, got {self.edges}")
 
     @property
     def count(self) -> int:

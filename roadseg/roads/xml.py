@@ -65,11 +65,13 @@ class _Bounds:
     def _down(self, _name: str, _attributes: dict[str, str]) -> None:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise ValueError(f"XML nested more than {_DEEPEST} deep")
+            raise ValueError(f"XML nested more than {_DEEPEST} levels deep")
 
     def _up(self, _name: str) -> None:
         self.depth -= 1
 
 
 def _refuse_type(*_: object) -> NoReturn:
-    raise ValueError("XML with a document type (DTD), which can hold harmful entities; remove it")
+    raise ValueError(
+        "XML with a document type (DTD), which can contain harmful entities; remove it"
+    )

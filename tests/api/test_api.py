@@ -122,7 +122,7 @@ def test_options_that_cannot_be_are_told_in_one_line(city, options, message):
 def test_bad_files_and_words_are_errors_of_roadseg(labels, tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         roadseg.read_graph(tmp_path / "none.gpkg")
-    with pytest.raises(ConfigError, match=r"city\.xyz: expected a file that ends in \.gpkg"):
+    with pytest.raises(ConfigError, match=r"city\.xyz: use a file name that ends in \.gpkg"):
         labels.save(tmp_path / "city.xyz")
     with pytest.raises(ConfigError, match="weight: expected 'time' or 'length', got 'beauty'"):
         roadseg.route(labels, (0, 0), (0, 0), weight="beauty")

@@ -73,7 +73,7 @@ def test_masks_in_memory_are_scored_with_their_pixels(finished_city, labels):
         (nx.MultiDiGraph([(1, 2)]), "the graph: a graph without geometry: not every node has"),
         (
             gpd.GeoDataFrame(geometry=[shapely.box(0, 0, 1, 1)], crs=4326),
-            "the GeoDataFrame: holds polygons only (1), expected lines",
+            "the GeoDataFrame: contains only polygons (1), expected lines",
         ),
     ],
 )
@@ -86,5 +86,5 @@ def test_an_edge_with_something_else_than_a_line_is_refused(labels):
     network = labels.to_networkx()
     u, v, key = next(iter(network.edges(keys=True)))
     network.edges[u, v, key]["geometry"] = 5
-    with pytest.raises(DataError, match="the graph: geometry of an edge is no WKT"):
+    with pytest.raises(DataError, match="the graph: geometry of an edge is not WKT"):
         roadseg.read_graph(network)

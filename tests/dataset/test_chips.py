@@ -78,7 +78,7 @@ FAULTS = {
     ),
     "falling edges": (
         lambda v: v["bins"].update(edges=[50, 30]),
-        "bins: expected 1 to 30 edges that rise from above 0",
+        "bins: expected 1 to 30 increasing edges above 0",
     ),
     "a chip of no scene": (
         lambda v: v["chips"][0].update(scene="b"),

@@ -87,13 +87,13 @@ def test_equal_edges_in_another_unit_are_other_bins():
     "edges", [(), (0.0, 10.0), (-5.0,), (10.0, 10.0), (20.0, 10.0), (10.0, math.nan)]
 )
 def test_edges_that_do_not_rise_from_above_0_are_refused(edges):
-    with pytest.raises(ValueError, match="expected 1 to 30 edges that rise from above 0, got"):
+    with pytest.raises(ValueError, match="expected 1 to 30 increasing edges above 0, got"):
         SpeedBins(edges)
 
 
 def test_30_edges_are_allowed_and_31_are_not():
     assert SpeedBins(tuple(range(1, 31))).count == 31
-    with pytest.raises(ValueError, match="expected 1 to 30 edges"):
+    with pytest.raises(ValueError, match="expected 1 to 30 increasing edges"):
         SpeedBins(tuple(range(1, 32)))
 
 

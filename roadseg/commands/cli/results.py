@@ -180,11 +180,11 @@ def route(
     weight: str | None,
     snap_m: float | None,
 ) -> None:
-    """Find the fastest route through a GRAPH, to try a result.
+    """Find the fastest route in a GRAPH.
 
-    GRAPH is a GeoPackage or GraphML that `roadseg graph` wrote, or any other file with road lines.
-    Start and destination are joined to the nearest place on a road. For a graph without
-    georeference they are x,y in its metres.
+    GRAPH is a GeoPackage or GraphML of `roadseg graph`, or any other file with road lines. Start
+    and destination are joined to the nearest point on a road. For a graph without georeference they
+    are x,y in its metres.
 
     \b
     Examples:

@@ -76,7 +76,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
     for key, shift_m in summary.shifts_by_key.items():
         if math.hypot(*shift_m) > WORTH_M:
             logger.warning(
-                "%s; look at %s, and move them by %s if that is so",
+                "%s; check %s, and if the labels are shifted there, set %s",
                 *(shift_text(shift_m), workspace.quality, key),
             )
     record.finish(summary, _outputs(workspace, summary, sources))
@@ -105,7 +105,7 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
     )
     if dry_run.runs and config.compute.on_error == "stop":
         scenes = sources.images.items()
-        for name, image in counted(scenes, "look at", total=len(images), unit="images"):
+        for name, image in counted(scenes, "check", total=len(images), unit="images"):
             with told_by_set(sources.sets[name].key):
                 scene_facts(image, sources.sets[name].imagery)
     return dry_run
@@ -212,7 +212,8 @@ def _require_equal_bands(scenes: list[SceneSummary], sources: Sources) -> None:
         if len(scene.bands) != len(model.bands):
             raise DataError(
                 f"{images[scene.name]}: {len(scene.bands)} bands, but {images[model.name]} has "
-                f"{len(model.bands)}; choose with imagery.bands, or name alike scenes only"
+                f"{len(model.bands)}; choose bands with imagery.bands, or list only images with "
+                "the same bands"
             )
 
 
@@ -223,7 +224,8 @@ def _require_area(scenes: list[SceneSummary], sources: Sources) -> None:
             files = ", ".join(map(str, sources.areas[alike[0].name][:3]))
             raise DataError(
                 f"{key}area: no polygon of {files} touches any of the {len(alike)} scenes; check "
-                "the CRS of both, or leave it empty where labels are complete everywhere"
+                "the CRS of both, or leave labels.area empty if the labels are complete "
+                "everywhere"
             )
 
 
@@ -233,12 +235,12 @@ def _require_roads(scenes: list[SceneSummary], sources: Sources) -> None:
         if not any(chip.road_share for scene in alike for chip in scene.chips):
             missed = (scene.missed for scene in alike if scene.missed)
             files = {sources.labels[scene.name] for scene in alike}
-            what = f"no road in any of the {len(files)} label files of {len(alike)} scenes"
+            what = f"none of the {len(files)} label files of {len(alike)} scenes contains a road"
             raise DataError(next(missed, f"{key}roads: {what}"))
     bare = [s.name for s in scenes if not any(chip.road_share for chip in s.chips)]
     if bare:
         logger.warning(
-            "no road on %d of %s, all of which is background: %s",
+            "%d of %s have no roads and are all background: %s",
             *(len(bare), count(len(scenes), "scene"), first(bare)),
         )
 
@@ -256,7 +258,7 @@ def _fit_scaling(scenes: list[PreparedScene], config: Config) -> Scaling:
     try:
         return fit_scaling(samples, percentiles=config.imagery.percentiles)
     except ValueError as error:
-        raise DataError(f"imagery.images: {error}; there is nothing to learn from") from error
+        raise DataError(f"imagery.images: {error}; nothing to train on") from error
 
 
 def _warn_of_dull(scenes: list[PreparedScene], sources: Sources, scaling: Scaling) -> None:
@@ -272,9 +274,9 @@ def _warn_of_dull(scenes: list[PreparedScene], sources: Sources, scaling: Scalin
             continue
         if (share := filled_share(pixels, scaling)) < _DULL:
             logger.warning(
-                "%s: its images fill %.0f %% of the range of values that all images of %s share, "
-                "and will hardly be told from one colour; bring them to the range of the others "
-                "(gdal_translate -scale), or train on them apart",
+                "%s: its images use only %.0f %% of the value range of all %s images and will "
+                "look almost uniform; rescale them (gdal_translate -scale), or train on them "
+                "separately",
                 *(folder, 100 * share, dtype),
             )
 
@@ -322,7 +324,7 @@ def _look_at_examples(
     ended = sorted(shown, key=lambda outcome: outcome.index)
     for outcome in ended:
         if outcome.error is not None:
-            logger.warning("no picture of %s: %s", tasks[outcome.index].chip.name, outcome.error)
+            logger.warning("could not draw %s: %s", tasks[outcome.index].chip.name, outcome.error)
     examples = [outcome.result for outcome in ended if outcome.result is not None]
     shifts = {example.name: example.shift for example in examples if example.shift is not None}
     sheets = write_sheets(workspace.quality, examples, bins=config.labels.bins)

@@ -116,8 +116,8 @@ def _groups(tiles: Sequence[ProbabilityFile], pairs: Ints) -> list[list[int]]:
     if apart:
         here, there = (tiles[row].path for row in apart[0])
         _log.warning(
-            "%s and %s touch, but not with pixels or speed bins of one raster: of such scenes only "
-            "road ends that meet at the border are joined (%d borders)",
+            "%s and %s touch but do not share a pixel grid or speed bins, so only road ends that "
+            "meet at the border are joined (%d borders)",
             *(here, there, len(apart)),
         )
     return groups

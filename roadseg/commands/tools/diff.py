@@ -72,14 +72,17 @@ class DiffSummary(Summary):
 
     def __str__(self) -> str:
         """Return a table with a row for each side."""
-        rows = [f"{'':<10}{road_unit():>10}{'common':>10}{'only here':>11}"]
+        rows = [f"{'':<10}{road_unit():>10}{'in both':>10}{'only here':>11}"]
         for name, side in (("predicted", self.predicted), ("reference", self.reference)):
             lengths = (side.road_km, side.common_km, side.only_km)
             all_roads, common, only = map(roads, lengths)
             columns = f"{all_roads:>10.2f}{common:>10.2f}{only:>11.2f}"
             rows.append(f"{name:<10}{columns} in {count(side.pieces, 'piece')}")
-        limits = f"within {self.tolerance_m:g} m, or shorter than {self.min_length_m:g} m"
-        rows.append(f"\ncommon: {limits}")
+        limits = (
+            f"within {self.tolerance_m:g} m of the other side, or a piece shorter than "
+            f"{self.min_length_m:g} m"
+        )
+        rows.append(f"\nin both: {limits}")
         return "\n".join([*rows, *([f"output: {self.output}"] if self.output else [])])
 
 
@@ -105,7 +108,7 @@ def run(
         OutputError: the file cannot be written.
     """
     if output is not None and output.suffix.lower() != ".gpkg":
-        raise ConfigError(f"--output {output}: expected a file that ends in .gpkg")
+        raise ConfigError(f"--output {output}: use a file name that ends in .gpkg")
     paths = counted((reference, predicted), "read", total=2, unit="sides")
     labels, prediction = [_read(path) for path in paths]
     (theirs, ours), missing = find_missing(prediction, labels, limits)
@@ -150,9 +153,12 @@ def _read(path: Path) -> DrawnRoads:
     """Read the roads of a file of one place, in a coordinate system."""
     sources = list(find_sources(path).values())
     if len(sources) != 1:
-        raise DataError(f"{path}: {len(sources)} places with roads found, expected one; name it")
+        raise DataError(
+            f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
+            "place"
+        )
     if sources[0].table:
-        raise DataError(f"{path}: its lines are in pixels, expected roads in a coordinate system")
+        raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
     return read_drawn(sources[0], PixelPlacement({}))
 
 

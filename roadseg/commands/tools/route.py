@@ -165,7 +165,7 @@ def find_route(
     try:
         way = find_way(graph, first, last, weight=_WEIGHTS[options.weight])
     except ValueError as error:
-        raise DataError(f"{name}: {error}; --weight length needs no times") from error
+        raise DataError(f"{name}: {error}; use --weight length, which needs no times") from error
     if way is None:
         raise _no_way(name, graph, (first, last))
     summary = RouteSummary(
@@ -185,7 +185,7 @@ def find_route(
 
 def _check_output(output: Path | None) -> None:
     if output is not None and output.suffix.lower() not in _WRITERS:
-        raise ConfigError(f"--output {output}: expected a file that ends in .geojson or .gpkg")
+        raise ConfigError(f"--output {output}: use a file name that ends in .geojson or .gpkg")
 
 
 def _read(path: Path) -> RoadGraph:
@@ -202,7 +202,7 @@ def _read(path: Path) -> RoadGraph:
 
     roads = read_drawn(sources[0], PixelPlacement({}), refuse)
     if len(roads.graph.lines) == 0:
-        raise DataError(f"{path}: holds no roads, so there is no route")
+        raise DataError(f"{path}: contains no roads, so there is no route")
     open_roads = drivable(roads)
     if len(open_roads.graph.lines) == 0:
         closed = count(len(roads.graph.lines), "road")
@@ -270,7 +270,7 @@ def _metric(crs: CRS, place: Place, said: str) -> Floats:
         )
     xy = np.array(transformer(DEGREES, crs).transform(lon, lat))
     if not np.isfinite(xy).all():
-        raise ConfigError(f"{said}: has no place in {crs.name}, the CRS of the graph")
+        raise ConfigError(f"{said}: is outside {crs.name}, the CRS of the graph")
     return xy
 
 

@@ -131,7 +131,7 @@ def run(
     left_over = [name for name in unmatched if name != NETWORK]  # It holds the other graphs.
     if left_over:
         held = count(len(left_over), "prediction")
-        logger.warning("not scored, as no reference matches: %s (%s)", held, first(left_over))
+        logger.warning("not scored, because no reference matches: %s (%s)", held, first(left_over))
     pixels = find_placement(image, gsd_m)
     pairs: list[_Pair] = []
     records: list[Record] = []
@@ -201,7 +201,9 @@ def compare_pixels(
     other = np.zeros_like(road)
     if theirs is not None and theirs.raster is not None:
         if theirs.raster.grid != ours.raster.grid:
-            logger.warning("%s: masks of other places or sizes, pixels are not compared", name)
+            logger.warning(
+                "%s: the masks differ in location or size, so pixels are not compared", name
+            )
             return ()
         other = _road(theirs.raster)
     return count_pixels(road, other, ours.valid), count_centrelines(road, other, ours.valid)
@@ -313,7 +315,7 @@ def _cell(value: float | None) -> str:
 
 
 def _remarks(summary: ScoreSummary) -> Iterator[str]:
-    """Yield remarks about the figures, a line each."""
+    """Yield remarks about the figures, one per line."""
     pooled, distances = summary.pooled, summary.parameters
     yield f"APLS by protocol {summary.protocol}{_distances(summary)}; {_topo_remark(pooled)}"
     yield f"correct, complete, quality: within {distances['tolerance_m']:g} m"
@@ -329,10 +331,10 @@ def _remarks(summary: ScoreSummary) -> Iterator[str]:
     yield f"connected parts: {', '.join(parts)}"
     if summary.missing:
         places = count(len(summary.missing), "place")
-        yield f"scored 0, as no prediction matches: {places} ({first(summary.missing)})"
+        yield f"scored 0, because no prediction matches: {places} ({first(summary.missing)})"
     if summary.left_over:
         held = count(len(summary.left_over), "prediction")
-        yield f"not scored, as no reference matches: {held} ({first(summary.left_over)})"
+        yield f"not scored, because no reference matches: {held} ({first(summary.left_over)})"
 
 
 def _distances(summary: ScoreSummary) -> str:

@@ -175,9 +175,9 @@ def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
     if any(local):
         here, there = (sides[0], sides[1]) if local[0] else (sides[1], sides[0])
         raise DataError(
-            f"{here.source}: has no place on earth, but {there.source} is in "
-            f"{there.graph.crs.name}; expected both on one ground: name the image with --image, or "
-            "use files in a coordinate system"
+            f"{here.source}: has no georeference, but {there.source} is in "
+            f"{there.graph.crs.name}; use the same coordinates for both: add the image with "
+            "--image, or use georeferenced files"
         )
     lon, lat = _middle(sides[0])
     return CRS.from_epsg(utm_epsg(lon, lat))
@@ -210,8 +210,8 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
         return pixels.gsd_m
     if not pixels.images:
         raise ConfigError(
-            f"{source.path}: its lines are in pixels; name the image, or a folder of images, with "
-            "--image, or give the metres of a pixel with --gsd"
+            f"{source.path}: its lines are in pixels; use --image with the image or folder of "
+            "images, or --gsd with the pixel size in metres"
         )
     from roadseg.raster.images import read_grid  # noqa: PLC0415 - rasterio is slow to import
 
@@ -220,7 +220,7 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
     name = names[0] if is_only else match([source.image], names)[source.image]
     if name is None:
         raise DataError(
-            f"{source}: none of the {len(names)} images has a name that fits ({first(names)})"
+            f"{source}: none of the {len(names)} images has a matching name ({first(names)})"
         )
     return read_grid(pixels.images[name], gsd_m=pixels.gsd_m)
 
@@ -251,11 +251,11 @@ def check_nearness(reference: Side, predicted: Side, name: str) -> None:
     here, there = (extent_degrees(side.lines, side.crs) for side in sides)
     if apart > _FARTHEST_M:
         raise DataError(
-            f"{name}: the places do not overlap, they are {apart / 1000:.1f} km apart: the "
+            f"{name}: the two sides do not overlap; they are {apart / 1000:.1f} km apart: the "
             f"reference is at {here}, the prediction at {there}; check the CRS or the names"
         )
     if apart > 0:
-        logger.warning("%s: roads of both sides are %.0f m apart; is it one place?", name, apart)
+        logger.warning("%s: the two sides are %.0f m apart; are they the same place?", name, apart)
 
 
 def graph_drawn(source: RoadSource, graph: RoadGraph) -> DrawnRoads:
@@ -332,11 +332,11 @@ def _read_lines(source: RoadSource) -> DrawnRoads:
     areas = int(roads.is_area.sum())
     if areas and areas == len(roads.shapes):
         raise DataError(
-            f"{source}: holds polygons only ({areas}), expected lines: the centrelines of roads; "
-            "draw polygons as a mask raster to have them traced"
+            f"{source}: contains only polygons ({areas}), expected lines: the centrelines of "
+            "roads; burn polygons into a mask raster to trace them"
         )
     if areas:
-        logger.warning("%s: %d polygons are left out, only lines are scored", source, areas)
+        logger.warning("%s: %d polygons are ignored, because only lines are scored", source, areas)
     return _of_lines(source, roads.lines_only())
 
 
@@ -384,8 +384,8 @@ def _not_on_earth(roads: DrawnRoads) -> DataError:
     crs = roads.graph.crs
     where = "" if is_local(crs) else f": {extent_degrees(roads.graph.lines, crs)}"
     return DataError(
-        f"{roads.source}: not all of its roads are near one place on earth{where}; expected all "
-        f"coordinates in {crs.name}, the coordinate system that it names"
+        f"{roads.source}: its roads are not near each other{where}; expected all coordinates in "
+        f"its coordinate system, {crs.name}"
     )
 
 

@@ -41,7 +41,7 @@ class FormatModule:
     def reader(self) -> Reader:
         """Return the function that reads a graph from a path."""
         if self.read is None:
-            raise ValueError(f"{self.module} has no reader of graphs")
+            raise ValueError(f"{self.module} has no function that reads graphs")
         return cast("Reader", self._function(self.read))
 
     def _function(self, name: str) -> object:
@@ -94,8 +94,8 @@ def write_graphs(
             write_submission(path, [(name, graph, grid)])
         else:
             raise ConfigError(
-                f"{path}: cannot be written: its lines are in pixels, and this graph is not of one "
-                "image; leave the format csv out"
+                f"{path}: cannot be written: csv has lines in pixels, but this graph is not of "
+                "one image; omit the format csv"
             )
 
 
@@ -111,6 +111,6 @@ def check_formats(formats: Collection[str]) -> None:
         raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
     if "parquet" in formats and importlib.util.find_spec("pyarrow") is None:
         raise ConfigError(
-            "the format parquet needs pyarrow, which is not installed; "
-            "pip install 'roadseg[parquet]', or leave parquet out"
+            "the format parquet needs pyarrow, which is not installed; pip install "
+            "'roadseg[parquet]', or omit parquet"
         )

@@ -74,15 +74,17 @@ def read_gpkg(path: Path) -> RoadGraph:
     # Edges name their nodes by osmid, which other programs may have made texts or floats.
     osmid = pd.Index(_numbers(nodes["osmid"].to_numpy()))
     if not osmid.is_unique:
-        raise DataError(f"{path}: layer nodes has two nodes of one osmid")
+        raise DataError(f"{path}: layer nodes has two nodes with the same osmid")
     ends = osmid.get_indexer(pd.Index(_numbers(edges[["u", "v"]].to_numpy().ravel())))
     if np.any(ends < 0) or osmid.hasnans:
-        raise DataError(f"{path}: layer edges names a node (u or v) that layer nodes does not have")
+        raise DataError(
+            f"{path}: layer edges refers to a node (u or v) that is missing in layer nodes"
+        )
     if np.any(shapely.get_type_id(edges.geometry.to_numpy(dtype=object)) != _LINE):
-        raise DataError(f"{path}: layer edges has a geometry that is no LineString")
+        raise DataError(f"{path}: layer edges has a geometry that is not a LineString")
     points = nodes.geometry.to_numpy(dtype=object)
     if np.any(shapely.get_type_id(points) != _POINT) or np.any(shapely.is_empty(points)):
-        raise DataError(f"{path}: layer nodes has a geometry that is no Point")
+        raise DataError(f"{path}: layer nodes has a geometry that is not a Point")
     return RoadGraph(
         crs=LOCAL_CRS if is_local(edges.crs) else edges.crs,
         nodes=shapely.get_coordinates(points),
@@ -212,7 +214,7 @@ def _numbers(ids: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _read(path: Path, layer: str, columns: tuple[str, ...]) -> gpd.GeoDataFrame:
-    expected = "expected a graph that roadseg wrote as GeoPackage; run `roadseg graph`"
+    expected = "expected a GeoPackage of `roadseg graph`"
     check_views(path, str(path))
     try:
         table = pyogrio.read_dataframe(path, layer=layer)

@@ -108,7 +108,7 @@ def _read(path: Path) -> Network:
         reason = one_line(error)
         raise DataError(
             f"{path}: cannot be read as GraphML ({type(error).__name__}: {reason:.200}); check "
-            "that it is there and whole"
+            "that the file exists and is complete"
         ) from error
 
 
@@ -125,8 +125,8 @@ def _positions(path: str, network: Network, names: _Names) -> Floats:
         nodes = np.full((1, 2), np.nan)
     if not np.isfinite(nodes).all():
         raise DataError(
-            f"{path}: a graph without geometry: not every node has numbers {names.x} and {names.y}"
-            "; expected the graph of osmnx.save_graphml or the like"
+            f"{path}: a graph without geometry: not every node has numbers {names.x} and "
+            f"{names.y}; expected a graph such as osmnx.save_graphml writes"
         )
     return nodes
 
@@ -148,13 +148,13 @@ def _lines(
         read = _geometries(drawn)
     except (ShapelyError, TypeError) as error:
         reason = one_line(error)
-        raise DataError(f"{path}: {name} of an edge is no WKT ({reason:.200})") from error
+        raise DataError(f"{path}: {name} of an edge is not WKT ({reason:.200})") from error
     # Edges without geometry are straight between their nodes.
     is_drawn = ~shapely.is_missing(read)
     kinds = shapely.get_type_id(read[is_drawn])
     if np.any(kinds != _LINE) or np.any(shapely.is_empty(read)):
         raise DataError(
-            f"{path}: {name} of an edge is no LineString, expected centrelines of roads"
+            f"{path}: {name} of an edge is not a LineString, expected centrelines of roads"
         )
     lines = np.where(is_drawn, np.asarray(shapely.force_2d(read)), np.asarray(straight))
     # A line that is nearer to its first node by its end is drawn backwards.
@@ -191,7 +191,7 @@ def _crs(path: str, network: Network, names: _Names, nodes: Floats, given: CRS |
     try:
         return CRS.from_user_input(legacy.group(1) if legacy else named)
     except CRSError as error:
-        raise DataError(f"{path}: its crs {named!s:.120} is not known") from error
+        raise DataError(f"{path}: its crs {named!s:.120} is unknown") from error
 
 
 def _utm(path: str, network: Network) -> CRS:
@@ -212,7 +212,7 @@ def _degrees(path: str, nodes: Floats) -> CRS:
         return DEGREES
     x, y = nodes[0]
     raise DataError(
-        f"{path}: names no coordinate system, and x {x:.9g}, y {y:.9g} are not degrees; write it "
+        f"{path}: has no coordinate system, and x {x:.9g}, y {y:.9g} are not degrees; write it "
         "with a graph attribute crs, such as EPSG:32611"
     )
 
@@ -261,7 +261,8 @@ def _in_metres(path: str, graph: RoadGraph) -> RoadGraph:
     lon, lat = transformer(graph.crs, DEGREES).transform(*middle)
     if not (np.isfinite(lon) and abs(lat) <= 90):  # noqa: PLR2004 - degrees
         raise DataError(
-            f"{path}: x {middle[0]:.9g}, y {middle[1]:.9g} is no place on earth in {graph.crs.name}"
+            f"{path}: x {middle[0]:.9g}, y {middle[1]:.9g} is not a valid position in "
+            f"{graph.crs.name}"
         )
     utm = CRS.from_epsg(utm_epsg(lon, lat))
     nodes = np.column_stack(transformer(graph.crs, utm).transform(*graph.nodes.T))

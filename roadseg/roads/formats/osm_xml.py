@@ -50,8 +50,8 @@ def write_osm(path: Path, graph: RoadGraph) -> None:
     """
     if is_local(graph.crs):
         raise DataError(
-            f"{path}: cannot be written: the graph has no place on earth, and OSM XML holds "
-            "degrees only; give the image a georeference, or leave the format osm out"
+            f"{path}: cannot be written: the graph has no georeference, but OSM XML needs "
+            "degrees; georeference the image, or omit the format osm"
         )
     positions, refs, sizes = _vertices(graph)
     with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:

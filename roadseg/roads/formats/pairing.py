@@ -71,7 +71,7 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
             for file in sorted(alike, key=lambda file: suffixes.index(file.suffix.lower())):
                 best.setdefault(_stem(file), file)
             return _named(sorted(best.values()))
-    raise DataError(f"{path}: no files with roads in this folder, expected such as .geojson, .gpkg")
+    raise DataError(f"{path}: no files with roads in this folder, such as .geojson or .gpkg")
 
 
 def match_sources(
@@ -97,7 +97,9 @@ def match_sources(
     twice = next((name for name, times in used.items() if times > 1), None)
     if twice is not None:
         places = [place for place, name in matched.items() if name == twice]
-        raise DataError(f"{predicted[twice]} fits {places[0]} and {places[1]}; rename one of them")
+        raise DataError(
+            f"{predicted[twice]} matches both {places[0]} and {places[1]}; rename one of them"
+        )
     left = [name for name in predicted if name not in used]
     unknown = [name for name in left if predicted[name].table]
     if unknown or not used:
@@ -110,7 +112,9 @@ def _named(files: Iterable[Path]) -> dict[str, RoadSource]:
     for file in files:
         for name, source in _sources(file):
             if named.setdefault(name, source) != source:
-                raise DataError(f"{named[name]} and {source} have one name; rename one of them")
+                raise DataError(
+                    f"{named[name]} and {source} have the same name; rename one of them"
+                )
     return named
 
 
@@ -162,6 +166,7 @@ def _refuse(
     path, whole = predicted[unknown[0]].path, len(predicted)
     what = "image ids" if predicted[unknown[0]].table else "names"
     raise DataError(
-        f"{path}: {len(unknown)} of {whole} {what} fit no reference ({first(unknown)}); expected "
-        f"those of {next(iter(reference.values())).path.parent}, such as {first(reference)}"
+        f"{path}: {len(unknown)} of {whole} {what} match no reference ({first(unknown)}); "
+        f"expected those of {next(iter(reference.values())).path.parent}, such as "
+        f"{first(reference)}"
     )

@@ -216,7 +216,7 @@ def _rows(name: str, graph: RoadGraph, grid: Grid) -> Iterator[tuple[str, float,
     if TRAVEL_TIME not in graph.attributes:
         raise ValueError(f"{name}: a submission needs the attribute {TRAVEL_TIME}")
     if is_local(graph.crs) != grid.is_local:
-        raise ValueError(f"{name}: either the graph or the grid has no place on earth")
+        raise ValueError(f"{name}: either the graph or the grid has no georeference")
     lines = shapely.transform(graph.lines, lambda xy: _pixels(xy, graph, grid))
     seconds = graph.attributes[TRAVEL_TIME].round(3)
     wkt = shapely.to_wkt(lines, rounding_precision=_DECIMALS)

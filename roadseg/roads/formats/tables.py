@@ -50,7 +50,9 @@ def edge_table(graph: RoadGraph) -> gpd.GeoDataFrame:
     attributes = {_FILE_NAMES.get(name, name): col for name, col in graph.attributes.items()}
     reserved = sorted(_OWN & set(attributes))
     if reserved:
-        raise ValueError(f"attributes must not be named {reserved}, the file has such columns")
+        raise ValueError(
+            f"attributes cannot have the names {reserved}, which are columns of the file"
+        )
     columns = {
         "osmid": np.arange(len(graph.lines)),
         "u": graph.ends[:, 0],

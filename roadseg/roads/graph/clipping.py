@@ -25,7 +25,7 @@ def clip_graph(graph: RoadGraph, polygon: shapely.Polygon | shapely.MultiPolygon
         ValueError: if the polygon is not valid.
     """
     if not polygon.is_valid:
-        raise ValueError(f"cannot clip to a polygon that is not valid: {polygon}")
+        raise ValueError(f"cannot clip to an invalid polygon: {polygon}")
     # Most edges lie inside or outside as a whole; only the others are cut.
     is_inside = shapely.covers(polygon, graph.lines)
     whole = np.flatnonzero(is_inside)

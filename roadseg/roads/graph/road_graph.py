@@ -264,7 +264,7 @@ def part_attributes(
 
 def _check_lines(lines: Lines, columns: dict[str, NDArray[Any]]) -> None:
     if np.any(shapely.get_type_id(lines) != _LINE):
-        raise ValueError("a graph is made of LineStrings, found another geometry or none")
+        raise ValueError("a graph consists of LineStrings, found another geometry or none")
     if not np.isfinite(shapely.get_coordinates(lines)).all():
         raise ValueError("a line has a coordinate that is not finite")
     for name, column in columns.items():

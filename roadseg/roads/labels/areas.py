@@ -30,7 +30,7 @@ def read_areas(path: Path, *, crs: CRS | None = None) -> Roads:
     if not shapes.has_areas:
         raise DataError(
             f"{path}: found no polygon among its {len(shapes.shapes)} shapes, expected those in "
-            "which labels are complete; draw them, or take the file out of labels.area"
+            "which labels are complete; draw them, or remove the file from labels.area"
         )
     return shapes.take(shapes.is_area)
 

@@ -219,16 +219,16 @@ def _crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) -> C
         reason = "no coordinate system found"
     elif file.is_assumed and _are_beyond_degrees(shapes):
         west, south, *_ = shapely.total_bounds(shapes)
-        reason = f"names no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
+        reason = f"has no coordinate system, and x {west:.9g}, y {south:.9g} are not degrees"
     elif (known := _known(file.crs)) is not None:
         return known
     else:
         reason = f"its coordinate system {file.crs!r:.120} is not known"
     if given is None:
         raise DataError(
-            f"{path}: {reason}; set labels.crs to the one it is in, such as EPSG:32611, for the "
-            "labels of a run; for any other command write it into a copy: ogr2ogr -a_srs "
-            f"EPSG:32611 with_crs.gpkg {path.name}"
+            f"{path}: {reason}; set labels.crs to its CRS, such as EPSG:32611, for the labels of "
+            "a run; for any other command, write the CRS into a copy: ogr2ogr -a_srs EPSG:32611 "
+            f"with_crs.gpkg {path.name}"
         )
     return given
 
@@ -345,8 +345,8 @@ def lay_over(
     """
     if facts.grid.is_local:
         raise DataError(
-            f"{facts.path}: has no georeference, so {labels} cannot be laid over it; use raster "
-            "masks of the same size as labels.roads, or give the image its place"
+            f"{facts.path}: has no georeference, so {labels} cannot be placed on it; use raster "
+            "masks of the same size as labels.roads, or georeference the image"
         )
     return roads_on(facts.grid, roads, shift_m=shift_m)
 
@@ -385,7 +385,10 @@ def extent_degrees(geometries: Shapes, crs: CRS) -> str:
     if -360 <= west <= east <= 360 and -90 <= south <= north <= 90:  # noqa: PLR2004 - degrees
         return f"lon {west:.4f} to {east:.4f}, lat {south:.4f} to {north:.4f}"
     west, south, east, north = shapely.total_bounds(geometries)
-    return f"x {west:.9g} to {east:.9g}, y {south:.9g} to {north:.9g} (not on earth in {crs.name})"
+    return (
+        f"x {west:.9g} to {east:.9g}, y {south:.9g} to {north:.9g} (not a valid position in "
+        f"{crs.name})"
+    )
 
 
 def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:

@@ -115,10 +115,10 @@ def _gdal_name(path: Path) -> str:
         if not path.exists():
             raise DataError(f"{path} does not exist")
         if path.stat().st_size == 0:
-            raise DataError(f"{path}: the file is empty, expected a vector file with road lines")
+            raise DataError(f"{path}: is empty, expected a vector file with road lines")
         suffix = path.suffix.lower()
         if path.is_dir() and suffix != ".gdb":
-            raise DataError(f"{path}: a folder, expected a vector file with road lines")
+            raise DataError(f"{path}: is a folder, expected a vector file with road lines")
         if suffix == ".shp":
             _check_shapefile(path)
         if suffix in _XML:
@@ -140,7 +140,7 @@ def _member(path: Path) -> str:
     for name in names:
         if Path(name).suffix.lower() in VECTOR_SUFFIXES and not name.startswith("__MACOSX"):
             return name
-    raise DataError(f"{path}: holds no vector file (found {', '.join(names[:3]) or 'nothing'})")
+    raise DataError(f"{path}: contains no vector file (found {', '.join(names[:3]) or 'nothing'})")
 
 
 def check_views(path: Path, source: str) -> None:
@@ -160,8 +160,8 @@ def check_views(path: Path, source: str) -> None:
         return
     if len(names):
         raise DataError(
-            f"{path}: its layer {names[0]} is a view, expected tables only; write its rows to a "
-            f"file of their own: ogr2ogr roads.gpkg {path.name} {names[0]}"
+            f"{path}: its layer {names[0]} is a view, expected only tables; write its rows to a "
+            f"separate file: ogr2ogr roads.gpkg {path.name} {names[0]}"
         )
 
 
@@ -225,7 +225,7 @@ def _check_whole(path: Path, info: Mapping[str, Any], features: int) -> None:
     if expected > features:
         raise DataError(
             f"{path}: only {features} of its {expected} features can be read; the file is "
-            "damaged or cut short, get it again"
+            "damaged or cut short, download or copy it again"
         )
 
 
@@ -290,7 +290,7 @@ def _explained(path: Path) -> Iterator[None]:
                 "Shapefile or another format of OGR"
             ) from error
         raise DataError(
-            f"{path}: cannot be read ({reason:.200}); check that the file is there and whole"
+            f"{path}: cannot be read ({reason:.200}); check that the file exists and is complete"
         ) from error
 
 
@@ -323,17 +323,17 @@ def _check_shapefile(path: Path) -> None:
         DataError: saying what is missing.
         OSError: if it cannot be read.
     """
-    for part, holds in ((".shx", "where each shape lies"), (".dbf", "the attributes")):
+    for part, holds in ((".shx", "the position of each shape"), (".dbf", "the attributes")):
         if not any(path.with_suffix(name).exists() for name in (part, part.upper())):
             raise DataError(
-                f"{path}: its {part} is missing, which holds {holds}; copy all parts of the "
+                f"{path}: its {part} is missing, which contains {holds}; copy all parts of the "
                 "Shapefile: .shp, .shx, .dbf and .prj"
             )
     with path.open("rb") as file:
         header = file.read(28)
     expected, size = 2 * int.from_bytes(header[24:], "big"), path.stat().st_size
     if header.startswith(_SHP_MAGIC) and size < expected:
-        raise DataError(f"{path}: cut short, {size} of {expected} bytes; get it again")
+        raise DataError(f"{path}: cut short, {size} of {expected} bytes; download or copy it again")
 
 
 def _check_xml(path: Path) -> None:
@@ -346,7 +346,9 @@ def _check_xml(path: Path) -> None:
         with _opened(path) as file:
             xml.check_xml(file)
     except (expat.ExpatError, ValueError) as error:
-        raise DataError(f"{path}: damaged or cut short ({error}); get it again") from error
+        raise DataError(
+            f"{path}: damaged or cut short ({error}); download or copy it again"
+        ) from error
 
 
 def _check_xml_start(path: Path) -> None:
@@ -403,7 +405,7 @@ def _json_at(text: str, start: int) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return json.JSONDecoder().raw_decode(text, start)[0]
     except RecursionError as error:
-        raise ValueError("its crs is nested too deep") from error
+        raise ValueError("its crs is nested too deeply") from error
 
 
 def _crs_name(named: Any) -> str | None:  # noqa: ANN401 - any JSON value
@@ -423,7 +425,7 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
             geometry.
     """
     if is_virtual(path):
-        raise DataError(f"{path}: GeoParquet is read from disk only; copy the file there")
+        raise DataError(f"{path}: GeoParquet can only be read from disk; copy the file there")
     try:
         import geopandas as gpd  # noqa: PLC0415 - slow to import, and only needed here
         import pyarrow.parquet as pq  # noqa: PLC0415 - may be missing
@@ -444,7 +446,7 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = one_line(error)
         raise DataError(
-            f"{path}: not a readable GeoParquet file ({reason}); get it again"
+            f"{path}: not a readable GeoParquet file ({reason}); download or copy it again"
         ) from error
     shapes = frame.geometry.to_numpy()
     return VectorFile(

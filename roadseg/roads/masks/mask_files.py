@@ -107,7 +107,7 @@ def bins_of(tags: Mapping[str, str]) -> SpeedBins | None:
         return SpeedBins(tuple(float(edge) for edge in values["edges"]), unit)
     except (ValueError, LookupError, TypeError, StopIteration) as error:
         raise ValueError(
-            f"the tag {_BINS_TAG} is no list of speed bins: {tags[_BINS_TAG]}"
+            f"the tag {_BINS_TAG} is not a list of speed bins: {tags[_BINS_TAG]}"
         ) from error
 
 

@@ -113,7 +113,7 @@ def open_mask_labels(
         if speeds_mph is not None and _is_lossy(source):
             raise DataError(
                 f"{path}: JPEG changes the values of pixels, so labels.mask_speeds_mph cannot be "
-                "looked up; save the mask as PNG or GeoTIFF"
+                "used; save the mask as PNG or GeoTIFF"
             )
         bin_by_value = None
         if speeds_mph is not None:
@@ -257,10 +257,10 @@ def _grid(path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: C
 
 def _lacks(source: rasterio.DatasetReader, facts: RasterFacts) -> str:
     if facts.grid.is_local:
-        return "the image has no place on the ground"
+        return "the image has no georeference"
     if has_transform(source):
-        return "the mask names no coordinate system (labels.crs can)"
-    return "the mask has no place on the ground"
+        return "the mask has no coordinate system (set labels.crs)"
+    return "the mask has no georeference"
 
 
 def _require_touch(path: Path, grid: Grid, facts: RasterFacts) -> None:

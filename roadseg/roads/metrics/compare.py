@@ -178,7 +178,7 @@ def _routes(
     tile = SPACENET_TILE if reach_m <= _CHIP_M else CITYSCALE_TILE
     if reach_m > max(tile.side_m, _CHIP_M):
         raise ValueError(
-            f"its roads reach over {reach_m:.0f} m, expected at most {tile.side_m:.0f} m, the "
+            f"its roads extend over {reach_m:.0f} m, expected at most {tile.side_m:.0f} m, the "
             "larger tile of protocol sat2graph; cut them, or use protocol spacenet"
         )
     return sat2graph_apls(reference.drawn, predicted.drawn, tile=tile), None

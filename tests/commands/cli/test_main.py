@@ -360,7 +360,7 @@ def test_a_missing_earlier_stage_is_named(fails, command, missing, earlier):
 
 def test_an_empty_label_file_exits_with_3(fails, city):
     labels_of(city).write_bytes(b"")
-    assert "city_0.geojson: the file is empty" in fails("prepare", exit_code=3)
+    assert "city_0.geojson: is empty" in fails("prepare", exit_code=3)
 
 
 def test_labels_without_a_line_exit_with_3(fails, city):

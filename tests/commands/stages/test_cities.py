@@ -132,7 +132,7 @@ def test_values_of_another_range_in_one_pixel_type_are_told(
             opened.write(opened.read() // factor)
     with caplog.at_level(logging.WARNING):
         prepare.run(*ready("spacenet_cities.json"))
-    found = [text for text in caplog.messages if "share, and will hardly be told" in text]
+    found = [text for text in caplog.messages if "images and will look almost uniform" in text]
     assert (len(found), all("AOI_8_Mumbai/PS-RGB" in text for text in found)) == (warnings, True)
 
 

@@ -174,7 +174,7 @@ def test_a_missing_earlier_stage_is_the_error_that_the_command_itself_gives(fail
 @pytest.mark.parametrize(
     ("words", "exit_code", "message"),
     [
-        (["train", "--fold", "9"], 2, "--fold 9: there are folds 0 to 4"),
+        (["train", "--fold", "9"], 2, "--fold 9 does not exist; choose 0 to 4"),
         (["train", "--set", "train.learning_rate=1"], 2, "retrain with --force"),
         (["train", "--ncores", "4096"], 2, "--ncores 4096: this process may use"),
         (["prepare", "--set", "imagery.images=[]"], 2, "imagery.images is empty"),

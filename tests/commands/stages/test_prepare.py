@@ -211,7 +211,7 @@ def test_a_scene_without_any_road_is_background(city, caplog):
 def test_labels_without_a_single_road_are_refused(city):
     for path in (city.parent / "roads").iterdir():
         path.write_text('{"type": "FeatureCollection", "features": []}')
-    with pytest.raises(DataError, match=r"no road in any of the 5 label files of 5 scenes"):
+    with pytest.raises(DataError, match=r"none of the 5 label files of 5 scenes contains a road"):
         run(city)
 
 
@@ -327,7 +327,7 @@ def test_a_picture_that_cannot_be_made_is_told(city, monkeypatch, caplog):
 
     monkeypatch.setattr(prepare, "make_example", fail)
     assert run(city).sheets == []
-    assert "no picture of city_0: block 7 cannot be read" in caplog.text
+    assert "could not draw city_0: block 7 cannot be read" in caplog.text
 
 
 def test_an_unknown_crs_setting_is_named(city):

@@ -124,7 +124,7 @@ def test_force_removes_nothing_before_it_can_begin(finished):
 
 
 def test_a_fold_that_does_not_exist_is_named(finished):
-    with pytest.raises(ConfigError, match=r"--fold 7: there are folds 0 to 4"):
+    with pytest.raises(ConfigError, match=r"--fold 7 does not exist; choose 0 to 4"):
         train.run(*finished, fold=7)
 
 

@@ -132,7 +132,7 @@ def test_images_are_predicted_with_it_unless_another_network_is_named(
 def test_images_are_predicted_with_fold_0_where_it_is_missing(finished):
     _, workspace = finished
     assert predict.usual_checkpoints(workspace, None) == [workspace.checkpoint(0)]
-    with pytest.raises(MissingInputError, match=r"train --fold 3.* or name .* --checkpoint"):
+    with pytest.raises(MissingInputError, match=r"train --fold 3.* or use .* --checkpoint"):
         predict.usual_checkpoints(workspace, 3)
 
 

@@ -130,7 +130,7 @@ def test_the_table_has_a_row_for_each_side(write):
 
 def test_places_far_apart_are_refused(write):
     far = write("b.gpkg", STREET, origin=ORIGIN + 20_000)
-    with pytest.raises(DataError, match="places do not overlap"):
+    with pytest.raises(DataError, match="two sides do not overlap"):
         run(write("a.gpkg", STREET), far)
 
 
@@ -143,13 +143,13 @@ def test_what_is_not_one_file_of_roads_is_refused(write, tmp_path):
         run(ours, tmp_path / "pixels.csv")
     write("b.gpkg", STREET)
     write("c.gpkg", STREET)
-    with pytest.raises(DataError, match="3 places with roads found, expected one"):
+    with pytest.raises(DataError, match="contains roads of 3 places, expected one"):
         run(ours, tmp_path)
 
 
 def test_another_suffix_is_refused(write, tmp_path):
     path = write("a.gpkg", STREET)
-    with pytest.raises(ConfigError, match=r"d.json: expected a file that ends in .gpkg"):
+    with pytest.raises(ConfigError, match=r"d.json: use a file name that ends in .gpkg"):
         run(path, path, output=tmp_path / "d.json")
 
 

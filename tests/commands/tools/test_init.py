@@ -399,7 +399,7 @@ class TestMasks:
 
     @pytest.mark.usefixtures("city")
     def test_lines_cannot_be_laid_over_images_without_georeference(self, plain):
-        with pytest.raises(DataError, match=r"has no georeference, so .* cannot be laid over it"):
+        with pytest.raises(DataError, match=r"has no georeference, so .* cannot be placed on it"):
             look(plain, "imagery.gsd_m=1", labels="roads/city_1.geojson")
 
 

@@ -180,7 +180,7 @@ def test_any_file_with_lines_will_do(tmp_path):
 
 
 def test_a_graph_without_roads_or_no_graph_at_all_is_refused(write, tmp_path):
-    with pytest.raises(DataError, match="holds no roads"):
+    with pytest.raises(DataError, match="contains no roads"):
         run(write(), (8, 49), (8, 49))
     (tmp_path / "many").mkdir()
     for name in "ab":
@@ -190,7 +190,7 @@ def test_a_graph_without_roads_or_no_graph_at_all_is_refused(write, tmp_path):
 
 
 def test_another_suffix_is_refused_before_anything_is_read(tmp_path):
-    with pytest.raises(ConfigError, match=r"w.txt: expected a file that ends in .geojson or .gpkg"):
+    with pytest.raises(ConfigError, match=r"w.txt: use a file name that ends in .geojson or .gpkg"):
         run(tmp_path / "none.gpkg", (8, 49), (8, 49), output=tmp_path / "w.txt")
 
 

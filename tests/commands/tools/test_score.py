@@ -111,7 +111,7 @@ def test_topo_looks_further_on_more_than_a_chip(draw, reach, radius):
 def test_roads_beyond_the_tile_are_refused_by_sat2graph(draw, reach):
     sides = [draw(name, [[(0, 0), (reach, 0)]], epsg=32611) for name in "ab"]
     if reach > 2048:
-        with pytest.raises(DataError, match="reach over 2049 m, expected at most 2048 m"):
+        with pytest.raises(DataError, match="extend over 2049 m, expected at most 2048 m"):
             score(*sides, protocol="sat2graph")
     else:
         assert only(*sides, protocol="sat2graph")["name"] == "a"
@@ -146,7 +146,7 @@ def test_pooled_are_means_of_routes_and_sums_of_lengths(folders):
 def test_a_prediction_without_reference_is_named_once(folders, caplog):
     assert score(*folders).left_over == ["img9"]
     assert [record.message for record in caplog.records] == [
-        "not scored, as no reference matches: 1 prediction (img9)"
+        "not scored, because no reference matches: 1 prediction (img9)"
     ]
 
 
@@ -168,7 +168,7 @@ def test_people_read_an_aligned_table(folders):
     lines = str(score(*folders)).splitlines()
     assert [line.split()[0] for line in lines[:5]] == ["APLS", "img1", "img2", "img3", "all"]
     assert len({len(line) for line in lines[:5]}) == 1
-    assert "scored 0, as no prediction matches: 1 place (img2)" in lines
+    assert "scored 0, because no prediction matches: 1 place (img2)" in lines
     assert any("40 km/h assumed on 1.70 of 1.70 km of the predicted" in line for line in lines)
 
 

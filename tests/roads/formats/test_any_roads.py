@@ -140,7 +140,7 @@ def test_lines_in_pixels_lie_where_their_image_does(wkt, image):
 
 
 def test_lines_in_pixels_of_nobody_knows_what_are_refused(wkt):
-    with pytest.raises(ConfigError, match=r"in pixels; name the image, .* --image, or .* --gsd"):
+    with pytest.raises(ConfigError, match=r"in pixels; use --image .* --gsd"):
         read(wkt)
 
 
@@ -148,7 +148,7 @@ def test_an_image_of_another_name_is_refused(tmp_path, image):
     path = tmp_path / "two.csv"
     path.write_text("ImageId,WKT_Pix\nimg1,LINESTRING EMPTY\nimg2,LINESTRING EMPTY\n")
     source = find_sources(path)["img2"]
-    with pytest.raises(DataError, match=r"none of the 1 images has a name that fits \(img1\)"):
+    with pytest.raises(DataError, match=r"none of the 1 images has a matching name \(img1\)"):
         read_drawn(source, find_placement(image, None), None)
 
 
@@ -170,7 +170,7 @@ def shapes(tmp_path, *geometries):
 
 @pytest.mark.parametrize(
     ("shape", "reason"),
-    [(shapely.box(0, 0, 1, 1), r"holds polygons only \(1\)"), (shapely.Point(0, 0), "a point")],
+    [(shapely.box(0, 0, 1, 1), r"contains only polygons \(1\)"), (shapely.Point(0, 0), "a point")],
 )
 def test_what_is_no_line_is_refused(tmp_path, shape, reason):
     with pytest.raises(DataError, match=reason):
@@ -180,13 +180,13 @@ def test_what_is_no_line_is_refused(tmp_path, shape, reason):
 def test_polygons_beside_lines_are_left_out_with_a_warning(tmp_path, caplog):
     path = shapes(tmp_path, shapely.box(0, 0, 1, 1), shapely.LineString([(0, 0), (1e-3, 0)]))
     assert len(read(path).graph.lines) == 1
-    assert "1 polygons are left out" in caplog.text
+    assert "1 polygons are ignored" in caplog.text
 
 
 def test_metres_among_degrees_are_refused(tmp_path):
     metres = shapely.LineString([ORIGIN, ORIGIN + 100])
     path = shapes(tmp_path, shapely.LineString([(-115.2, 36.1), (-115.1, 36.1)]), metres)
-    with pytest.raises(DataError, match="not all of its roads are near one place on earth"):
+    with pytest.raises(DataError, match="its roads are not near each other"):
         placed(path)
 
 
@@ -200,7 +200,7 @@ def test_a_huge_geojson_is_refused_before_it_is_read(tmp_path, size, is_refused)
 
 
 def test_pixels_and_places_on_earth_cannot_be_compared(wkt, draw):
-    with pytest.raises(DataError, match=r"has no place on earth, but .* is in"):
+    with pytest.raises(DataError, match=r"has no georeference, but .* is in"):
         common_crs(read(wkt, gsd_m=1.0), read(draw(CROSS)))
 
 
@@ -215,11 +215,11 @@ def test_roads_more_than_a_kilometre_apart_are_of_two_places(draw, away, is_refu
         place_roads(read(draw([[(away, 0), (away, 9)]], name="b")), UTM),
     ]
     if is_refused:
-        with pytest.raises(DataError, match=r"do not overlap, they are 1\.0 km apart"):
+        with pytest.raises(DataError, match=r"do not overlap; they are 1\.0 km apart"):
             check_nearness(*sides, "img1")
     else:
         check_nearness(*sides, "img1")
-        assert "999 m apart; is it one place?" in caplog.text
+        assert "999 m apart; are they the same place?" in caplog.text
 
 
 def test_sides_without_roads_may_be_anywhere(draw):

@@ -230,7 +230,7 @@ def test_parquet_without_pyarrow_is_refused_in_one_line(monkeypatch):
 
 
 def test_a_submission_of_a_graph_that_is_not_of_one_image_is_refused(tmp_path, graph):
-    with pytest.raises(ConfigError, match=r"a\.csv: .* its lines are in pixels"):
+    with pytest.raises(ConfigError, match=r"a\.csv: .* csv has lines in pixels"):
         write_graphs(tmp_path, "a", graph, formats=["csv"])
 
 
@@ -298,7 +298,7 @@ def test_a_file_that_does_not_exist_is_refused(tmp_path):
 
 def test_a_file_that_is_no_geopackage_is_refused(tmp_path):
     (tmp_path / "a.gpkg").write_text("no")
-    with pytest.raises(DataError, match="run `roadseg graph`"):
+    with pytest.raises(DataError, match="expected a GeoPackage of `roadseg graph`"):
         read_gpkg(tmp_path / "a.gpkg")
 
 
@@ -315,10 +315,10 @@ def test_a_geopackage_without_edges_is_refused(tmp_path, graph):
     [
         ("DELETE FROM gpkg_contents WHERE table_name = 'edges'", "layer edges cannot be read"),
         ("ALTER TABLE edges DROP COLUMN v", "layer edges has no column v"),
-        ("DELETE FROM nodes WHERE osmid = 1", "names a node"),
-        ("UPDATE nodes SET osmid = 1", "two nodes of one osmid"),
-        ("UPDATE edges SET u = NULL WHERE fid = 1", "names a node"),
-        ("UPDATE edges SET geom = NULL WHERE fid = 1", "no LineString"),
+        ("DELETE FROM nodes WHERE osmid = 1", "refers to a node"),
+        ("UPDATE nodes SET osmid = 1", "two nodes with the same osmid"),
+        ("UPDATE edges SET u = NULL WHERE fid = 1", "refers to a node"),
+        ("UPDATE edges SET geom = NULL WHERE fid = 1", "not a LineString"),
         ("UPDATE gpkg_geometry_columns SET srs_id = 4326", "not in a metric CRS"),
     ],
 )

@@ -185,13 +185,13 @@ def in_zones(*zones):
     [
         (without_places(), "a graph without geometry: not every node has numbers x and y"),
         (in_two_crss(), "m away from its node; expected nodes and geometry in one CRS"),
-        (with_a("POINT (1 2)"), "geometry of an edge is no LineString"),
-        (with_a("POLYGON ((0 0, 1 0, 1 1, 0 0))"), "geometry of an edge is no LineString"),
-        (with_a("LINESTRING EMPTY"), "geometry of an edge is no LineString"),
-        (with_a("road"), "geometry of an edge is no WKT"),
-        (network(crs="epsg:1"), "its crs epsg:1 is not known"),
-        (network(), "names no coordinate system, and x 430000, y 4580000 are not degrees"),
-        (network(crs="epsg:4326"), "is no place on earth in WGS 84"),
+        (with_a("POINT (1 2)"), "geometry of an edge is not a LineString"),
+        (with_a("POLYGON ((0 0, 1 0, 1 1, 0 0))"), "geometry of an edge is not a LineString"),
+        (with_a("LINESTRING EMPTY"), "geometry of an edge is not a LineString"),
+        (with_a("road"), "geometry of an edge is not WKT"),
+        (network(crs="epsg:1"), "its crs epsg:1 is unknown"),
+        (network(), "has no coordinate system, and x 430000, y 4580000 are not degrees"),
+        (network(crs="epsg:4326"), "is not a valid position in WGS 84"),
         (in_zones(31, 32), r"its nodes are in 2 UTM zones"),
         (in_zones(61), r"its nodes are in 1 UTM zones"),
     ],
@@ -217,5 +217,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 def test_what_is_wrong_with_wkt_is_told_in_one_line(write):
     path = write(network(("a", "b", {"geometry": "LINESTRING (0 0)"}), crs="EPSG:32631"))
-    with pytest.raises(DataError, match=r"^[^\n]*geometry of an edge is no WKT[^\n]*$"):
+    with pytest.raises(DataError, match=r"^[^\n]*geometry of an edge is not WKT[^\n]*$"):
         read_graphml(path)

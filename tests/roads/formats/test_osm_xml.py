@@ -195,7 +195,7 @@ def test_an_empty_graph_is_an_empty_file(written, graph):
 
 
 def test_a_graph_without_place_on_earth_is_refused(tmp_path, graph):
-    with pytest.raises(DataError, match=r"a\.osm: .* no place on earth, .* give the image"):
+    with pytest.raises(DataError, match=r"a\.osm: .* no georeference, .* georeference the image"):
         write_osm(tmp_path / "a.osm", replace(graph, crs=LOCAL_CRS))
     assert list(tmp_path.iterdir()) == []
 

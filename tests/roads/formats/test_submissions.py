@@ -131,7 +131,7 @@ def test_a_graph_without_travel_times_is_refused(tmp_path, graph):
 
 
 def test_a_graph_without_place_on_earth_does_not_fit_a_grid_that_has_one(tmp_path, graph):
-    with pytest.raises(ValueError, match="a: either the graph or the grid has no place"):
+    with pytest.raises(ValueError, match="a: either the graph or the grid has no georeference"):
         write_submission(tmp_path / "a.csv", [("a", replace(graph, crs=LOCAL_CRS), GRID)])
 
 

@@ -115,7 +115,7 @@ def test_no_lines_make_an_empty_graph():
 
 @pytest.mark.parametrize("geometry", [shapely.Point(1, 2), None])
 def test_other_geometries_are_refused(geometry):
-    with pytest.raises(ValueError, match="made of LineStrings"):
+    with pytest.raises(ValueError, match="consists of LineStrings"):
         graph_from_lines(np.array([geometry], dtype=object), UTM)
 
 

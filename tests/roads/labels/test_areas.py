@@ -52,7 +52,7 @@ def test_polygons_elsewhere_leave_nothing(tmp_path):
 
 
 def test_a_file_without_polygons_is_refused(tmp_path):
-    told = r"a\.gpkg: found no polygon among its 1 shapes, expected .*; draw them, or take"
+    told = r"a\.gpkg: found no polygon among its 1 shapes, expected .*; draw them, or remove"
     with pytest.raises(DataError, match=told):
         read_areas(write(tmp_path / "a.gpkg", LINE))
 

@@ -83,5 +83,5 @@ def test_without_pyarrow_it_is_said_what_to_install(tmp_path, monkeypatch):
 
 
 def test_a_virtual_path_is_refused():
-    with pytest.raises(DataError, match=r"roads\.parquet: GeoParquet is read from disk only"):
+    with pytest.raises(DataError, match=r"roads\.parquet: GeoParquet can only be read from disk"):
         read_roads(Path("/vsicurl?url=roads.parquet"))

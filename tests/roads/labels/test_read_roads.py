@@ -233,9 +233,7 @@ def test_a_property_called_crs_is_no_crs(write):
 
 
 def test_metres_in_geojson_without_a_crs_are_refused(write):
-    with pytest.raises(
-        DataError, match=r"names no .*, and x 660000, y 4000000 are not degrees; se"
-    ):
+    with pytest.raises(DataError, match=r"has no .*, and x 660000, y 4000000 are not degrees; se"):
         read_roads(write((METRES, {})))
 
 

@@ -321,9 +321,17 @@ def test_an_extent_is_told_in_degrees():
 @pytest.mark.parametrize(
     ("line", "crs", "told"),
     [
-        ([(36.2, -115.5), (36.3, -115)], DEGREES, "x 36.2 to 36.3, y -115.5 to -115 (not on earth"),
+        (
+            [(36.2, -115.5), (36.3, -115)],
+            DEGREES,
+            "x 36.2 to 36.3, y -115.5 to -115 (not a valid position",
+        ),
         ([(660000, 4e6), (660000.5, 4e6)], DEGREES, "x 660000 to 660000.5, y 4000000 to 4000000"),
-        ([(-115, 36), (1e12, 4e6)], UTM, "x -115 to 1e+12, y 36 to 4000000 (not on earth in WGS"),
+        (
+            [(-115, 36), (1e12, 4e6)],
+            UTM,
+            "x -115 to 1e+12, y 36 to 4000000 (not a valid position in WGS",
+        ),
     ],
 )
 def test_an_extent_beyond_the_earth_is_told_as_it_is(line, crs, told):

@@ -209,7 +209,7 @@ def test_a_virtual_path_that_leads_nowhere_is_named(tmp_path):
 def test_a_zip_without_a_vector_file_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
         made.writestr("readme.txt", "roads")
-    with pytest.raises(DataError, match=r"holds no vector file \(found readme\.txt\)"):
+    with pytest.raises(DataError, match=r"contains no vector file \(found readme\.txt\)"):
         read(tmp_path / "a.zip")
 
 
@@ -225,7 +225,7 @@ def test_a_folder_is_refused(tmp_path):
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "roads.geojson").touch()
-    with pytest.raises(DataError, match="the file is empty, expected a vector file with road line"):
+    with pytest.raises(DataError, match="is empty, expected a vector file with road line"):
         read(tmp_path / "roads.geojson")
 
 
@@ -281,10 +281,14 @@ def test_a_record_that_cannot_be_read_is_not_skipped(tmp_path, suffix):
         read(path)
 
 
-@pytest.mark.parametrize(("part", "holds"), [(".shx", "where each"), (".dbf", "the attributes")])
+@pytest.mark.parametrize(
+    ("part", "holds"), [(".shx", "the position of each"), (".dbf", "the attributes")]
+)
 def test_a_shapefile_without_a_part_is_refused(shapefile, part, holds):
     shapefile.with_suffix(part).unlink()
-    with pytest.raises(DataError, match=rf"its {part} is missing, which holds {holds}.*copy all p"):
+    with pytest.raises(
+        DataError, match=rf"its {part} is missing, which contains {holds}.*copy all p"
+    ):
         read(shapefile)
 
 
@@ -367,7 +371,7 @@ def with_view(tmp_path):
 
 
 def test_a_view_is_refused_as_its_rows_need_not_end(with_view):
-    with pytest.raises(DataError, match=r"its layer endless is a view, expected tables only"):
+    with pytest.raises(DataError, match=r"its layer endless is a view, expected only tables"):
         read_vectors(with_view, list)
 
 

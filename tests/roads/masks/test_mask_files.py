@@ -179,5 +179,5 @@ def test_tags_of_others_name_no_speed_bins():
 )
 def test_tags_that_were_changed_are_an_error(text):
     (name,) = bins_tags(DEFAULT_BINS)
-    with pytest.raises(ValueError, match="is no list of speed bins"):
+    with pytest.raises(ValueError, match="is not a list of speed bins"):
         bins_of({name: text})

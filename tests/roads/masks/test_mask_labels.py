@@ -168,7 +168,7 @@ def test_a_mask_with_changed_tags_is_refused(image, write_raster):
     path = write_raster(CLASSES)
     tag(path, CONTENT_TAG, SPEED_BINS)
     tag(path, "ROADSEG_SPEED_BINS", "10,20")
-    with pytest.raises(DataError, match=r"scene\.tif: the tag .* is no list of speed bins"):
+    with pytest.raises(DataError, match=r"scene\.tif: the tag .* is not a list of speed bins"):
         labels(path, image)
 
 
@@ -258,7 +258,7 @@ def test_a_mask_without_georeference_follows_an_image_that_is_resampled(write_ra
 def test_a_mask_without_georeference_of_another_size_is_refused(image, write_raster, shape):
     path = write_raster(np.zeros(shape, np.uint8), **NOWHERE)
     told = rf"found {shape[0]} x {shape[1]} pixels, expected 40 x 40 as in .*image\.tif, since the "
-    with pytest.raises(DataError, match=told + "mask has no place on the ground"):
+    with pytest.raises(DataError, match=told + "mask has no georeference"):
         labels(path, image)
 
 
@@ -270,7 +270,9 @@ def test_a_mask_without_a_crs_takes_the_given_one(image, write_raster):
 
 def test_a_mask_of_another_size_without_a_crs_is_refused(image, write_raster):
     path = write_raster(CLASSES[:30].copy(), crs=None)
-    with pytest.raises(DataError, match=r"since the mask names no coordinate system \(labels\.crs"):
+    with pytest.raises(
+        DataError, match=r"since the mask has no coordinate system \(set labels\.crs"
+    ):
         labels(path, image)
 
 
@@ -280,7 +282,7 @@ def test_a_mask_of_a_photo_needs_no_georeference(photo, save_as):
 
 
 def test_a_mask_of_a_photo_must_have_its_size(photo, write_raster):
-    with pytest.raises(DataError, match=r"expected 40 x 40 .* since the image has no place"):
+    with pytest.raises(DataError, match=r"expected 40 x 40 .* since the image has no georeference"):
         labels(write_raster(np.zeros((40, 39), np.uint8)), photo)
 
 
