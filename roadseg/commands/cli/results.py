@@ -266,6 +266,7 @@ def plot(
         if output is None or scene is not None:
             msg = "--graph, --labels and --image go with --output, and without --scene"
             raise click.UsageError(msg)
+        load(config_path, assignments, required=False)  # It chooses the units.
         summary = tool("plot").run_files(
             output=output, graph=graph, labels=labels, image=image, kinds=kinds, paper=paper
         )
