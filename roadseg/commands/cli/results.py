@@ -267,6 +267,7 @@ def plot(
         if output is None or scene is not None:
             msg = "--graph, --labels and --image need --output, and cannot be combined with --scene"
             raise click.UsageError(msg)
+        load(config_path, assignments, required=False)  # It chooses the units.
         summary = tool("plot").run_files(
             output=output, graph=graph, labels=labels, image=image, kinds=kinds, paper=paper
         )
