@@ -241,8 +241,16 @@ def test_a_value_outside_of_its_limits_is_refused(write, key, outside, inside):
 @pytest.mark.parametrize(
     ("section", "values", "message"),
     [
-        ("labels", {"scheme": "attribute"}, "labels.speed_key: expected the name of an attribute"),
-        ("labels", {"speed_key": "v"}, 'labels.speed_key: is read only if scheme is "attribute"'),
+        (
+            "labels",
+            {"scheme": "attribute"},
+            "labels.speed_key: the scheme attribute needs the name",
+        ),
+        (
+            "labels",
+            {"speed_key": "v"},
+            'labels.speed_key: has no effect unless scheme is "attribute"',
+        ),
         (
             "split",
             {"method": "groups"},
@@ -477,7 +485,7 @@ def of_sets(**values):
         ),
         (
             of_sets(labels={"speed_key": "v"}),
-            'imagery.sets.tianjin.labels.speed_key: is read only if scheme is "attribute"',
+            'imagery.sets.tianjin.labels.speed_key: has no effect unless scheme is "attribute"',
         ),
         (
             of_sets() | {"labels": {"roads": ["a"]}},

@@ -80,11 +80,11 @@ class LabelOptions(Section):
     roads: tuple[Text, ...] = setting(
         (),
         "paths",
-        "Road lines, polygons or raster masks: one file for all scenes, or one a scene by name.",
+        "Road lines, polygons or raster masks: one file for all scenes, or one per scene by name.",
         max_length=1_000_000,
         fail_fast=True,
     )
-    crs: Text | None = setting(None, "CRS", "CRS of label files that name none.")
+    crs: Text | None = setting(None, "CRS", "CRS of label files without one.")
     scheme: SchemeName = setting(
         "auto",
         "-",
@@ -96,17 +96,17 @@ class LabelOptions(Section):
     )
     speed_unit: SpeedUnit = setting("mph", "-", "Unit of the values of speed_key.")
     default_speed_mph: float = setting(
-        25.0, "mph", "Speed of roads whose attributes say nothing of it.", ge=0.1, le=1000
+        25.0, "mph", "Speed of roads without a speed in their attributes.", ge=0.1, le=1000
     )
     exclude: tuple[Text, ...] = setting(
         NO_ROADS,
         "highway classes",
-        "OpenStreetMap classes that are left out.",
+        "OpenStreetMap classes to leave out.",
         max_length=1000,
         fail_fast=True,
     )
     tunnels: bool = setting(
-        default=False, unit="-", description="Whether roads in tunnels are kept, though unseen."
+        default=False, unit="-", description="Keep roads in tunnels, which images do not show."
     )
     width: WidthRule = setting(
         "constant",
@@ -116,18 +116,16 @@ class LabelOptions(Section):
     buffer_m: float = setting(
         2.0,
         "metres",
-        "Half the width of a road whose width is constant, or is not known otherwise.",
+        "Half the width of roads with constant or unknown width.",
         ge=0.01,
         le=1000,
     )
     width_key: Text = setting("width", "attribute", "Attribute that holds the width in metres.")
-    lane_m: float = setting(
-        3.5, "metres", "Width of a lane, for the width by lanes.", ge=0.01, le=100
-    )
+    lane_m: float = setting(3.5, "metres", "Width of a lane, if width is lanes.", ge=0.01, le=100)
     bin_edges: tuple[_Speed, ...] = setting(
         DEFAULT_BINS.edges,
         "bin_unit",
-        "Upper limits of the speed bins, each in the bin below; one more bin lies above the last.",
+        "Upper limits of the speed bins (inclusive); one more bin covers higher speeds.",
         min_length=1,
         max_length=30,
     )
@@ -142,15 +140,15 @@ class LabelOptions(Section):
     shift: ShiftRule = setting(
         "none",
         "metres east and north",
-        'How labels are moved before they become masks: "none"; [4.0, -2.5], to the east and to '
-        'the south; "set", by one shift found from all scenes; or "scene", by that of each scene '
-        "where it can be told, else that of the set.",
+        'How labels are moved before they become masks. "none"; [4.0, -2.5]: metres east and '
+        'north; "set": one shift measured on all scenes; "scene": one per scene if it can be '
+        "measured, otherwise that of the set.",
     )
     area: tuple[Text, ...] = setting(
         (),
         "paths",
-        "Vector files with polygons in which labels are complete; what lies outside of all of them "
-        "is neither learnt nor measured. None: labels are complete everywhere.",
+        "Vector files with polygons in which labels are complete; everything outside is ignored "
+        "in training and metrics. Empty: labels are complete everywhere.",
         max_length=1000,
         fail_fast=True,
     )
@@ -171,15 +169,15 @@ class LabelOptions(Section):
     @model_validator(mode="after")
     def _edges_rise(self) -> "LabelOptions":
         if any(b <= a for a, b in itertools.pairwise(self.bin_edges)):
-            raise ValueError(f"bin_edges: expected numbers that rise, got {self.bin_edges}")
+            raise ValueError(f"bin_edges: expected increasing numbers, got {self.bin_edges}")
         return self
 
     @model_validator(mode="after")
     def _attribute_has_key(self) -> "LabelOptions":
         if self.scheme == "attribute" and not self.speed_key:
-            raise ValueError("speed_key: expected the name of an attribute, as scheme needs it")
+            raise ValueError("speed_key: the scheme attribute needs the name of an attribute here")
         if self.speed_key and self.scheme != "attribute":
-            raise ValueError('speed_key: is read only if scheme is "attribute"; set that too')
+            raise ValueError('speed_key: has no effect unless scheme is "attribute"; set both')
         return self
 
 
@@ -210,17 +208,19 @@ class TraceOptions(Section):
     threshold: _Threshold = setting(
         "auto",
         "probability",
-        "Road where the probability is at least this; auto takes what the network measured on "
-        "chips held out, as its rasters say, else 0.4.",
+        "Lowest probability that counts as road. auto: the threshold stored in the raster, "
+        "measured on held-out chips, otherwise 0.4.",
     )
     close_m: float = setting(
-        0.0, "metres", "Cracks and notches in roads up to this wide are closed.", ge=0, le=1000
+        0.0, "metres", "Close cracks and notches in roads up to this width.", ge=0, le=1000
     )
-    min_blob_m2: float = setting(30.0, "m2", "Smaller patches of road are removed.", ge=0, le=1e9)
-    min_hole_m2: float = setting(30.0, "m2", "Smaller holes in roads are filled.", ge=0, le=1e9)
-    min_spur_m: float = setting(12.0, "metres", "Shorter dead ends are pruned.", ge=0, le=100_000)
+    min_blob_m2: float = setting(30.0, "m2", "Remove smaller patches of road.", ge=0, le=1e9)
+    min_hole_m2: float = setting(30.0, "m2", "Fill smaller holes in roads.", ge=0, le=1e9)
+    min_spur_m: float = setting(
+        12.0, "metres", "Remove shorter dead ends (spurs).", ge=0, le=100_000
+    )
     merge_nodes_m: float = setting(
-        4.0, "metres", "Junctions joined by an edge shorter than this become one.", ge=0, le=1000
+        4.0, "metres", "Merge junctions that are joined by a shorter edge.", ge=0, le=1000
     )
     max_gap_m: float = setting(
         50.0,
@@ -230,17 +230,17 @@ class TraceOptions(Section):
         le=1000,
     )
     max_turn_deg: float = setting(
-        90.0, "degrees", "A link turns off the road by at most this at either end.", gt=0, le=180
+        90.0, "degrees", "Largest turn between a link and the road at either end.", gt=0, le=180
     )
     min_link_probability: float = setting(
         0.3,
         "probability",
-        "Lowest probability that a link is a road; without effect on masks.",
+        "Lowest confidence of a link; no effect on masks.",
         ge=0,
         le=1,
     )
     min_component_m: float = setting(
-        20.0, "metres", "Connected pieces with less road than this are dropped.", ge=0, le=1e7
+        20.0, "metres", "Remove connected parts with less road than this.", ge=0, le=1e7
     )
     precision: float | None = setting(
         None,
@@ -257,15 +257,15 @@ class TraceOptions(Section):
         "(roadseg[neat]).",
     )
     simplify_m: float = setting(
-        0.5, "metres", "How far a line may move when simplified.", ge=0, le=1000
+        0.5, "metres", "Largest displacement of a line when it is simplified.", ge=0, le=1000
     )
     default_speed_mph: float = setting(
-        25.0, "mph", "Speed of edges for which the probabilities show none.", ge=0.1, le=1000
+        25.0, "mph", "Speed of edges for which the probabilities show no speed.", ge=0.1, le=1000
     )
     block_px: int = setting(
         4096,
         "pixels",
-        "Side of the blocks in which scenes are read; decides memory.",
+        "Side of the blocks in which scenes are processed; larger blocks need more memory.",
         ge=256,
         le=65_536,
     )
@@ -292,15 +292,15 @@ class GraphOptions(TraceOptions):
     join_m: float = setting(
         5.0,
         "metres",
-        "How far apart road ends of touching scenes may be to be joined into one network; "
-        "0 joins no scenes.",
+        "Largest distance between road ends of adjoining scenes that are joined into one "
+        "network; 0: join no scenes.",
         ge=0,
         le=1000,
     )
     formats: tuple[GraphFormat, ...] = setting(
         ("gpkg", "geojson", "graphml"),
         "-",
-        "Files to write of each graph: gpkg, geojson, graphml, parquet, osm, csv (SpaceNet's).",
+        "Formats of the graphs: gpkg, geojson, graphml, parquet, osm, csv (SpaceNet's).",
         min_length=1,
         max_length=100,
         fail_fast=True,
@@ -309,7 +309,7 @@ class GraphOptions(TraceOptions):
     @model_validator(mode="after")
     def _gpkg_is_written(self) -> "GraphOptions":
         if "gpkg" not in self.formats:
-            raise ValueError('formats: expected "gpkg" among them, as evaluate reads it')
+            raise ValueError('formats: must include "gpkg", which evaluate reads')
         return self
 
 
@@ -319,11 +319,11 @@ class TuneOptions(Section):
     trials: int = setting(
         40,
         "trials",
-        "Number of settings to try; those of the config are the first.",
+        "Number of settings to try, starting with those of the config.",
         ge=1,
         le=100_000,
     )
-    seed: int = setting(0, "-", "Decides how the trials are spread.", ge=0, le=LARGEST_SEED)
+    seed: int = setting(0, "-", "Random seed of the trials.", ge=0, le=LARGEST_SEED)
 
 
 class AplsOptions(Section):
@@ -335,7 +335,7 @@ class AplsOptions(Section):
     snap_m: float = setting(
         4.0,
         "metres",
-        "APLS: how far a control point may lie from the other graph.",
+        "APLS: largest distance of a control point from the other graph.",
         ge=0.001,
         le=1000,
     )
@@ -344,21 +344,19 @@ class AplsOptions(Section):
 class EvaluateOptions(AplsOptions):
     """Metrics on the validation fold."""
 
-    pictures: int = setting(
-        12, "scenes", "Scenes of which a picture is drawn, at most.", ge=0, le=100_000
-    )
+    pictures: int = setting(12, "scenes", "Largest number of scenes to draw.", ge=0, le=100_000)
 
 
 class CompareOptions(AplsOptions):
     """Protocol and distances by which roads are compared with roads."""
 
     protocol: Protocol = setting(
-        "spacenet", "-", "Definition of APLS: SpaceNet's, or what the code of Sat2Graph computes."
+        "spacenet", "-", "Definition of APLS. spacenet; sat2graph: as in the code of Sat2Graph."
     )
     tolerance_m: float = setting(
         4.0,
         "metres",
-        "Correctness and completeness: how far apart roads may lie that count as the same.",
+        "Correctness and completeness: distance up to which roads count as the same.",
         ge=0.001,
         le=1000,
     )
@@ -371,18 +369,18 @@ class DiffOptions(Section):
         8.0, "metres", "Distance up to which roads of both sides count as the same.", gt=0, le=1000
     )
     min_length_m: float = setting(
-        20.0, "metres", "Connected pieces shorter than this are left out.", ge=0, le=1e7
+        20.0, "metres", "Leave out shorter connected pieces.", ge=0, le=1e7
     )
 
 
 class RouteOptions(Section):
     """Choice of the way between two places, and of how these are joined to the roads."""
 
-    weight: Weight = setting("time", "-", "What the way minimises: time or length.")
+    weight: Weight = setting("time", "-", "What the route minimises: time or length.")
     snap_m: float = setting(
         500.0,
         "metres",
-        "How far start and goal may be from the nearest road.",
+        "Largest distance of start and destination from the nearest road.",
         ge=0,
         le=1e6,
     )

@@ -132,11 +132,11 @@ class EvaluateSummary(Summary):
         """Return the metrics as a table."""
         several = "by fold" if self.by_fold else "by set"
         rows = {
-            "chips held out": self._chips_text(),
+            "held-out chips": self._chips_text(),
             "threshold": several if self.threshold is None else f"{self.threshold:g}",
             **{title: self._metric_text(name) for title, name in _TITLES.items()},
-            "roads, labels": road_text(self.reference_km),
-            "roads, predicted": road_text(self.predicted_km),
+            "labelled roads": road_text(self.reference_km),
+            "predicted roads": road_text(self.predicted_km),
         }
         rows |= {self._fold_title(fold): _in_short(of) for fold, of in self.by_fold.items()}
         if not self.set_of_fold:  # Else the folds are the sets.
@@ -146,7 +146,7 @@ class EvaluateSummary(Summary):
 
     def _chips_text(self) -> str:
         if self.by_fold:
-            return f"{self.chips} (of {count(len(self.by_fold), 'fold')}, each by its own network)"
+            return f"{self.chips} ({count(len(self.by_fold), 'fold')}, each with its own network)"
         return f"{self.chips} (fold {self.fold})"
 
     def _metric_text(self, name: str) -> str:
@@ -422,8 +422,8 @@ def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
     if not scores:
         of_fold = "" if fold == "each" else f" of fold {fold}"
         raise DataError(
-            f"no chip{of_fold} is on a scene that was predicted; look at what failed, and "
-            "run `roadseg predict` again"
+            f"no chip{of_fold} lies in a predicted scene; check which scenes failed, and run "
+            "`roadseg predict` again"
         )
     pixels = sum((score.pixels for score in scores), Counts())
     roads = pool([score.roads for score in scores])

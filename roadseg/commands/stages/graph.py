@@ -100,14 +100,14 @@ class GraphSummary(Summary):
         if self.joined:
             of = _parts(self.joined_parts, self.joined_largest_km, self.joined_km)
             network = f"one network of {road_text(self.joined_km)} in {NETWORK}.gpkg"
-            parts.append(f"{len(self.joined)} scenes that touch are {network}: {of}")
+            parts.append(f"{len(self.joined)} adjoining scenes form {network}: {of}")
         if self.precision is not None:
             share = self.road_km / self.found_km if self.found_km else 0.0
             parts.append(f"precision {self.precision:g} keeps {share:.0%} of the roads")
         if self.calibration:
             parts.append(str(self.calibration))
         if self.failed:
-            parts.append(f"{len(self.failed)} skipped")
+            parts.append(f"{count(len(self.failed), 'scene')} skipped")
         return "; ".join(parts)
 
 
@@ -356,7 +356,10 @@ def _km(metres: float) -> float:
 def _refuse_taken(paths: dict[str, Path]) -> None:
     """Refuse scenes whose names are those of the files of all scenes."""
     if taken := sorted({NETWORK, SUBMISSION} & set(paths)):
-        raise DataError(f"{paths[taken[0]]}: {taken[0]} names the file of all scenes; rename it")
+        raise DataError(
+            f"{paths[taken[0]]}: the name {taken[0]} is reserved for the file of all scenes; "
+            "rename it"
+        )
 
 
 def _outcomes(

@@ -91,7 +91,7 @@ class Probability:
         """
         if self.bins is None or self.speed_bins is None:
             raise DataError(
-                f"{path}: the probabilities know no speed bins, expected predicted ones"
+                f"{path}: the probabilities have no speed bins, expected predicted ones"
             )
         values = np.concatenate([self.bins, self.road[np.newaxis]])
         rows = [Rows(0, values, np.ones(self.road.shape, dtype=bool))]

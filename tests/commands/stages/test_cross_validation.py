@@ -212,7 +212,7 @@ class TestEvaluation:
         assert summary.spread["iou"].mean == pytest.approx(statistics.fmean(found))
         assert summary.spread["iou"].std == pytest.approx(statistics.stdev(found))
         lines = str(summary).splitlines()
-        assert lines[0].endswith("5 (of 5 folds, each by its own network)")
+        assert lines[0].endswith("5 (5 folds, each with its own network)")
         assert f"over folds {summary.spread['iou']}" in lines[2]
         assert lines[-1].startswith("fold 4 ")
 

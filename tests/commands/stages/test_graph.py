@@ -139,7 +139,7 @@ def test_a_summary_says_how_well_roads_are_connected(tmp_path):
     summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
     assert (summary.parts, summary.joined_parts) == (2, 1)
     assert "2 connected parts, the largest" in str(summary)
-    assert "2 scenes that touch are one network of 0.40 km in network.gpkg" in str(summary)
+    assert "2 adjoining scenes form one network of 0.40 km in network.gpkg" in str(summary)
     assert str(summary).endswith("1 connected part")
 
 
@@ -172,7 +172,9 @@ def test_a_join_of_zero_joins_nothing(tmp_path):
 @pytest.mark.parametrize("name", ["network", "submission"])
 def test_a_scene_must_not_be_named_as_the_file_of_all(tmp_path, name):
     path = write(tmp_path / f"{name}.tif", cross())
-    with pytest.raises(DataError, match=f"{name} names the file of all scenes; rename it"):
+    with pytest.raises(
+        DataError, match=f"the name {name} is reserved for the file of all scenes; rename"
+    ):
         graph.run_images(Config(), [str(path)], output=tmp_path)
 
 
