@@ -29,6 +29,7 @@ from roadseg.system.fingerprints import fingerprint
 from roadseg.system.records import write_json
 from roadseg.system.schemas import TOLERANT, Count, read_strict
 from roadseg.system.text import count
+from roadseg.system.units import road_text
 
 NAME, WEIGHTS = "confidence.json", "best.safetensors"  # Files in the folder of a checkpoint.
 TRUE_M = 4.0  # Metres from a labelled road up to which a predicted one is real.
@@ -161,10 +162,11 @@ class Calibration:
 
     def __str__(self) -> str:
         """Return in words what it is based on, and how far it is off."""
-        based = f"confidence calibrated on {self.km:.2f} km of roads on {count(self.chips, 'chip')}"
+        chips = count(self.chips, "held-out chip")
+        based = f"confidence calibrated on {road_text(self.km)} of roads on {chips}"
         if self.reliability is None:
             return f"{based} of one place"
-        return f"{based} held out (expected error {self.reliability.error:.3f})"
+        return f"{based} (expected error {self.reliability.error:.3f})"
 
     def of_set(self, name: str) -> LogisticModel:
         """Return the model of a set; of others, and of none, that of all."""

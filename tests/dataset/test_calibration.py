@@ -105,7 +105,7 @@ def test_what_was_calibrated_says_on_what():
     found = calibrate(drawn(places=12, per_place=20))
     assert (found.chips, found.places, found.km) == (12, 12, 12)
     assert str(found).startswith(
-        "confidence calibrated on 12.00 km of roads on 12 chips held out ("
+        "confidence calibrated on 12.00 km of roads on 12 held-out chips ("
     )
 
 

@@ -47,7 +47,7 @@ def calibrate_run(
     try:
         measured = measure_run(config, workspace, listed, chips_of, graphs)
     except RoadsegError as error:
-        _log.warning("confidence is not calibrated, as labels cannot be read: %s", error)
+        _log.warning("confidence is not calibrated, because labels cannot be read: %s", error)
         return None
     if measured is None:
         return None

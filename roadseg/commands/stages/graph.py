@@ -293,15 +293,14 @@ def _warn_of_precision(summary: GraphSummary) -> None:
         return
     if summary.emptied:
         _log.warning(
-            "graph.precision %g leaves no roads in %d of %s, as none there are sure enough; ask "
-            "for less",
+            "graph.precision %g leaves no roads in %d of %s, because no road there is sure enough; "
+            "use a lower value",
             *(precision, summary.emptied, count(len(summary.scenes), "scene")),
         )
     kept = found.kept.get(f"{precision:g}") if found else None
     if kept and kept.precision is not None and kept.precision < precision - _MISSED:
         _log.warning(
-            "graph.precision %g is not met: of roads kept on chips held out, %.0f %% of the length "
-            "is real",
+            "graph.precision %g is not met: of the length kept on the held-out chips, %.0f %% is real",
             *(precision, 100 * kept.precision),
         )
 

@@ -123,7 +123,7 @@ def test_labels_that_are_gone_leave_graphs_with_the_general_confidence(measured,
     summary = graph.run(config, workspace, force=True)
     assert summary.calibration is None
     assert summary.edges > 0
-    assert "confidence is not calibrated, as labels cannot be read" in caplog.text
+    assert "confidence is not calibrated, because labels cannot be read" in caplog.text
 
 
 def test_precision_keeps_fewer_roads_and_calibrates_on_all(measured):
@@ -138,7 +138,7 @@ def test_a_precision_that_no_road_reaches_is_said(measured, caplog):
     config, workspace, _ = measured
     summary = graph.run(set_graph(config, precision=0.9999), workspace)
     assert (summary.edges, summary.emptied) == (0, 1)
-    assert "graph.precision 0.9999 leaves no roads in 1 of 1 scene, as none there" in caplog.text
+    assert "graph.precision 0.9999 leaves no roads in 1 of 1 scene, because no" in caplog.text
 
 
 def test_one_place_held_out_has_no_calibration_error(measured):
