@@ -300,7 +300,7 @@ def _warn_of_precision(summary: GraphSummary) -> None:
     kept = found.kept.get(f"{precision:g}") if found else None
     if kept and kept.precision is not None and kept.precision < precision - _MISSED:
         _log.warning(
-            "graph.precision %g is not met: of the length kept on the held-out chips, %.0f %% is real",
+            "graph.precision %g is not met: %.0f %% of the length kept on held-out chips is real",
             *(precision, 100 * kept.precision),
         )
 
