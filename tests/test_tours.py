@@ -24,6 +24,7 @@ import rasterio
 from affine import Affine
 from click.testing import CliRunner
 
+from roadseg.commands.city.places import write_places
 from roadseg.commands.cli.main import main
 
 ROOT = Path(__file__).parents[1]
@@ -166,8 +167,21 @@ def draw_masks(_):
         target.write(mask, 1)
 
 
+def draw_place(_):
+    """Draw a place like those that the starter was trained on."""
+    write_places(Path("drawn"), [1001], size_px=512)
+    Path("drawn/images/place_1001.tif").rename("city.tif")
+    shutil.rmtree("drawn")
+
+
 @pytest.mark.parametrize(
-    ("name", "draw"), [("spacenet", draw_spacenet), ("own", draw_own), ("masks", draw_masks)]
+    ("name", "draw"),
+    [
+        ("spacenet", draw_spacenet),
+        ("own", draw_own),
+        ("masks", draw_masks),
+        ("starter", draw_place),
+    ],
 )
 def test_a_tour_says_what_is_shown(name, draw, tmp_path, monkeypatch, make_scene):
     tour = tours(TEXT_OF_ALL).get(name)
