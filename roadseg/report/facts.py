@@ -7,6 +7,7 @@ from typing import Any
 
 from roadseg.errors import DataError
 from roadseg.learn.network.checkpoint_facts import read_weights_facts
+from roadseg.roads.speeds import shown_name
 from roadseg.system.stage_records import Record, read_record
 
 # Facts of a checkpoint that the page shows, in this order.
@@ -68,7 +69,13 @@ def quality_facts(record: Record | None) -> dict[str, Any] | None:
     """Return the facts of prepare about images and labels; None if it has not run."""
     if record is None or record.summary is None:
         return None
-    return {name: value for name, value in record.summary.items() if name != "sheets"}
+    return {
+        name: {shown_name(speed): part for speed, part in value.items()}
+        if name.endswith("_by_speed_bin")
+        else value
+        for name, value in record.summary.items()
+        if name != "sheets"
+    }
 
 
 def with_short_paths(value: Any, project: Path) -> Any:  # noqa: ANN401 - any JSON value

@@ -13,7 +13,15 @@ from roadseg.system.files import whole
 
 # Scripts in an order in which each stands after those that it needs.
 _SCRIPTS = (
-    *("elements.js", "lines.js", "routing.js", "colours.js", "filter.js", "viewport.js"),
+    *(
+        "elements.js",
+        "units.js",
+        "lines.js",
+        "routing.js",
+        "colours.js",
+        "filter.js",
+        "viewport.js",
+    ),
     *("drawing.js", "legend.js", "marks.js", "swipe.js", "tip.js", "trip.js", "map.js"),
     *(
         "display.js",

@@ -39,6 +39,7 @@ from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS, KPH_PER_MPH, SpeedBins
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import read_summary
+from roadseg.system.units import chosen_units
 from roadseg.system.workspace import NETWORK, Workspace
 
 _PIXELS = 24_000_000  # Pixels of all images together, at most.
@@ -158,11 +159,12 @@ def describe_map(config: Config, shown: Shown, precision: Precision) -> dict[str
         "threshold": _thresholds_text(config, shown),
         "tolerance_m": _TOLERANCE_M,
         "snap_m": _SNAP_M,
+        "units": chosen_units(),
         "bins": {
             "edges": shown.bins.edges,
             "unit": shown.bins.unit,
             "kph": KPH_PER_MPH if shown.bins.unit == "mph" else 1,
-            "names": shown.bins.names,
+            "names": shown.bins.shown_names,
             "colours": [as_hex(colour) for colour in bin_colours(shown.bins)],
         },
     }

@@ -308,7 +308,8 @@ def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> M
     """Return what the report shows, given the scenes in it."""
     held = fingerprints(_shown(workspace, names))
     return {
-        "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN),
+        "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
+        | {"units": config.compute.units},
         "inputs": {str(path.relative_to(workspace.root)): mark for path, mark in held.items()},
     }
 

@@ -52,8 +52,3 @@ function duration(seconds) {
   const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
   return hours ? `${hours} h ${minutes} min` : `${minutes} min ${whole % 60} s`;
 }
-
-function distance(metres) {
-  if (metres < 1000) return `${metres.toFixed(metres < 100 ? 1 : 0)} m`;
-  return `${(metres / 1000).toFixed(2)} km`;
-}

@@ -1,17 +1,16 @@
 // Panel: what is told beside the map of a road or a route.
 
-const KPH_PER_MPH = 1.609344;
 const SAID = {
   highway: ["Class", (value) => value],
-  speed_kph: ["Speed", (value) => `${value.toFixed(0)} km/h (${(value / KPH_PER_MPH).toFixed(0)} mph)`],
+  speed_kph: ["Speed", speedText],
   speed_known: ["Speed from", (value) => (value ? "network" : "default")],
-  length_m: ["Length", (value) => `${value.toFixed(1)} m`],
+  length_m: ["Length", shortText],
   travel_time_s: ["Travel time", (value) => `${value.toFixed(1)} s`],
   probability: ["Probability, mean", percent],
   min_probability: ["Probability, lowest", percent],
   inferred: ["Inferred", (value) => (value ? "yes, link across a gap" : "no, seen in the image")],
   confidence: ["Confidence", percent],
-  width_m: ["Width", (value) => `${value.toFixed(1)} m`],
+  width_m: ["Width", shortText],
   source: ["Scene", (value) => value],
   model: ["Model", (value) => value],
 };

@@ -11,8 +11,8 @@ function tiles(shown) {
   // How far the folds of a cross-validation differ, or else something about the figure.
   const over = (name, aside) => (found.spread?.[name] ? `over folds ${spreadText(found.spread[name])}` : aside);
   return [
-    ["Roads", `${(metres / 1000).toFixed(1)}`, "km", count(shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0), "edge")],
-    ["Area", km2 < 10 ? km2.toFixed(2) : km2.toFixed(0), "km²", count(shown.map.scenes.length, "scene")],
+    ["Roads", inRoadUnit(metres / 1000).toFixed(1), roadUnit(), count(shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0), "edge")],
+    ["Area", inAreaUnit(km2).toFixed(inAreaUnit(km2) < 10 ? 2 : 0), `${roadUnit()}²`, count(shown.map.scenes.length, "scene")],
     ["APLS length", share(found.apls_length), "", over("apls_length", "routes, by length")],
     ["APLS time", share(found.apls_time), "", over("apls_time", "routes, by time")],
     ["TOPO F1", share(found.topo_f1), "", over("topo_f1", "junctions and links")],
@@ -81,6 +81,7 @@ function showRest(shown, map) {
 }
 
 const shown = JSON.parse(byId("data").textContent);
+chooseUnits(shown.map.units);
 showHead(shown);
 showContents();
 watchMenus();

@@ -2,7 +2,7 @@
 
 const METRIC_NAMES = {
   chip: "Chip", iou: "IoU", precision: "Precision", recall: "Recall", f1: "F1", apls_length: "APLS length",
-  apls_time: "APLS time", reference_km: "Labels, km", predicted_km: "Found, km", correctness: "Correctness",
+  apls_time: "APLS time", reference_km: "Labels", predicted_km: "Found", correctness: "Correctness",
   completeness: "Completeness", quality: "Quality", topo_precision: "TOPO precision", topo_recall: "TOPO recall",
   topo_f1: "TOPO F1",
 };
@@ -24,10 +24,12 @@ const METRIC_HELP = {
 };
 const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
-  road_km: "Labelled roads, km", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
+  road_km: "Labelled roads", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
   label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
   shift_m: "Shift of labels, m (right, down)", failed: "Scenes that failed",
 };
+const isLong = (name) => name.endsWith("_km");
+const metricName = (name) => `${METRIC_NAMES[name] ?? inWords(name)}${isLong(name) ? `, ${roadUnit()}` : ""}`;
 const WORTH = ["apls_length", "topo_f1", "iou"]; // the first that there is says how good a scene is
 
 class Scores {
@@ -49,7 +51,7 @@ class Scores {
       return values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
     };
     const said = ["apls_length", "topo_f1", "iou"].filter((name) => mean(name) !== null)
-      .map((name) => `${METRIC_NAMES[name]} ${mean(name).toFixed(3)}`);
+      .map((name) => `${metricName(name)} ${mean(name).toFixed(3)}`);
     return { worth: mean(this.columns[this.worthAt]) ?? Infinity, said: said.join(" · ") };
   }
 }
@@ -90,7 +92,7 @@ class ScoreTable {
     };
     return make("th", { scope: "col", "aria-sort": chosen ? (this.rises ? "ascending" : "descending") : null },
       make("button", { type: "button", onclick: click, title: METRIC_HELP[name] ?? null },
-        METRIC_NAMES[name] ?? inWords(name)));
+        metricName(name)));
   }
 
   row(row) {
@@ -106,7 +108,7 @@ class ScoreTable {
 
   cell(value, name) {
     if (typeof value !== "number") return make("td", {}, "–");
-    if (name.endsWith("_km")) return make("td", {}, value.toFixed(2));
+    if (isLong(name)) return make("td", {}, inRoadUnit(value).toFixed(2));
     const cell = make("td", { class: "share" }, value.toFixed(3));
     cell.style.setProperty("--part", String(Math.min(Math.max(value, 0), 1)));
     return cell;
@@ -116,7 +118,7 @@ class ScoreTable {
 // What the columns of a table of metrics mean.
 function metricHelp(columns) {
   const terms = columns.filter((name) => name in METRIC_HELP).flatMap((name) =>
-    [make("dt", {}, METRIC_NAMES[name]), make("dd", { class: "muted" }, METRIC_HELP[name])]);
+    [make("dt", {}, metricName(name)), make("dd", { class: "muted" }, METRIC_HELP[name])]);
   return make("details", {}, make("summary", {}, "What these figures mean"), make("div", {}, make("dl", {}, ...terms)));
 }
 
@@ -137,7 +139,7 @@ function setsTable(sets, of = "set") {
   const isCount = (name) => name === "scenes" || name === "chips";
   const figure = (name, value) => (typeof value !== "number" || isCount(name) ? asText(value) : value.toFixed(3));
   const head = [of, ...columns].map((name) =>
-    make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, METRIC_NAMES[name] ?? inWords(name))));
+    make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, metricName(name))));
   const rows = sets.map(([name, figures]) =>
     make("tr", {}, make("td", {}, name), ...columns.map((key) => make("td", {}, figure(key, figures[key])))));
   return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Figures by ${of}` },
@@ -154,8 +156,10 @@ function bars(title, values, said) {
   return make("div", { class: "card" }, make("h3", {}, title), make("div", { class: "bars" }, ...cells));
 }
 
-const quality = (name, value) =>
-  (name.endsWith("_share") && typeof value === "number" ? `${(value * 100).toFixed(2)} %` : asText(value));
+function quality(name, value) {
+  if (name.endsWith("_share") && typeof value === "number") return `${(value * 100).toFixed(2)} %`;
+  return isLong(name) && typeof value === "number" ? `${inRoadUnit(value).toFixed(2)} ${roadUnit()}` : asText(value);
+}
 
 function showQuality(section, { facts, sheets }) {
   const long = new Set(["road_km_by_speed_bin", "pixel_share_by_speed_bin", "shifts_m", "sets"]);
@@ -164,7 +168,7 @@ function showQuality(section, { facts, sheets }) {
     pairs(rows.map(([name, value]) => [QUALITY_NAMES[name] ?? inWords(name), quality(name, value)])))];
   const km = Object.entries(facts.road_km_by_speed_bin ?? {}).filter(([, value]) => value > 0);
   const share = Object.entries(facts.pixel_share_by_speed_bin ?? {}).filter(([, value]) => value > 0);
-  if (km.length) columns.push(bars("Labelled roads by speed", km, (value) => `${value.toFixed(1)} km`));
+  if (km.length) columns.push(bars("Labelled roads by speed", km, (value) => `${inRoadUnit(value).toFixed(1)} ${roadUnit()}`));
   else if (share.length) columns.push(bars("Pixels of road by speed", share, (value) => `${(value * 100).toFixed(2)} %`));
   section.append(make("div", { class: "columns" }, ...columns));
   const sets = Object.entries(facts.sets ?? {});

@@ -20,7 +20,7 @@ class Tip {
   text({ graph, row }) {
     const kph = graph.get("speed_kph", row);
     const sure = certaintyOf(graph, row);
-    const parts = [kph === null ? null : SAID.speed_kph[1](kph), distance(graph.get("length_m", row)),
+    const parts = [kph === null ? null : speedText(kph), distance(graph.get("length_m", row)),
       sure === null ? null : `${(sure * 100).toFixed(0)} % certain`,
       graph.get("inferred", row) === 1 ? "inferred" : null];
     return parts.filter((part) => part !== null).join(" · ");

@@ -5,10 +5,8 @@ const NARROW = "(max-width: 560px), (max-height: 500px)"; // as in report.css; t
 
 // The longest bar of round length that is at most 110 pixels long.
 function scaleBar(scale) {
-  const most = 110 / scale;
-  const power = 10 ** Math.floor(Math.log10(most));
-  const metres = [5, 2, 1].map((digit) => digit * power).find((length) => length <= most);
-  return { px: metres * scale, text: metres >= 1000 ? `${metres / 1000} km` : `${metres} m` };
+  const { metres, text } = roundLength(110 / scale);
+  return { px: metres * scale, text };
 }
 
 class Tools {
@@ -140,10 +138,10 @@ class Tools {
   summary({ edges, all, metres, allMetres }) {
     const { map } = this;
     const of = (part, whole) => (map.filter.isOn ? `${part} of ${whole}` : whole);
-    const km = (length) => (length / 1000).toFixed(2);
+    const long = (metres) => inRoadUnit(metres / 1000).toFixed(2);
     const learnt = map.measured ? map.scenesHere.filter(({ name }) => !map.measured.has(name)).length : 0;
     const seen = learnt ? ` · ${learnt} of ${map.scenesHere.length} scenes trained on, where results look better than elsewhere` : "";
-    return `${of(km(metres), km(allMetres))} km of roads on ${of(edges, all)} edges · coordinates in ${map.areas[map.area].crs}${seen}`;
+    return `${of(long(metres), long(allMetres))} ${roadUnit()} of roads on ${of(edges, all)} edges · coordinates in ${map.areas[map.area].crs}${seen}`;
   }
 
   tellScale() {

@@ -12,9 +12,9 @@ SLOW = "[data-filter='speed up to']"
 
 @pytest.fixture
 def slow(page):
-    """Show the roads up to 30 mph of all."""
+    """Show the roads up to 48 km/h of all."""
     page.click("#filter-name")
-    page.select_option(SLOW, label="20 to 30 mph")
+    page.select_option(SLOW, label="32 to 48 km/h")
     return page
 
 
@@ -29,7 +29,7 @@ def test_a_filter_by_speed_counts_what_it_shows(slow):
 def test_what_a_filter_leaves_out_is_not_drawn(page, drawn):
     _, before = drawn(page)
     page.click("#filter-name")
-    page.select_option(SLOW, label="20 to 30 mph")
+    page.select_option(SLOW, label="32 to 48 km/h")
     assert drawn(page)[1] != before
 
 
@@ -57,8 +57,8 @@ def test_the_download_saves_what_a_filter_shows(slow, tmp_path):
 
 
 def test_an_end_that_passes_the_other_takes_it_along(slow):
-    slow.select_option("[data-filter='speed from']", label="40 to 50 mph")
-    assert slow.locator(SLOW).evaluate("field => field.selectedOptions[0].text") == "40 to 50 mph"
+    slow.select_option("[data-filter='speed from']", label="64 to 80 km/h")
+    assert slow.locator(SLOW).evaluate("field => field.selectedOptions[0].text") == "64 to 80 km/h"
 
 
 def test_roads_are_all_shown_again(slow):

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 
 import pytest
@@ -12,6 +13,7 @@ from roadseg.commands.tools import route
 from roadseg.config import load_config
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.system.units import shown_in
 from roadseg.system.workspace import Workspace
 
 AT_THE_END = """async () => {
@@ -50,6 +52,24 @@ def test_a_click_on_a_road_shows_its_attributes(page, shown_run, scene, middle, 
     assert f"{graph.length_m[0]:.1f} m" in text
     assert f"{kph:.0f} km/h" in text
     assert scene in text
+
+
+def test_a_report_in_miles_shows_miles_and_feet(browser, shown_run, tmp_path):
+    run = Workspace(shutil.copytree(shown_run.root, tmp_path / "run"))
+    with shown_in("miles"):
+        report.run(load_config(None, [f"run={run.root}"]), run, force=True)
+    page = browser.new_page()
+    page.goto(run.report.as_uri())
+    shown = [
+        page.locator(f"#{part}").inner_text() for part in ("headline", "legend", "told", "bar")
+    ]
+    page.close()
+    assert re.search(r"\d mi\s", shown[0])
+    assert "mi²" in shown[0]
+    assert re.search(r"\d to \d+ mph", shown[1])
+    assert "mi of roads" in shown[2]
+    assert re.fullmatch(r"\d+ ft", shown[3])
+    assert not re.search(r"\bkm\b|km/h|\d m\b", " ".join(shown))
 
 
 def test_routes_take_the_time_that_the_command_says(page, shown_run, middle):
