@@ -160,7 +160,7 @@ class Cluster:
                 raise self._lost() from error
             return
         if not is_able:
-            self._require_time("has had no worker that can work")
+            self._require_time("has had no usable worker")
 
     def _can_work(self) -> bool:
         """Return whether there is a worker at work or ready to be.

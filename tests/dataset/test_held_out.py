@@ -37,7 +37,7 @@ def test_a_fold_that_is_not_there_holds_nothing_out(workspace):
 
 
 def test_folds_of_other_chips_are_refused(workspace):
-    with pytest.raises(DataError, match=r"a fold of 'b_1', no chip"):
+    with pytest.raises(DataError, match=r"a fold for 'b_1', which is not a chip"):
         read_fold_chips(workspace, CHIPS[:3], 0)
 
 

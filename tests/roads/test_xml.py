@@ -43,7 +43,7 @@ def test_xml_may_be_a_hundred_deep():
 
 
 def test_xml_may_not_be_deeper():
-    with pytest.raises(ValueError, match="nested more than 100 deep"):
+    with pytest.raises(ValueError, match="nested more than 100 levels deep"):
         check_xml(nested(101))
 
 

@@ -91,7 +91,7 @@ def test_a_lock_of_a_killed_process_is_free_once_what_that_forked_has_ended(tmp_
 @pytest.mark.usefixtures("other")
 def test_a_holder_on_another_machine_is_named_with_it(tmp_path):
     (tmp_path / ".lock-holder").write_text("process 12 on elsewhere")
-    with pytest.raises(OutputError, match="process 12 on elsewhere works"), lock(tmp_path):
+    with pytest.raises(OutputError, match="process 12 on elsewhere is using"), lock(tmp_path):
         pass
 
 

@@ -341,7 +341,7 @@ def _fast_precision(name: str) -> tuple[str, str]:
     if name == "mps":
         return "fp32", "mixed precision has not been measured on mps"
     if name == "rocm" and not _is_instinct(architecture := _amd_architecture()):
-        return "fp16", f"{architecture} is older than MI200"
+        return "fp16", f"{architecture} is not an AMD Instinct MI200 or later"
     if _has_bf16(name):
         return "bf16", "native"
     return "fp16", "no native bf16"

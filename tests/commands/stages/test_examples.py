@@ -151,6 +151,9 @@ def words_of(example, project):
     return [held_out if word == "city" and words[0] == "plot" else word for word in words]
 
 
+UNSURE = "WARNING: graph.precision 0.95 leaves no roads"  # Its network has hardly been trained.
+
+
 def is_only_parsed(words):
     return any(word in PARSED for word in words)
 
@@ -159,7 +162,8 @@ def is_only_parsed(words):
 def test_an_example_works(call, project, example):
     words = words_of(example, project)
     result = call([*words, "--dry-run"] if words[0] in DRY else words)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert not result.stderr or result.stderr.startswith(UNSURE)
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if is_only_parsed(shlex.split(e))])

@@ -163,5 +163,5 @@ def test_all_chips_are_measured(cut):
 def test_chips_of_another_size_than_the_raster_are_refused(cut):
     workspace = Workspace(cut.run)
     imagery = cut.imagery.model_copy(update={"chip_px": 20})
-    with pytest.raises(DataError, match=r"64 x 64 pixels .* run `roadseg prepare --force`"):
+    with pytest.raises(DataError, match=r"64 x 64 pixels\) .* run `roadseg prepare --force`"):
         predict.run(cut.model_copy(update={"imagery": imagery}), workspace, fold="each", force=True)

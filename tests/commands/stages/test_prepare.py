@@ -205,7 +205,7 @@ def test_a_scene_without_any_road_is_background(city, caplog):
     (city.parent / "roads/city_2.geojson").write_text(empty)
     run(city)
     assert not read(city.parent / "run/masks/city_2.tif").any()
-    assert "no road on 1 of 5 scenes, all of which is background: city_2" in caplog.text
+    assert "1 of 5 scenes have no roads and are all background: city_2" in caplog.text
 
 
 def test_labels_without_a_single_road_are_refused(city):

@@ -61,11 +61,11 @@ def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog
     shutil.rmtree(workspace.checkpoint(0))
     planned = train.plan(config, workspace, fold=0)
     assert planned.seconds > 0
-    assert planned.based_on.startswith("by a rehearsal, 2 epochs of about ")
+    assert planned.based_on.startswith("estimated by a rehearsal, 2 epochs of about ")
     with caplog.at_level("INFO"):
         train.run(config, workspace, fold=0)
         train.run(changed(config, epochs=3), workspace, fold=0)
-    told = [text for text in caplog.messages if text.startswith("training takes about ")]
+    told = [text for text in caplog.messages if text.startswith("training will take about ")]
     assert len(told) == 1
     assert "at most 2 epochs of about" in told[0]
 
@@ -77,7 +77,7 @@ def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(fi
         summary = train.run(limited, workspace, fold=0, force=True)
     assert 4 <= summary.epochs <= 10
     assert summary.seconds < 20
-    (told,) = (text for text in caplog.messages if text.startswith("training takes "))
+    (told,) = (text for text in caplog.messages if text.startswith("training will take "))
     assert f"{summary.epochs} epochs of about" in told
     last = read_checkpoint_facts(workspace.checkpoint(0), "last")
     assert (last["minutes"], last["epochs"]) == (0.2, summary.epochs)
@@ -105,7 +105,7 @@ def test_more_epochs_go_on_with_the_training(finished):
 
 def test_another_setting_is_refused_and_the_finished_training_kept(finished):
     config, workspace = finished
-    with pytest.raises(ConfigError, match=r"began with learning_rate .* --force"):
+    with pytest.raises(ConfigError, match=r"was started with learning_rate .* --force"):
         train.run(changed(config, learning_rate=0.1), workspace, fold=0)
     assert train.run(config, workspace, fold=0).epochs == 2
 

@@ -67,5 +67,5 @@ def test_several_places_are_listed_for_the_user_to_choose(tmp_path):
 def test_a_run_folder_holds_no_images(tmp_path):
     write_raster(tmp_path / "run/1.tif")
     touch(tmp_path / "run/chips.json")
-    with pytest.raises(ConfigError, match="no images found here; name them with --images"):
+    with pytest.raises(ConfigError, match="no images found; use --images"):
         discover_images(tmp_path)

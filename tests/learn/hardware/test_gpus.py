@@ -54,7 +54,7 @@ def test_other_amd_gpus_take_rows_of_bands_and_fp16(gpu, architecture):
     gpu(architecture)
     device = pick_device("rocm")
     assert (device.channels_last, device.precision) == (False, "fp16")
-    assert f"fp16 ({architecture} is no MI200 or later)" in device.reason
+    assert f"fp16 ({architecture} is not an AMD Instinct MI200 or later)" in device.reason
     assert not device.in_inference.channels_last
 
 

@@ -182,7 +182,7 @@ LIES = {
     "a band too many": ({"bands": [1, 2, 3]}, "bands: expected 2, as in_channels says, got 3"),
     "a band twice": ({"bands": [3, 3]}, "bands: expected one scaling and name for each band"),
     "band 0": ({"bands": [0, 1]}, "bands.0.* expected greater than or equal to 1, got 0"),
-    "no edges": ({"bin_edges": []}, "expected 1 to 30 edges"),
+    "no edges": ({"bin_edges": []}, "expected 1 to 30 increasing edges"),
     "falling edges": ({"bin_edges": [50, 30]}, "expected 1 to 30 increasing edges"),
     "other classes": ({"classes": 5}, "classes: expected 4, for 3 speed bins and any road, got 5"),
     "another unit": ({"bin_unit": "knots"}, "bin_unit: expected 'mph' or 'km/h', got 'knots'"),

@@ -529,7 +529,7 @@ def test_validation_chips_without_data_are_refused(make_chips, start, tmp_path):
 def test_chips_with_several_scalings_are_refused(make_chips, start, tmp_path):
     chips = make_chips(chip_px=64)
     other = replace(chips[0], scaling=Scaling({}, mean=(0.0,) * 3, std=(1.0,) * 3))
-    with pytest.raises(DataError, match="another scaling"):
+    with pytest.raises(DataError, match="a different scaling"):
         start(chips, [other], tmp_path)
 
 

@@ -120,7 +120,9 @@ def test_the_example_of_the_docs_reads_numbers_as_such(tmp_path, monkeypatch, gr
     write_graphml(tmp_path / "run/graphs/city_0.graphml", replace(graph, attributes=attributes))
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[3] / "docs/graphs.md").read_text()
-    example = page.partition("## In osmnx")[2].split("```")[1].removeprefix("python")
+    example = (
+        page.partition("## Use the network in osmnx")[2].split("```")[1].removeprefix("python")
+    )
     exec(example, names := {})  # noqa: S102 - our own page
     told = names["network"].edges[0, 1, 0]
     numbers = ("probability", "min_probability", "confidence", "width")
