@@ -189,7 +189,7 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
     mapped, given = (
         set(map(normpath, image_paths(of))) for of in (config.imagery.images, _absolute(images))
     )
-    roads = list(map(normpath, config.labels.roads))
+    roads = _absolute(config.labels.roads)
     if not given >= mapped or roads != _absolute(labels):
         held = [*config.imagery.images, *roads]
         raise ConfigError(
@@ -199,7 +199,7 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
 
 
 def _absolute(places: Iterable[str]) -> list[str]:
-    """Return files, folders, globs and addresses as a config has them once it is loaded."""
+    """Return files, folders and globs as absolute paths without `..`; addresses stay as they are."""
     return [text if "://" in text else normpath(source_path(text).absolute()) for text in places]
 
 
