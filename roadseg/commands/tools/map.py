@@ -199,7 +199,7 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
 
 
 def _absolute(places: Iterable[str]) -> list[str]:
-    """Return files, folders and globs as absolute paths without `..`; addresses stay as they are."""
+    """Return files, folders and globs as absolute paths without `..`, addresses as they are."""
     return [text if "://" in text else normpath(source_path(text).absolute()) for text in places]
 
 
