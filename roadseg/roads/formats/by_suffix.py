@@ -1,13 +1,13 @@
 """Formats of road graphs by the suffix of their files: who writes and who reads each."""
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from roadseg.errors import ConfigError
+from roadseg.roads.formats.extras import check_package
 
 if TYPE_CHECKING:
     from roadseg.raster.grid import Grid
@@ -109,8 +109,5 @@ def check_formats(formats: Collection[str]) -> None:
     unknown = [name for name in formats if name not in known]
     if unknown:
         raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
-    if "parquet" in formats and importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError(
-            "the format parquet needs pyarrow, which is not installed; pip install "
-            "'roadseg[parquet]', or omit parquet"
-        )
+    if "parquet" in formats:
+        check_package("pyarrow", needed_by="the format parquet", otherwise="omit parquet")
