@@ -199,7 +199,21 @@ def _number_or_auto(value: object, check: ValidatorFunctionWrapHandler) -> objec
 _Threshold = Annotated[
     Annotated[float, Field(gt=0, lt=1)] | Literal["auto"], WrapValidator(_number_or_auto)
 ]
-GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
+GraphFormat = Literal[
+    "gpkg",
+    "geojson",
+    "graphml",
+    "parquet",
+    "osm",
+    "csv",
+    "pbf",
+    "fgb",
+    "shp",
+    "gdb",
+    "pmtiles",
+    "gmns",
+    "overture",
+]
 
 
 class TraceOptions(Section):
@@ -300,7 +314,8 @@ class GraphOptions(TraceOptions):
     formats: tuple[GraphFormat, ...] = setting(
         ("gpkg", "geojson", "graphml"),
         "-",
-        "Formats of the graphs: gpkg, geojson, graphml, parquet, osm, csv (SpaceNet's).",
+        "Formats of the graphs: gpkg, geojson, graphml, parquet, fgb, shp, gdb; osm (JOSM), csv "
+        "(SpaceNet); pbf, gmns, overture (routers and models); pmtiles (maps on the web).",
         min_length=1,
         max_length=100,
         fail_fast=True,

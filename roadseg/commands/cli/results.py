@@ -1,4 +1,4 @@
-"""The commands on results: score, diff, route and plot."""
+"""The commands on results: score, diff, convert, route and plot."""
 
 import importlib
 import math
@@ -29,6 +29,18 @@ def _units(_ctx: click.Context, _param: click.Parameter, value: Units | None) ->
         choose_units(value)
 
 
+_IMAGE = click.option(
+    "--image",
+    type=click.Path(path_type=Path, exists=True),
+    help="Image or folder of images for the pixel coordinates of a WKT CSV.",
+)
+_GSD = click.option(
+    "--gsd",
+    "gsd_m",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="METRES",
+    help="Pixel size in metres, for a WKT CSV without image or a raster without georeference.",
+)
 UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 
 
@@ -39,18 +51,8 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 @of_field("roads", "CompareOptions", "--spacing-m")
 @of_field("roads", "CompareOptions", "--snap-m")
 @of_field("roads", "CompareOptions", "--tolerance-m")
-@click.option(
-    "--image",
-    type=click.Path(path_type=Path, exists=True),
-    help="Image or folder of images for the pixel coordinates of a WKT CSV.",
-)
-@click.option(
-    "--gsd",
-    "gsd_m",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="METRES",
-    help="Pixel size in metres, for a WKT CSV without image or a raster without georeference.",
-)
+@_IMAGE
+@_GSD
 @click.option(
     "--csv",
     "table",
@@ -97,6 +99,31 @@ def score(
         reference, predicted, options=parameters, image=image, gsd_m=gsd_m, table=table
     )
     show(summary, as_json=as_json)
+
+
+@click.command()
+@click.argument("source", type=_ROADS)
+@click.argument("target", type=_ROADS)
+@_IMAGE
+@_GSD
+@UNITS
+@JSON
+def convert(
+    source: Path, target: Path, *, image: Path | None, gsd_m: float | None, as_json: bool
+) -> None:
+    """Convert roads from SOURCE into the format of TARGET.
+
+    SOURCE is any file with roads that `roadseg score` reads. The suffix of TARGET chooses the
+    format: .gpkg, .geojson, .parquet, .fgb, .shp, .gdb (for GIS); .graphml (osmnx); .osm (JOSM);
+    .pbf (routers); .gmns and .overture (folders); .pmtiles (maps on the web). Lines are joined
+    where they share a vertex. Roads without a speed get the usual one of their class, or 40 km/h.
+
+    \b
+    Examples:
+      roadseg convert run/graphs/city.gpkg city.osm.pbf
+      roadseg convert roads.geojson roads.gmns
+    """
+    show(tool("convert").run(source, target, image=image, gsd_m=gsd_m), as_json=as_json)
 
 
 @click.command()

@@ -176,7 +176,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
-    record.finish(summary, [*(path for path in (*graphs, submission) if path.is_file()), *kept])
+    record.finish(summary, [*(path for path in (*graphs, submission) if path.exists()), *kept])
     return summary
 
 
