@@ -25,7 +25,8 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 from roadseg.roads.metrics.apls import Apls
-from roadseg.roads.metrics.compare import TOPO_KM, Measures, Routes, compare, pool
+from roadseg.roads.metrics.compare import TOPO_KM, Measures, Routes, SideFacts, compare, pool
+from roadseg.roads.metrics.junctions import TOLERANCE_M, JunctionMatch
 from roadseg.roads.metrics.pixels import (
     CentrelineCounts,
     Counts,
@@ -241,10 +242,28 @@ def _record(pair: _Pair, options: CompareOptions) -> Record:
             "completeness": roads.buffer.completeness,
             "quality": roads.buffer.quality,
         },
+        "breaks": asdict(roads.breaks) | {"per_km": roads.breaks.per_km},
+        "connectivity": roads.connectivity,
+        "junctions": _junctions(roads.junctions),
+        "alignment": {
+            "matched_km": roads.alignment.matched_m / 1000,
+            "distance_m": roads.alignment.distance_m,
+            "direction_deg": roads.alignment.direction_deg,
+        },
         "pixels": _pixels(pair),
-        "reference": asdict(roads.reference),
-        "predicted": asdict(roads.predicted),
+        "reference": _side(roads.reference),
+        "predicted": _side(roads.predicted),
     }
+
+
+def _junctions(found: JunctionMatch) -> Record:
+    names = ("precision", "recall", "f1", "offset_m", "reference", "predicted")
+    record: Record = {name: getattr(found, name) for name in names}
+    return {"tolerance_m": TOLERANCE_M, **record, "matched": len(found.offsets_m)}
+
+
+def _side(facts: SideFacts) -> Record:
+    return asdict(facts) | {"largest_share": facts.largest_share}
 
 
 def _routes(score: Routes | None) -> Record | None:
