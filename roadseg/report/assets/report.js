@@ -9,7 +9,7 @@ function tiles(shown) {
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const held = "chips" in found ? `${count(found.chips, "chip")} held out` : "";
   // How far the folds of a cross-validation differ, or else something about the figure.
-  const over = (name, aside) => (found.spread?.[name] ? `over folds ${spreadText(found.spread[name])}` : aside);
+  const over = (name, aside) => (found.spread?.[name] ? `over folds ${spreadText(name, found.spread[name])}` : aside);
   return [
     ["Roads", inRoadUnit(metres / 1000).toFixed(1), roadUnit(), count(shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0), "edge")],
     ["Area", inAreaUnit(km2).toFixed(inAreaUnit(km2) < 10 ? 2 : 0), `${roadUnit()}²`, count(shown.map.scenes.length, "scene")],

@@ -4,7 +4,10 @@ const METRIC_NAMES = {
   chip: "Chip", iou: "IoU", precision: "Precision", recall: "Recall", f1: "F1", apls_length: "APLS length",
   apls_time: "APLS time", reference_km: "Labels", predicted_km: "Found", correctness: "Correctness",
   completeness: "Completeness", quality: "Quality", topo_precision: "TOPO precision", topo_recall: "TOPO recall",
-  topo_f1: "TOPO F1",
+  topo_f1: "TOPO F1", breaks: "Breaks", breaks_per_km: "Breaks", connectivity: "Connectivity",
+  reference_parts: "Parts of labels", predicted_parts: "Parts found", junction_precision: "Junction precision",
+  junction_recall: "Junction recall", junction_f1: "Junction F1", junction_offset_m: "Junction offset",
+  line_distance_m: "Line distance", line_direction_deg: "Line direction",
 };
 const METRIC_HELP = {
   iou: "Overlap of the predicted and the known road pixels, divided by their union: 1 is perfect.",
@@ -21,6 +24,19 @@ const METRIC_HELP = {
   topo_precision: "TOPO: share of the places reached in the predicted network that are also reached in the known one.",
   topo_recall: "TOPO: share of the places reached in the known network that are also reached in the predicted one.",
   topo_f1: "TOPO: what can be reached from many places in both networks; it tests junctions and links.",
+  breaks: "How often a known road is interrupted: it is found, then missing, and found again, and no short way leads around the gap. "
+    + "A road that is missing altogether is no break. Fewer is better.",
+  breaks_per_km: "The same per length of the known roads.",
+  connectivity: "Share of the predicted roads in the largest connected part, divided by the same share of the known roads. "
+    + "Below 1, the prediction is more broken up than the known roads.",
+  reference_parts: "Connected parts of the known roads.",
+  predicted_parts: "Connected parts of the predicted roads.",
+  junction_precision: "Share of the predicted junctions that have a known one within 10 m.",
+  junction_recall: "Share of the known junctions that have a predicted one within 10 m.",
+  junction_f1: "Harmonic mean of the precision and recall of junctions.",
+  junction_offset_m: "Median distance between matched junctions. Smaller is better.",
+  line_distance_m: "Mean distance of the predicted lines from the known ones, where they match. Smaller is better.",
+  line_direction_deg: "Mean difference in direction between predicted and known lines, where they match. Smaller is better.",
 };
 const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
@@ -28,8 +44,30 @@ const QUALITY_NAMES = {
   label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
   shift_m: "Shift of labels, m (right, down)", failed: "Scenes that failed",
 };
-const isLong = (name) => name.endsWith("_km");
-const metricName = (name) => `${METRIC_NAMES[name] ?? inWords(name)}${isLong(name) ? `, ${roadUnit()}` : ""}`;
+const isLong = (name) => name.endsWith("_km") && !name.endsWith("_per_km");
+const isCount = (name) => ["scenes", "chips", "breaks", "reference_parts", "predicted_parts"].includes(name);
+const isRatio = (name) => !isCount(name) && metricUnit(name) === "";
+
+function metricUnit(name) {
+  if (name.endsWith("_per_km")) return `/${roadUnit()}`;
+  if (isLong(name)) return roadUnit();
+  if (name in METRIC_NAMES && name.endsWith("_m")) return shortUnit();
+  return name.endsWith("_deg") ? "°" : "";
+}
+
+function metricName(name) {
+  const [title, unit] = [METRIC_NAMES[name] ?? inWords(name), metricUnit(name)];
+  return unit.startsWith("/") ? title + unit : unit ? `${title}, ${unit}` : title;
+}
+
+// A metric as it is shown, in the units that are shown.
+function metricText(name, value) {
+  if (isCount(name)) return value.toFixed(0);
+  if (name.endsWith("_per_km")) return (value / inRoadUnit(1)).toFixed(2);
+  if (isLong(name)) return inRoadUnit(value).toFixed(2);
+  if (name.endsWith("_m")) return inShortUnit(value).toFixed(UNITS.isMetric ? 2 : 1);
+  return value.toFixed(name.endsWith("_deg") ? 1 : 3);
+}
 const WORTH = ["apls_length", "topo_f1", "iou"]; // the first that there is says how good a scene is
 
 class Scores {
@@ -108,8 +146,8 @@ class ScoreTable {
 
   cell(value, name) {
     if (typeof value !== "number") return make("td", {}, "–");
-    if (isLong(name)) return make("td", {}, inRoadUnit(value).toFixed(2));
-    const cell = make("td", { class: "share" }, value.toFixed(3));
+    if (!isRatio(name)) return make("td", {}, metricText(name, value));
+    const cell = make("td", { class: "share" }, metricText(name, value));
     cell.style.setProperty("--part", String(Math.min(Math.max(value, 0), 1)));
     return cell;
   }
@@ -123,23 +161,24 @@ function metricHelp(columns) {
 }
 
 // A mean over folds, and the standard deviation if there are several.
-const spreadText = ({ mean, std }) => mean.toFixed(3) + (std === null ? "" : ` ± ${std.toFixed(3)}`);
+function spreadText(name, { mean, std }) {
+  return metricText(name, mean) + (std === null ? "" : ` ± ${metricText(name, std)}`);
+}
 
 // A table with a row for each fold of a cross-validation, and one for their means and spread.
 function foldsTable({ by_fold: byFold, spread, set_of_fold: setOf }) {
   const named = (fold) => (fold in setOf ? `${fold}, ${setOf[fold]}` : fold);
   const folds = Object.entries(byFold).map(([fold, figures]) => [named(fold), figures]);
-  const means = Object.fromEntries(Object.entries(spread).map(([name, of]) => [name, spreadText(of)]));
+  const means = Object.fromEntries(Object.entries(spread).map(([name, of]) => [name, spreadText(name, of)]));
   return setsTable([...folds, ["mean ± standard deviation", means]], "fold");
 }
 
 // A table with a row for each set of scenes, or fold, given as pairs of its name and its figures.
 function setsTable(sets, of = "set") {
   const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_"));
-  const isCount = (name) => name === "scenes" || name === "chips";
-  const figure = (name, value) => (typeof value !== "number" || isCount(name) ? asText(value) : value.toFixed(3));
+  const figure = (name, value) => (typeof value === "number" ? metricText(name, value) : asText(value));
   const head = [of, ...columns].map((name) =>
-    make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, metricName(name))));
+    make("th", { scope: "col" }, make("button", { type: "button", disabled: "", title: METRIC_HELP[name] ?? null }, metricName(name))));
   const rows = sets.map(([name, figures]) =>
     make("tr", {}, make("td", {}, name), ...columns.map((key) => make("td", {}, figure(key, figures[key])))));
   return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Figures by ${of}` },
