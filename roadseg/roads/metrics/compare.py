@@ -13,7 +13,7 @@ import shapely
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.alignment import Alignment, align
-from roadseg.roads.metrics.apls import Apls, apls_by, pool_apls
+from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
 from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from roadseg.roads.metrics.buffer import BufferMatch, match_lines
 from roadseg.roads.metrics.junctions import JunctionMatch, match_junctions
@@ -24,7 +24,7 @@ from roadseg.roads.metrics.sat2graph import (
     sat2graph_apls,
 )
 from roadseg.roads.metrics.topo import Topo, topo
-from roadseg.roads.options import CompareOptions
+from roadseg.roads.options import CompareOptions, Goal
 
 Routes = Apls | Sat2GraphApls
 _Part = TypeVar("_Part", BufferMatch, Breaks, JunctionMatch, Alignment, "SideFacts")
@@ -144,7 +144,7 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
     other = predicted or _nothing(reference)
     facts = _facts(reference), _facts(other)
     reach_m = _reach_m(reference.drawn, other.drawn)
-    radius_m = _CHIP_RADIUS_M if reach_m <= _CHIP_M else _CITY_RADIUS_M
+    radius_m = _radius_m(reach_m)
     marbles: Topo | None = Topo(0.0, 0.0, 0.0, 0.0, 0, 0)
     if max(side.road_km for side in facts) > TOPO_KM:
         marbles = None
@@ -163,6 +163,32 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
         align(*graphs, tolerance_m=tolerance_m),
         *facts,
     )
+
+
+def score_by(
+    goal: Goal, reference: RoadGraph, predicted: RoadGraph, options: CompareOptions
+) -> float:
+    """Return a single figure of how alike two graphs are, from 0 to 1, as `compare` measures it.
+
+    Breaks alone are fewest where nothing is predicted. So "breaks" is the quality divided by
+    1 + breaks per km of the reference: a break per km costs half of it.
+
+    Args:
+        goal: the figure: "apls" by length, "topo" (F1), "quality" or "breaks".
+        reference: graph of the labels.
+        predicted: graph to be scored, in the same metric CRS.
+        options: distances; the protocol of APLS is "spacenet".
+    """
+    if goal == "apls":
+        sides, spacing_m = (reference, predicted), options.spacing_m
+        return apls(*sides, spacing_m=spacing_m, snap_m=options.snap_m).score
+    if goal == "topo":
+        return topo(reference, predicted, radius_m=_radius_m(_reach_m(reference, predicted))).f1
+    quality = match_lines(reference, predicted, tolerance_m=options.tolerance_m).quality
+    if goal == "quality":
+        return quality
+    breaks = count_breaks(reference, predicted, tolerance_m=options.tolerance_m)
+    return quality / (1 + (breaks.per_km or 0.0))
 
 
 def pool(pairs: Sequence[Measures]) -> Measures:
@@ -210,6 +236,11 @@ def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
         return 0.0
     west, south, east, north = shapely.total_bounds(lines)
     return float(max(east - west, north - south))
+
+
+def _radius_m(reach_m: float) -> float:
+    """Return the radius of TOPO for roads that reach so far."""
+    return _CHIP_RADIUS_M if reach_m <= _CHIP_M else _CITY_RADIUS_M
 
 
 def _routes(
