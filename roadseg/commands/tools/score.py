@@ -38,7 +38,15 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
-from roadseg.system.units import per_road, road_text, road_unit, roads, short_text, speed_text
+from roadseg.system.units import (
+    distance_text,
+    per_road,
+    road_text,
+    road_unit,
+    roads,
+    short_text,
+    speed_text,
+)
 from roadseg.system.workspace import NETWORK
 
 if TYPE_CHECKING:
@@ -380,7 +388,7 @@ def _accuracy_remarks(pooled: Record) -> Iterator[str]:
     false = junctions["predicted"] - junctions["matched"]
     offset = junctions["offset_m"]
     median = "" if offset is None else f", median offset {short_text(offset)}"
-    yield f"junctions: {matched}{short_text(junctions['tolerance_m'])}, {false} false{median}"
+    yield f"junctions: {matched}{distance_text(junctions['tolerance_m'])}, {false} false{median}"
     if lines["distance_m"] is not None:
         turned = f"{lines['direction_deg']:.1f} degrees"
         apart = f"{short_text(lines['distance_m'])} and {turned}"
