@@ -16,6 +16,8 @@ function tiles(shown) {
     ["APLS length", share(found.apls_length), "", over("apls_length", "routes, by length")],
     ["APLS time", share(found.apls_time), "", over("apls_time", "routes, by time")],
     ["TOPO F1", share(found.topo_f1), "", over("topo_f1", "junctions and links")],
+    ["Breaks", typeof found.breaks_per_km === "number" ? metricText("breaks_per_km", found.breaks_per_km) : null,
+      `/${roadUnit()}`, over("breaks_per_km", "gaps in known roads")],
     ["IoU", share(found.iou), "", over("iou", held)],
     ["Time", all ? duration(all) : null, "", Object.keys(seconds).join(", ")],
   ].filter(([, value]) => value !== null);

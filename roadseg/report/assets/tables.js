@@ -5,9 +5,8 @@ const METRIC_NAMES = {
   apls_time: "APLS time", reference_km: "Labels", predicted_km: "Found", correctness: "Correctness",
   completeness: "Completeness", quality: "Quality", topo_precision: "TOPO precision", topo_recall: "TOPO recall",
   topo_f1: "TOPO F1", breaks: "Breaks", breaks_per_km: "Breaks", connectivity: "Connectivity",
-  reference_parts: "Parts of labels", predicted_parts: "Parts found", junction_precision: "Junction precision",
-  junction_recall: "Junction recall", junction_f1: "Junction F1", junction_offset_m: "Junction offset",
-  line_distance_m: "Line distance", line_direction_deg: "Line direction",
+  junction_f1: "Junction F1", junction_offset_m: "Junction offset", line_distance_m: "Line distance",
+  line_direction_deg: "Line direction",
 };
 const METRIC_HELP = {
   iou: "Overlap of the predicted and the known road pixels, divided by their union: 1 is perfect.",
@@ -29,15 +28,13 @@ const METRIC_HELP = {
   breaks_per_km: "The same per length of the known roads.",
   connectivity: "Share of the predicted roads in the largest connected part, divided by the same share of the known roads. "
     + "Below 1, the prediction is more broken up than the known roads.",
-  reference_parts: "Connected parts of the known roads.",
-  predicted_parts: "Connected parts of the predicted roads.",
-  junction_precision: "Share of the predicted junctions that have a known one within 10 m.",
-  junction_recall: "Share of the known junctions that have a predicted one within 10 m.",
-  junction_f1: "Harmonic mean of the precision and recall of junctions.",
+  junction_f1: "How well the junctions agree: those that match within 10 m, divided by the mean number of both sides.",
   junction_offset_m: "Median distance between matched junctions. Smaller is better.",
   line_distance_m: "Mean distance of the predicted lines from the known ones, where they match. Smaller is better.",
   line_direction_deg: "Mean difference in direction between predicted and known lines, where they match. Smaller is better.",
 };
+// These are in the files only, so that the tables stay narrow enough to read.
+const LEFT_OUT = ["junction_precision", "junction_recall", "reference_parts", "predicted_parts"];
 const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
   road_km: "Labelled roads", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
@@ -45,7 +42,7 @@ const QUALITY_NAMES = {
   shift_m: "Shift of labels, m (right, down)", failed: "Scenes that failed",
 };
 const isLong = (name) => name.endsWith("_km") && !name.endsWith("_per_km");
-const isCount = (name) => ["scenes", "chips", "breaks", "reference_parts", "predicted_parts"].includes(name);
+const isCount = (name) => ["scenes", "chips", "breaks"].includes(name);
 const isRatio = (name) => !isCount(name) && metricUnit(name) === "";
 
 function metricUnit(name) {
@@ -73,6 +70,7 @@ const WORTH = ["apls_length", "topo_f1", "iou"]; // the first that there is says
 class Scores {
   constructor({ columns, rows }, sceneOf) {
     Object.assign(this, { columns, rows, sceneOf });
+    this.shown = [...columns.keys()].filter((at) => !LEFT_OUT.includes(columns[at]));
     this.worthAt = columns.indexOf(WORTH.find((name) => columns.includes(name)));
   }
 
@@ -102,13 +100,13 @@ class ScoreTable {
     const table = make("table", {}, make("thead", {}, this.head), this.body);
     section.append(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of the metrics" }, table),
       make("p", { class: "muted small" }, "The worst chips come first. Click a column to sort by it, a chip to see it on the map."),
-      metricHelp(scores.columns));
+      metricHelp(scores.shown.map((at) => scores.columns[at])));
     this.sort();
   }
 
   sort(column = this.column) {
     if (column !== this.column) Object.assign(this, { column, rises: true });
-    this.head.replaceChildren(...this.scores.columns.map((name, at) => this.header(name, at)));
+    this.head.replaceChildren(...this.scores.shown.map((at) => this.header(this.scores.columns[at], at)));
     this.body.replaceChildren(...this.sorted().map((row) => this.row(row)));
   }
 
@@ -126,7 +124,7 @@ class ScoreTable {
     const click = () => {
       if (at === this.column) this.rises = !this.rises;
       this.sort(at);
-      this.head.children[at].firstChild.focus();
+      this.head.children[this.scores.shown.indexOf(at)].firstChild.focus();
     };
     return make("th", { scope: "col", "aria-sort": chosen ? (this.rises ? "ascending" : "descending") : null },
       make("button", { type: "button", onclick: click, title: METRIC_HELP[name] ?? null },
@@ -140,7 +138,7 @@ class ScoreTable {
       this.map.open(scene);
     };
     const name = scene < 0 ? row[0] : make("a", { href: "#map", onclick: show }, row[0]);
-    const cells = row.slice(1).map((value, at) => this.cell(value, this.scores.columns[at + 1]));
+    const cells = this.scores.shown.slice(1).map((at) => this.cell(row[at], this.scores.columns[at]));
     return make("tr", {}, make("td", {}, name), ...cells);
   }
 
@@ -175,7 +173,7 @@ function foldsTable({ by_fold: byFold, spread, set_of_fold: setOf }) {
 
 // A table with a row for each set of scenes, or fold, given as pairs of its name and its figures.
 function setsTable(sets, of = "set") {
-  const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_"));
+  const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_") && ![...LEFT_OUT, "breaks"].includes(name));
   const figure = (name, value) => (typeof value === "number" ? metricText(name, value) : asText(value));
   const head = [of, ...columns].map((name) =>
     make("th", { scope: "col" }, make("button", { type: "button", disabled: "", title: METRIC_HELP[name] ?? null }, metricName(name))));
