@@ -3,7 +3,7 @@
 const METRIC_NAMES = {
   chip: "Chip", iou: "IoU", precision: "Precision", recall: "Recall", f1: "F1", apls_length: "APLS length",
   apls_time: "APLS time", reference_km: "Labels", predicted_km: "Found", correctness: "Correctness",
-  completeness: "Completeness", quality: "Quality", topo_precision: "TOPO precision", topo_recall: "TOPO recall",
+  completeness: "Completeness", quality: "Quality",
   topo_f1: "TOPO F1", breaks: "Breaks", breaks_per_km: "Breaks", connectivity: "Connectivity",
   junction_f1: "Junction F1", junction_offset_m: "Junction offset", line_distance_m: "Line distance",
   line_direction_deg: "Line direction",
@@ -20,8 +20,6 @@ const METRIC_HELP = {
   correctness: "Share of the length of the predicted roads that lies on known ones, within the tolerance.",
   completeness: "Share of the length of the known roads that was found, within the tolerance.",
   quality: "Matching road length divided by the length of all roads on both sides.",
-  topo_precision: "TOPO: share of the places reached in the predicted network that are also reached in the known one.",
-  topo_recall: "TOPO: share of the places reached in the known network that are also reached in the predicted one.",
   topo_f1: "TOPO: what can be reached from many places in both networks; it tests junctions and links.",
   breaks: "How often a known road is interrupted: it is found, then missing, and found again, and no short way leads around the gap. "
     + "A road that is missing altogether is no break. Fewer is better.",
@@ -34,7 +32,10 @@ const METRIC_HELP = {
   line_direction_deg: "Mean difference in direction between predicted and known lines, where they match. Smaller is better.",
 };
 // These are in the files only, so that the tables stay narrow enough to read.
-const LEFT_OUT = ["junction_precision", "junction_recall", "reference_parts", "predicted_parts"];
+const LEFT_OUT = [
+  ...["topo_precision", "topo_recall", "junction_precision", "junction_recall"],
+  ...["reference_parts", "predicted_parts"],
+];
 const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
   road_km: "Labelled roads", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
