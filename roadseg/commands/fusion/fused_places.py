@@ -148,13 +148,13 @@ class FusedPlaces:
             if scene.facts.grid.is_local:
                 raise DataError(
                     f"{scene.facts.path}: has no georeference, so which images show the same "
-                    "ground is not known; predict without predict.fuse, or add a georeference"
+                    "ground is not known; leave out --fuse, or add a georeference"
                 )
         found = places({name: scene.facts.grid for name, scene in by_name.items()})
         if by_name and all(len(names) == 1 for names in found.values()):
             raise DataError(
                 f"predict.fuse: nothing to fuse, because no two of {count(len(by_name), 'image')} "
-                f"share {SHARED:.0%} of their ground; predict without predict.fuse"
+                f"share {SHARED:.0%} of their ground; leave out --fuse (predict.fuse)"
             )
         return [self._place([by_name[name] for name in names]) for names in found.values()]
 
