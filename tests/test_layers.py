@@ -26,7 +26,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("config",),
     ("report.plots",),
     ("report",),
-    ("commands.city", "commands.survey"),
+    ("commands.city", "commands.fusion", "commands.survey"),
     ("commands.stages",),
     ("commands.tools",),
     ("api",),

@@ -15,7 +15,7 @@ from rasterio.vrt import WarpedVRT
 from roadseg.arrays import Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
-from roadseg.raster.images import area, open_raster
+from roadseg.raster.images import area, open_raster, valid_pixels
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.system.text import one_line
 
@@ -94,7 +94,7 @@ class OpenImage:
         return self.source.read(self.bands[-1], window=area(window)), self._known(window)
 
     def _known(self, window: Window) -> Bools:
-        return np.asarray(self.source.dataset_mask(window=area(window)) > 0)
+        return valid_pixels(self.source, area(window))
 
 
 def fuse(images: Iterable[tuple[Bytes, Bools]]) -> tuple[Bytes, Bools]:
