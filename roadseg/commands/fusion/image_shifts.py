@@ -19,6 +19,7 @@ _WINDOW_PX = 1024  # Side of the windows that are compared.
 _DRAWN = 16  # Windows that are looked at.
 _COMPARED = 3  # Those of them with the most road in both images, which are compared.
 _BLUR_PX = 1.0
+_STEP_PX = 0.25
 # The correlation that a shift at the limit of the reach has to gain over no shift. A straight road
 # fits along itself however far it is moved; this decides for the shortest way.
 _PULL = 0.4
@@ -84,10 +85,13 @@ def displacement(pairs: Sequence[Pair], *, reach_px: tuple[int, int]) -> tuple[f
 def about_the_middle(shifts: Floats) -> Floats:
     """Return shifts from the median of all images, where the ground most likely is.
 
+    They are rounded to quarters of a pixel, as they are no more exact than that; so images that
+    agree are not resampled.
+
     Args:
         shifts: shape (image, 2), counted from any of them.
     """
-    return np.asarray(shifts - np.median(shifts, axis=0))
+    return np.asarray(np.round((shifts - np.median(shifts, axis=0)) / _STEP_PX) * _STEP_PX)
 
 
 def _centred(road: Bytes, known: Bools) -> Floats32:

@@ -67,3 +67,13 @@ def test_windows_that_are_too_small_show_no_displacement():
 def test_shifts_count_from_the_median_image():
     shifts = np.array([[0.0, 0.0], [1.0, 0.5], [9.0, 1.0]])
     assert about_the_middle(shifts).tolist() == [[-1.0, -0.5], [0.0, 0.0], [8.0, 0.5]]
+
+
+def test_shifts_are_told_in_quarters_of_a_pixel():
+    shifts = np.array([[0.0, 0.0], [0.24, 0.26], [-0.24, -0.26]])
+    assert about_the_middle(shifts).tolist() == [[0.0, 0.0], [0.25, 0.25], [-0.25, -0.25]]
+
+
+def test_less_than_an_eighth_of_a_pixel_is_no_shift():
+    assert about_the_middle(np.array([[0.0, 0.0], [0.24, 0.0]])).tolist() == [[0, 0], [0, 0]]
+    assert about_the_middle(np.array([[0.0, 0.0], [0.26, 0.0]])).tolist() == [[-0.25, 0], [0.25, 0]]
