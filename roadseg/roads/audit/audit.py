@@ -18,6 +18,7 @@ from roadseg.roads.audit.stations import (
     near_junctions,
     on_other_ways,
     spread_stations,
+    ways_across,
 )
 from roadseg.roads.audit.stretches import (
     NOT_SEEN,
@@ -133,6 +134,7 @@ def audit_ways(ways: MapWays, rasters: Sequence[Raster], options: AuditOptions) 
     if np.hypot(*shift_m) >= _COMMON_M:
         ridges = look(shift_m=shift_m)
         shift_m = common_shift(ridges.offset_m, stations.left)
+    _share_roads(here.lines, stations, ridges, from_m=options.min_shift_m / 2)
     stretches = cut_stretches(
         ridges,
         stations,
@@ -254,6 +256,30 @@ def _groups(stations: Stations) -> list[Ints]:
     order = np.lexsort((np.where(row % 2, -col, col), row))
     group = (np.cumsum(stations.count[order]) - 1) // _STATIONS_AT_ONCE
     return [np.sort(part) for part in np.split(order, np.flatnonzero(np.diff(group)) + 1)]
+
+
+def _share_roads(lines: Lines, stations: Stations, ridges: Ridges, *, from_m: float) -> None:
+    """Correct offsets on roads that several ways of the map share, as carriageways do.
+
+    The middle of such a road belongs to the middle of its ways.
+
+    Args:
+        lines: of all ways.
+        stations: along them.
+        ridges: what is seen there; changed in place.
+        from_m: smaller offsets are left as they are.
+    """
+    offset_m = ridges.offset_m
+    rows = np.flatnonzero(np.abs(np.nan_to_num(offset_m)) >= from_m)
+    left, half_m = stations.left[rows], ridges.width_m[rows] / 2
+    low_m, high_m = offset_m[rows] - half_m, offset_m[rows] + half_m
+    starts, ends = (stations.xy[rows] + left * each[:, np.newaxis] for each in (low_m, high_m))
+    section, away_m = ways_across(lines, stations.way[rows], starts, ends)
+    total = np.bincount(section, low_m[section] + away_m, minlength=len(rows))
+    ways = 1 + np.bincount(section, minlength=len(rows))
+    corrected = offset_m[rows] - total / ways
+    is_nearer = np.abs(corrected) < np.abs(offset_m[rows])
+    offset_m[rows[is_nearer]] = corrected[is_nearer]
 
 
 def _taken(

@@ -156,8 +156,8 @@ def _moved(source: CRS, target: CRS, xy: Floats) -> Floats:
 
 def _blocks(places: Floats) -> Iterator[Ints]:
     """Give the rows of the places in each block of a raster."""
-    block = np.floor(places / _BLOCK_PX).astype(np.int64)
-    number = np.unique(block, axis=0, return_inverse=True)[1].ravel()
+    row, col = np.floor(places / _BLOCK_PX).astype(np.int64).T
+    number = (row << 32) + col
     order = np.argsort(number, kind="stable")
     yield from np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
 

@@ -119,6 +119,30 @@ def on_other_ways(lines: Lines, rows: Ints, points: Floats, *, within_m: Floats)
     return is_on
 
 
+def ways_across(lines: Lines, rows: Ints, starts: Floats, ends: Floats) -> tuple[Ints, Floats]:
+    """Return where other ways cross sections across their own way.
+
+    Args:
+        lines: of all ways, in metres.
+        rows: shape (k,), the way of each section.
+        starts: shape (k, 2), where the sections begin.
+        ends: shape (k, 2), where they end.
+
+    Returns:
+        The section of each crossing, rising, and its distance from where the section begins.
+    """
+    sections = np.asarray(shapely.linestrings(np.stack([starts, ends], axis=1)), dtype=object)
+    section, other = shapely.STRtree(lines).query(sections, predicate="intersects")
+    is_other = other != rows[section]
+    section, other = section[is_other], other[is_other]
+    points = shapely.intersection(sections[section], lines[other])
+    xy, crossing = shapely.get_coordinates(points, return_index=True)
+    section = section[crossing]
+    order = np.argsort(section, kind="stable")
+    away = xy[order] - starts[section[order]]
+    return section[order], np.asarray(np.hypot(*away.T))
+
+
 def _junctions(lines: Lines) -> tuple[Ints, Lines]:
     """Return the junctions of each way, as the row of the way and a point."""
     tree = shapely.STRtree(lines)
