@@ -388,7 +388,7 @@ class AuditOptions(Section):
         "Distance from the middle of the road from which a way counts as shifted; on roads wider "
         "than four times this, a quarter of their width.",
         gt=0,
-        le=10,
+        le=20,
     )
     max_shift_m: float = setting(
         10.0, "metres", "Distance up to which a road belongs to a way.", ge=1, le=20

@@ -259,7 +259,7 @@ def _groups(stations: Stations) -> list[Ints]:
 
 
 def _share_roads(lines: Lines, stations: Stations, ridges: Ridges, *, from_m: float) -> None:
-    """Correct offsets on roads that several ways of the map share, as carriageways do.
+    """Correct offsets on roads that several ways of the map lie on, as carriageways do.
 
     The middle of such a road belongs to the middle of its ways.
 
@@ -269,8 +269,8 @@ def _share_roads(lines: Lines, stations: Stations, ridges: Ridges, *, from_m: fl
         ridges: what is seen there; changed in place.
         from_m: smaller offsets are left as they are.
     """
-    offset_m = ridges.offset_m
-    rows = np.flatnonzero(np.abs(np.nan_to_num(offset_m)) >= from_m)
+    offset_m, aside_m = ridges.offset_m, np.abs(np.nan_to_num(ridges.offset_m))
+    rows = np.flatnonzero((aside_m >= from_m) & (aside_m <= ridges.width_m / 2))
     left, half_m = stations.left[rows], ridges.width_m[rows] / 2
     low_m, high_m = offset_m[rows] - half_m, offset_m[rows] + half_m
     starts, ends = (stations.xy[rows] + left * each[:, np.newaxis] for each in (low_m, high_m))

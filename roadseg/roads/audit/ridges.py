@@ -186,15 +186,19 @@ def _so_far(costs: Floats32, stations: Stations, *, is_forward: bool) -> Floats3
 
 
 def _edges(mean: Floats32, start: Ints, stop: Ints, level: float) -> tuple[Floats, Floats]:
-    """Return where a road begins and ends, between the columns in which it crosses the level."""
+    """Return where a road begins and ends: where it falls below half of what it is in its middle.
+
+    That is between the last column of its run and the next one, which is below `level`.
+    """
     rows, last = np.arange(len(mean)), mean.shape[1] - 1
+    half = np.maximum(mean[rows, (start + stop) // 2] / 2, level)
     inner, outer = mean[rows, start], mean[rows, np.maximum(start - 1, 0)]
-    low = start - _part(inner, outer, level)
+    low = start - _part(inner, outer, half)
     inner, outer = mean[rows, stop - 1], mean[rows, np.minimum(stop, last)]
-    return low, stop - 1 + _part(inner, outer, level)
+    return low, stop - 1 + _part(inner, outer, half)
 
 
-def _part(inner: Floats32, outer: Floats32, level: float) -> Floats:
+def _part(inner: Floats32, outer: Floats32, level: Floats32) -> Floats:
     """Return how far it is from a column on the road to where it ends, 0 to 1."""
     drop = inner - outer
     return np.clip((inner - level) / np.where(drop > 0, drop, np.inf), 0, 1).astype(np.float64)

@@ -49,6 +49,11 @@ class _Run:
     is_open: bool
     parts: int = 1
 
+    @property
+    def weight(self) -> tuple[bool, float]:
+        """How well a short neighbour joins it: one with data first, then the longer one."""
+        return self.kind != NO_DATA, self.length_m
+
 
 def cut_stretches(
     ridges: Ridges, stations: Stations, *, skip: Bools, min_shift_m: float, min_length_m: float
@@ -58,7 +63,7 @@ def cut_stretches(
     1. A station has no data, or its road is seen or not. Stations to skip are taken as the nearest
        other one of their way.
     2. Stretches shorter than the least length join the longer one of their neighbours on the way,
-       the shortest first.
+       one without data only if there is no other; the shortest first.
     3. What is seen is cut in the same way into what lies at least `min_shift_m` beside the way, and
        what does not.
 
@@ -164,7 +169,7 @@ def _join(kinds: Ints, length_m: Floats, is_open: Bools, min_length_m: float) ->
         if run.is_open and run.length_m < min_length_m and _neighbours(runs, row)
     ]:
         row = min(short)[1]
-        into = max(_neighbours(runs, row), key=lambda other: runs[other].length_m)
+        into = max(_neighbours(runs, row), key=lambda other: runs[other].weight)
         runs[row] = replace(runs[row], kind=runs[into].kind)
         runs = _merged(runs)
     return np.repeat([run.kind for run in runs], [run.parts for run in runs])
