@@ -1,12 +1,14 @@
 """Audit of a map of roads against probabilities."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from roadseg.api.files import TABLE, AnyPath
+from roadseg.api.files import TABLE, AnyPath, as_file
 from roadseg.api.graphs import Graph
 from roadseg.api.keywords import options_of, takes
 from roadseg.api.masks import Mask
@@ -91,29 +93,35 @@ def audit(
         DataError: if a file cannot be read, has no georeference, or shows another place.
         ConfigError: if there is no such option, or a value is outside its limits.
     """
-    from roadseg.commands.tools.audit import open_rasters, summarise  # noqa: PLC0415 - slow
+    from roadseg.commands.tools.audit import summarise  # noqa: PLC0415 - slow
     from roadseg.roads.audit.audit import audit_ways  # noqa: PLC0415 - slow to import
     from roadseg.roads.audit.tables import AuditTables  # noqa: PLC0415 - slow to import
 
     limits = options_of(AuditOptions, options)
-    rasters: list[Raster]
-    if isinstance(probabilities, str | Path):
-        rasters = open_rasters(Path(probabilities))
-    else:
-        rasters = [_placed(probabilities)]
-    tables = AuditTables(audit_ways(_map_ways(roads), rasters, limits))
+    with _rasters(probabilities) as rasters:
+        tables = AuditTables(audit_ways(_map_ways(roads), rasters, limits))
     summary = summarise(tables, limits, rasters=len(rasters), output=None, page=None)
     return MapAudit(summary, tables)
 
 
-def _placed(probability: Probability | Mask) -> Probability:
-    raster = probability.as_probability() if isinstance(probability, Mask) else probability
-    if raster.grid.is_local:
+@contextmanager
+def _rasters(probabilities: AnyPath | Probability | Mask) -> Iterator[Sequence["Raster"]]:
+    """Yield rasters of files or in memory; of a mask, pixels to ignore are without data."""
+    from roadseg.commands.tools.audit import open_rasters  # noqa: PLC0415 - slow to import
+
+    if isinstance(probabilities, str | Path):
+        yield open_rasters(Path(probabilities))
+        return
+    if probabilities.grid.is_local:
         raise DataError(
             "the probabilities have no georeference, so no map lies on them; use those of an image "
             "with a coordinate system"
         )
-    return raster
+    if isinstance(probabilities, Probability):
+        yield [probabilities]
+        return
+    with as_file(probabilities.save, ".tif", name="the mask") as path:
+        yield open_rasters(path)
 
 
 def _map_ways(roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"]) -> "MapWays":

@@ -114,7 +114,7 @@ def map_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> MapW
     feature = cleaned.owner[reason == ""]
     left_out = cleaned.dropped + Counter(reason[reason != ""].tolist())
     if not len(feature):
-        reasons = counted(left_out, ": ") if left_out else ""
+        reasons = f" ({counted(left_out)})" if left_out else ""
         raise DataError(
             f"{source}: none of its {len(geometries)} features is a road for cars{reasons}; use "
             "a map with roads as lines"
