@@ -169,15 +169,11 @@ def _legend() -> str:
 
 
 def _card(rank: int, way: WorstWay, picture: str) -> str:
-    offset = f"{short_text(abs(way.offset_m))} to the {way.towards}" if way.offset_m else _NONE
-    facts = {
-        "id": way.id,
-        "class": way.highway or _NONE,
-        "length": short_text(way.length_m),
-        "not seen": short_text(way.not_seen_m),
-        "shifted": short_text(way.shifted_m),
-        "the road lies": offset,
-    }
+    facts = {"id": way.id, "class": way.highway or _NONE, "length": short_text(way.length_m)}
+    parts = {"not seen": way.not_seen_m, "shifted": way.shifted_m}
+    facts |= {name: short_text(metres) for name, metres in parts.items() if metres > 0}
+    if way.offset_m is not None:
+        facts["the road lies"] = f"{short_text(abs(way.offset_m))} to the {way.towards}"
     rows = "".join(
         f"<tr><td>{name}</td><td>{_text(value)}</td></tr>" for name, value in facts.items()
     )
