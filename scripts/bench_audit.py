@@ -28,6 +28,7 @@ from roadseg.roads.options import AuditOptions
 
 SHARE = 0.1  # Of the ways that are deleted, and that are invented.
 STEP_M = 3.0
+CLEAR_M = 0.5  # Metres from the distance at which a way becomes shifted.
 CASES = {"not moved": (0.0, False), "as one": (8.0, False), "one by one": (8.0, True)}
 
 
@@ -83,7 +84,11 @@ def _longer(line: shapely.LineString) -> shapely.LineString:
 
 
 def measure(ways: list, cover: Cover, case: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return metres by true status and status, and the errors of offsets, every 3 m of way."""
+    """Return what the audit says of a disturbed map, every 3 m of its ways.
+
+    Returns:
+        Metres by true status and status, of all places and of clear ones; errors of offsets.
+    """
     lines = np.concatenate([each.lines for each in ways])
     widths_m = np.concatenate([each.columns["width_m"] for each in ways]).astype(float)
     drawn, before = disturb(lines, widths_m, case, np.random.default_rng(seed))
@@ -94,7 +99,7 @@ def measure(ways: list, cover: Cover, case: str, seed: int) -> tuple[np.ndarray,
     options = AuditOptions()
     found = audit_ways(given, cover.rasters, options)
     row = before[found.ways.columns["row"][found.way]]
-    confusion = np.zeros((len(STATUSES), len(STATUSES)))
+    confusion = np.zeros((2, len(STATUSES), len(STATUSES)))  # of all places, and of clear ones
     errors = []
     for stretch, line in enumerate(found.lines):
         status = found.status[stretch]
@@ -102,16 +107,18 @@ def measure(ways: list, cover: Cover, case: str, seed: int) -> tuple[np.ndarray,
             continue
         parts = max(1, round(line.length / STEP_M))
         points = line.interpolate((np.arange(parts) + 0.5) / parts, normalized=True)
-        true = np.full(parts, NOT_SEEN)
+        true, is_clear = np.full(parts, NOT_SEEN), np.ones(parts, dtype=bool)
         if row[stretch] >= 0:
             road = _longer(lines[row[stretch]])
             away = shapely.distance(points, road)
             limit = max(options.min_shift_m, widths_m[row[stretch]] / 4)
             true = np.where(away >= limit, SHIFTED, CONFIRMED)
+            is_clear = np.abs(away - limit) >= CLEAR_M
             if np.isfinite(found.offset_m[stretch]):
                 errors += [abs(abs(found.offset_m[stretch]) - np.median(away))] * parts
-        np.add.at(confusion[:, status], true, line.length / parts)
-    return confusion[:NO_DATA, :NO_DATA], np.array(errors)
+        np.add.at(confusion[0, :, status], true, line.length / parts)
+        np.add.at(confusion[1, :, status], true[is_clear], line.length / parts)
+    return confusion[:, :NO_DATA, :NO_DATA], np.array(errors)
 
 
 def main() -> None:
@@ -133,9 +140,10 @@ def main() -> None:
         runs = [measure(ways, cover, case, seed) for seed in range(options.seeds)]
         confusion = sum(run[0] for run in runs)
         errors = np.concatenate([run[1] for run in runs])
-        right = np.trace(confusion) / confusion.sum()
-        print(f"{case}: {right:.1%} right, offset error {np.median(errors):.2f} m (median)")
-        for name, metres in zip(STATUSES, confusion / 1000, strict=False):
+        right, clear = (np.trace(each) / each.sum() for each in confusion)
+        error = f"offset error {np.median(errors):.2f} m (median)"
+        print(f"{case}: {right:.1%} right, {clear:.1%} where it is clear, {error}")
+        for name, metres in zip(STATUSES, confusion[0] / 1000, strict=False):
             print(f"  {name:<10}" + "".join(f"{km:9.2f}" for km in metres))
 
 
