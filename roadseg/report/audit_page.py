@@ -12,9 +12,10 @@ from PIL import Image
 from roadseg.arrays import Bytes, Floats
 from roadseg.report.page import csp_digest, page_file
 from roadseg.roads.audit.audit_files import STATUS_COLOURS
-from roadseg.roads.audit.profiles import NO_DATA, Cover, Raster, probability_square
-from roadseg.roads.audit.stretches import STATUSES
-from roadseg.roads.audit.tables import AuditTables, WorstWay
+from roadseg.roads.audit.profiles import NO_DATA as NO_PIXEL
+from roadseg.roads.audit.profiles import Cover, Raster, probability_square
+from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
+from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
 from roadseg.roads.colours import as_hex
 from roadseg.system.units import road_text, short_text
 
@@ -27,6 +28,7 @@ _MAP_PX = 1000  # Width of the map of all ways.
 _FINE_PX = 1.5  # Lines of that map are simplified by so much.
 _MAP = "https://www.openstreetmap.org/?mlat={lat}&mlon={lon}#map=19/{lat}/{lon}"
 _CLASSES = tuple(status.replace(" ", "-") for status in STATUSES)
+_UPWARDS = (NO_DATA, CONFIRMED, SHIFTED, NOT_SEEN)  # What is doubtful is drawn over the rest.
 _NONE = "-"
 
 
@@ -107,14 +109,8 @@ def _overview(tables: AuditTables) -> str:
 
 
 def _shift_note(tables: AuditTables) -> str:
-    east, north = tables.audit.shift_m
-    if not np.isfinite(east):
-        return ""
-    words = (
-        f"{short_text(abs(east))} to the {'east' if east >= 0 else 'west'} and "
-        f"{short_text(abs(north))} to the {'north' if north >= 0 else 'south'}"
-    )
-    return f'<p class="note">On average, the roads of the image lie {words} of the map.</p>'
+    shift = shift_text(tables.audit.shift_m)
+    return f'<p class="note">{_text(shift.capitalize())}.</p>' if shift else ""
 
 
 def _map(tables: AuditTables) -> str:
@@ -125,8 +121,9 @@ def _map(tables: AuditTables) -> str:
     lines = shapely.simplify(audit.lines, _FINE_PX / scale, preserve_topology=False)
     corner = np.array([low_x, high_y])
     paths = "".join(
-        f'<path class="{name}" d="{_path(lines[audit.status == status], corner, scale)}"/>'
-        for status, name in reversed(list(enumerate(_CLASSES)))
+        f'<path class="{_CLASSES[status]}" '
+        f'd="{_path(lines[audit.status == status], corner, scale)}"/>'
+        for status in _UPWARDS
         if (audit.status == status).any()
     )
     width = (high_x - low_x) * scale
@@ -215,7 +212,7 @@ def _inside(line: shapely.LineString, square: shapely.Polygon) -> list[shapely.L
 
 def _uri(pixels: Bytes) -> str:
     """Return probabilities as an address with the picture in it; grounds without data are dark."""
-    shown = np.where(pixels == NO_DATA, 0, 40 + pixels // 3).astype(np.uint8)
+    shown = np.where(pixels == NO_PIXEL, 0, 40 + pixels // 3).astype(np.uint8)
     file = io.BytesIO()
     Image.fromarray(shown).save(file, "png", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -14,7 +14,7 @@ from roadseg.report.page import write_page
 from roadseg.roads.audit.audit import audit_ways
 from roadseg.roads.audit.audit_files import write_audit
 from roadseg.roads.audit.profiles import Raster
-from roadseg.roads.audit.tables import AuditTables, WorstWay
+from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
 from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
@@ -94,7 +94,7 @@ class AuditSummary(Summary):
         told = f"{count(self.ways, 'way')} on {count(self.probabilities, 'raster')}"
         lines = [f"{told}, shifted from {short_text(self.min_shift_m)} on"]
         if self.shift_east_m is not None and self.shift_north_m is not None:
-            lines.append(f"the whole map: {shift_text(self.shift_east_m, self.shift_north_m)}")
+            lines.append(shift_text((self.shift_east_m, self.shift_north_m)))
         if self.left_out:
             lines.append(f"left out: {counted(self.left_out)}")
         if self.outside:
@@ -177,12 +177,6 @@ def summarise(
         output=None if output is None else str(output),
         page=None if page is None else str(page),
     )
-
-
-def shift_text(east_m: float, north_m: float) -> str:
-    """Return a shift in words: `move it 1.2 m east and 0.4 m south`."""
-    across = f"{short_text(abs(east_m))} {'east' if east_m >= 0 else 'west'}"
-    return f"move it {across} and {short_text(abs(north_m))} {'north' if north_m >= 0 else 'south'}"
 
 
 def _require_suffix(path: Path | None, option: str, suffixes: Sequence[str]) -> None:

@@ -13,9 +13,10 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.arrays import Floats, Ints
-from roadseg.raster.grid import DEGREES, transformer
+from roadseg.raster.grid import DEGREES, XY, transformer
 from roadseg.roads.audit.audit import Audit
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
+from roadseg.system.units import short_text
 
 # Columns that say what the image shows, and what an attribute of the map is called otherwise.
 _OF_STRETCHES = (
@@ -30,6 +31,7 @@ _COMPASS = (
 )
 _PREFIX = "map_"
 _DECIMALS = 3
+_FITS_M = 0.1  # Metres; a map that is shifted by less fits.
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,18 @@ class AuditTables:
         total = np.bincount(audit.way, weight * np.nan_to_num(values), minlength=size)
         weights = np.bincount(audit.way, weight, minlength=size)
         return np.where(weights > 0, total / np.where(weights > 0, weights, 1), np.nan)
+
+
+def shift_text(shift_m: XY) -> str:
+    """Return the shift of a whole map in words; "" if it is not known."""
+    east_m, north_m = shift_m
+    if not np.isfinite(east_m):
+        return ""
+    if np.hypot(east_m, north_m) < _FITS_M:
+        return f"on average, the map fits the image to within {short_text(_FITS_M)}"
+    across = f"{short_text(abs(east_m))} to the {'east' if east_m >= 0 else 'west'}"
+    along = f"{short_text(abs(north_m))} to the {'north' if north_m >= 0 else 'south'}"
+    return f"on average, the roads of the image lie {across} and {along} of the map"
 
 
 def _ranks(doubt_m: Floats) -> Ints:

@@ -22,6 +22,7 @@ from roadseg.commands.tools.audit import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.report.page import csp_digest
+from roadseg.roads.audit.tables import shift_text
 from roadseg.roads.options import AuditOptions
 
 UTM = CRS.from_epsg(32632)
@@ -79,6 +80,21 @@ def test_the_summary_is_a_table_and_the_worst_ways(roads, image):
     assert "not seen" in text
     assert "look at first:" in text
     assert "7.0 m north" in text
+
+
+@pytest.mark.parametrize(
+    ("shift_m", "words"),
+    [
+        ((0.06, 0.06), "on average, the map fits the image to within 0.1 m"),
+        (
+            (0.1, -2.0),
+            "the roads of the image lie 0.1 m to the east and 2.0 m to the south of the m",
+        ),
+        ((float("nan"), float("nan")), ""),
+    ],
+)
+def test_the_shift_of_the_map_in_words(shift_m, words):
+    assert words in shift_text(shift_m)
 
 
 def test_layers_keep_the_attributes_of_the_map(roads, image, tmp_path):
