@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -188,7 +189,7 @@ def audit(
       roadseg audit city.osm.pbf --probabilities city.tif --page audit.html --json
     """
     values = {
-        "threshold": threshold,
+        "threshold": _number_or_word(threshold),
         "min_shift_m": min_shift_m,
         "max_shift_m": max_shift_m,
         "min_length_m": min_length_m,
@@ -196,6 +197,13 @@ def audit(
     options = options_of("roads", "AuditOptions", values)
     summary = tool("audit").run(roads, probabilities, options=options, output=output, page=page)
     show(summary, as_json=as_json)
+
+
+def _number_or_word(text: str | None) -> float | str | None:
+    """Return the number that a text is, or else the text."""
+    with suppress(TypeError, ValueError):
+        return float(text or "")
+    return text
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:

@@ -241,10 +241,31 @@ def test_python_refuses_probabilities_without_georeference(roads):
         roadseg.audit(roads, bare)
 
 
-def test_json_has_the_figures(roads, image):
+@pytest.fixture
+def call():
+    """Give a function that runs the command line."""
     before = signal.getsignal(signal.SIGTERM)
-    words = ["audit", str(roads), "--probabilities", str(image), "--json"]
-    told = json.loads(CliRunner().invoke(main, words, catch_exceptions=False).stdout)
+
+    def run_words(*words):
+        return CliRunner().invoke(main, ["audit", *map(str, words)], catch_exceptions=False)
+
+    yield run_words
     signal.signal(signal.SIGTERM, before)
+
+
+def test_json_has_the_figures(call, roads, image):
+    told = json.loads(call(roads, "--probabilities", image, "--json").stdout)
     statuses = [each["status"] for each in told["statuses"]]
     assert statuses == ["confirmed", "shifted", "not seen", "no data"]
+
+
+@pytest.mark.parametrize(("given", "used"), [("0.7", [0.7, 0.7]), ("auto", [0.45, 0.45])])
+def test_the_threshold_is_a_number_or_auto(call, roads, image, given, used):
+    result = call(roads, "--probabilities", image, "--threshold", given, "--json")
+    assert json.loads(result.stdout)["threshold"] == used
+
+
+@pytest.mark.parametrize("given", ["1", "0", "much"])
+def test_other_thresholds_are_usage_errors(call, roads, image, given):
+    result = call(roads, "--probabilities", image, "--threshold", given)
+    assert (result.exit_code, 'or "auto"' in result.stderr) == (2, True)
