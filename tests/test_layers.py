@@ -17,6 +17,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("roads.masks", "roads.tracing"),
     ("roads.metrics",),
     ("roads.formats",),
+    ("roads.audit",),
     ("dataset",),
     ("learn",),
     ("learn.hardware",),
