@@ -395,6 +395,40 @@ class DiffOptions(Section):
     )
 
 
+class AuditOptions(Section):
+    """How far a way of a map may lie beside the road of the image, and into what it is cut."""
+
+    threshold: _Threshold = setting(
+        "auto",
+        "probability",
+        "Lowest probability that counts as road. auto: the threshold stored in the raster, "
+        "measured on held-out chips, otherwise 0.4.",
+    )
+    min_shift_m: float = setting(
+        4.0,
+        "metres",
+        "Distance from the middle of the road from which a way counts as shifted; on roads wider "
+        "than four times this, a quarter of their width.",
+        gt=0,
+        le=20,
+    )
+    max_shift_m: float = setting(
+        10.0, "metres", "Distance up to which a road belongs to a way.", ge=1, le=20
+    )
+    min_length_m: float = setting(
+        30.0, "metres", "Shortest part of a longer way with a status of its own.", ge=0, le=1e7
+    )
+
+    @model_validator(mode="after")
+    def _shift_is_seen(self) -> "AuditOptions":
+        if self.min_shift_m > self.max_shift_m:
+            raise ValueError(
+                f"min_shift_m: expected at most max_shift_m, {self.max_shift_m:g}, got "
+                f"{self.min_shift_m:g}"
+            )
+        return self
+
+
 class RouteOptions(Section):
     """Choice of the way between two places, and of how these are joined to the roads."""
 
