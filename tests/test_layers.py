@@ -16,6 +16,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("roads.graph", "roads.labels"),
     ("roads.masks", "roads.tracing"),
     ("roads.metrics",),
+    ("roads.conflation",),
     ("roads.formats",),
     ("dataset",),
     ("learn",),
@@ -43,7 +44,12 @@ ONLY_IN = {
     "matplotlib": ("report.plots",),
     "click": ("commands.cli",),
 }
-PURE = ("roads.graph", "roads.tracing", "roads.metrics")  # open no file and log nothing
+PURE = (
+    "roads.graph",
+    "roads.tracing",
+    "roads.metrics",
+    "roads.conflation",
+)  # open no file and log nothing
 OUTSIDE = ("pathlib", "logging", "rasterio", "pyogrio")
 
 

@@ -373,6 +373,21 @@ class DiffOptions(Section):
     )
 
 
+class ConflateOptions(DiffOptions):
+    """Which roads are added to a map, and how far they are drawn to its ways."""
+
+    max_gap_m: float = setting(
+        25.0,
+        "metres",
+        "Longest gap across which a dead end is joined to a way of the map.",
+        ge=0,
+        le=1000,
+    )
+    min_confidence: float = setting(
+        0.5, "0 to 1", "Leave out roads whose confidence is lower.", ge=0, le=1
+    )
+
+
 class RouteOptions(Section):
     """Choice of the way between two places, and of how these are joined to the roads."""
 

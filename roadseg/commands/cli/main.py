@@ -69,6 +69,7 @@ main.add_commands(
             results.route,
             results.score,
             results.diff,
+            results.conflate,
             results.plot,
         ],
         "Accuracy and speed": [

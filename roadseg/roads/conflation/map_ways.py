@@ -1,0 +1,151 @@
+"""MapWays: the ways of a map, the nodes that they share, and places along them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import shapely
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+
+_SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
+_SNAP_JUNCTION_M = 5.0  # Metres; the same for a node where ways meet or end.
+
+
+@dataclass(frozen=True)
+class MapWays:
+    """Ways of a map in metres.
+
+    Attributes:
+        lines: shape (w,), LineStrings.
+        node: shape (k,), number of the node at every vertex, one way after the other; vertices of
+            one number are one node, at which ways meet.
+        is_open: shape (w,), ways for cars; new roads are drawn to these first.
+        is_apart: shape (w,), ways on another level: bridges and tunnels.
+        is_motorway: shape (w,), ways that cars enter and leave on ramps only.
+    """
+
+    lines: Lines
+    node: Ints
+    is_open: Bools
+    is_apart: Bools
+    is_motorway: Bools
+
+    @cached_property
+    def xy(self) -> Floats:
+        """Position of every vertex, shape (k, 2)."""
+        return np.asarray(shapely.get_coordinates(self.lines), dtype=np.float64)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Vertex at which each way begins, shape (w + 1,), and the number of vertices."""
+        return np.append(0, np.cumsum(shapely.get_num_coordinates(self.lines)))
+
+    @cached_property
+    def along(self) -> Floats:
+        """Distance of every vertex from the start of its way, shape (k,), metres."""
+        steps = np.hypot(*np.diff(self.xy, axis=0, prepend=self.xy[:1]).T)
+        steps[self.first[:-1]] = 0
+        travelled = np.cumsum(steps)
+        sizes = np.diff(self.first)
+        return np.asarray(travelled - np.repeat(travelled[self.first[:-1]], sizes))
+
+    @cached_property
+    def is_junction(self) -> Bools:
+        """Whether at every vertex, shape (k,), ways meet or a way ends."""
+        is_junction: Bools = (np.bincount(self.node) > 1)[self.node]
+        is_junction[self.first[:-1]] = is_junction[self.first[1:] - 1] = True
+        return is_junction
+
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Spatial index of the ways."""
+        return shapely.STRtree(self.lines)
+
+    def vertex_near(self, way: int, along_m: float) -> int:
+        """Return the vertex of a way that stands for a place on it; -1 if none is near enough."""
+        vertices = slice(self.first[way], self.first[way + 1])
+        apart = np.abs(self.along[vertices] - along_m)
+        apart[(apart > _SNAP_M) & ~self.is_junction[vertices]] = np.inf
+        nearest = int(np.argmin(apart))
+        return int(self.first[way]) + nearest if apart[nearest] <= _SNAP_JUNCTION_M else -1
+
+
+@dataclass(frozen=True)
+class Insertions:
+    """New nodes that are put into ways.
+
+    Attributes:
+        way: shape (i,), row of the way.
+        vertex: shape (i,), the vertex of `MapWays` that comes before it.
+        part: shape (i,), where it lies between this vertex and the next one, 0 to 1.
+        node: shape (i,), row of the new node.
+    """
+
+    way: Ints
+    vertex: Ints
+    part: Floats
+    node: Ints
+
+
+@dataclass(frozen=True)
+class PlacedNodes:
+    """Nodes at places on ways.
+
+    Attributes:
+        ref: shape (q,), of each place: the number of a node of the map, or -1 less the row of a new
+            node.
+        xy: shape (n, 2), positions of the new nodes.
+        insertions: the new nodes as parts of their ways.
+    """
+
+    ref: Ints
+    xy: Floats
+    insertions: Insertions
+
+
+def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
+    """Find or make the nodes at places on ways.
+
+    A node that a way has within 2 m of the place, or within 5 m if ways meet or end there, is
+    taken; places within 2 m of each other on one way share a new node.
+
+    Args:
+        ways: of the map.
+        way: shape (q,), rows of ways.
+        along_m: shape (q,), distance of each place from the start of its way.
+    """
+    ref = np.zeros(len(way), dtype=np.int64)
+    made: list[tuple[int, int, float]] = []
+    last_way, last_m = -1, 0.0
+    for row in np.lexsort([along_m, way]).tolist():
+        here, at_m = int(way[row]), float(along_m[row])
+        near = ways.vertex_near(here, at_m)
+        if near >= 0:
+            ref[row] = ways.node[near]
+            continue
+        if here != last_way or at_m - last_m > _SNAP_M:
+            last_way, last_m = here, at_m
+            made.append((here, *_segment(ways, here, at_m)))
+        ref[row] = -len(made)
+    in_way, vertex, part = (
+        (np.array(column) for column in zip(*made, strict=True))
+        if made
+        else (
+            np.zeros(0, dtype=np.int64),
+            np.zeros(0, dtype=np.int64),
+            np.zeros(0),
+        )
+    )
+    before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
+    xy = before + part[:, np.newaxis] * (after - before)
+    return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(made))))
+
+
+def _segment(ways: MapWays, way: int, along_m: float) -> tuple[int, float]:
+    """Return the vertex before a place on a way, and how far on to the next it lies, 0 to 1."""
+    first, last = int(ways.first[way]), int(ways.first[way + 1]) - 1
+    along = ways.along[first : last + 1]
+    vertex = int(np.clip(np.searchsorted(along, along_m, side="right") - 1, 0, last - first - 1))
+    length = float(along[vertex + 1] - along[vertex])
+    return first + vertex, (along_m - float(along[vertex])) / length if length > 0 else 0.0
