@@ -1,15 +1,16 @@
 #!/usr/bin/env python
 """Measure `roadseg conflate` where the answer is known: a map from which ways were taken.
 
-Every n-th road of a file of OpenStreetMap is taken out of it. Masks of all roads are burnt at 1 m
-with a width by class, and traced; the graph is conflated into the map that lacks the roads.
+Every n-th way of a file of OpenStreetMap is taken out of it. Masks of all roads are burnt at 1 m
+with a width by class, that of one-way roads less, and traced; the graph is conflated into the map
+that lacks the ways.
 
     python scripts/bench_conflate.py OSM.geojson.gz FOLDER [--every 20] [--window LON,LAT,KM]
 
 The file is GeoJSON with the properties `osm_id` and `nodes` (ids of the nodes of each way). Prints
-the share of lost junctions that are back (a node of the whole map where three or more pieces of
-road meet, and fewer in the map without the ways, that is a junction again within 5 m), APLS of the
-merged network against the whole map, and CPU seconds and memory. FOLDER keeps all files; a mask
+how many of the lost junctions are back within 5, 10 and 15 m. A junction is lost where three or
+more ends of roads meet in the whole map, and fewer in the map without the ways. Prints also APLS of
+the merged network against the whole map, and CPU seconds and memory. FOLDER keeps all files; a mask
 and a graph that are there already are used again.
 """
 
@@ -40,7 +41,9 @@ from roadseg.roads.metrics.apls import apls
 
 PIXEL_M = 1.0
 JUNCTION = 3  # Ends of edges.
-BACK_M = 5.0
+BACK_M = (5.0, 10.0, 15.0)
+SAME_M = 0.01
+ONE_WAY = 0.6  # A carriageway is so wide as a part of both.
 STRIP_PX = 4096
 NO_TUNNEL = ("", "no")
 
@@ -73,9 +76,8 @@ def main():
     whole = graph_from_lines(lines, crs)
     is_kept = np.arange(len(lines)) % options.every > 0
     less = graph_from_lines(lines[is_kept], crs)
-    source = RoadSource(output / "merged.gpkg")
-    merged = place_roads(read_drawn(source, PixelPlacement({})), crs).graph
-    report(whole, less, merged)
+    merged = place(output / "merged.gpkg", crs)
+    report(whole, less, merged, place(folder / "graph" / "mask.gpkg", crs))
     print(f"conflate: {cpu_s:.1f} CPU s; peak of all commands {after.ru_maxrss / 1000:.0f} MB")
 
 
@@ -87,6 +89,11 @@ def parse():
     parser.add_argument("--every", type=int, default=20, help="take out every n-th way")
     parser.add_argument("--window", help="LON,LAT,KM: middle and side of a square")
     return parser.parse_args()
+
+
+def place(path, crs):
+    """Read a graph in metres."""
+    return place_roads(read_drawn(RoadSource(path), PixelPlacement({})), crs).graph
 
 
 def run(*words):
@@ -141,6 +148,7 @@ def burn(path, lines, features, crs):
     seen = np.array([each.get("tunnel", "") in NO_TUNNEL for each in tags])
     classes = [each["highway"].removesuffix("_link") for each in tags]
     widths = np.array([WIDTHS_M.get(name, OTHER_WIDTH_M) for name in classes])
+    widths *= np.where([each.get("oneway") == "yes" for each in tags], ONE_WAY, 1)
     areas = shapely.buffer(lines[seen], widths[seen] / 2)
     west, south, east, north = shapely.total_bounds(shapely.buffer(areas, 20))
     width, height = (int(side / PIXEL_M) + 1 for side in (east - west, north - south))
@@ -167,14 +175,20 @@ def junctions(graph: RoadGraph):
     return graph.nodes[graph.degree >= JUNCTION]
 
 
-def report(whole, less, merged):
+def report(whole, less, merged, predicted):
     """Print the measures."""
     kept = KDTree(junctions(less))
     all_there = junctions(whole)
-    lost = all_there[kept.query(all_there)[0] > 0.01]
-    back = KDTree(junctions(merged)).query(lost)[0] <= BACK_M
-    print(f"junctions: {len(lost)} lost, {back.sum()} back ({back.mean():.2%})")
-    np.save("/tmp/lost.npy", lost[~back])
+    lost = all_there[kept.query(all_there)[0] > SAME_M]
+    seen = KDTree(junctions(predicted)).query(lost)[0] <= BACK_M[0]
+    apart = KDTree(junctions(merged)).query(lost)[0]
+    for reach_m in BACK_M:
+        back = apart <= reach_m
+        print(
+            f"junctions within {reach_m:g} m: {len(lost)} lost, {back.sum()} back "
+            f"({back.mean():.1%}); {seen.sum()} of them are junctions of the prediction to "
+            f"{BACK_M[0]:g} m, of which {back[seen].sum()} are back ({back[seen].mean():.1%})"
+        )
     for name, graph in (("less", less), ("merged", merged)):
         start = time.process_time()
         score = apls(whole, graph)

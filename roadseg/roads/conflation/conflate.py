@@ -31,7 +31,8 @@ from roadseg.roads.options import ConflateOptions
 CONFIDENCE, INFERRED = "confidence", "inferred"  # Attributes of predicted edges.
 _VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
 _NOTHING = np.iinfo(np.int64).min  # Where an end of a road has no node yet.
-_BOTH = 2  # Places at which a short road has to be joined.
+_DETOUR = 3.0  # A short road is worth adding if the map has no way up to so many times its length.
+_SHORTEST_M = 10.0  # Metres; shorter roads count as long as this.
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def find_new_roads(
     1. What is further than `tolerance_m` from every way of the map is missing
        (`find_missing_parts`).
     2. Parts whose confidence is below `min_confidence` are left out; so are connected parts that
-       are shorter than `min_length_m`, unless they join two places of the map.
+       are shorter than `min_length_m`, unless they join two places of the map that its ways join
+       by a detour of three times their length or not at all.
     3. Ends are drawn to the ways of the map (`find_joints`).
     4. A road has to be checked if it comes near an obstacle, may lie on another level than a way
        that it meets, or is not connected with the map by roads that need no check.
@@ -100,7 +102,7 @@ def find_new_roads(
     missing_m = float(parts.graph.length_m.sum())
     parts = _take(parts, ~(_confidence(parts.graph) < options.min_confidence))
     joints = find_joints(parts, ways, tolerance_m=options.tolerance_m, max_gap_m=options.max_gap_m)
-    long = _are_long(parts.graph, joints, options)
+    long = _are_long(parts.graph, joints, ways, options.min_length_m)
     parts, joints = _take(parts, long), _joints_of(joints, parts.graph.ends[long])
     left_out_m = missing_m - float(parts.graph.length_m.sum())
     drawn = draw_to_joints(parts, joints, tolerance_m=options.tolerance_m)
@@ -196,17 +198,40 @@ def _joints_of(joints: Joints, ends: Ints) -> Joints:
     return Joints(joints.way[used], joints.along_m[used], joints.xy[used], joints.is_link[used])
 
 
-def _are_long(graph: RoadGraph, joints: Joints, options: ConflateOptions) -> Bools:
+def _are_long(graph: RoadGraph, joints: Joints, ways: MapWays, min_length_m: float) -> Bools:
     """Return which edges belong to connected parts that are worth adding."""
     if len(graph.lines) == 0:
         return np.zeros(0, dtype=bool)
     component = components(graph)
-    metres = np.bincount(component[graph.ends[:, 0]], graph.length_m, component.max() + 1)
-    joined = joints.is_joined & ~joints.is_link
-    places = np.bincount(component[joined], minlength=len(metres))
-    is_long = metres >= options.min_length_m
-    is_long |= (places >= _BOTH) & (metres >= options.tolerance_m)
+    sizes = np.bincount(component[graph.ends[:, 0]], graph.length_m, component.max() + 1)
+    metres = np.asarray(sizes, dtype=np.float64)
+    is_long = metres >= min_length_m
+    joined = np.flatnonzero(joints.is_joined & ~joints.is_link & ~is_long[component])
+    is_long |= _close_gaps(component[joined], joined, joints, ways, metres)
     return np.asarray(is_long[component[graph.ends[:, 0]]])
+
+
+def _close_gaps(
+    component: Ints, joined: Ints, joints: Joints, ways: MapWays, metres: Floats
+) -> Bools:
+    """Return which short parts join two places that ways of the map join by a long detour, or not.
+
+    Args:
+        component: shape (j,), the part of each joined node.
+        joined: shape (j,), rows of these nodes.
+        joints: of all nodes.
+        ways: of the map.
+        metres: shape (c,), length of each part.
+    """
+    closes = np.zeros(len(metres), dtype=bool)
+    order = np.argsort(component, kind="stable")
+    component, joined = component[order], joined[order]
+    for part in np.unique(component[1:][np.diff(component) == 0]).tolist():
+        here = joined[component == part]
+        limit_m = _DETOUR * max(float(metres[part]), _SHORTEST_M)
+        apart = ways.distances(joints.way[here], joints.along_m[here], limit_m=limit_m)
+        closes[part] = bool((apart > limit_m).any())
+    return closes
 
 
 def _are_connected(graph: RoadGraph, chosen: Bools, touches: Bools) -> Bools:

@@ -5,10 +5,16 @@ from functools import cached_property
 
 import numpy as np
 import shapely
+from scipy import sparse
+from scipy.sparse import csgraph
+from shapely.ops import substring
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.graph.road_graph import ranges
 
 _SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
+_MOST_CUT = 0.49  # Part of a way that is cut at an end.
+_LEAST_M = 1e-6  # Metres between vertices; 0 would be no step at all.
 _SNAP_JUNCTION_M = 5.0  # Metres; the same for a node where ways meet or end.
 
 
@@ -61,6 +67,55 @@ class MapWays:
     def tree(self) -> shapely.STRtree:
         """Spatial index of the ways."""
         return shapely.STRtree(self.lines)
+
+    def without_dead_ends(self, cut_m: float) -> Lines:
+        """Return the lines without the last metres of ways that end where no other way goes on.
+
+        At most 0.49 of the length of a way is cut at each of its ends.
+        """
+        is_used_once = np.bincount(self.node, minlength=1) == 1
+        ends = np.column_stack([self.node[self.first[:-1]], self.node[self.first[1:] - 1]])
+        is_dead = is_used_once[ends]
+        length = np.asarray(shapely.length(self.lines))
+        cut = np.minimum(cut_m, _MOST_CUT * length)
+        lines = self.lines.copy()
+        for row in np.flatnonzero(is_dead.any(axis=1)).tolist():
+            begin, end = is_dead[row] * cut[row]
+            lines[row] = substring(self.lines[row], begin, length[row] - end)
+        return lines
+
+    def distances(self, way: Ints, along_m: Floats, *, limit_m: float) -> Floats:
+        """Return lower bounds of the distances along ways between places on them.
+
+        Args:
+            way: shape (q,), rows of ways.
+            along_m: shape (q,), distance of each place from the start of its way.
+            limit_m: how far to look.
+
+        Returns:
+            Metres, shape (q, q), infinite beyond the limit.
+        """
+        points = shapely.line_interpolate_point(self.lines[way], along_m)
+        near = np.unique(self.tree.query(points, predicate="dwithin", distance=limit_m)[1])
+        sizes = np.diff(self.first)[near]
+        vertex = ranges(self.first[near], sizes)
+        nodes, number = np.unique(self.node[vertex], return_inverse=True)
+        is_step = np.diff(np.repeat(near, sizes)) == 0
+        steps = np.maximum(np.diff(self.along[vertex])[is_step], _LEAST_M)
+        pairs = number[:-1][is_step], number[1:][is_step]
+        roads = sparse.csr_array((steps, pairs), shape=(len(nodes), len(nodes)))
+        starts, offset = self._vertices_at(way, along_m)
+        rows = np.searchsorted(nodes, self.node[starts])
+        farthest = limit_m + 2 * float(offset.max(initial=0))
+        metres = csgraph.dijkstra(roads, directed=False, indices=rows, limit=farthest)
+        return np.asarray(metres[:, rows] - offset[:, np.newaxis] - offset, dtype=np.float64)
+
+    def _vertices_at(self, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:
+        """Return the vertex nearest to each place along its way, and how far that is."""
+        vertices = [slice(self.first[row], self.first[row + 1]) for row in way.tolist()]
+        apart = [np.abs(self.along[v] - at) for v, at in zip(vertices, along_m, strict=True)]
+        nearest = [int(v.start) + int(np.argmin(a)) for v, a in zip(vertices, apart, strict=True)]
+        return np.array(nearest, dtype=np.int64), np.array([each.min() for each in apart])
 
     def vertex_near(self, way: int, along_m: float) -> int:
         """Return the vertex of a way that stands for a place on it; -1 if none is near enough."""
@@ -128,15 +183,8 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
             last_way, last_m = here, at_m
             made.append((here, *_segment(ways, here, at_m)))
         ref[row] = -len(made)
-    in_way, vertex, part = (
-        (np.array(column) for column in zip(*made, strict=True))
-        if made
-        else (
-            np.zeros(0, dtype=np.int64),
-            np.zeros(0, dtype=np.int64),
-            np.zeros(0),
-        )
-    )
+    in_way, vertex = np.array([each[:2] for each in made], dtype=np.int64).reshape(-1, 2).T
+    part = np.array([each[2] for each in made], dtype=np.float64)
     before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
     xy = before + part[:, np.newaxis] * (after - before)
     return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(made))))

@@ -14,6 +14,7 @@ from roadseg.roads.metrics.differences import missing_roads
 _EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
 _ROUNDING_M = 0.002  # Metres; a part that begins so near to an end of its edge begins there.
 _STEPS = 24  # Places, a metre apart, along a road that is led back to the map.
+_MARGIN_M = 0.5  # Metres by which a road may end further on than the way of the map.
 _CLOSEST_M = 0.5  # Metres; places whose distances from a way differ by less are as close.
 
 
@@ -35,9 +36,12 @@ class MissingParts:
 def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: float) -> MissingParts:
     """Find the parts of predicted roads that a map lacks.
 
-    `missing_roads` cuts a road where it comes within the tolerance of the map, which can be far
-    from where it meets the way. From there it is followed for up to 24 m, no further than half way
-    to the next part, to the first place that is as close to a way as it gets.
+    1. Where a way of the map ends, and no other goes on, its last metres count for nothing, so that
+       the road on from there is missing as from the end itself. Else a gap of up to twice the
+       tolerance would be hidden by its ends.
+    2. `missing_roads` cuts a road where it comes within the tolerance of the map, which can be far
+       from where it meets the way. From there it is followed for up to 24 m, no further than half
+       way to the next part, to the first place that is as close to a way as it gets.
 
     Args:
         predicted: roads in metres.
@@ -49,7 +53,8 @@ def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: floa
     """
     rows = np.arange(len(predicted.lines))
     numbered = replace(predicted, attributes={**predicted.attributes, _EDGE: rows})
-    mapped = RoadGraph(predicted.crs, np.zeros((0, 2)), np.zeros((0, 2), np.int64), ways.lines)
+    lines = ways.without_dead_ends(tolerance_m - _MARGIN_M)
+    mapped = RoadGraph(predicted.crs, np.zeros((0, 2)), np.zeros((0, 2), np.int64), lines)
     graph = missing_roads(numbered, mapped, tolerance_m=tolerance_m, min_length_m=0)
     edge = graph.attributes.pop(_EDGE)
     spans = _spans(graph, predicted, edge)
