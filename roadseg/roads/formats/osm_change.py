@@ -292,6 +292,14 @@ def _new_ways(module: ModuleType, change: OsmChange) -> Iterator["Way"]:
         )
 
 
+def _with_nodes(module: ModuleType, way: "Way", nodes: list[int]) -> "Way":
+    """Return a way with other nodes; who made its version, and when, is left out."""
+    changed: Way = module.osm.mutable.Way(
+        id=way.id, version=way.version, nodes=nodes, tags=dict(way.tags)
+    )
+    return changed
+
+
 def _copy(
     module: ModuleType,
     writer: "SimpleWriter",
@@ -312,7 +320,6 @@ def _copy(
         if each.id == first:
             for other in new:
                 writer.add(other)
-        nodes = changed.get(each.id)
-        writer.add(each.replace(nodes=nodes) if nodes else each)
+        writer.add(_with_nodes(module, each, changed[each.id]) if each.id in changed else each)
     for other in new:
         writer.add(other)
