@@ -99,12 +99,12 @@ def find_new_roads(
         options: distances and limits.
     """
     parts = find_missing_parts(predicted, ways, tolerance_m=options.tolerance_m)
-    missing_m = float(parts.graph.length_m.sum())
+    missing_m = float(parts.missing_m.sum())
     parts = _take(parts, ~(_confidence(parts.graph) < options.min_confidence))
     joints = find_joints(parts, ways, tolerance_m=options.tolerance_m, max_gap_m=options.max_gap_m)
-    long = _are_long(parts.graph, joints, ways, options.min_length_m)
+    long = _are_long(parts, joints, ways, options.min_length_m)
     parts, joints = _take(parts, long), _joints_of(joints, parts.graph.ends[long])
-    left_out_m = missing_m - float(parts.graph.length_m.sum())
+    left_out_m = missing_m - float(parts.missing_m.sum())
     drawn = draw_to_joints(parts, joints, tolerance_m=options.tolerance_m)
     drawn, way, along = trim_ends(drawn, parts, joints, ways, within_m=options.tolerance_m)
     reasons = near_obstacles(drawn, obstacles)
@@ -188,7 +188,10 @@ def _take(parts: MissingParts, chosen: Bools) -> MissingParts:
     """Return the chosen parts."""
     used = np.unique(parts.graph.ends[chosen])
     return MissingParts(
-        take_edges(parts.graph, chosen), parts.is_cut[used], parts.is_dead_end[used]
+        take_edges(parts.graph, chosen),
+        parts.is_cut[used],
+        parts.is_dead_end[used],
+        parts.missing_m[chosen],
     )
 
 
@@ -198,12 +201,13 @@ def _joints_of(joints: Joints, ends: Ints) -> Joints:
     return Joints(joints.way[used], joints.along_m[used], joints.xy[used], joints.is_link[used])
 
 
-def _are_long(graph: RoadGraph, joints: Joints, ways: MapWays, min_length_m: float) -> Bools:
+def _are_long(parts: MissingParts, joints: Joints, ways: MapWays, min_length_m: float) -> Bools:
     """Return which edges belong to connected parts that are worth adding."""
+    graph = parts.graph
     if len(graph.lines) == 0:
         return np.zeros(0, dtype=bool)
     component = components(graph)
-    sizes = np.bincount(component[graph.ends[:, 0]], graph.length_m, component.max() + 1)
+    sizes = np.bincount(component[graph.ends[:, 0]], parts.missing_m, component.max() + 1)
     metres = np.asarray(sizes, dtype=np.float64)
     is_long = metres >= min_length_m
     joined = np.flatnonzero(joints.is_joined & ~joints.is_link & ~is_long[component])

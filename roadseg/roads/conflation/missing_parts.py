@@ -26,11 +26,13 @@ class MissingParts:
         graph: the parts as edges, with the attributes of the predicted edges.
         is_cut: shape (n,), nodes where a part was cut from a road that the map has.
         is_dead_end: shape (n,), nodes where the predicted road ends.
+        missing_m: shape (m,), how much of each part is missing, without what leads back to the map.
     """
 
     graph: RoadGraph
     is_cut: Bools
     is_dead_end: Bools
+    missing_m: Floats
 
 
 def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: float) -> MissingParts:
@@ -61,7 +63,7 @@ def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: floa
     length = predicted.length_m[edge]
     is_cut_end = np.column_stack([spans[:, 0] > _ROUNDING_M, spans[:, 1] < length - _ROUNDING_M])
     led = _lead_back(spans, predicted, edge, ways)
-    lines = graph.lines.copy()
+    missing_m, lines = graph.length_m, graph.lines.copy()
     for row in np.flatnonzero((led != spans).any(axis=1)).tolist():
         lines[row] = substring(predicted.lines[edge[row]], *led[row])
     nodes = graph.nodes.copy()
@@ -71,7 +73,7 @@ def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: floa
     is_cut[graph.ends[is_cut_end]] = True
     ends_there = predicted.degree[predicted.ends[edge]] == 1
     is_dead_end[graph.ends[ends_there & ~is_cut_end]] = True
-    return MissingParts(replace(graph, nodes=nodes, lines=lines), is_cut, is_dead_end)
+    return MissingParts(replace(graph, nodes=nodes, lines=lines), is_cut, is_dead_end, missing_m)
 
 
 def _spans(graph: RoadGraph, predicted: RoadGraph, edge: Ints) -> Floats:

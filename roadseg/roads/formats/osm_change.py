@@ -13,7 +13,13 @@ from roadseg.arrays import Ints
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.conflation.conflate import NewRoads
-from roadseg.roads.formats.osm_map import UNITS_PER_DEGREE, OsmMap, osm_errors, osmium
+from roadseg.roads.formats.osm_map import (
+    UNITS_PER_DEGREE,
+    OsmMap,
+    ids_up_to_positive,
+    osm_errors,
+    osmium,
+)
 from roadseg.roads.xml import xml_text
 from roadseg.system.files import whole
 
@@ -198,20 +204,7 @@ def write_merged(path: Path, change: OsmChange) -> None:
 
 def _lowest_id(path: Path, kind: str) -> int:
     """Return the lowest id of the nodes or ways of a file, at most 0."""
-    return min(0, *(each for each in _ids(path, kind)), 0)
-
-
-def _ids(path: Path, kind: str) -> Iterator[int]:
-    """Yield ids, up to the first positive one of a PBF: it is sorted, and negative ones come first.
-
-    Other files may have them in any order.
-    """
-    module = osmium("changing a map")
-    with osm_errors(path):
-        for each in module.FileProcessor(str(path), getattr(module.osm, kind)):
-            yield each.id
-            if each.id > 0 and path.suffix == ".pbf":
-                return
+    return min([0, *(int(each.id) for each in ids_up_to_positive(path, kind))])
 
 
 def _touched(change: OsmChange) -> list[int]:
@@ -262,13 +255,21 @@ def _old_ways(change: OsmChange, rows: Iterable[int]) -> Iterator[str]:
 def _old_nodes(path: Path, wanted: set[int]) -> Iterator[str]:
     """Yield the nodes of a map that have these ids."""
     module = osmium("changing a map")
+    positive = module.filter.IdFilter([node for node in wanted if node > 0])
+    yield from (
+        _old_node(node)
+        for node in ids_up_to_positive(path, "NODE")
+        if node.id < 0 and node.id in wanted
+    )
     with osm_errors(path):
         nodes = module.FileProcessor(str(path), module.osm.NODE)
-        each: Node
-        for each in nodes.with_filter(module.filter.IdFilter(wanted)):
-            version = f' version="{each.version}"' if each.version else ""
-            place = f'lat="{_degrees(each.location.y)}" lon="{_degrees(each.location.x)}"'
-            yield f'<node id="{each.id}"{version} {place}>{_tags(dict(each.tags))}</node>\n'
+        yield from map(_old_node, nodes.with_filter(positive))
+
+
+def _old_node(node: "Node") -> str:
+    version = f' version="{node.version}"' if node.version else ""
+    place = f'lat="{_degrees(node.location.y)}" lon="{_degrees(node.location.x)}"'
+    return f'<node id="{node.id}"{version} {place}>{_tags(dict(node.tags))}</node>\n'
 
 
 def _changed(change: OsmChange) -> dict[int, list[int]]:
@@ -313,10 +314,14 @@ def _copy(
 
     New ones come after all other negative ids and before the positive ones, as files are sorted.
     """
-    first = next((each for each in _ids(source, kind) if each > 0), None)
-    stops = module.filter.IdFilter([*changed, *([] if first is None else [first])])
-    objects = module.FileProcessor(str(source), getattr(module.osm, kind)).with_filter(stops)
-    for each in objects.handler_for_filtered(writer):
+    ids = [each.id for each in ids_up_to_positive(source, kind)]
+    first = next((each for each in ids if each > 0), None)
+    objects = module.FileProcessor(str(source), getattr(module.osm, kind))
+    if ids and min(ids) > 0:
+        # Only these come here; all others are copied by osmium, whose filter takes no negative ids.
+        objects = objects.with_filter(module.filter.IdFilter([*changed, first]))
+        objects = objects.handler_for_filtered(writer)
+    for each in objects:
         if each.id == first:
             for other in new:
                 writer.add(other)

@@ -20,7 +20,7 @@ from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 from roadseg.system.text import one_line
 
 if TYPE_CHECKING:
-    from osmium.osm import Way
+    from osmium.osm import NodeRef, Way
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ _NAMES = {
 }
 # Metres from the middle of a track, of a runway and of a stream, and from the wall of a building.
 _REACH_M = {"railway": 8.0, "aeroway": 30.0, "waterway": 5.0, "building": 0.5}
+_NOWHERE = -(2**40)  # Units; no place on earth.
 _RING = 4  # Nodes of the smallest closed way that encloses an area.
 _KEYS = (
     *("highway", "name", "ref", "oneway", "junction", "lanes", "surface", "tunnel"),
@@ -187,6 +188,7 @@ class _MapReader:
         """Read all ways that have a key that matters here."""
         module = osmium("reading maps with ids")
         kinds = module.osm.NODE | module.osm.WAY
+        new = dict(_new_nodes(path))
         ways = module.FileProcessor(str(path), kinds).with_locations("flex_mem")
         ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
         for way in ways.with_filter(module.filter.KeyFilter("highway", *_OBSTACLES)):
@@ -195,11 +197,8 @@ class _MapReader:
                     f"{path}: contains ways without ids, expected OpenStreetMap data with ids; "
                     "convert it to a GeoPackage to merge roads without changing OpenStreetMap"
                 )
-            try:
-                nodes = [(node.ref, node.x, node.y) for node in way.nodes]
-            except RuntimeError:
-                nodes = []
-            if not nodes or any(node.location.valid() is False for node in way.nodes):
+            nodes = [(node.ref, *_place(node, new)) for node in way.nodes]
+            if not nodes or any(x == _NOWHERE for _, x, _ in nodes):
                 self.incomplete += 1
             else:
                 self._add(way, nodes)
@@ -239,6 +238,40 @@ class _MapReader:
             _as_obstacles(self._obstacles),
             extent if self._low[0] <= self._high[0] else None,
         )
+
+
+def ids_up_to_positive(path: Path, kind: str) -> Iterator[Any]:
+    """Yield nodes or ways of a file up to the first with a positive id, or all if not a PBF.
+
+    PBF files are sorted, and negative ids come first; other files may have them in any order.
+
+    Args:
+        path: the file.
+        kind: "NODE" or "WAY".
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    module = osmium("reading maps with ids")
+    with osm_errors(path):
+        for each in module.FileProcessor(str(path), getattr(module.osm, kind)):
+            yield each
+            if each.id > 0 and path.suffix == ".pbf":
+                return
+
+
+def _new_nodes(path: Path) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the nodes with negative ids, of which osmium's index of places keeps nothing."""
+    for node in ids_up_to_positive(path, "NODE"):
+        if node.id < 0:
+            yield node.id, (node.location.x, node.location.y)
+
+
+def _place(node: "NodeRef", new: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return the position of a node of a way; `_NOWHERE` if the file does not have it."""
+    if node.ref < 0:
+        return new.get(node.ref, (_NOWHERE, _NOWHERE))
+    return (node.x, node.y) if node.location.valid() else (_NOWHERE, _NOWHERE)
 
 
 def _obstacle(tags: dict[str, str]) -> str:
