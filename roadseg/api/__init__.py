@@ -4,7 +4,7 @@ Everything here is also an attribute of `roadseg` itself. Options are keyword ar
 names of the config; errors are those of `roadseg.errors`, with one line that says what to do.
 """
 
-from roadseg.api.comparisons import AplsScores, Differences, Scores, diff, score
+from roadseg.api.comparisons import AplsScores, Differences, Scores, conflate, diff, score
 from roadseg.api.graphs import Graph, Route, read_graph, route, trace
 from roadseg.api.masks import Mask, burn
 from roadseg.api.rasters import predict
@@ -39,6 +39,7 @@ __all__ = [
     "Scores",
     "bench",
     "burn",
+    "conflate",
     "cross_validate",
     "demo",
     "diff",

@@ -10,6 +10,7 @@ from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import (
     CompareOptions,
+    ConflateOptions,
     DiffOptions,
     LabelOptions,
     RouteOptions,
@@ -18,6 +19,7 @@ from roadseg.roads.options import (
 
 SECTIONS = {
     "burn": (LabelOptions, ImageryOptions),
+    "conflate": (ConflateOptions,),
     "diff": (DiffOptions,),
     "predict": (PredictOptions, ImageryOptions, ComputeOptions),
     "route": (RouteOptions,),

@@ -139,15 +139,21 @@ def run(
         ConfigError: the map needs osmium, which is not installed.
         OutputError: the folder cannot be written.
     """
-    ours = read_roads(predicted)
-    theirs = read_map(into, ours)
-    conflated = conflate(ours, theirs, options)
+    return add_roads(read_roads(predicted), into, output=output, options=options)
+
+
+def add_roads(
+    predicted: DrawnRoads, into: Path, *, output: Path, options: ConflateOptions
+) -> ConflateSummary:
+    """Add predicted roads to the map in a file, as `run` does."""
+    theirs = read_map(into, predicted)
+    conflated = conflate(predicted, theirs, options)
     files = write(output, theirs, conflated)
     new = conflated.roads
     metres = np.asarray(shapely.length(new.lines))
     reasons, numbers = np.unique(new.reason[~new.is_added].astype(str), return_counts=True)
     return ConflateSummary(
-        predicted=str(predicted),
+        predicted=str(predicted.source),
         into=str(into),
         added_km=float(metres[new.is_added].sum()) / 1000,
         added=int(new.is_added.sum()),
@@ -164,7 +170,7 @@ def read_roads(path: Path) -> DrawnRoads:
     """Read the roads of a file of one place, in a coordinate system.
 
     Raises:
-        DataError: they cannot be read, or have no place on earth.
+        DataError: they cannot be read.
     """
     sources = list(find_sources(path).values())
     if len(sources) != 1 or sources[0].table:
@@ -172,10 +178,7 @@ def read_roads(path: Path) -> DrawnRoads:
             f"{path}: expected the roads of one place in a coordinate system, found "
             f"{'lines in pixels' if sources and sources[0].table else count(len(sources), 'place')}"
         )
-    drawn = read_drawn(sources[0], PixelPlacement({}))
-    if is_local(drawn.graph.crs):
-        raise DataError(f"{path}: has no georeference; georeference the image that it is from")
-    return drawn
+    return read_drawn(sources[0], PixelPlacement({}))
 
 
 def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
@@ -248,6 +251,8 @@ def _told(predicted: DrawnRoads) -> DrawnRoads:
 
 def _box(roads: DrawnRoads) -> Box:
     """Return the box around roads in degrees, with a margin."""
+    if is_local(roads.graph.crs):
+        raise DataError(f"{roads.source}: has no georeference; georeference the image it is from")
     lines = reproject(roads.graph.lines, roads.graph.crs, DEGREES)
     if len(lines) == 0:
         raise DataError(f"{roads.source}: contains no roads")
