@@ -56,6 +56,7 @@ def test_a_function_takes_just_the_options_that_it_shows(name, tmp_path):
     )
     values = {
         "trace": ["x.tif"],
+        "conflate": ["x.tif", "y.tif", "out"],
         "route": [roadseg.read_graph(tmp_path / "line.geojson"), (7, 51), (7.001, 51)],
     }
     with pytest.raises(ConfigError, match="no such option") as caught:
