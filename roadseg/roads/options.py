@@ -233,7 +233,7 @@ class TraceOptions(Section):
         90.0, "degrees", "Largest turn between a link and the road at either end.", gt=0, le=180
     )
     min_link_probability: float = setting(
-        0.3,
+        0.2,
         "probability",
         "Lowest confidence of a link; no effect on masks.",
         ge=0,

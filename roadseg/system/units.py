@@ -65,6 +65,13 @@ def short_text(metres: float) -> str:
     return f"{metres:.1f} m" if is_metric() else f"{metres / _M_PER_FOOT:.0f} ft"
 
 
+def distance_text(metres: float) -> str:
+    """Return a distance of any length, whole metres or feet up to a kilometre or a mile."""
+    per_unit_m, unit = map_unit(metres)
+    value = metres / per_unit_m
+    return f"{value:,.1f} {unit}" if unit == road_unit() else f"{value:.0f} {unit}"
+
+
 def map_unit(length_m: float) -> tuple[float, str]:
     """Return the unit for a length on a map: its metres, and what it is called."""
     long = (1000.0, "km") if is_metric() else (KM_PER_MILE * 1000, "mi")

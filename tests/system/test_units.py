@@ -6,6 +6,7 @@ from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins, shown_name
 from roadseg.system.units import (
     choose_units,
     chosen_units,
+    distance_text,
     map_unit,
     road_text,
     short_text,
@@ -47,6 +48,20 @@ def test_chosen_units_hold_until_others_are_chosen():
 def test_long_distances_on_maps_have_the_unit_of_roads(units, metres, unit):
     with shown_in(units):
         assert map_unit(metres)[1] == unit
+
+
+@pytest.mark.parametrize(
+    ("units", "metres", "shown"),
+    [
+        ("metric", 999.4, "999 m"),
+        ("metric", 18_489_505.0, "18,489.5 km"),
+        ("miles", 1609.0, "5279 ft"),
+        ("miles", 1610.0, "1.0 mi"),
+    ],
+)
+def test_distances_are_shown_in_a_unit_of_their_size(units, metres, shown):
+    with shown_in(units):
+        assert distance_text(metres) == shown
 
 
 @pytest.mark.parametrize(
