@@ -17,7 +17,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("roads.masks", "roads.tracing"),
     ("roads.metrics",),
     ("roads.conflation",),
-    ("roads.formats",),
+    ("roads.formats", "roads.osm"),
     ("dataset",),
     ("learn",),
     ("learn.hardware",),

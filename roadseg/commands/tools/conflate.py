@@ -25,20 +25,20 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.files import write_gpkg
-from roadseg.roads.formats.maproulette import write_challenge
-from roadseg.roads.formats.osm_change import (
-    osm_change,
-    write_changes,
-    write_merged,
-    write_review,
-)
-from roadseg.roads.formats.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class, highway_of
 from roadseg.roads.labels.schemes import OWN_SPEED
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
+from roadseg.roads.osm.maproulette import write_challenge
+from roadseg.roads.osm.osm_change import (
+    osm_change,
+    write_changes,
+    write_merged,
+    write_review,
+)
+from roadseg.roads.osm.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
 from roadseg.system.files import whole_folder
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, roads

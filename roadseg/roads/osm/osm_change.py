@@ -13,7 +13,7 @@ from roadseg.arrays import Ints
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.conflation.conflate import NewRoads
-from roadseg.roads.formats.osm_map import (
+from roadseg.roads.osm.osm_map import (
     UNITS_PER_DEGREE,
     OsmMap,
     ids_up_to_positive,
