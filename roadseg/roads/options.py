@@ -183,6 +183,7 @@ class LabelOptions(Section):
 
 Protocol = Literal["spacenet", "sat2graph"]
 Weight = Literal["time", "length"]
+Goal = Literal["apls", "topo", "quality", "breaks"]
 
 _USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
 
@@ -316,6 +317,12 @@ class GraphOptions(TraceOptions):
 class TuneOptions(Section):
     """The search for better settings of the graph."""
 
+    goal: Goal = setting(
+        "apls",
+        "-",
+        "What the settings are chosen by: apls (by length), topo (F1), quality, or breaks "
+        "(quality divided by 1 + breaks per km).",
+    )
     trials: int = setting(
         40,
         "trials",
@@ -386,6 +393,40 @@ class ConflateOptions(DiffOptions):
     min_confidence: float = setting(
         0.5, "0 to 1", "Leave out roads whose confidence is lower.", ge=0, le=1
     )
+
+
+class AuditOptions(Section):
+    """How far a way of a map may lie beside the road of the image, and into what it is cut."""
+
+    threshold: _Threshold = setting(
+        "auto",
+        "probability",
+        "Lowest probability that counts as road. auto: the threshold stored in the raster, "
+        "measured on held-out chips, otherwise 0.4.",
+    )
+    min_shift_m: float = setting(
+        4.0,
+        "metres",
+        "Distance from the middle of the road from which a way counts as shifted; on roads wider "
+        "than four times this, a quarter of their width.",
+        gt=0,
+        le=20,
+    )
+    max_shift_m: float = setting(
+        10.0, "metres", "Distance up to which a road belongs to a way.", ge=1, le=20
+    )
+    min_length_m: float = setting(
+        30.0, "metres", "Shortest part of a longer way with a status of its own.", ge=0, le=1e7
+    )
+
+    @model_validator(mode="after")
+    def _shift_is_seen(self) -> "AuditOptions":
+        if self.min_shift_m > self.max_shift_m:
+            raise ValueError(
+                f"min_shift_m: expected at most max_shift_m, {self.max_shift_m:g}, got "
+                f"{self.min_shift_m:g}"
+            )
+        return self
 
 
 class RouteOptions(Section):

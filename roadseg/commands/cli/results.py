@@ -1,7 +1,8 @@
-"""The commands on results: score, diff, conflate, route and plot."""
+"""The commands on results: score, diff, conflate, audit, route and plot."""
 
 import importlib
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -194,6 +195,74 @@ def conflate(
     options = options_of("roads", "ConflateOptions", values)
     summary = tool("conflate").run(predicted, into, output=output, options=options)
     show(summary, as_json=as_json)
+
+
+@click.command()
+@click.argument("roads", type=_ROADS)
+@click.option(
+    "--probabilities",
+    type=_ROADS,
+    required=True,
+    metavar="PATH",
+    help="Raster of `roadseg predict`, mask, VRT, or folder of such files.",
+)
+@of_field("roads", "AuditOptions", "--threshold")
+@of_field("roads", "AuditOptions", "--min-shift-m")
+@of_field("roads", "AuditOptions", "--max-shift-m")
+@of_field("roads", "AuditOptions", "--min-length-m")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="GeoPackage to write, with layers stretches and ways, and a table summary.",
+)
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="HTML page to write, with the ways to look at first.",
+)
+@UNITS
+@JSON
+def audit(
+    roads: Path,
+    *,
+    probabilities: Path,
+    output: Path | None,
+    page: Path | None,
+    as_json: bool,
+    threshold: str | None,
+    min_shift_m: float | None,
+    max_shift_m: float | None,
+    min_length_m: float | None,
+) -> None:
+    """Check the ROADS of a map against an image, by its probabilities.
+
+    ROADS is a file with lines in a format of `roadseg score`. Each way for cars is cut into
+    stretches: confirmed, shifted (the road lies beside the way), not seen, or no data. Ids and
+    attributes of the map are kept.
+
+    \b
+    Examples:
+      roadseg audit osm.geojson --probabilities run/probabilities --output audit.gpkg
+      roadseg audit city.osm.pbf --probabilities city.tif --page audit.html --json
+    """
+    values = {
+        "threshold": _number_or_word(threshold),
+        "min_shift_m": min_shift_m,
+        "max_shift_m": max_shift_m,
+        "min_length_m": min_length_m,
+    }
+    options = options_of("roads", "AuditOptions", values)
+    summary = tool("audit").run(roads, probabilities, options=options, output=output, page=page)
+    show(summary, as_json=as_json)
+
+
+def _number_or_word(text: str | None) -> float | str | None:
+    """Return the number that a text is, or else the text."""
+    with suppress(TypeError, ValueError):
+        return float(text or "")
+    return text
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:

@@ -170,7 +170,7 @@ def read_roads(
     seconds = attributes.travel_time_s[cleaned.owner] * _shares(cleaned)
     roads, duplicates = drop_duplicates(
         Roads(
-            crs=_crs(path, file, cleaned.shapes, crs),
+            crs=file_crs(path, file, cleaned.shapes, crs),
             shapes=cleaned.shapes[reason == ""],
             speed_mph=attributes.mph[owner],
             speed_source=attributes.source[owner],
@@ -213,8 +213,12 @@ def _naming(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {error}") from error
 
 
-def _crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) -> CRS:
-    """Return the CRS of a file, or the one given where it names none that is known."""
+def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) -> CRS:
+    """Return the CRS of a file, or the one given where it names none that is known.
+
+    Raises:
+        DataError: the file names none that is known, and none is given.
+    """
     if file.crs is None:
         reason = "no coordinate system found"
     elif file.is_assumed and _are_beyond_degrees(shapes):
