@@ -38,7 +38,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
 RANK = {room: rank for rank, rooms in enumerate(FLOORS) for room in rooms}
 STAGES = {f"commands.stages.{name}" for name in (*pipeline.STAGES, "tune", "quantize")}
 IN_ORDER = ("commands.stages.pipeline", "commands.stages.cross_validation")  # run stages
-MOST_IN_A_ROOM = 16
+MOST_IN_A_ROOM = 17
 LEARNING = "torch segmentation_models_pytorch timm albumentations torchao openvino nncf onnx"
 ONLY_IN = {
     **dict.fromkeys((*LEARNING.split(), "onnxruntime"), ("learn",)),

@@ -9,6 +9,7 @@ from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.options import ImageryOptions
 from roadseg.roads.options import (
+    AuditOptions,
     CompareOptions,
     ConflateOptions,
     DiffOptions,
@@ -18,6 +19,7 @@ from roadseg.roads.options import (
 )
 
 SECTIONS = {
+    "audit": (AuditOptions,),
     "burn": (LabelOptions, ImageryOptions),
     "conflate": (ConflateOptions,),
     "diff": (DiffOptions,),
