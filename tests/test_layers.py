@@ -16,7 +16,8 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("roads.graph", "roads.labels"),
     ("roads.masks", "roads.tracing"),
     ("roads.metrics",),
-    ("roads.formats",),
+    ("roads.conflation",),
+    ("roads.formats", "roads.osm"),
     ("roads.audit",),
     ("dataset",),
     ("learn",),
@@ -37,14 +38,19 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
 RANK = {room: rank for rank, rooms in enumerate(FLOORS) for room in rooms}
 STAGES = {f"commands.stages.{name}" for name in (*pipeline.STAGES, "tune", "quantize")}
 IN_ORDER = ("commands.stages.pipeline", "commands.stages.cross_validation")  # run stages
-MOST_IN_A_ROOM = 18  # commands/tools has a file for each command
+MOST_IN_A_ROOM = 16
 LEARNING = "torch segmentation_models_pytorch timm albumentations torchao openvino nncf onnx"
 ONLY_IN = {
     **dict.fromkeys((*LEARNING.split(), "onnxruntime"), ("learn",)),
     "matplotlib": ("report.plots",),
     "click": ("commands.cli",),
 }
-PURE = ("roads.graph", "roads.tracing", "roads.metrics")  # open no file and log nothing
+PURE = (
+    "roads.graph",
+    "roads.tracing",
+    "roads.metrics",
+    "roads.conflation",
+)  # open no file and log nothing
 OUTSIDE = ("pathlib", "logging", "rasterio", "pyogrio")
 
 

@@ -5,7 +5,7 @@ names of the config; errors are those of `roadseg.errors`, with one line that sa
 """
 
 from roadseg.api.audits import MapAudit, audit
-from roadseg.api.comparisons import AplsScores, Differences, Scores, diff, score
+from roadseg.api.comparisons import AplsScores, Differences, Scores, conflate, diff, score
 from roadseg.api.graphs import Graph, Route, read_graph, route, trace
 from roadseg.api.masks import Mask, burn
 from roadseg.api.rasters import predict
@@ -42,6 +42,7 @@ __all__ = [
     "audit",
     "bench",
     "burn",
+    "conflate",
     "cross_validate",
     "demo",
     "diff",

@@ -1,8 +1,10 @@
-"""Comparison of two road networks: scores, and the roads that are missing on either side."""
+"""Comparison of two road networks: scores, what is missing on either side, and adding it."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roadseg.api.files import AnyPath
 from roadseg.api.graphs import AnyRoads, drawn_roads
 from roadseg.api.keywords import options_of, takes
 from roadseg.api.notebooks import figure_text
@@ -15,10 +17,12 @@ from roadseg.roads.metrics.compare import Measures, compare
 from roadseg.roads.metrics.junctions import JunctionMatch
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
 from roadseg.roads.metrics.topo import Topo
-from roadseg.roads.options import CompareOptions, DiffOptions
+from roadseg.roads.options import CompareOptions, ConflateOptions, DiffOptions
 
 if TYPE_CHECKING:
     import geopandas as gpd
+
+    from roadseg.commands.tools.conflate import ConflateSummary
 
 
 @dataclass(frozen=True)
@@ -179,3 +183,31 @@ def diff(
     limits = options_of(DiffOptions, options)
     _, missing = find_missing(drawn_roads(predicted), drawn_roads(reference), limits)
     return Differences(edge_table(missing[IN_REFERENCE]), edge_table(missing[IN_PREDICTED]))
+
+
+@takes(ConflateOptions)
+def conflate(
+    predicted: AnyRoads,
+    into: AnyPath,
+    output: AnyPath,
+    **options: Any,  # noqa: ANN401 - of one section
+) -> "ConflateSummary":
+    """Add the roads that a map lacks, joined to its ways.
+
+    Args:
+        predicted: a graph, or anything that `read_graph` reads.
+        into: the map: a file of OpenStreetMap data as PBF or XML, or any file of lines.
+        output: the folder to write, as `roadseg conflate` does.
+        options: `tolerance_m`, the distance up to which roads count as the same; `min_length_m`:
+            shorter pieces are left out; `max_gap_m`, the longest gap across which a dead end is
+            joined; `min_confidence`: roads of less confidence are left out.
+
+    Raises:
+        DataError: if a file cannot be read, or the two sides are different places.
+        ConfigError: if there is no such option, or osmium is not installed.
+        OutputError: if the folder cannot be written.
+    """
+    from roadseg.commands.tools.conflate import add_roads  # noqa: PLC0415 - slow to import
+
+    limits = options_of(ConflateOptions, options)
+    return add_roads(drawn_roads(predicted), Path(into), output=Path(output), options=limits)

@@ -395,6 +395,21 @@ class DiffOptions(Section):
     )
 
 
+class ConflateOptions(DiffOptions):
+    """Which roads are added to a map, and how far they are drawn to its ways."""
+
+    max_gap_m: float = setting(
+        25.0,
+        "metres",
+        "Longest gap across which a dead end is joined to a way of the map.",
+        ge=0,
+        le=1000,
+    )
+    min_confidence: float = setting(
+        0.5, "0 to 1", "Leave out roads whose confidence is lower.", ge=0, le=1
+    )
+
+
 class AuditOptions(Section):
     """How far a way of a map may lie beside the road of the image, and into what it is cut."""
 

@@ -70,6 +70,7 @@ main.add_commands(
             results.score,
             results.diff,
             results.convert,
+            results.conflate,
             results.audit,
             results.plot,
         ],

@@ -1,4 +1,4 @@
-"""The commands on results: score, diff, audit, convert, route and plot."""
+"""The commands on results: score, diff, conflate, audit, convert, route and plot."""
 
 import importlib
 import math
@@ -163,6 +163,65 @@ def diff(
     values = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
     limits = options_of("roads", "DiffOptions", values)
     show(tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
+
+
+@click.command()
+@click.argument("predicted", type=_ROADS)
+@click.option("--into", type=_ROADS, required=True, metavar="MAP", help="Map that gets the roads.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="FOLDER",
+    help="Folder to write; one that is there is replaced.",
+)
+@of_field("roads", "ConflateOptions", "--tolerance-m")
+@of_field("roads", "ConflateOptions", "--min-length-m")
+@of_field("roads", "ConflateOptions", "--max-gap-m")
+@of_field("roads", "ConflateOptions", "--min-confidence")
+@UNITS
+@JSON
+def conflate(
+    predicted: Path,
+    *,
+    into: Path,
+    output: Path,
+    as_json: bool,
+    tolerance_m: float | None,
+    min_length_m: float | None,
+    max_gap_m: float | None,
+    min_confidence: float | None,
+) -> None:
+    """Add the PREDICTED roads that a map lacks, joined to its ways.
+
+    PREDICTED is a file in a format of `roadseg score`. MAP is OpenStreetMap data as PBF or XML (it
+    needs roadseg[osm]), or any file of lines, of which only the merged network is written. Ways of
+    the map keep their ids and tags, and get nodes where roads are joined.
+
+    \b
+    The folder contains:
+      merged.gpkg          the map around the prediction with the new roads
+      merged.osm.pbf       the whole map with the changes
+      changes.osc          the changes for OpenStreetMap (osmChange)
+      review.osm           new roads, roads to check and ways that they touch, for JOSM
+      maproulette.geojson  a task for every road, the likely and long ones first
+
+    Look at every road before you upload any of them.
+
+    \b
+    Examples:
+      roadseg conflate run/graphs/city.gpkg --into city.osm.pbf --output conflated
+      roadseg conflate city.gpkg --into roads.gpkg --output conflated --min-confidence 0.8
+    """
+    values = {
+        "tolerance_m": tolerance_m,
+        "min_length_m": min_length_m,
+        "max_gap_m": max_gap_m,
+        "min_confidence": min_confidence,
+    }
+    options = options_of("roads", "ConflateOptions", values)
+    summary = tool("conflate").run(predicted, into, output=output, options=options)
+    show(summary, as_json=as_json)
 
 
 @click.command()

@@ -1,0 +1,342 @@
+"""conflate: roads that a map lacks, joined to its ways. Reads both, writes changes and the map."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Bools
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES, is_local, reproject
+from roadseg.roads.conflation.conflate import NewRoads, find_new_roads, merged_graph
+from roadseg.roads.conflation.map_ways import MapWays
+from roadseg.roads.conflation.obstacles import Obstacles
+from roadseg.roads.formats.any_roads import (
+    DrawnRoads,
+    PixelPlacement,
+    check_nearness,
+    common_crs,
+    graph_drawn,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.files import write_gpkg
+from roadseg.roads.formats.pairing import RoadSource, find_sources
+from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
+from roadseg.roads.labels.highways import highway_class, highway_of
+from roadseg.roads.labels.schemes import OWN_SPEED
+from roadseg.roads.labels.traffic import SPEED_KNOWN
+from roadseg.roads.options import NO_ROADS, ConflateOptions
+from roadseg.roads.osm.maproulette import write_challenge
+from roadseg.roads.osm.osm_change import (
+    osm_change,
+    write_changes,
+    write_merged,
+    write_review,
+)
+from roadseg.roads.osm.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
+from roadseg.system.files import whole_folder
+from roadseg.system.text import Summary, count
+from roadseg.system.units import road_unit, roads
+
+IMAGE_DATE = "image_date"  # Attribute of predicted edges: when the image was taken.
+_USUAL = ConflateOptions()
+_MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
+_METRES_PER_DEGREE = 111_000.0  # Of latitude.
+_GAP = "joined across a gap that no image shows"
+_MOST_LETTERS = 255  # OpenStreetMap's API takes no more letters of the value of a tag.
+
+
+@dataclass(frozen=True)
+class ConflateSummary(Summary):
+    """What was added to a map, in figures.
+
+    Attributes:
+        predicted: file of the prediction.
+        into: file of the map.
+        added_km: roads that are added.
+        added: how many these are.
+        touched: ways of the map that got a node.
+        check_km: roads that have to be checked before they are added.
+        check: how many these are, by reason.
+        left_out_km: roads that are too short or too doubtful.
+        output: folder that was written.
+        files: names of the files in it.
+    """
+
+    predicted: str
+    into: str
+    added_km: float
+    added: int
+    touched: int
+    check_km: float
+    check: dict[str, int]
+    left_out_km: float
+    output: str
+    files: list[str]
+
+    def __str__(self) -> str:
+        """Return a line for each figure, and the files."""
+        unit, got = road_unit(), f"{count(self.touched, 'way')} of the map got a node"
+        doubtful = count(sum(self.check.values()), "road")
+        rows = [
+            f"added    {roads(self.added_km):9.2f} {unit} in {count(self.added, 'road')}; {got}",
+            f"to check {roads(self.check_km):9.2f} {unit} in {doubtful}",
+            *(f"  {number} {reason}" for reason, number in self.check.items()),
+            f"left out {roads(self.left_out_km):9.2f} {unit}, too short or too doubtful",
+            f"output: {self.output} ({', '.join(self.files)})",
+        ]
+        if "changes.osc" not in self.files:
+            rows.append("no osmChange: the map is no OpenStreetMap file with ids")
+        return "\n".join(rows)
+
+
+@dataclass(frozen=True)
+class MapRoads:
+    """A map to which roads are added.
+
+    Attributes:
+        roads: its ways; one edge a way.
+        osm: the same with ids, if the map is an OpenStreetMap file.
+    """
+
+    roads: DrawnRoads
+    osm: OsmMap | None
+
+
+@dataclass(frozen=True)
+class Conflated:
+    """What is added to a map.
+
+    Attributes:
+        roads: the new roads.
+        tags: of each.
+        merged: the map with those that are added, with travel times.
+    """
+
+    roads: NewRoads
+    tags: list[dict[str, str]]
+    merged: RoadGraph
+
+
+def run(
+    predicted: Path, into: Path, *, output: Path, options: ConflateOptions = _USUAL
+) -> ConflateSummary:
+    """Add the roads that a map lacks; see `roads.conflation.conflate.find_new_roads`.
+
+    Args:
+        predicted: file of roads, of any kind that `score` reads but lines in pixels.
+        into: the map: OpenStreetMap data as PBF or XML, or a file of lines.
+        output: folder to write; one that is there is replaced.
+        options: which roads are added.
+
+    Raises:
+        DataError: a file cannot be read or used, or the places are not the same.
+        ConfigError: the map needs osmium, which is not installed.
+        OutputError: the folder cannot be written.
+    """
+    return add_roads(read_roads(predicted), into, output=output, options=options)
+
+
+def add_roads(
+    predicted: DrawnRoads, into: Path, *, output: Path, options: ConflateOptions
+) -> ConflateSummary:
+    """Add predicted roads to the map in a file, as `run` does."""
+    theirs = read_map(into, predicted)
+    conflated = conflate(predicted, theirs, options)
+    files = write(output, theirs, conflated)
+    new = conflated.roads
+    metres = np.asarray(shapely.length(new.lines))
+    reasons, numbers = np.unique(new.reason[~new.is_added].astype(str), return_counts=True)
+    return ConflateSummary(
+        predicted=str(predicted.source),
+        into=str(into),
+        added_km=float(metres[new.is_added].sum()) / 1000,
+        added=int(new.is_added.sum()),
+        touched=len(np.unique(new.insertions.way)),
+        check_km=float(metres[~new.is_added].sum()) / 1000,
+        check=dict(zip(reasons.tolist(), numbers.tolist(), strict=True)),
+        left_out_km=new.left_out_m / 1000,
+        output=str(output),
+        files=files,
+    )
+
+
+def read_roads(path: Path) -> DrawnRoads:
+    """Read the roads of a file of one place, in a coordinate system.
+
+    Raises:
+        DataError: they cannot be read.
+    """
+    sources = list(find_sources(path).values())
+    if len(sources) != 1 or sources[0].table:
+        raise DataError(
+            f"{path}: expected the roads of one place in a coordinate system, found "
+            f"{'lines in pixels' if sources and sources[0].table else count(len(sources), 'place')}"
+        )
+    return read_drawn(sources[0], PixelPlacement({}))
+
+
+def read_map(path: Path, predicted: DrawnRoads) -> MapRoads:
+    """Read a map; of an OpenStreetMap file the part around predicted roads.
+
+    Raises:
+        DataError: it cannot be read, or has no road there.
+        ConfigError: osmium is not installed.
+    """
+    if not path.name.lower().endswith(OSM_SUFFIXES):
+        return MapRoads(read_roads(path), None)
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; expected a file of OpenStreetMap data")
+    box = _box(predicted)
+    osm = read_osm_map(path, box)
+    if len(osm.way_id) == 0:
+        raise DataError(_elsewhere(path, osm.extent, predicted, box))
+    drawn = replace(graph_drawn(RoadSource(path), osm.graph()), is_joined=False)
+    return MapRoads(drawn, osm)
+
+
+def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) -> Conflated:
+    """Join the roads that a map lacks to its ways.
+
+    Raises:
+        DataError: a side cannot be used, or the places are not the same.
+    """
+    crs = common_crs(into.roads, predicted)
+    here, there = place_roads(into.roads, crs), place_roads(_told(predicted), crs)
+    check_nearness(here, there, str(predicted.source))
+    ways = _ways(into, here.drawn)
+    new = find_new_roads(there.graph, ways, _obstacles(into.osm, crs), options)
+    classes = _classes(new)
+    guessed = _are_guessed(new)
+    tags = [
+        _tags(new, row, str(classes[row]), is_guessed=guessed[row]) for row in range(len(guessed))
+    ]
+    columns = {"highway": classes.astype(object), "added": np.ones(len(classes), dtype=np.uint8)}
+    new = replace(new, attributes={**new.attributes, **columns})
+    attributes = {**here.drawn.attributes, "added": np.zeros(len(ways.lines), dtype=np.uint8)}
+    merged = merged_graph(ways, attributes, new)
+    drawn = DrawnRoads(into.roads.source, merged, True, np.zeros(0, dtype=bool))  # noqa: FBT003
+    return Conflated(new, tags, place_roads(drawn, crs).graph)
+
+
+def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
+    """Write the folder, and return the names of the files in it.
+
+    Raises:
+        DataError: a way of the map that gets a node has no version.
+        OutputError: it cannot be written.
+    """
+    with whole_folder(output) as folder:
+        write_gpkg(folder / "merged.gpkg", conflated.merged)
+        write_challenge(folder / "maproulette.geojson", conflated.roads, conflated.tags)
+        if into.osm is not None:
+            change = osm_change(into.osm, conflated.roads, conflated.tags)
+            write_changes(folder / "changes.osc", change)
+            write_review(folder / "review.osm", change)
+            write_merged(folder / "merged.osm.pbf", change)
+        return sorted(path.name for path in folder.iterdir())
+
+
+def _told(predicted: DrawnRoads) -> DrawnRoads:
+    """Return roads that say of each edge whether its speed is known."""
+    known = (~predicted.is_assumed).astype(np.uint8)
+    attributes = {SPEED_KNOWN: known, **predicted.graph.attributes}
+    return replace(predicted, graph=replace(predicted.graph, attributes=attributes))
+
+
+def _box(roads: DrawnRoads) -> Box:
+    """Return the box around roads in degrees, with a margin."""
+    if is_local(roads.graph.crs):
+        raise DataError(f"{roads.source}: has no georeference; georeference the image it is from")
+    lines = reproject(roads.graph.lines, roads.graph.crs, DEGREES)
+    if len(lines) == 0:
+        raise DataError(f"{roads.source}: contains no roads")
+    west, south, east, north = shapely.total_bounds(lines).tolist()
+    high = _MARGIN_M / _METRES_PER_DEGREE
+    wide = high / max(float(np.cos(np.radians(min(abs(south + north) / 2, 89)))), 0.02)
+    return west - wide, south - high, east + wide, north + high
+
+
+def _elsewhere(path: Path, extent: Box | None, predicted: DrawnRoads, box: Box) -> str:
+    """Return what is wrong with a map that has no road near the predicted ones."""
+    if extent is None:
+        return f"{path}: contains no roads, expected ways with the tag highway"
+    west, south, east, north = box
+    swapped = shapely.box(south, west, north, east)
+    hint = "check the CRS or the names"
+    if swapped.intersects(shapely.box(*extent)):
+        hint = "its x and y are swapped"
+    return (
+        f"{predicted.source}: the two sides do not overlap: it is at {_words(box)}, but the roads "
+        f"of {path} are at {_words(extent)}; {hint}"
+    )
+
+
+def _words(box: Box) -> str:
+    west, south, east, north = box
+    return f"lon {west:.3f} to {east:.3f}, lat {south:.3f} to {north:.3f}"
+
+
+def _ways(into: MapRoads, drawn: RoadGraph) -> MapWays:
+    """Return the ways of a map in metres."""
+    classes = drawn.attributes.get("highway", np.full(len(drawn.lines), None))
+    names = [highway_class(name) if isinstance(name, str) else "" for name in classes.tolist()]
+    is_open = ~np.isin(names, NO_ROADS)
+    nothing = np.zeros(len(drawn.lines), dtype=bool)
+    if into.osm is not None:
+        node = np.unique(into.osm.refs, return_inverse=True)[1].ravel()
+        is_apart = into.osm.has("bridge", "tunnel", "layer")
+    else:
+        node = unique_pairs(np.round(shapely.get_coordinates(drawn.lines), DECIMALS))[1]
+        is_apart = nothing
+    return MapWays(drawn.lines, node, is_open, is_apart, np.isin(names, ["motorway"]))
+
+
+def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
+    """Return the obstacles of a map in metres."""
+    if osm is None:
+        return Obstacles(np.zeros(0, object), np.zeros(0, object), np.zeros(0))
+    found = osm.obstacles
+    return Obstacles(found.kind, reproject(found.shapes, DEGREES, crs), found.reach_m)
+
+
+def _classes(new: NewRoads) -> NDArray[np.object_]:
+    """Return the `highway` of each new road: its own, or that of its speed."""
+    number = len(new.lines)
+    speed = new.attributes.get(OWN_SPEED, np.full(number, np.nan)).astype(np.float64)
+    by_speed = highway_of(speed).astype(object)
+    own = new.attributes.get("highway", np.full(number, None))
+    stated = np.array([isinstance(name, str) and name != "" for name in own.tolist()], dtype=bool)
+    known = new.attributes.get(SPEED_KNOWN, np.ones(number))
+    return np.where(stated, own, np.where(known == 0, "road", by_speed))
+
+
+def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
+    """Return the tags of a new road."""
+    scene, date = (_text(new.attributes, key, row) for key in ("source", IMAGE_DATE))
+    notes = [str(new.reason[row])] if new.reason[row] else []
+    if is_guessed:
+        notes.append(_GAP)
+    tags = {
+        "highway": highway,
+        "source": f"roadseg;{scene}" if scene else "roadseg",
+        "source:date": date,
+        "fixme": "; ".join(notes),
+    }
+    return {key: value[:_MOST_LETTERS] for key, value in tags.items() if value}
+
+
+def _are_guessed(new: NewRoads) -> Bools:
+    """Return which roads have a part that no image shows."""
+    inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
+    return np.asarray(new.is_linked | (inferred == 1))
+
+
+def _text(attributes: dict[str, NDArray[Any]], key: str, row: int) -> str:
+    value = attributes[key][row] if key in attributes else None
+    return value if isinstance(value, str) else ""

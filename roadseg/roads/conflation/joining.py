@@ -1,0 +1,243 @@
+"""Joining: draw the ends of new roads to the ways of a map."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+from shapely.ops import substring
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.conflation.map_ways import MapWays
+from roadseg.roads.conflation.missing_parts import MissingParts
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.tracing.dead_ends import are_lone, cosine, headings
+
+_LEAST_COS = np.cos(np.radians(60))  # A link turns off the heading of a dead end by this at most.
+_TURN_COST = 2.0  # A link counts as so much longer for turning; straight on it counts as it is.
+_OWN, _OWN_LONE = 0.75, 0.4  # A link is at most so long as a part of the road that it continues.
+_CLEAR_M = 0.05  # Metres from its ends from which on a link meets no other way.
+_KINK_M = 1.0  # Metres; vertices so near to a new end of a road are left out.
+
+
+@dataclass(frozen=True)
+class Joints:
+    """Where the nodes of new roads are joined to a map.
+
+    Attributes:
+        way: shape (n,), row of the way of each node, -1 for none.
+        along_m: shape (n,), distance of the place from the start of the way.
+        xy: shape (n, 2), the place; that of the node itself where it is not joined.
+        is_link: shape (n,), joined across a gap, which the prediction does not show.
+    """
+
+    way: Ints
+    along_m: Floats
+    xy: Floats
+    is_link: Bools
+
+    @property
+    def is_joined(self) -> Bools:
+        """Which nodes are joined to the map."""
+        return self.way >= 0
+
+
+def find_joints(
+    parts: MissingParts, ways: MapWays, *, tolerance_m: float, max_gap_m: float
+) -> Joints:
+    """Find the places of the map to which new roads are drawn.
+
+    1. A node within `tolerance_m` of a way is joined to the nearest one for cars, or to the nearest
+       of all ways if there is none: there the prediction has both roads.
+    2. A dead end is joined to it only within half of that. Further on it is linked: to the way
+       within `max_gap_m` to which it turns by 60 degrees at most, on a straight line that meets
+       nothing on its way, no longer than three quarters of the road that it continues (0.4 if that
+       has two dead ends). Of several ways the nearest counts, turning by 60 degrees as twice the
+       distance.
+
+    Args:
+        parts: the new roads.
+        ways: of the map.
+        tolerance_m: distance up to which roads are the same, metres.
+        max_gap_m: longest link.
+
+    Source: the rules of `roads.tracing.linking` without a raster.
+    """
+    nodes = parts.graph.nodes
+    way = np.full(len(nodes), -1, dtype=np.int64)
+    reach = np.where(parts.is_dead_end, tolerance_m / 2, tolerance_m)
+    for chosen in (np.flatnonzero(ways.is_open), np.arange(len(ways.lines))):
+        free = np.flatnonzero(way < 0)
+        way[free] = _nearest(nodes[free], reach[free], ways.lines, chosen)
+    is_near = way >= 0
+    ends = np.flatnonzero(parts.is_dead_end & ~is_near)
+    way[ends] = _link(parts.graph, ends, ways, max_gap_m)
+    joined = np.flatnonzero(way >= 0)
+    along, xy = np.zeros(len(nodes)), nodes.copy()
+    lines = ways.lines[way[joined]]
+    along[joined] = shapely.line_locate_point(lines, shapely.points(nodes[joined]))
+    xy[joined] = shapely.get_coordinates(shapely.line_interpolate_point(lines, along[joined]))
+    is_link = ~is_near & (np.hypot(*(xy - nodes).T) > tolerance_m)
+    return Joints(way, along, xy, is_link)
+
+
+def draw_to_joints(parts: MissingParts, joints: Joints, *, tolerance_m: float) -> Lines:
+    """Return the lines of new roads, drawn to the places at which they are joined.
+
+    An end is moved to a place within half the tolerance, and one that several roads share always;
+    a longer way is drawn as a straight piece.
+    """
+    graph = parts.graph
+    apart = np.hypot(*(joints.xy - graph.nodes).T)
+    is_moved = (apart <= tolerance_m / 2) | (graph.degree > 1)
+    lines = graph.lines.copy()
+    changes = joints.is_joined[graph.ends].any(axis=1)
+    for row in np.flatnonzero(changes).tolist():
+        lines[row] = _drawn(graph, row, joints, apart, is_moved)
+    return lines
+
+
+def trim_ends(
+    lines: Lines, parts: MissingParts, joints: Joints, ways: MapWays, *, within_m: float
+) -> tuple[Lines, Ints, Floats]:
+    """Cut new roads at the first way for cars that they cross just before an end that is joined.
+
+    Args:
+        lines: the new roads, drawn to their joints.
+        parts: the same.
+        joints: of their nodes.
+        ways: of the map.
+        within_m: metres before an end within which roads are cut.
+
+    Returns:
+        The lines; and of both ends of each, shape (m, 2), the way and the distance along it at
+        which it is joined, -1 for none.
+    """
+    ends = parts.graph.ends
+    way, along = joints.way[ends].copy(), joints.along_m[ends].copy()
+    trimmed = lines.copy()
+    open_ways = np.flatnonzero(ways.is_open & ~ways.is_apart)
+    line, hit = shapely.STRtree(ways.lines[open_ways]).query(lines, predicate="crosses")
+    for row, other in zip(line.tolist(), open_ways[hit].tolist(), strict=True):
+        for side in np.flatnonzero(way[row] >= 0).tolist():
+            at = _crossing_near_end(trimmed[row], ways.lines[other], side, within_m)
+            if at is not None:
+                place = trimmed[row].interpolate(at)
+                span = (at, trimmed[row].length) if side == 0 else (0, at)
+                trimmed[row] = substring(trimmed[row], *span)
+                way[row, side] = other
+                along[row, side] = ways.lines[other].project(place)
+    return trimmed, way, along
+
+
+def crossings(lines: Lines, ways: MapWays, *, clear_m: float) -> tuple[Ints, Floats, Ints, Floats]:
+    """Find the places at which new roads cross ways of a map.
+
+    Args:
+        lines: new roads.
+        ways: of the map; those on other levels are not crossed.
+        clear_m: metres before the ends of a new road that are not looked at.
+
+    Returns:
+        The row of the new road and the distance along it, the row of the way and the distance along
+        that, each of shape (c,).
+    """
+    level = np.flatnonzero(~ways.is_apart)
+    line, hit = shapely.STRtree(ways.lines[level]).query(lines, predicate="intersects")
+    met = shapely.intersection(lines[line], ways.lines[level[hit]])
+    xy, at = shapely.get_coordinates(met, return_index=True)
+    points = shapely.points(xy)
+    line, way = line[at], level[hit[at]]
+    along = shapely.line_locate_point(lines[line], points)
+    inside = np.minimum(along, shapely.length(lines[line]) - along) > clear_m
+    there = shapely.line_locate_point(ways.lines[way], points)
+    return line[inside], along[inside], way[inside], there[inside]
+
+
+def _nearest(places: Floats, reach: Floats, lines: Lines, chosen: Ints) -> Ints:
+    """Return the row of the nearest of the chosen lines within reach of each place, or -1."""
+    found = np.full(len(places), -1, dtype=np.int64)
+    if len(places) == 0 or len(chosen) == 0:
+        return found
+    (row, hit), distance = shapely.STRtree(lines[chosen]).query_nearest(
+        shapely.points(places), return_distance=True, all_matches=False
+    )
+    # A cut end lies just beyond the tolerance.
+    near = distance <= reach[row] + 2 * _CLEAR_M
+    found[row[near]] = chosen[hit[near]]
+    return found
+
+
+def _link(graph: RoadGraph, ends: Ints, ways: MapWays, max_gap_m: float) -> Ints:
+    """Return for each of these dead ends the way to which it is linked, or -1."""
+    linked = np.full(len(ends), -1, dtype=np.int64)
+    edges, sides = np.nonzero(np.isin(graph.ends, ends))
+    end = np.searchsorted(ends, graph.ends[edges, sides])
+    chosen = np.flatnonzero(ways.is_open)
+    if len(end) == 0 or len(chosen) == 0 or max_gap_m <= 0:
+        return linked
+    heading = headings(graph, edges, sides == 0)
+    own = np.where(are_lone(graph, edges), _OWN_LONE, _OWN) * graph.length_m[edges]
+    points = np.asarray(shapely.points(graph.nodes[ends[end]]))
+    tree = shapely.STRtree(ways.lines[chosen])
+    row, hit = tree.query(points, predicate="dwithin", distance=max_gap_m)
+    link = np.asarray(shapely.shortest_line(points[row], ways.lines[chosen[hit]]))
+    length = shapely.length(link)
+    turn = cosine(_steps(link), heading[row])
+    cost = length * (1 + _TURN_COST * (1 - turn))
+    fits = (turn >= _LEAST_COS) & (length <= own[row])
+    fits &= _are_clear(link, tree, shapely.STRtree(graph.lines))
+    for candidate in np.argsort(cost, kind="stable").tolist():
+        at = end[row[candidate]]
+        if fits[candidate] and linked[at] < 0:
+            linked[at] = chosen[hit[candidate]]
+    return linked
+
+
+def _are_clear(links: Lines, *trees: shapely.STRtree) -> Bools:
+    """Return which links meet no line of these trees between their ends."""
+    length = shapely.length(links)
+    clear = np.minimum(_CLEAR_M, length / 3)
+    inner = [shapely.line_interpolate_point(links, at) for at in (clear, length - clear)]
+    xy = np.stack([shapely.get_coordinates(points) for points in inner], axis=1)
+    is_clear = np.ones(len(links), dtype=bool)
+    for tree in trees:
+        is_clear[tree.query(shapely.linestrings(xy), predicate="intersects")[0]] = False
+    return is_clear
+
+
+def _steps(links: Lines) -> Floats:
+    xy = shapely.get_coordinates(links).reshape(-1, 2, 2)
+    return np.asarray(xy[:, 1] - xy[:, 0])
+
+
+def _drawn(
+    graph: RoadGraph, row: int, joints: Joints, apart: Floats, is_moved: Bools
+) -> shapely.LineString:
+    """Return one line whose joined ends lie on the map."""
+    xy = shapely.get_coordinates(graph.lines[row])
+    along = np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+    keeps = np.ones(len(xy), dtype=bool)
+    ends = [xy[:0], xy[:0]]
+    nodes = graph.ends[row].tolist()
+    for side, node in enumerate(nodes):
+        if joints.way[node] >= 0:
+            ends[side] = joints.xy[node : node + 1]
+            if is_moved[node]:
+                # What lies behind the new end would be a hook.
+                from_end = along if side == 0 else along[-1] - along
+                keeps &= from_end > apart[node] + _KINK_M
+    for vertex, node in zip((0, -1), nodes, strict=True):
+        keeps[vertex] = joints.way[node] < 0 or not is_moved[node]
+    return shapely.LineString(np.concatenate([ends[0], xy[keeps], ends[1]]))
+
+
+def _crossing_near_end(
+    line: shapely.LineString, other: shapely.LineString, side: int, within_m: float
+) -> float | None:
+    """Return how far along a line it crosses another just before one of its ends, if it does."""
+    points = shapely.points(shapely.get_coordinates(line.intersection(other)))
+    at = np.atleast_1d(shapely.line_locate_point(line, points))
+    from_end = at if side == 0 else line.length - at
+    near = np.flatnonzero((from_end > _CLEAR_M) & (from_end <= min(within_m, line.length / 2)))
+    # The first crossing as seen from the middle of the road.
+    return float(at[near[np.argmax(from_end[near])]]) if len(near) else None

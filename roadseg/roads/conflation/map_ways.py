@@ -1,0 +1,199 @@
+"""MapWays: the ways of a map, the nodes that they share, and places along them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import shapely
+from scipy import sparse
+from scipy.sparse import csgraph
+from shapely.ops import substring
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.graph.road_graph import ranges
+
+_SNAP_M = 2.0  # Metres; a node of a way so near is taken instead of a new one.
+_MOST_CUT = 0.49  # Part of a way that is cut at an end.
+_LEAST_M = 1e-6  # Metres between vertices; 0 would be no step at all.
+_SNAP_JUNCTION_M = 5.0  # Metres; the same for a node where ways meet or end.
+
+
+@dataclass(frozen=True)
+class MapWays:
+    """Ways of a map in metres.
+
+    Attributes:
+        lines: shape (w,), LineStrings.
+        node: shape (k,), number of the node at every vertex, one way after the other; vertices of
+            one number are one node, at which ways meet.
+        is_open: shape (w,), ways for cars; new roads are drawn to these first.
+        is_apart: shape (w,), ways on another level: bridges and tunnels.
+        is_motorway: shape (w,), ways that cars enter and leave on ramps only.
+    """
+
+    lines: Lines
+    node: Ints
+    is_open: Bools
+    is_apart: Bools
+    is_motorway: Bools
+
+    @cached_property
+    def xy(self) -> Floats:
+        """Position of every vertex, shape (k, 2)."""
+        return np.asarray(shapely.get_coordinates(self.lines), dtype=np.float64)
+
+    @cached_property
+    def first(self) -> Ints:
+        """Vertex at which each way begins, shape (w + 1,), and the number of vertices."""
+        return np.append(0, np.cumsum(shapely.get_num_coordinates(self.lines)))
+
+    @cached_property
+    def along(self) -> Floats:
+        """Distance of every vertex from the start of its way, shape (k,), metres."""
+        steps = np.hypot(*np.diff(self.xy, axis=0, prepend=self.xy[:1]).T)
+        steps[self.first[:-1]] = 0
+        travelled = np.cumsum(steps)
+        sizes = np.diff(self.first)
+        return np.asarray(travelled - np.repeat(travelled[self.first[:-1]], sizes))
+
+    @cached_property
+    def is_junction(self) -> Bools:
+        """Whether at every vertex, shape (k,), ways meet or a way ends."""
+        is_junction: Bools = (np.bincount(self.node) > 1)[self.node]
+        is_junction[self.first[:-1]] = is_junction[self.first[1:] - 1] = True
+        return is_junction
+
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Spatial index of the ways."""
+        return shapely.STRtree(self.lines)
+
+    def without_dead_ends(self, cut_m: float) -> Lines:
+        """Return the lines without the last metres of ways that end where no other way goes on.
+
+        At most 0.49 of the length of a way is cut at each of its ends.
+        """
+        is_used_once = np.bincount(self.node, minlength=1) == 1
+        ends = np.column_stack([self.node[self.first[:-1]], self.node[self.first[1:] - 1]])
+        is_dead = is_used_once[ends]
+        length = np.asarray(shapely.length(self.lines))
+        cut = np.minimum(cut_m, _MOST_CUT * length)
+        lines = self.lines.copy()
+        for row in np.flatnonzero(is_dead.any(axis=1)).tolist():
+            begin, end = is_dead[row] * cut[row]
+            lines[row] = substring(self.lines[row], begin, length[row] - end)
+        return lines
+
+    def distances(self, way: Ints, along_m: Floats, *, limit_m: float) -> Floats:
+        """Return lower bounds of the distances along ways between places on them.
+
+        Args:
+            way: shape (q,), rows of ways.
+            along_m: shape (q,), distance of each place from the start of its way.
+            limit_m: how far to look.
+
+        Returns:
+            Metres, shape (q, q), infinite beyond the limit.
+        """
+        points = shapely.line_interpolate_point(self.lines[way], along_m)
+        near = np.unique(self.tree.query(points, predicate="dwithin", distance=limit_m)[1])
+        sizes = np.diff(self.first)[near]
+        vertex = ranges(self.first[near], sizes)
+        nodes, number = np.unique(self.node[vertex], return_inverse=True)
+        is_step = np.diff(np.repeat(near, sizes)) == 0
+        steps = np.maximum(np.diff(self.along[vertex])[is_step], _LEAST_M)
+        pairs = number[:-1][is_step], number[1:][is_step]
+        roads = sparse.csr_array((steps, pairs), shape=(len(nodes), len(nodes)))
+        starts, offset = self._vertices_at(way, along_m)
+        rows = np.searchsorted(nodes, self.node[starts])
+        farthest = limit_m + 2 * float(offset.max(initial=0))
+        metres = csgraph.dijkstra(roads, directed=False, indices=rows, limit=farthest)
+        return np.asarray(metres[:, rows] - offset[:, np.newaxis] - offset, dtype=np.float64)
+
+    def _vertices_at(self, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:
+        """Return the vertex nearest to each place along its way, and how far that is."""
+        vertices = [slice(self.first[row], self.first[row + 1]) for row in way.tolist()]
+        apart = [np.abs(self.along[v] - at) for v, at in zip(vertices, along_m, strict=True)]
+        nearest = [int(v.start) + int(np.argmin(a)) for v, a in zip(vertices, apart, strict=True)]
+        return np.array(nearest, dtype=np.int64), np.array([each.min() for each in apart])
+
+    def vertex_near(self, way: int, along_m: float) -> int:
+        """Return the vertex of a way that stands for a place on it; -1 if none is near enough."""
+        vertices = slice(self.first[way], self.first[way + 1])
+        apart = np.abs(self.along[vertices] - along_m)
+        apart[(apart > _SNAP_M) & ~self.is_junction[vertices]] = np.inf
+        nearest = int(np.argmin(apart))
+        return int(self.first[way]) + nearest if apart[nearest] <= _SNAP_JUNCTION_M else -1
+
+
+@dataclass(frozen=True)
+class Insertions:
+    """New nodes that are put into ways.
+
+    Attributes:
+        way: shape (i,), row of the way.
+        vertex: shape (i,), the vertex of `MapWays` that comes before it.
+        part: shape (i,), where it lies between this vertex and the next one, 0 to 1.
+        node: shape (i,), row of the new node.
+    """
+
+    way: Ints
+    vertex: Ints
+    part: Floats
+    node: Ints
+
+
+@dataclass(frozen=True)
+class PlacedNodes:
+    """Nodes at places on ways.
+
+    Attributes:
+        ref: shape (q,), of each place: the number of a node of the map, or -1 less the row of a new
+            node.
+        xy: shape (n, 2), positions of the new nodes.
+        insertions: the new nodes as parts of their ways.
+    """
+
+    ref: Ints
+    xy: Floats
+    insertions: Insertions
+
+
+def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
+    """Find or make the nodes at places on ways.
+
+    A node that a way has within 2 m of the place, or within 5 m if ways meet or end there, is
+    taken; places within 2 m of each other on one way share a new node.
+
+    Args:
+        ways: of the map.
+        way: shape (q,), rows of ways.
+        along_m: shape (q,), distance of each place from the start of its way.
+    """
+    ref = np.zeros(len(way), dtype=np.int64)
+    made: list[tuple[int, int, float]] = []
+    last_way, last_m = -1, 0.0
+    for row in np.lexsort([along_m, way]).tolist():
+        here, at_m = int(way[row]), float(along_m[row])
+        near = ways.vertex_near(here, at_m)
+        if near >= 0:
+            ref[row] = ways.node[near]
+            continue
+        if here != last_way or at_m - last_m > _SNAP_M:
+            last_way, last_m = here, at_m
+            made.append((here, *_segment(ways, here, at_m)))
+        ref[row] = -len(made)
+    in_way, vertex = np.array([each[:2] for each in made], dtype=np.int64).reshape(-1, 2).T
+    part = np.array([each[2] for each in made], dtype=np.float64)
+    before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
+    xy = before + part[:, np.newaxis] * (after - before)
+    return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(made))))
+
+
+def _segment(ways: MapWays, way: int, along_m: float) -> tuple[int, float]:
+    """Return the vertex before a place on a way, and how far on to the next it lies, 0 to 1."""
+    first, last = int(ways.first[way]), int(ways.first[way + 1]) - 1
+    along = ways.along[first : last + 1]
+    vertex = int(np.clip(np.searchsorted(along, along_m, side="right") - 1, 0, last - first - 1))
+    length = float(along[vertex + 1] - along[vertex])
+    return first + vertex, (along_m - float(along[vertex])) / length if length > 0 else 0.0

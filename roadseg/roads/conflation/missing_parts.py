@@ -1,0 +1,119 @@
+"""MissingParts: the parts of predicted roads that a map lacks, led back to where they leave it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import shapely
+from shapely.ops import substring
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.conflation.map_ways import MapWays
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.metrics.differences import missing_roads
+
+_EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
+_ROUNDING_M = 0.002  # Metres; a part that begins so near to an end of its edge begins there.
+_STEPS = 24  # Places, a metre apart, along a road that is led back to the map.
+_MARGIN_M = 0.5  # Metres by which a road may end further on than the way of the map.
+_CLOSEST_M = 0.5  # Metres; places whose distances from a way differ by less are as close.
+
+
+@dataclass(frozen=True)
+class MissingParts:
+    """Parts of predicted roads that a map lacks.
+
+    Attributes:
+        graph: the parts as edges, with the attributes of the predicted edges.
+        is_cut: shape (n,), nodes where a part was cut from a road that the map has.
+        is_dead_end: shape (n,), nodes where the predicted road ends.
+        missing_m: shape (m,), how much of each part is missing, without what leads back to the map.
+    """
+
+    graph: RoadGraph
+    is_cut: Bools
+    is_dead_end: Bools
+    missing_m: Floats
+
+
+def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: float) -> MissingParts:
+    """Find the parts of predicted roads that a map lacks.
+
+    1. Where a way of the map ends, and no other goes on, its last metres count for nothing, so that
+       the road on from there is missing as from the end itself. Else a gap of up to twice the
+       tolerance would be hidden by its ends.
+    2. `missing_roads` cuts a road where it comes within the tolerance of the map, which can be far
+       from where it meets the way. From there it is followed for up to 24 m, no further than half
+       way to the next part, to the first place that is as close to a way as it gets.
+
+    Args:
+        predicted: roads in metres.
+        ways: of the map, in the same metres.
+        tolerance_m: distance up to which roads are the same; above 0.
+
+    Returns:
+        The parts of any length, in the order of their edges.
+    """
+    rows = np.arange(len(predicted.lines))
+    numbered = replace(predicted, attributes={**predicted.attributes, _EDGE: rows})
+    lines = ways.without_dead_ends(tolerance_m - _MARGIN_M)
+    mapped = RoadGraph(predicted.crs, np.zeros((0, 2)), np.zeros((0, 2), np.int64), lines)
+    graph = missing_roads(numbered, mapped, tolerance_m=tolerance_m, min_length_m=0)
+    edge = graph.attributes.pop(_EDGE)
+    spans = _spans(graph, predicted, edge)
+    length = predicted.length_m[edge]
+    is_cut_end = np.column_stack([spans[:, 0] > _ROUNDING_M, spans[:, 1] < length - _ROUNDING_M])
+    led = _lead_back(spans, predicted, edge, ways)
+    missing_m, lines = graph.length_m, graph.lines.copy()
+    for row in np.flatnonzero((led != spans).any(axis=1)).tolist():
+        lines[row] = substring(predicted.lines[edge[row]], *led[row])
+    nodes = graph.nodes.copy()
+    ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
+    nodes[graph.ends[is_cut_end]] = ends.reshape(-1, 2, 2)[is_cut_end]
+    is_cut, is_dead_end = (np.zeros(len(nodes), dtype=bool) for _ in range(2))
+    is_cut[graph.ends[is_cut_end]] = True
+    ends_there = predicted.degree[predicted.ends[edge]] == 1
+    is_dead_end[graph.ends[ends_there & ~is_cut_end]] = True
+    return MissingParts(replace(graph, nodes=nodes, lines=lines), is_cut, is_dead_end, missing_m)
+
+
+def _spans(graph: RoadGraph, predicted: RoadGraph, edge: Ints) -> Floats:
+    """Return where on its edge each part begins and ends, shape (m, 2)."""
+    start = shapely.get_point(graph.lines, 0)
+    begin = np.asarray(shapely.line_locate_point(predicted.lines[edge], start))
+    # A loop ends where it begins, but no part is longer than what is left of its edge.
+    begin = np.minimum(begin, predicted.length_m[edge] - graph.length_m)
+    begin = np.where(begin <= _ROUNDING_M, 0, begin)
+    return np.column_stack([begin, begin + graph.length_m])
+
+
+def _lead_back(spans: Floats, predicted: RoadGraph, edge: Ints, ways: MapWays) -> Floats:
+    """Return spans that go on to where the road comes closest to a way of the map."""
+    length = predicted.length_m[edge]
+    # Half of what lies between two parts of one edge belongs to each.
+    is_next = np.diff(edge) == 0
+    between = (spans[1:, 0] - spans[:-1, 1]) / 2
+    room = np.column_stack([spans[:, 0], length - spans[:, 1]])
+    room[1:, 0][is_next] = room[:-1, 1][is_next] = between[is_next]
+    led = spans.copy()
+    for side, sign in ((0, -1), (1, 1)):
+        steps = np.minimum(np.arange(_STEPS + 1), np.maximum(room[:, side], 0)[:, np.newaxis])
+        places = np.clip(spans[:, side, np.newaxis] + sign * steps, 0, length[:, np.newaxis])
+        lines = predicted.lines[edge][:, np.newaxis]
+        points = np.asarray(shapely.line_interpolate_point(lines, places))
+        distances = _distances(points, ways)
+        closest = distances.min(axis=1, keepdims=True, initial=np.inf)
+        chosen = np.argmax(distances <= closest + _CLOSEST_M, axis=1)
+        moved = room[:, side] > _ROUNDING_M
+        led[moved, side] = places[np.arange(len(places)), chosen][moved]
+    return led
+
+
+def _distances(points: Lines, ways: MapWays) -> Floats:
+    """Return the distance of each point from the nearest way for cars; of any way if none is."""
+    target = ways.tree if not ways.is_open.any() else shapely.STRtree(ways.lines[ways.is_open])
+    (row, _), distance = target.query_nearest(
+        points.ravel(), return_distance=True, all_matches=False
+    )
+    distances = np.full(points.size, np.inf)
+    distances[row] = distance
+    return distances.reshape(points.shape)

@@ -1,0 +1,330 @@
+"""OsmChange: what new roads change in an OpenStreetMap file, and the file with the changes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roadseg.arrays import Ints
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES, transformer
+from roadseg.roads.conflation.conflate import NewRoads
+from roadseg.roads.osm.osm_map import (
+    UNITS_PER_DEGREE,
+    OsmMap,
+    ids_up_to_positive,
+    osm_errors,
+    osmium,
+)
+from roadseg.roads.xml import xml_text
+from roadseg.system.files import whole
+
+if TYPE_CHECKING:
+    from osmium import SimpleWriter
+    from osmium.osm import Node, Way
+
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_MOST_NODES = 2000  # OpenStreetMap's API takes no more nodes of a way.
+
+
+@dataclass(frozen=True)
+class OsmChange:
+    """New roads as objects of OpenStreetMap.
+
+    Attributes:
+        osm_map: the map that is changed.
+        roads: the new roads; their references to the map are places in `node_ids`.
+        tags: of each road.
+        node_ids: shape (n,), ids of the nodes of the map by their number.
+        first_id: id of the first new node, and of the first new way; others go down from it.
+    """
+
+    osm_map: OsmMap
+    roads: NewRoads
+    tags: list[dict[str, str]]
+    node_ids: Ints
+    first_id: int
+
+    @cached_property
+    def places(self) -> Ints:
+        """Positions of the new nodes in units of 1e-7 degrees, shape (n, 2)."""
+        to_degrees = transformer(self.roads.crs, DEGREES).transform
+        places = np.column_stack(to_degrees(*self.roads.xy.T)) * UNITS_PER_DEGREE
+        # On a way of the map a node lies on the line between its neighbours, in degrees as well.
+        inserted, old = self.roads.insertions, self.osm_map.places
+        before, after = old[inserted.vertex], old[np.minimum(inserted.vertex + 1, len(old) - 1)]
+        places[inserted.node] = before + inserted.part[:, np.newaxis] * (after - before)
+        return places.round().astype(np.int64)
+
+    @cached_property
+    def nodes_of_roads(self) -> list[list[int]]:
+        """The ids of the nodes of each road."""
+        refs = self.roads.refs
+        ids = np.where(refs < 0, self.first_id + 1 + refs, self.node_ids[np.maximum(refs, 0)])
+        return [each.tolist() for each in np.split(ids, np.cumsum(self.roads.sizes)[:-1])]
+
+    @cached_property
+    def changed_ways(self) -> dict[int, list[int]]:
+        """The ways of the map that get nodes: by row, the ids of all their nodes."""
+        inserted = self.roads.insertions
+        starts = np.append(0, np.cumsum(self.osm_map.sizes))
+        order = np.lexsort([inserted.part, inserted.vertex])
+        added: dict[int, list[tuple[int, int]]] = {}
+        for row in order.tolist():
+            way = int(inserted.way[row])
+            at = int(inserted.vertex[row] - starts[way]) + 1
+            added.setdefault(way, []).append((at, self.first_id - int(inserted.node[row])))
+        changed = {}
+        for way, nodes in added.items():
+            refs = self.osm_map.refs[starts[way] : starts[way + 1]].tolist()
+            for at, node in reversed(nodes):
+                refs.insert(at, node)
+            changed[way] = refs
+        return changed
+
+    @property
+    def added_nodes(self) -> list[int]:
+        """Ids of the new nodes that are added, from the first one down."""
+        added = np.flatnonzero(self.roads.is_added).tolist()
+        used = {node for row in added for node in self.nodes_of_roads[row]}
+        used |= {node for nodes in self.changed_ways.values() for node in nodes}
+        return sorted((node for node in used if node <= self.first_id), reverse=True)
+
+    def way_id(self, road: int) -> int:
+        """Return the id of a road."""
+        return self.first_id - road
+
+    def place(self, node: int) -> tuple[int, int]:
+        """Return the position of a new node in units of 1e-7 degrees."""
+        x, y = self.places[self.first_id - node].tolist()
+        return x, y
+
+
+def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> OsmChange:
+    """Return new roads as objects of OpenStreetMap.
+
+    Args:
+        osm_map: the map.
+        roads: the new roads; their references to the map number its ids in rising order.
+        tags: of each road.
+
+    Raises:
+        DataError: if a way that gets nodes has no version, or would have too many nodes.
+    """
+    lowest = min(_lowest_id(osm_map.path, kind) for kind in ("NODE", "WAY"))
+    change = OsmChange(osm_map, roads, tags, np.unique(osm_map.refs), lowest - 1)
+    for row, nodes in change.changed_ways.items():
+        way = int(osm_map.way_id[row])
+        if way > 0 and osm_map.version[row] == 0:
+            raise DataError(
+                f"{osm_map.path}: way {way} has no version, which a change of OpenStreetMap needs; "
+                "use a file with metadata, such as an extract that was not stripped, or Overpass' "
+                "`out meta`"
+            )
+        if len(nodes) > _MOST_NODES:
+            raise DataError(
+                f"{osm_map.path}: way {way} would have {len(nodes)} nodes, expected at most "
+                f"{_MOST_NODES}; split it first"
+            )
+    return change
+
+
+def write_changes(path: Path, change: OsmChange) -> None:
+    """Write the changes as osmChange: new nodes and ways, and ways that get nodes.
+
+    New objects have negative ids and no version, changed ways the id, version and tags that they
+    have. Roads to check are not in it.
+
+    Source: https://wiki.openstreetmap.org/wiki/OsmChange.
+
+    Raises:
+        OutputError: if the file cannot be written.
+    """
+    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f'{_HEAD}<osmChange version="0.6" generator="roadseg">\n<create>\n')
+        file.writelines(_node(node, change.place(node)) for node in change.added_nodes)
+        added = np.flatnonzero(change.roads.is_added).tolist()
+        file.writelines(_new_way(change, road) for road in added)
+        file.write("</create>\n<modify>\n")
+        file.writelines(_old_ways(change, change.changed_ways))
+        file.write("</modify>\n</osmChange>\n")
+
+
+def write_review(path: Path, change: OsmChange) -> None:
+    """Write a file for JOSM: the new roads, those to check, and the ways that they touch.
+
+    JOSM uploads no such file (`upload="never"`), because predicted roads have to be looked at
+    first.
+
+    Raises:
+        DataError: if the map cannot be read.
+        OutputError: if the file cannot be written.
+    """
+    touched = _touched(change)
+    starts = np.append(0, np.cumsum(change.osm_map.sizes))
+    wanted = {node for nodes in change.nodes_of_roads for node in nodes if node > change.first_id}
+    for way in touched:
+        wanted.update(change.osm_map.refs[starts[way] : starts[way + 1]].tolist())
+    new = {node for nodes in change.nodes_of_roads for node in nodes if node <= change.first_id}
+    new.update(node for node in change.added_nodes)
+    with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f'{_HEAD}<osm version="0.6" generator="roadseg" upload="never">\n')
+        file.writelines(_node(node, change.place(node)) for node in sorted(new, reverse=True))
+        file.writelines(_old_nodes(change.osm_map.path, wanted))
+        file.writelines(_new_way(change, road) for road in range(len(change.roads.lines)))
+        file.writelines(_old_ways(change, touched))
+        file.write("</osm>\n")
+
+
+def write_merged(path: Path, change: OsmChange) -> None:
+    """Write the whole map with the changes applied as PBF; what is not changed is copied.
+
+    Raises:
+        DataError: if the map cannot be read.
+        OutputError: if the file cannot be written.
+    """
+    module = osmium("changing a map")
+    source = change.osm_map.path
+    # The suffix of a partial name is that of the file, by which osmium chooses the format.
+    with (
+        whole(path) as partial,
+        osm_errors(source),
+        module.SimpleWriter(str(partial)) as writer,
+    ):
+        _copy(module, writer, source, "NODE", changed={}, new=_new_nodes(module, change))
+        _copy(
+            module, writer, source, "WAY", changed=_changed(change), new=_new_ways(module, change)
+        )
+        _copy(module, writer, source, "RELATION", changed={}, new=iter(()))
+
+
+def _lowest_id(path: Path, kind: str) -> int:
+    """Return the lowest id of the nodes or ways of a file, at most 0."""
+    return min([0, *(int(each.id) for each in ids_up_to_positive(path, kind))])
+
+
+def _touched(change: OsmChange) -> list[int]:
+    """Return the rows of the ways that get nodes, or share one with a new road."""
+    refs = change.roads.refs
+    met = np.isin(change.osm_map.refs, change.node_ids[refs[refs >= 0]])
+    rows = np.repeat(np.arange(len(change.osm_map.sizes)), change.osm_map.sizes)[met]
+    return sorted({*rows.tolist(), *change.changed_ways})
+
+
+def _node(node: int, place: tuple[int, int]) -> str:
+    x, y = (_degrees(units) for units in place)
+    return f'<node id="{node}" lat="{y}" lon="{x}"/>\n'
+
+
+def _degrees(units: int) -> str:
+    return f"{units / UNITS_PER_DEGREE:.7f}"
+
+
+def _tags(tags: dict[str, str]) -> str:
+    return "".join(f'<tag k="{xml_text(k)}" v="{xml_text(v)}"/>' for k, v in tags.items())
+
+
+def _refs(nodes: Iterable[int]) -> str:
+    return "".join(f'<nd ref="{node}"/>' for node in nodes)
+
+
+def _new_way(change: OsmChange, road: int) -> str:
+    nodes = _refs(change.nodes_of_roads[road])
+    return f'<way id="{change.way_id(road)}">{nodes}{_tags(change.tags[road])}</way>\n'
+
+
+def _old_ways(change: OsmChange, rows: Iterable[int]) -> Iterator[str]:
+    """Yield ways of the map, with the nodes that they get."""
+    osm_map = change.osm_map
+    starts = np.append(0, np.cumsum(osm_map.sizes))
+    for row in sorted(rows):
+        nodes = change.changed_ways.get(row)
+        is_new = osm_map.version[row] == 0
+        version = "" if is_new else f' version="{osm_map.version[row]}"'
+        # JOSM takes ways that have changed, and say so, for work that is not uploaded yet.
+        action = ' action="modify"' if nodes and not is_new else ""
+        refs = nodes or osm_map.refs[starts[row] : starts[row + 1]].tolist()
+        body = f"{_refs(refs)}{_tags(osm_map.tags[row])}"
+        yield f'<way id="{osm_map.way_id[row]}"{version}{action}>{body}</way>\n'
+
+
+def _old_nodes(path: Path, wanted: set[int]) -> Iterator[str]:
+    """Yield the nodes of a map that have these ids."""
+    module = osmium("changing a map")
+    positive = module.filter.IdFilter([node for node in wanted if node > 0])
+    yield from (
+        _old_node(node)
+        for node in ids_up_to_positive(path, "NODE")
+        if node.id < 0 and node.id in wanted
+    )
+    with osm_errors(path):
+        nodes = module.FileProcessor(str(path), module.osm.NODE)
+        yield from map(_old_node, nodes.with_filter(positive))
+
+
+def _old_node(node: "Node") -> str:
+    version = f' version="{node.version}"' if node.version else ""
+    place = f'lat="{_degrees(node.location.y)}" lon="{_degrees(node.location.x)}"'
+    return f'<node id="{node.id}"{version} {place}>{_tags(dict(node.tags))}</node>\n'
+
+
+def _changed(change: OsmChange) -> dict[int, list[int]]:
+    """Return the nodes of ways that get some, by the id of the way."""
+    ids = change.osm_map.way_id
+    return {int(ids[row]): nodes for row, nodes in change.changed_ways.items()}
+
+
+def _new_nodes(module: ModuleType, change: OsmChange) -> Iterator["Node"]:
+    for node in change.added_nodes:
+        x, y = change.place(node)
+        yield module.osm.mutable.Node(
+            id=node, location=(x / UNITS_PER_DEGREE, y / UNITS_PER_DEGREE)
+        )
+
+
+def _new_ways(module: ModuleType, change: OsmChange) -> Iterator["Way"]:
+    for road in np.flatnonzero(change.roads.is_added).tolist():
+        yield module.osm.mutable.Way(
+            id=change.way_id(road), nodes=change.nodes_of_roads[road], tags=change.tags[road]
+        )
+
+
+def _with_nodes(module: ModuleType, way: "Way", nodes: list[int]) -> "Way":
+    """Return a way with other nodes; who made its version, and when, is left out."""
+    changed: Way = module.osm.mutable.Way(
+        id=way.id, version=way.version, nodes=nodes, tags=dict(way.tags)
+    )
+    return changed
+
+
+def _copy(
+    module: ModuleType,
+    writer: "SimpleWriter",
+    source: Path,
+    kind: str,
+    *,
+    changed: dict[int, list[int]],
+    new: "Iterator[Node | Way]",
+) -> None:
+    """Copy the objects of one kind, some of them with other nodes, and new ones among them.
+
+    New ones come after all other negative ids and before the positive ones, as files are sorted.
+    """
+    ids = [each.id for each in ids_up_to_positive(source, kind)]
+    first = next((each for each in ids if each > 0), None)
+    objects = module.FileProcessor(str(source), getattr(module.osm, kind))
+    if ids and min(ids) > 0:
+        # Only these come here; all others are copied by osmium, whose filter takes no negative ids.
+        objects = objects.with_filter(module.filter.IdFilter([*changed, first]))
+        objects = objects.handler_for_filtered(writer)
+    for each in objects:
+        if each.id == first:
+            for other in new:
+                writer.add(other)
+        writer.add(_with_nodes(module, each, changed[each.id]) if each.id in changed else each)
+    for other in new:
+        writer.add(other)

@@ -1,0 +1,262 @@
+"""Roads added to a map in files: the changes, the map with them, and what cannot be used."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import osmium
+import pytest
+import shapely
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.commands.tools.conflate import run
+from roadseg.errors import DataError
+from roadseg.raster.grid import DEGREES, reproject
+from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg
+from roadseg.roads.graph.road_graph import graph_from_lines
+
+UTM = CRS.from_epsg(32632)
+ORIGIN = np.array([477_000.0, 5_473_000.0])
+STREET, SIDE = [(0, 0), (100, 0), (300, 0)], [(200, 0), (200, 150)]
+FILES = ["changes.osc", "maproulette.geojson", "merged.gpkg", "merged.osm.pbf", "review.osm"]
+
+
+def degrees(roads, origin=ORIGIN):
+    lines = [shapely.LineString(np.add(road, origin)) for road in roads]
+    return reproject(np.array([*lines, None], dtype=object)[:-1], UTM, DEGREES)
+
+
+def write_roads(path, *roads, origin=ORIGIN, swapped=False, **columns):
+    lines = [shapely.LineString(np.add(road, origin)) for road in roads]
+    graph = graph_from_lines(np.array([*lines, None], dtype=object)[:-1], UTM, columns)
+    if swapped:
+        shapes = degrees(roads)
+        flipped = shapely.transform(shapes, lambda xy: xy[:, ::-1])
+        features = [
+            {"type": "Feature", "properties": {}, "geometry": shapely.geometry.mapping(line)}
+            for line in flipped
+        ]
+        path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    else:
+        (write_gpkg if path.suffix == ".gpkg" else write_geojson)(path, graph)
+    return path
+
+
+def write_map(path, *roads, tags=None, first=10, version=3):
+    """Write ways that share nodes at equal places."""
+    ids = {}
+    ways = [[ids.setdefault(tuple(place), first + len(ids)) for place in road] for road in roads]
+    places = shapely.get_coordinates(degrees([[place, place] for place in ids]))[::2]
+    path.unlink(missing_ok=True)
+    with osmium.SimpleWriter(str(path)) as writer:
+        for node, place in zip(ids.values(), places.tolist(), strict=True):
+            writer.add_node(
+                osmium.osm.mutable.Node(id=node, version=2, location=place, tags={"note": "old"})
+            )
+        for row, nodes in enumerate(ways):
+            each = {"highway": "residential", "name": "Old"} | ((tags or {}).get(row, {}))
+            each = {key: value for key, value in each.items() if value}
+            writer.add_way(
+                osmium.osm.mutable.Way(id=first + row, version=version, nodes=nodes, tags=each)
+            )
+        members = [("w", first, "outer")]
+        writer.add_relation(osmium.osm.mutable.Relation(id=7, version=1, members=members))
+    return path
+
+
+def objects(path):
+    """Return everything in a file of OpenStreetMap data."""
+    found = {}
+    for each in osmium.FileProcessor(str(path)):
+        what = each.type_str(), each.id
+        body = [node.ref for node in each.nodes] if each.is_way() else None
+        if each.is_node():
+            body = each.location.x, each.location.y
+        found[what] = each.version, dict(each.tags), body
+    return found
+
+
+@pytest.fixture
+def conflated(tmp_path):
+    """A side street added to a street."""
+    run(
+        write_roads(tmp_path / "new.gpkg", SIDE),
+        write_map(tmp_path / "map.osm.pbf", STREET),
+        output=tmp_path / "out",
+    )
+    return tmp_path / "out"
+
+
+def test_all_files_are_written(conflated):
+    assert sorted(path.name for path in conflated.iterdir()) == FILES
+
+
+def test_the_map_keeps_all_but_the_way_that_gets_a_node(conflated):
+    before, after = objects(conflated.parent / "map.osm.pbf"), objects(conflated / "merged.osm.pbf")
+    version, tags, nodes = after[("w", 10)]
+    assert {what: after[what] for what in before if what != ("w", 10)} == {
+        what: each for what, each in before.items() if what != ("w", 10)
+    }
+    assert (version, tags) == before[("w", 10)][:2]
+    assert [node for node in nodes if node > 0] == [10, 11, 12]
+
+
+def test_the_new_way_begins_at_the_node_that_the_old_one_gets(conflated):
+    after = objects(conflated / "merged.osm.pbf")
+    assert after[("w", -1)][2][0] == after[("w", 10)][2][2] == -1
+
+
+def test_the_new_way_says_where_it_is_from(conflated):
+    tags = objects(conflated / "merged.osm.pbf")[("w", -1)][1]
+    assert tags == {"highway": "road", "source": "roadseg"}
+
+
+def apply(changes, before, after):
+    merger = osmium.MergeInputReader()
+    merger.add_file(str(changes))
+    after.unlink(missing_ok=True)
+    reader, writer = osmium.io.Reader(str(before)), osmium.io.Writer(str(after))
+    merger.apply_to_reader(reader, writer)
+    writer.close()
+    return objects(after)
+
+
+def test_osmium_makes_the_merged_map_of_the_changes(conflated, tmp_path):
+    applied = apply(conflated / "changes.osc", tmp_path / "map.osm.pbf", tmp_path / "a.osm.pbf")
+    assert applied == objects(conflated / "merged.osm.pbf")
+
+
+def test_the_review_is_never_uploaded_and_shows_the_old_way(conflated):
+    root = ET.parse(conflated / "review.osm").getroot()  # noqa: S314 - our own file
+    assert root.get("upload") == "never"
+    old = root.find("way[@id='10']")
+    assert (old.get("version"), old.get("action")) == ("3", "modify")
+    nodes = {node.get("id") for node in root.iter("node")}
+    assert {nd.get("ref") for nd in root.iter("nd")} <= nodes
+
+
+def test_the_network_is_joined(conflated):
+    assert read_gpkg(conflated / "merged.gpkg").degree.tolist().count(3) == 1
+
+
+def test_the_likely_and_long_roads_are_the_first_tasks(tmp_path):
+    roads = [(50, 0), (50, 90)], [(150, 0), (150, 100)], [(250, 0), (250, 110)]
+    confidence = np.array([0.9, 0.9, 0.6])
+    run(
+        write_roads(tmp_path / "new.gpkg", *roads, confidence=confidence),
+        write_map(tmp_path / "map.osm.pbf", STREET),
+        output=tmp_path / "out",
+    )
+    text = (tmp_path / "out" / "maproulette.geojson").read_text()
+    tasks = [json.loads(line.removeprefix("\x1e")) for line in text.split("\n")[:-1]]
+    assert text.count("\x1e") == 3
+    assert [task["features"][0]["properties"]["length_m"] for task in tasks] == [100, 90, 110]
+
+
+@pytest.mark.parametrize(
+    ("tags", "reason"),
+    [
+        ({"railway": "rail"}, {"near a railway": 1}),
+        ({"railway": "rail", "tunnel": "yes"}, {}),
+        ({"railway": "tram"}, {}),
+        ({"waterway": "river"}, {"near a waterway": 1}),
+        ({"aeroway": "runway"}, {"near a runway or taxiway": 1}),
+        ({"building": "yes"}, {"near a building": 1}),
+        ({"highway": "residential", "bridge": "yes"}, {"meets a bridge or tunnel": 1}),
+    ],
+)
+def test_roads_are_checked_before_they_cross_what_is_in_the_way(tmp_path, tags, reason):
+    other = [(150, 70), (250, 70), (250, 71)]
+    path = write_map(tmp_path / "m.osm.pbf", STREET, other, tags={1: {"highway": ""} | tags})
+    new = write_roads(tmp_path / "new.gpkg", SIDE)
+    summary = run(new, path, output=tmp_path / "out")
+    assert summary.check == reason
+    fixme = ET.parse(tmp_path / "out" / "review.osm").findall(".//tag[@k='fixme']")  # noqa: S314
+    assert [tag.get("v") for tag in fixme] == list(reason)
+
+
+def test_a_second_run_adds_nothing(tmp_path, conflated):
+    again = run(tmp_path / "new.gpkg", conflated / "merged.osm.pbf", output=tmp_path / "again")
+    assert (again.added, again.touched) == (0, 0)
+    assert objects(tmp_path / "again" / "merged.osm.pbf") == objects(conflated / "merged.osm.pbf")
+
+
+def test_new_ids_lie_below_those_of_the_map(tmp_path, conflated):
+    other = write_roads(tmp_path / "other.gpkg", [(50, 0), (50, -90)])
+    run(other, conflated / "merged.osm.pbf", output=tmp_path / "again")
+    after = objects(tmp_path / "again" / "merged.osm.pbf")
+    assert sorted(number for kind, number in after if kind == "w" and number < 0) == [-3, -1]
+
+
+def test_a_map_of_lines_gives_a_network_without_changes(tmp_path):
+    lines = write_roads(tmp_path / "map.gpkg", STREET)
+    summary = run(write_roads(tmp_path / "n.gpkg", SIDE), lines, output=tmp_path / "out")
+    assert summary.files == ["maproulette.geojson", "merged.gpkg"]
+    assert "no osmChange" in str(summary)
+    assert read_gpkg(tmp_path / "out" / "merged.gpkg").degree.tolist().count(3) == 1
+
+
+def refusal(tmp_path, predicted, into):
+    with pytest.raises(DataError) as error:
+        run(predicted, into, output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_map_of_elsewhere_is_refused(tmp_path):
+    new = write_roads(tmp_path / "new.gpkg", SIDE, origin=ORIGIN + 5_000)
+    text = refusal(tmp_path, new, write_map(tmp_path / "map.osm.pbf", STREET))
+    assert "do not overlap" in text
+    assert "check the CRS" in text
+
+
+def test_swapped_axes_are_named(tmp_path):
+    new = write_roads(tmp_path / "new.geojson", SIDE, swapped=True)
+    text = refusal(tmp_path, new, write_map(tmp_path / "map.osm.pbf", STREET))
+    assert "its x and y are swapped" in text
+
+
+def test_a_cut_file_is_refused(tmp_path):
+    path = write_map(tmp_path / "map.osm.pbf", STREET)
+    path.write_bytes(path.read_bytes()[:-40])
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert "map.osm.pbf: cannot be read as OpenStreetMap data" in text
+
+
+def test_a_map_without_ids_is_refused(tmp_path):
+    path = write_map(tmp_path / "map.osm", STREET)
+    path.write_text(path.read_text().replace('<way id="10"', "<way"))
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert "contains ways without ids" in text
+
+
+def test_a_map_without_versions_is_refused(tmp_path):
+    path = write_map(tmp_path / "map.osm.pbf", STREET, version=0)
+    text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
+    assert "way 10 has no version" in text
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    text = refusal(tmp_path, write_roads(tmp_path / "n.gpkg", SIDE), tmp_path / "map.osm.pbf")
+    assert "does not exist" in text
+
+
+places = st.tuples(st.integers(0, 6), st.integers(0, 6)).map(lambda xy: (xy[0] * 43, xy[1] * 47))
+streets = st.lists(st.lists(places, min_size=2, max_size=4, unique=True), min_size=1, max_size=4)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(streets, streets)
+def test_any_map_with_the_changes_is_the_merged_map(tmp_path_factory, mapped, predicted):
+    folder = tmp_path_factory.mktemp("any")
+    path = write_map(folder / "map.osm.pbf", *mapped)
+    run(write_roads(folder / "new.gpkg", *predicted), path, output=folder / "out")
+    before, merged = objects(path), objects(folder / "out" / "merged.osm.pbf")
+    assert apply(folder / "out" / "changes.osc", path, folder / "applied.osm.pbf") == merged
+    for what, (version, tags, body) in before.items():
+        after = merged[what][2]
+        kept = [node for node in after if node > 0] if what[0] == "w" else after
+        assert (version, tags, body) == (*merged[what][:2], kept)

@@ -1,0 +1,217 @@
+"""Roads that a map lacks, joined to its ways."""
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyproj import CRS
+
+from roadseg.roads.conflation.conflate import find_new_roads, merged_graph, with_insertions
+from roadseg.roads.conflation.map_ways import MapWays
+from roadseg.roads.conflation.obstacles import Obstacles
+from roadseg.roads.graph.road_graph import DECIMALS, graph_from_lines, unique_pairs
+from roadseg.roads.options import ConflateOptions
+
+UTM = CRS.from_epsg(32632)
+STREET = [(0, 0), (200, 0)]
+NOTHING = Obstacles(np.zeros(0, object), np.zeros(0, object), np.zeros(0))
+
+
+def lines_of(roads):
+    return np.array([*map(shapely.LineString, roads), None], dtype=object)[:-1]
+
+
+def graph(*roads, **columns):
+    return graph_from_lines(lines_of(roads), UTM, columns)
+
+
+def ways_of(*roads, is_open=True, is_apart=False, is_motorway=False):
+    lines = lines_of(roads)
+    node = unique_pairs(np.round(shapely.get_coordinates(lines), DECIMALS))[1]
+    flags = [np.full(len(lines), flag) for flag in (is_open, is_apart, is_motorway)]
+    return MapWays(lines, node, *flags)
+
+
+def new_roads(predicted, ways, obstacles=NOTHING, **options):
+    return find_new_roads(predicted, ways, obstacles, ConflateOptions(**options))
+
+
+def drawn(new):
+    return [np.round(shapely.get_coordinates(line), 1).tolist() for line in new.lines]
+
+
+def test_a_side_street_ends_on_the_way_of_the_map():
+    new = new_roads(graph([(0, 2), (100, 2), (200, 2)], [(100, 2), (100, 90)]), ways_of(STREET))
+    assert drawn(new) == [[[100, 0], [100, 90]]]
+
+
+def test_the_way_gets_a_node_where_the_street_ends():
+    ways = ways_of(STREET)
+    new = new_roads(graph([(100, 0), (100, 90)]), ways)
+    assert shapely.get_coordinates(with_insertions(ways, new)).tolist() == [
+        *([0, 0], [100, 0], [200, 0])
+    ]
+
+
+@pytest.mark.parametrize(("x", "inserted"), [(101.9, 0), (102.1, 1)])
+def test_a_node_of_the_way_within_2_m_is_taken(x, inserted):
+    new = new_roads(graph([(x, 0), (x, 90)]), ways_of([(0, 0), (100, 0), (200, 0)]))
+    assert len(new.insertions.way) == inserted
+
+
+@pytest.mark.parametrize(("x", "inserted"), [(4.9, 0), (5.1, 1)])
+def test_an_end_of_the_way_within_5_m_is_taken(x, inserted):
+    new = new_roads(graph([(x, 0), (x, 90)]), ways_of(STREET))
+    assert len(new.insertions.way) == inserted
+
+
+def test_a_road_that_crosses_a_way_gets_a_node_there():
+    new = new_roads(graph([(100, -90), (100, 90)]), ways_of(STREET))
+    assert drawn(new) == [[[100, -90], [100, 0], [100, 90]]]
+    assert len(new.insertions.way) == 1
+
+
+def test_roads_that_the_map_has_are_not_added():
+    new = new_roads(graph([(0, 3), (200, 3)]), ways_of(STREET))
+    assert drawn(new) == []
+
+
+def test_a_road_that_leaves_the_street_at_a_sharp_angle_is_led_back_to_it():
+    new = new_roads(graph([(0, 0), (100, 0), (200, 30)]), ways_of([(0, 0), (100, 0), (200, 0)]))
+    (line,) = drawn(new)
+    assert line[0][1] == 0
+    assert 95 <= line[0][0] <= 110
+
+
+@pytest.mark.parametrize(("end", "joined"), [(24.9, True), (25.1, False)])
+def test_a_dead_end_is_linked_to_the_way_ahead(end, joined):
+    new = new_roads(graph([(100, 90), (100, end)], [(0, 90), (100, 90)]), ways_of(STREET))
+    assert new.is_linked.any() == joined
+
+
+def test_a_dead_end_is_not_linked_to_a_way_beside_it():
+    roads = [(60, 20), (100, 20)], [(60, 20), (60, 90)]
+    assert not new_roads(graph(*roads), ways_of([(0, 0), (200, 0)])).is_linked.any()
+
+
+def test_a_link_leaves_out_no_road_in_between():
+    ways = ways_of([(0, 0), (200, 0)], [(0, 12), (200, 12)])
+    new = new_roads(graph([(100, 30), (100, 120)]), ways)
+    assert drawn(new) == [[[100, 12], [100, 30], [100, 120]]]
+
+
+def test_a_road_without_a_way_to_the_map_has_to_be_checked():
+    new = new_roads(graph([(0, 300), (200, 300)]), ways_of(STREET))
+    assert new.reason.tolist() == ["not connected with the map"]
+
+
+def test_a_road_behind_one_to_check_has_to_be_checked_too():
+    rail = Obstacles(
+        np.array(["railway"], object), lines_of([[(0, 50), (200, 50)]]), np.array([8.0])
+    )
+    new = new_roads(graph([(100, 0), (100, 90)], [(100, 90), (200, 90)]), ways_of(STREET), rail)
+    assert new.reason.tolist() == ["near a railway", "not connected with the map"]
+
+
+@pytest.mark.parametrize(("apart", "near"), [(7.9, True), (8.1, False)])
+def test_a_road_beside_a_railway_has_to_be_checked(apart, near):
+    track = lines_of([[(100 + apart, 10), (100 + apart, 200)]])
+    rail = Obstacles(np.array(["railway"], object), track, np.array([8.0]))
+    assert new_roads(graph([(100, 0), (100, 90)]), ways_of(STREET), rail).is_added[0] != near
+
+
+@pytest.mark.parametrize(("x", "added"), [(4, True), (100, False)])
+def test_a_road_meets_a_bridge_at_its_ends_only(x, added):
+    new = new_roads(graph([(x, 0), (x, 90)]), ways_of(STREET, is_apart=True))
+    assert new.is_added.tolist() == [added]
+
+
+@pytest.mark.parametrize(("top", "added"), [((200, 60), True), ((100, 90), False)])
+def test_only_a_ramp_meets_a_motorway(top, added):
+    new = new_roads(graph([(100, 0), top]), ways_of([(0, 0), (300, 0)], is_motorway=True))
+    assert new.is_added.tolist() == [added]
+
+
+def test_a_road_that_has_to_be_checked_changes_no_way():
+    new = new_roads(graph([(100, 0), (100, 90)]), ways_of(STREET, is_apart=True))
+    assert len(new.insertions.way) == 0
+
+
+@pytest.mark.parametrize(("confidence", "roads"), [(0.5, 1), (0.49, 0)])
+def test_doubtful_roads_are_left_out(confidence, roads):
+    predicted = graph([(100, 0), (100, 90)], confidence=np.array([confidence]))
+    assert len(new_roads(predicted, ways_of(STREET)).lines) == roads
+
+
+@pytest.mark.parametrize(("length", "roads"), [(20, 1), (19.9, 0)])
+def test_short_roads_are_left_out(length, roads):
+    assert len(new_roads(graph([(100, 0), (100, length)]), ways_of(STREET)).lines) == roads
+
+
+def test_a_gap_between_ends_of_ways_is_closed_however_short():
+    ways = ways_of([(0, 0), (100, 0)], [(109, 0), (200, 0)])
+    assert drawn(new_roads(graph(STREET), ways)) == [[[100, 0], [109, 0]]]
+
+
+def test_a_corner_that_the_map_cuts_is_not_a_gap():
+    ways = ways_of([(0, 0), (100, 0), (110, 10), (110, 100)])
+    assert drawn(new_roads(graph([(0, 0), (112, -2), (112, 100)]), ways)) == []
+
+
+def test_the_sides_of_a_new_crossing_share_its_node():
+    roads = [(100, 0), (100, 50)], [(100, 50), (100, 100)], [(100, 50), (150, 50)]
+    new = new_roads(graph(*roads), ways_of(STREET))
+    firsts = np.cumsum(new.sizes) - new.sizes
+    assert new.refs[firsts[1]] == new.refs[firsts[2]] == new.refs[firsts[1] - 1]
+
+
+def test_the_merged_graph_joins_old_and_new_roads():
+    ways = ways_of(STREET)
+    new = new_roads(graph([(100, 0), (100, 90)]), ways)
+    assert merged_graph(ways, {}, new).degree.tolist().count(3) == 1
+
+
+def streets(most):
+    """Streets of a few vertices on a grid, which meet often, and cross each other."""
+    place = st.tuples(st.integers(0, 8), st.integers(0, 8)).map(lambda xy: (xy[0] * 37, xy[1] * 41))
+    street = st.lists(place, min_size=2, max_size=5, unique=True)
+    return st.lists(street, min_size=1, max_size=most)
+
+
+shifts = st.tuples(st.floats(-3, 3), st.floats(-3, 3))
+
+
+def moved(roads, shift):
+    """A prediction that has nodes wherever its roads cross, as traced ones have."""
+    lines = shapely.union_all(lines_of([np.add(road, shift) for road in roads]))
+    return graph(*map(shapely.get_coordinates, shapely.get_parts(lines)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(streets(6), streets(6), shifts)
+def test_ways_of_any_map_change_but_for_nodes_on_them(mapped, predicted, shift):
+    ways = ways_of(*mapped)
+    new = new_roads(moved([*mapped, *predicted], shift), ways)
+    for before, after in zip(ways.lines, with_insertions(ways, new), strict=True):
+        old = shapely.get_coordinates(before).tolist()
+        assert [xy for xy in shapely.get_coordinates(after).tolist() if xy in old] == old
+        assert before.hausdorff_distance(after) < 1e-6
+
+
+@settings(max_examples=60, deadline=None)
+@given(streets(5), streets(5), shifts)
+def test_new_roads_stay_within_reach_of_the_prediction(mapped, predicted, shift):
+    roads = moved(predicted, shift)
+    new = new_roads(roads, ways_of(*mapped), max_gap_m=0)
+    assert all(line.within(shapely.union_all(roads.lines).buffer(9)) for line in new.lines)
+
+
+@settings(max_examples=60, deadline=None)
+@given(streets(5), streets(5), shifts)
+def test_a_second_run_adds_nothing(mapped, predicted, shift):
+    ways, roads = ways_of(*mapped), moved(predicted, shift)
+    new = new_roads(roads, ways)
+    both = [*with_insertions(ways, new), *new.lines[new.is_added]]
+    again = new_roads(roads, ways_of(*map(shapely.get_coordinates, both)))
+    assert not again.is_added.any()
