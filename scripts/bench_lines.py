@@ -28,6 +28,7 @@ settings by (`--part choose`), the others to report (`--part report`); both are 
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,10 +104,10 @@ def window(city: City, low: tuple[int, int]) -> Scene:
     return Scene(str(low), mask, grid, graph_from_lines(parts[is_line], city.crs, columns))
 
 
-def traced(scene: Scene, settings: dict) -> RoadGraph:
+def traced(scene: Scene, options: TraceOptions = TraceOptions()) -> RoadGraph:  # noqa: B008
     """Find the graph of the mask as `roadseg graph` does."""
     road = scene.mask.astype(np.uint8) * CERTAIN
-    return find_graph(Probability(scene.grid, road), TraceOptions.model_validate(settings))
+    return find_graph(Probability(scene.grid, road), options)
 
 
 def along(graph: RoadGraph, *, spacing_m: float = 1.0) -> tuple[np.ndarray, ...]:
@@ -166,7 +167,7 @@ def faults(graph: RoadGraph) -> dict[str, int]:
     order = np.lexsort(ends.T)
     alike = [
         (a, b)
-        for a, b in zip(order, order[1:], strict=False)
+        for a, b in itertools.pairwise(order)
         if (ends[a] == ends[b]).all() and shapely.hausdorff_distance(lines[a], lines[b]) < 1
     ]
     return {
@@ -281,32 +282,41 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draw the worst places")
     parser.add_argument("--each", action="store_true", help="print every window and tile as well")
     options = parser.parse_args()
-    parts = options.part or list(WINDOWS)
-    cities = {name: read_city(options.folder / "osm" / name) for name in (MONACO, RHEIN_NECKAR)}
-    for part in parts:
-        rows, before = [], time.process_time()
-        spent = 0.0
-        for name, corners in WINDOWS[part].items():
-            for corner in corners:
-                scene = window(cities[name], corner)
-                before = time.process_time()
-                graph = traced(scene, {})
-                spent += time.process_time() - before
-                rows.append(measure(scene, graph))
-                if options.each:
-                    print(f"  {corner}: {line_of(rows[-1:])}", flush=True)
-                if options.plot:
-                    draw_worst(options.plot / f"{part}-{corner[0]}.png", scene, graph, 20)
-        print(f"{part}, drawn: {line_of(rows)}; {spent:.2f} CPU s", flush=True)
-    for name in CITIES:
-        for part in parts if (options.folder / name).exists() else ():
-            scores = {}
-            for scene in tiles(options.folder / name, part):
-                scores[scene.name] = apls(scene.truth, traced(scene, {})).score
+    for part in options.part or list(WINDOWS):
+        report_windows(part, options)
+        for name in CITIES:
+            if (options.folder / name).exists():
+                report_tiles(part, name, options)
+
+
+def report_windows(part: str, options: argparse.Namespace) -> None:
+    """Measure the drawn windows of a part."""
+    rows, cpu_s = [], 0.0
+    for name, corners in WINDOWS[part].items():
+        city = read_city(options.folder / "osm" / name)
+        for corner in corners:
+            scene = window(city, corner)
+            before = time.process_time()
+            graph = traced(scene)
+            cpu_s += time.process_time() - before
+            rows.append(measure(scene, graph))
             if options.each:
-                for tile_name, score in sorted(scores.items(), key=lambda item: item[1]):
-                    print(f"  {tile_name} {score:.3f}")
-            print(f"{part}, {name}: APLS {np.mean([*scores.values()]):.4f} of {len(scores)} tiles")
+                print(f"  {corner}: {line_of(rows[-1:])}", flush=True)
+            if options.plot:
+                draw_worst(options.plot / f"{part}-{corner[0]}.png", scene, graph, 20)
+    print(f"{part}, drawn: {line_of(rows)}; {cpu_s:.2f} CPU s", flush=True)
+
+
+def report_tiles(part: str, name: str, options: argparse.Namespace) -> None:
+    """Measure the true masks of a part of a city."""
+    scores = {
+        scene.name: apls(scene.truth, traced(scene)).score
+        for scene in tiles(options.folder / name, part)
+    }
+    if options.each:
+        for tile_name, score in sorted(scores.items(), key=lambda item: item[1]):
+            print(f"  {tile_name} {score:.3f}")
+    print(f"{part}, {name}: APLS {np.mean([*scores.values()]):.4f} of {len(scores)} tiles")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
-from roadseg.roads.tracing.coarse_mask import CoarseMask
+from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.dead_ends import (
     DeadEnds,
     are_lone,
@@ -17,7 +17,6 @@ from roadseg.roads.tracing.dead_ends import (
     headings,
     unit,
 )
-from roadseg.roads.tracing.road_raster import RoadRaster
 
 _BRANCH_M = 50.0  # Metres; longer dead ends are roads.
 _BRANCH_RADII = 1.6  # A branch is at most so many half widths long; to a corner it is 1.41.

@@ -8,19 +8,19 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Bools, Floats, Ints
-from roadseg.roads.graph.road_graph import RoadGraph, with_vertices
-from roadseg.roads.tracing.coarse_mask import CoarseMask
+from roadseg.roads.graph.road_graph import RoadGraph, unique_pairs, with_vertices
+from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.end_repair import redraw_tips
-from roadseg.roads.tracing.road_raster import RoadRaster
 
 _JUNCTION = 3  # Edges that meet at a junction, at least.
 _RADII_M = tuple(1.2**n for n in range(18))  # Metres; discs of road that are tried, up to 22.
 _REACH_RADII = 1.2  # Thinning bends a road up to so many radii from the middle of a junction.
 _REACH_M = 1.0  # Metres by which smoothing carries this on.
-_BASE_M = 12.0  # Metres of road beyond that show its line.
+_BASE_M = 8.0  # Metres of road beyond that show its line.
 _LEAST_BASE_M = 3.0  # Metres; less road says little.
 _SAMPLES = 8  # Places at which the line of a road is read.
-_THROUGH_DEG = 40.0  # Degrees; roads that turn by more at a junction do not go through.
+_THROUGH_DEG = 50.0  # Degrees; roads that turn by more at a junction do not go through.
+_STRAIGHT_M = 0.25  # Metres by which a straight road lies beside its line.
 _THROUGH_M = 0.5  # Metres by which a road that goes through lies beside its smooth line.
 _HOLD = 0.005  # How much a junction holds on to its place, against 1 for every road.
 _MOST_M = 4.0  # Metres by which a junction moves at most.
@@ -35,9 +35,9 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
     road again at about 1.2 radii of the largest disc of road around the junction, and 1 m further
     where it has been smoothed.
 
-    1. The line of each road is read from the 12 m beyond that reach; roads of which less than 3 m
-       are left say nothing.
-    2. Two roads that turn by up to 40 degrees into each other go through: their line is one
+    1. The line of each road is read from the 8 m beyond that reach; roads of which less than 3 m
+       are left say nothing, and those that bend there nothing on their own.
+    2. Two roads that turn by up to 50 degrees into each other go through: their line is one
        parabola through both, if they lie within 0.5 m of it (root mean square).
     3. The junction goes to the place that is nearest to all of these lines, by least squares; and
        the reach of the roads that it moves towards grows by as much.
@@ -114,19 +114,16 @@ def _tips(graph: RoadGraph, arms: _Arms, radius_m: Floats, places: Floats) -> Fl
     towards = np.sum(ahead * step, axis=1) / np.maximum(np.hypot(*ahead.T), 1e-9)
     tips_m = tips_m + np.maximum(towards, 0)
     # Of roads beside each other between the same junctions, some of the line has to be kept.
-    _, same, count = np.unique(
-        np.sort(graph.ends, axis=1), axis=0, return_inverse=True, return_counts=True
-    )
-    is_alone = (count[same.ravel()] == 1) & (graph.ends[:, 0] != graph.ends[:, 1])
-    return np.where(is_alone[arms.edge], tips_m, np.minimum(tips_m, length / 3))
+    _, couple = unique_pairs(np.sort(graph.ends, axis=1))
+    is_alone = (np.bincount(couple)[couple] == 1) & (graph.ends[:, 0] != graph.ends[:, 1])
+    return np.asarray(np.where(is_alone[arms.edge], tips_m, np.minimum(tips_m, length / 3)))
 
 
 def _points(graph: RoadGraph, arms: _Arms, metres: Floats) -> Floats:
     """Return the places at so many metres along arms, shape (k, 2)."""
     along = np.where(arms.side == 0, metres, graph.length_m[arms.edge] - metres)
-    return np.asarray(
-        shapely.get_coordinates(shapely.line_interpolate_point(graph.lines[arms.edge], along))
-    )
+    points = shapely.line_interpolate_point(graph.lines[arms.edge], along)
+    return np.asarray(shapely.get_coordinates(points))
 
 
 def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Floats) -> Floats:
@@ -144,7 +141,8 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
     heading = np.einsum("kpx,p->kx", points, steps - steps.mean())
     heading /= np.maximum(np.hypot(*heading.T), 1e-9)[:, None]
     lines = _Lines(len(graph.nodes), places)
-    single = says.copy()
+    beside = np.einsum("kpx,kx->kp", points - middle[:, None], _normals(heading))
+    single = says & (np.sqrt((beside**2).mean(axis=1)) <= _STRAIGHT_M)
     for first, second in _through_pairs(arms, heading, says):
         curve, is_smooth = _parabolas(points[first], points[second])
         at, along = curve.at(places[arms.node[first]])
@@ -152,6 +150,10 @@ def _meeting_places(graph: RoadGraph, arms: _Arms, tips_m: Floats, places: Float
         single[first[is_smooth]] = single[second[is_smooth]] = False
     lines.add(arms.node[single], middle[single], heading[single], 1.0)
     return lines.meet(graph.nodes)
+
+
+def _normals(along: Floats) -> Floats:
+    return np.column_stack([-along[:, 1], along[:, 0]])
 
 
 class _Lines:
@@ -164,7 +166,7 @@ class _Lines:
 
     def add(self, node: Ints, at: Floats, along: Floats, weight: float) -> None:
         """Add lines through places in some directions (unit vectors) to their junctions."""
-        normal = np.column_stack([-along[:, 1], along[:, 0]])
+        normal = _normals(along)
         square = weight * normal[:, :, None] * normal[:, None]
         np.add.at(self._matrix, node, square)
         # Places are taken from where the junction is, as coordinates are large.
@@ -174,7 +176,7 @@ class _Lines:
         """Return the place that is nearest to all lines, and a little to where it is held."""
         matrix = self._matrix + _HOLD * np.eye(2)
         right = self._right + _HOLD * (held - self._places)
-        return self._places + np.linalg.solve(matrix, right[..., None])[..., 0]
+        return np.asarray(self._places + np.linalg.solve(matrix, right[..., None])[..., 0])
 
 
 def _through_pairs(arms: _Arms, heading: Floats, says: Bools) -> Iterator[tuple[Ints, Ints]]:
@@ -208,7 +210,7 @@ class _Parabolas:
 
     def at(self, places: Floats) -> tuple[Floats, Floats]:
         """Return the places on the parabolas beside others, and the directions there."""
-        normal = np.column_stack([-self.axis[:, 1], self.axis[:, 0]])
+        normal = _normals(self.axis)
         u = np.sum((places - self.origin) * self.axis, axis=1) / self.half_m
         constant, slope, bend = self.terms.T
         v = constant + slope * u + bend * u**2
@@ -224,7 +226,7 @@ def _parabolas(left: Floats, right: Floats) -> tuple[_Parabolas, Bools]:
     chord = right[:, -1] - left[:, -1]
     half_m = np.maximum(np.hypot(*chord.T) / 2, 1e-6)
     axis = chord / (2 * half_m[:, None])
-    normal = np.column_stack([-axis[:, 1], axis[:, 0]])
+    normal = _normals(axis)
     from_origin = points - origin[:, None]
     u = np.einsum("kpx,kx->kp", from_origin, axis) / half_m[:, None]
     v = np.einsum("kpx,kx->kp", from_origin, normal)
@@ -247,7 +249,8 @@ def _lie_on_road(
     most = int(np.ceil(metres.max(initial=0) / _ON_ROAD_M)) + 1
     parts = np.linspace(0, 1, min(most, 64))
     along = feet[:, None] + parts[None, :, None] * step[:, None]
-    return pixels.hold(along.reshape(-1, 2)).reshape(len(feet), -1).all(axis=1)
+    is_road = pixels.hold(along.reshape(-1, 2)).reshape(len(feet), -1)
+    return np.asarray(is_road.all(axis=1))
 
 
 def _moved(
