@@ -24,6 +24,7 @@ _STRAIGHT_M = 0.25  # Metres by which a straight road lies beside its line.
 _THROUGH_M = 0.5  # Metres by which a road that goes through lies beside its smooth line.
 _HOLD = 0.005  # How much a junction holds on to its place, against 1 for every road.
 _MOST_M = 4.0  # Metres by which a junction moves at most.
+_MOST_RADIUS_M = 8.0  # Metres; where more road surrounds a junction, its place is a guess.
 _ROUNDS = 3  # Times that the place where roads meet is looked for.
 _ON_ROAD_M = 1.0  # Metres between the places at which a new line has to lie on road.
 
@@ -41,8 +42,9 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
        parabola through both, if they lie within 0.5 m of it (root mean square).
     3. The junction goes to the place that is nearest to all of these lines, by least squares; and
        the reach of the roads that it moves towards grows by as much.
-    4. A junction stays where it is if it would move by more than 4 m, if its disc reaches the
-       border of the scene, beyond which nothing is known, or if a new line would leave the road.
+    4. A junction stays where it is if it would move by more than 4 m, if its disc has a radius of
+       more than 8 m or reaches the border of the scene, beyond which nothing is known, or if a new
+       line would leave the road.
 
     A crossing that thinning has drawn as two junctions gets both of them at one place; merge them
     afterwards.
@@ -66,7 +68,8 @@ def place_junctions(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
     for _ in range(_ROUNDS):
         places = _meeting_places(graph, arms, tips_m, places)
         tips_m = _tips(graph, arms, radius_m, places)
-    moves = (radius_m > 0) & (np.hypot(*(places - graph.nodes).T) <= _MOST_M)
+    moves = (radius_m > 0) & (radius_m <= _MOST_RADIUS_M)
+    moves &= np.hypot(*(places - graph.nodes).T) <= _MOST_M
     border = mask.grid.footprint_m.exterior
     moves &= shapely.distance(shapely.points(graph.nodes), border) > radius_m
     moves[arms.node[~_lie_on_road(graph, arms, tips_m, places, pixels)]] = False

@@ -101,6 +101,14 @@ def test_a_junction_moves_by_four_metres_at_most(width_m, moves):
     assert (np.hypot(*(after - before).T).max() > 0.1) == moves
 
 
+@pytest.mark.parametrize(("width_m", "moves"), [(12, True), (18, False)])
+def test_a_junction_of_wide_roads_stays(width_m, moves):
+    lines = ACROSS, branch(90)
+    before = junctions(thinned(burnt(*lines, width_m=width_m)))
+    after = junctions(placed(*lines, width_m=width_m))
+    assert (np.hypot(*(after - before).T).max() > 0.1) == moves
+
+
 def test_roads_without_a_junction_stay_as_they_are():
     graph = thinned(burnt(ACROSS))
     same = placed(ACROSS)
