@@ -8,8 +8,11 @@ from roadseg.api.keywords import options_of, takes
 from roadseg.api.notebooks import figure_text
 from roadseg.roads.formats.any_roads import check_nearness, common_crs, place_roads
 from roadseg.roads.formats.tables import edge_table
+from roadseg.roads.metrics.alignment import Alignment
+from roadseg.roads.metrics.breaks import Breaks
 from roadseg.roads.metrics.buffer import BufferMatch
 from roadseg.roads.metrics.compare import Measures, compare
+from roadseg.roads.metrics.junctions import JunctionMatch
 from roadseg.roads.metrics.pixels import CentrelineCounts, Counts
 from roadseg.roads.metrics.topo import Topo
 from roadseg.roads.options import CompareOptions, DiffOptions
@@ -54,6 +57,21 @@ class Scores:
         return self.measures.buffer
 
     @property
+    def breaks(self) -> Breaks:
+        """How often roads of the reference are interrupted, in all and per km."""
+        return self.measures.breaks
+
+    @property
+    def junctions(self) -> JunctionMatch:
+        """Precision, recall, F1 and median offset of junctions."""
+        return self.measures.junctions
+
+    @property
+    def alignment(self) -> Alignment:
+        """Mean distance and difference in direction of lines that match."""
+        return self.measures.alignment
+
+    @property
     def table(self) -> dict[str, float | None]:
         """The figures by name."""
         topo, buffer = self.measures.topo, self.measures.buffer
@@ -66,6 +84,12 @@ class Scores:
             "apls_time": self.apls.time,
             "topo_f1": topo.f1 if topo else None,
             **{name: getattr(buffer, name) for name in ("correctness", "completeness", "quality")},
+            "breaks_per_km": self.breaks.per_km,
+            "connectivity": self.measures.connectivity,
+            "junction_f1": self.junctions.f1,
+            "junction_offset_m": self.junctions.offset_m,
+            "line_distance_m": self.alignment.distance_m,
+            "line_direction_deg": self.alignment.direction_deg,
             **pixels,
             "reference_km": self.measures.reference.road_km,
             "predicted_km": self.measures.predicted.road_km,
@@ -73,7 +97,7 @@ class Scores:
 
     def __str__(self) -> str:
         """Return the figures, one per line."""
-        return "\n".join(f"{name:<14}{figure_text(value)}" for name, value in self.table.items())
+        return "\n".join(f"{name:<20}{figure_text(value)}" for name, value in self.table.items())
 
     def _repr_html_(self) -> str:
         """Show the figures as a table in a notebook."""
@@ -108,7 +132,7 @@ def score(
     predicted: AnyRoads,
     **options: Any,  # noqa: ANN401 - below
 ) -> Scores:
-    """Compare a predicted network with a reference: APLS, TOPO, correctness and completeness.
+    """Compare a predicted network with a reference: APLS, TOPO, correctness, breaks, junctions.
 
     Args:
         reference: the known roads: anything that `read_graph` reads, including masks.

@@ -236,11 +236,7 @@ def _find(
                 "such as 'folder/*_image.png' and 'folder/*_mask.png'"
             )
         if not here:
-            known = ", ".join(suffix for rank in ranks for suffix in rank)
-            raise DataError(
-                f"{pattern}: no {what} found there ({known}; to search subfolders, use a glob "
-                f"such as 'folder/**/*{ranks[0][0]}'); see {setting}"
-            )
+            raise _nothing_found(pattern, ranks, what=what, setting=setting)
         chosen |= dict.fromkeys(here)
     if not chosen:
         raise ConfigError(
@@ -249,13 +245,31 @@ def _find(
     return list(chosen)
 
 
+def _nothing_found(
+    pattern: str, ranks: tuple[Suffixes, ...], *, what: str, setting: str
+) -> DataError:
+    path = source_path(pattern)
+    if _first_wild(path) is None and not is_virtual(path) and not path.exists():
+        return DataError(f"{pattern}: does not exist, expected {what}; see {setting}")
+    known = ", ".join(suffix for rank in ranks for suffix in rank)
+    return DataError(
+        f"{pattern}: no {what} found there ({known}; to search subfolders, use a glob such as "
+        f"'folder/**/*{ranks[0][0]}'); see {setting}"
+    )
+
+
+def _first_wild(path: Path) -> int | None:
+    """Return the number of the first part of a path that is a pattern."""
+    return next((i for i, part in enumerate(path.parts) if set(part) & set("*?[")), None)
+
+
 def _expand(pattern: str, choose: Callable[[list[Path]], list[Path]]) -> list[Path]:
     path = source_path(pattern)
     if is_virtual(path) or path.is_file() or path.suffix.lower() == ".gdb":
         return [path] if is_virtual(path) or path.exists() else []
     if path.is_dir():
         return choose([p for p in path.iterdir() if _shown(p)])
-    wild = next((i for i, part in enumerate(path.parts) if set(part) & set("*?[")), None)
+    wild = _first_wild(path)
     base = Path(*path.parts[:wild])
     if wild is None or not base.is_dir():
         return []

@@ -16,6 +16,8 @@ _METRICS = {
     "topo_f1": "TOPO F1",
     "correctness": "correctness",
     "completeness": "completeness",
+    "breaks_per_km": "breaks per km of road",
+    "junction_f1": "F1 of junctions",
 }
 
 _SHOWN = ("loss", "iou", "f1")  # Scores of folds that a network of all of them names.

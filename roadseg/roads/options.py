@@ -183,6 +183,7 @@ class LabelOptions(Section):
 
 Protocol = Literal["spacenet", "sat2graph"]
 Weight = Literal["time", "length"]
+Goal = Literal["apls", "topo", "quality", "breaks"]
 
 _USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
 
@@ -233,7 +234,7 @@ class TraceOptions(Section):
         90.0, "degrees", "Largest turn between a link and the road at either end.", gt=0, le=180
     )
     min_link_probability: float = setting(
-        0.3,
+        0.2,
         "probability",
         "Lowest confidence of a link; no effect on masks.",
         ge=0,
@@ -316,6 +317,12 @@ class GraphOptions(TraceOptions):
 class TuneOptions(Section):
     """The search for better settings of the graph."""
 
+    goal: Goal = setting(
+        "apls",
+        "-",
+        "What the settings are chosen by: apls (by length), topo (F1), quality, or breaks "
+        "(quality divided by 1 + breaks per km).",
+    )
     trials: int = setting(
         40,
         "trials",

@@ -55,14 +55,36 @@ def road_text(km: float, decimals: int = 2) -> str:
     return f"{roads(km):.{decimals}f} {road_unit()}"
 
 
+def per_road(per_km: float) -> float:
+    """Return how many there are per `road_unit` of so many per km."""
+    return per_km if is_metric() else per_km * KM_PER_MILE
+
+
 def area_text(km2: float) -> str:
     """Return an area: `2.59 km2`, `1.00 mi2`."""
     return f"{km2:.2f} km2" if is_metric() else f"{km2 / KM_PER_MILE**2:.2f} mi2"
 
 
+def short_unit() -> str:
+    """Return the unit of short distances: `m` or `ft`."""
+    return "m" if is_metric() else "ft"
+
+
+def short(metres: float) -> float:
+    """Return a short distance in `short_unit`."""
+    return metres if is_metric() else metres / _M_PER_FOOT
+
+
 def short_text(metres: float) -> str:
     """Return a short distance: `3.7 m`, `12 ft`."""
-    return f"{metres:.1f} m" if is_metric() else f"{metres / _M_PER_FOOT:.0f} ft"
+    return f"{short(metres):.{1 if is_metric() else 0}f} {short_unit()}"
+
+
+def distance_text(metres: float) -> str:
+    """Return a distance of any length, whole metres or feet up to a kilometre or a mile."""
+    per_unit_m, unit = map_unit(metres)
+    value = metres / per_unit_m
+    return f"{value:,.1f} {unit}" if unit == road_unit() else f"{value:.0f} {unit}"
 
 
 def map_unit(length_m: float) -> tuple[float, str]:

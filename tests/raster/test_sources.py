@@ -77,12 +77,22 @@ def test_images_that_would_have_one_name_are_refused(touch, tmp_path):
         find_images([str(tmp_path / "*" / "*" / "*.tif")])
 
 
-@pytest.mark.parametrize("pattern", ["missing", "missing/*.tif", "*.jp2", "a.tiff"])
+@pytest.mark.parametrize("pattern", ["empty", "missing/*.tif", "*.jp2", "a?.tif"])
 def test_a_pattern_that_finds_nothing_is_named(touch, tmp_path, pattern):
     touch("a.tif")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"no images found there .*; see imagery\.images") as caught:
         find_images([str(tmp_path), str(tmp_path / pattern)])
     assert str(caught.value).startswith(str(tmp_path / pattern))
+
+
+@pytest.mark.parametrize("name", ["missing", "missing/b.tif", "a.tiff"])
+def test_a_path_that_does_not_exist_is_named(touch, tmp_path, name):
+    touch("a.tif")
+    with pytest.raises(DataError) as caught:
+        find_images([str(tmp_path / name)])
+    expected = "does not exist, expected images; see imagery.images"
+    assert str(caught.value) == f"{tmp_path / name}: {expected}"
 
 
 @pytest.mark.parametrize(("name", "sign"), [("list.txt", ""), ("list.txt", "@"), ("list", "@")])
@@ -105,7 +115,7 @@ def test_a_list_names_addresses(tmp_path):
 def test_what_a_list_names_and_is_not_there_is_told(touch, tmp_path):
     touch("a.tif")
     (tmp_path / "list.txt").write_text("a.tif\nb.tif\n")
-    with pytest.raises(DataError, match=r"/b\.tif: no images found there"):
+    with pytest.raises(DataError, match=r"/b\.tif: does not exist"):
         find_images([str(tmp_path / "list.txt")])
 
 
@@ -179,7 +189,9 @@ def test_two_labels_of_one_name_are_refused(touch, tmp_path, names):
 
 def test_a_missing_label_folder_is_named(touch, tmp_path):
     images = find_images([str(touch("a.tif"))])
-    with pytest.raises(DataError, match=r"roads: no label files found there .*; see labels\.roads"):
+    with pytest.raises(
+        DataError, match=r"roads: does not exist, expected label files; see labels\.roads"
+    ):
         find_labels([str(tmp_path / "roads")], images)
 
 

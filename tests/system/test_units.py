@@ -6,9 +6,13 @@ from roadseg.roads.speeds import DEFAULT_BINS, SpeedBins, shown_name
 from roadseg.system.units import (
     choose_units,
     chosen_units,
+    distance_text,
     map_unit,
+    per_road,
     road_text,
+    short,
     short_text,
+    short_unit,
     shown_in,
     speed_text,
 )
@@ -50,6 +54,20 @@ def test_long_distances_on_maps_have_the_unit_of_roads(units, metres, unit):
 
 
 @pytest.mark.parametrize(
+    ("units", "metres", "shown"),
+    [
+        ("metric", 999.4, "999 m"),
+        ("metric", 18_489_505.0, "18,489.5 km"),
+        ("miles", 1609.0, "5279 ft"),
+        ("miles", 1610.0, "1.0 mi"),
+    ],
+)
+def test_distances_are_shown_in_a_unit_of_their_size(units, metres, shown):
+    with shown_in(units):
+        assert distance_text(metres) == shown
+
+
+@pytest.mark.parametrize(
     ("units", "name", "shown"),
     [
         ("metric", "0 to 10 mph", "0 to 16 km/h"),
@@ -75,3 +93,15 @@ def test_names_of_data_do_not_depend_on_units():
         there = DEFAULT_BINS.names, DEFAULT_BINS.band_names
     assert there == (DEFAULT_BINS.names, DEFAULT_BINS.band_names)
     assert DEFAULT_BINS.names[1] == "10 to 20 mph"
+
+
+@pytest.mark.parametrize(("units", "shown"), [("metric", 2), ("miles", 3.218688)])
+def test_what_there_is_per_km_is_shown_per_unit_of_roads(units, shown):
+    with shown_in(units):
+        assert per_road(2) == pytest.approx(shown)
+
+
+@pytest.mark.parametrize(("units", "shown", "unit"), [("metric", 3.048, "m"), ("miles", 10, "ft")])
+def test_short_distances_are_shown_in_their_unit(units, shown, unit):
+    with shown_in(units):
+        assert (short(3.048), short_unit()) == (pytest.approx(shown), unit)

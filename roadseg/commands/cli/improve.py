@@ -118,6 +118,7 @@ def export(
 
 
 @stage_command(
+    of_config("tune", "--goal"),
     of_config("tune", "--trials"),
     click.option(
         "--write",
@@ -134,10 +135,11 @@ def tune(
     *,
     do: str,
     force: bool,
+    goal: str | None,
     trials: int | None,
     write: Path | None,
 ) -> object:
-    """Search for the graph settings that give the best APLS.
+    """Search for the graph settings that give the best APLS, or score best by another goal.
 
     Scores trials on the held-out fold. Varies these settings of `graph`: threshold, max_gap_m,
     max_turn_deg, min_link_probability, min_spur_m, min_component_m. The first trial uses those of
@@ -147,10 +149,11 @@ def tune(
     \b
     Examples:
       roadseg tune
+      roadseg tune --goal breaks
       roadseg tune --trials 80 --workers 8 --write better.json
       roadseg graph --config run/tuned.json
     """
-    if trials is not None:
-        chosen = config.tune.model_copy(update={"trials": trials})
-        config = config.model_copy(update={"tune": chosen})
+    given = {"goal": goal, "trials": trials}
+    changes = {name: value for name, value in given.items() if value is not None}
+    config = config.model_copy(update={"tune": config.tune.model_copy(update=changes)})
     return stage_function("tune", do)(config, workspace, write=write, force=force)

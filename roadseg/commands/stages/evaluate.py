@@ -42,7 +42,7 @@ from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
-from roadseg.system.units import road_text
+from roadseg.system.units import per_road, road_text, road_unit, short, short_unit
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
 Figures = dict[str, int | float | None]  # Some metrics by name; None was not measured.
@@ -54,12 +54,16 @@ _SHORT = {  # Metrics of a set that the summary names.
     "correctness": "correctness",
     "completeness": "completeness",
     "quality": "quality",
+    "breaks_per_km": "breaks per km",
+    "junction_f1": "junction F1",
     "calibration_error": "calibration error",
 }
 _SPREAD = (  # Metrics whose spread over folds is told.
     *("iou", "precision", "recall", "f1", "apls_length", "apls_time"),
     *("pooled_apls_length", "pooled_apls_time", "correctness", "completeness", "quality"),
     *("topo_precision", "topo_recall", "topo_f1"),
+    *("breaks_per_km", "connectivity", "junction_precision", "junction_recall", "junction_f1"),
+    *("junction_offset_m", "line_distance_m", "line_direction_deg"),
 )
 _TITLES = {  # Metrics of all chips, in the order of the table.
     "pixel IoU": "iou",
@@ -72,6 +76,12 @@ _TITLES = {  # Metrics of all chips, in the order of the table.
     "correctness": "correctness",
     "completeness": "completeness",
     "quality": "quality",
+    "breaks per km": "breaks_per_km",
+    "connectivity": "connectivity",
+    "junction F1": "junction_f1",
+    "junction offset": "junction_offset_m",
+    "line distance": "line_distance_m",
+    "line direction": "line_direction_deg",
     "calibration error": "calibration_error",
 }
 _OF_EDGES = ("calibration_error", "reliability", "kept")  # Of confidence, measured by `graph`.
@@ -88,6 +98,9 @@ class EvaluateSummary(Summary):
     is None if it was not measured, for too many roads. `threshold` is the probability from which
     on pixels were road; None if scenes had several, as those of sets may. `by_set` has the same
     for the chips of each set; it is empty where a run has no sets.
+
+    Figures of breaks, connectivity, junctions and lines are None in the summaries of earlier
+    versions, and where nothing was found that they could be measured on.
 
     Where each fold was predicted by the network that held it out, `fold` is "each", and all chips
     were held out. `by_fold` then has the same figures for the chips of each fold, `spread` the
@@ -127,6 +140,17 @@ class EvaluateSummary(Summary):
     calibration_error: float | None = None
     reliability: dict[str, Reliability] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
+    breaks: int | None = None
+    breaks_per_km: float | None = None
+    connectivity: float | None = None
+    reference_parts: int | None = None
+    predicted_parts: int | None = None
+    junction_precision: float | None = None
+    junction_recall: float | None = None
+    junction_f1: float | None = None
+    junction_offset_m: float | None = None
+    line_distance_m: float | None = None
+    line_direction_deg: float | None = None
 
     def __str__(self) -> str:
         """Return the metrics as a table."""
@@ -134,7 +158,7 @@ class EvaluateSummary(Summary):
         rows = {
             "held-out chips": self._chips_text(),
             "threshold": several if self.threshold is None else f"{self.threshold:g}",
-            **{title: self._metric_text(name) for title, name in _TITLES.items()},
+            **{_titled(title): self._metric_text(name) for title, name in _TITLES.items()},
             "labelled roads": road_text(self.reference_km),
             "predicted roads": road_text(self.predicted_km),
         }
@@ -150,10 +174,10 @@ class EvaluateSummary(Summary):
         return f"{self.chips} (fold {self.fold})"
 
     def _metric_text(self, name: str) -> str:
-        value = getattr(self, name)
-        text = "-" if value is None else f"{value:.3f}"
+        value, (factor, unit) = getattr(self, name), _in_units(name)
+        text = "-" if value is None else f"{factor * value:.3f}{unit}"
         spread = self.spread.get(name)
-        return text if spread is None else f"{text}, over folds {spread}"
+        return text if spread is None else f"{text}, over folds {spread.times(factor)}"
 
     def _fold_title(self, fold: str) -> str:
         of = self.set_of_fold.get(fold)
@@ -162,11 +186,29 @@ class EvaluateSummary(Summary):
 
 def _in_short(metrics: Figures) -> str:
     """Return the metrics of a set in one line."""
-    known = {title: metrics.get(name) for name, title in _SHORT.items()}
-    shown = ", ".join(f"{title} {value:.3f}" for title, value in known.items() if value is not None)
+    known = [(title, name, metrics.get(name)) for name, title in _SHORT.items()]
+    shown = ", ".join(
+        f"{_titled(title)} {_in_units(name)[0] * value:.3f}"
+        for title, name, value in known
+        if value is not None
+    )
     threshold = metrics["threshold"]
     at = "" if threshold is None else f", threshold {threshold:g}"
     return f"{count(int(metrics['chips'] or 0), 'chip')}{at}: {shown}"
+
+
+def _titled(title: str) -> str:
+    """Return the title of a metric with the unit of the reader."""
+    return title.replace("per km", f"per {road_unit()}")
+
+
+def _in_units(metric: str) -> tuple[float, str]:
+    """Return what a metric is multiplied by for the reader, and the unit behind it."""
+    if metric == "breaks_per_km":
+        return per_road(1.0), ""
+    if metric.endswith("_m"):
+        return short(1.0), f" {short_unit()}"
+    return 1.0, " degrees" if metric.endswith("_deg") else ""
 
 
 @dataclass(frozen=True)
@@ -359,6 +401,14 @@ def _columns(roads: Measures) -> dict[str, float | None]:
         "topo_precision": topo_precision,
         "topo_recall": topo_recall,
         "topo_f1": topo_f1,
+        "breaks": roads.breaks.count,
+        "connectivity": roads.connectivity,
+        "junction_precision": roads.junctions.precision,
+        "junction_recall": roads.junctions.recall,
+        "junction_f1": roads.junctions.f1,
+        "junction_offset_m": roads.junctions.offset_m,
+        "line_distance_m": roads.alignment.distance_m,
+        "line_direction_deg": roads.alignment.direction_deg,
     }
 
 
@@ -451,4 +501,15 @@ def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
         topo_precision=topo_precision,
         topo_recall=topo_recall,
         topo_f1=topo_f1,
+        breaks=roads.breaks.count,
+        breaks_per_km=roads.breaks.per_km,
+        connectivity=roads.connectivity,
+        reference_parts=roads.reference.components,
+        predicted_parts=roads.predicted.components,
+        junction_precision=roads.junctions.precision,
+        junction_recall=roads.junctions.recall,
+        junction_f1=roads.junctions.f1,
+        junction_offset_m=roads.junctions.offset_m,
+        line_distance_m=roads.alignment.distance_m,
+        line_direction_deg=roads.alignment.direction_deg,
     )

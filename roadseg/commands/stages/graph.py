@@ -226,7 +226,7 @@ def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE
     """Find all roads of a scene, however sure they are; its blocks are the executor's work."""
     run = partial(in_order, what=scene.name, unit="blocks", executor=executor)
     options = config.graph.model_copy(update={"precision": None})
-    return find_graph(scene.open(config), options, run=run)
+    return find_graph(replace(scene.open(config), edge_model=None), options, run=run)
 
 
 def trace_scene(

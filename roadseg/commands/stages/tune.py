@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roadseg.commands.stages.made_from import compare_options
 from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
-from roadseg.dataset.reference_graphs import Area, measured_area, reference_graph, score_routes
+from roadseg.dataset.reference_graphs import Area, measured_area, reference_graph
 from roadseg.dataset.scenes import complete_area
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window, cut_blocks
@@ -25,7 +26,8 @@ from roadseg.report.plots.tuning import write_tuning_plot
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.masks.probabilities import Probability, open_probability
-from roadseg.roads.options import TraceOptions
+from roadseg.roads.metrics.compare import score_by
+from roadseg.roads.options import Goal, TraceOptions
 from roadseg.roads.tracing.blocks import join_blocks
 from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.trace import find_paths, postprocess
@@ -45,6 +47,13 @@ from roadseg.system.stage_records import StageRecord, read_stage_key
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import FoldOrEach, Workspace, require
 
+GOALS: dict[Goal, str] = {  # As people read them.
+    "apls": "APLS",
+    "topo": "TOPO F1",
+    "quality": "quality",
+    "breaks": "quality / (1 + breaks per km)",
+}
+
 
 @dataclass(frozen=True)
 class TuneSummary(Summary):
@@ -53,18 +62,20 @@ class TuneSummary(Summary):
     Attributes:
         fold: the held-out fold, whose chips chose the settings; "each" if those of all folds did.
         chips: how many these are.
-        before: APLS by length with the settings given, as `roadseg evaluate` measures it.
-        after: APLS of the best trial.
+        goal: what the settings were chosen by, `tune.goal`.
+        before: mean score of the chips with the settings given, by this goal.
+        after: score of the best trial.
         margin: how far the gain may be off by chance (95 %); None for a single chip.
         is_better: whether the gain is larger than that; if not, the settings stay.
         settings: the best ones, or else those given; thresholds as numbers.
         config: file with all settings of the run and these values.
         plot: chart of all trials.
-        tried: settings of each trial and its APLS.
+        tried: settings of each trial and its score, by the name of the goal.
     """
 
     fold: FoldOrEach
     chips: int
+    goal: Goal
     before: float
     after: float
     margin: float | None
@@ -77,10 +88,10 @@ class TuneSummary(Summary):
     def __str__(self) -> str:
         """Return the gain and the settings in a sentence."""
         chance = "unknown" if self.margin is None else f"up to {self.margin:.3f}"
+        on = f"{count(self.chips, 'chip')} of {_name(self.fold)}"
         outcome = (
-            f"APLS {self.before:.3f} -> {self.after:.3f} on the {count(self.chips, 'chip')} of "
-            f"{_name(self.fold)}, best of {len(self.tried)} trials (difference by chance: "
-            f"{chance})"
+            f"{GOALS[self.goal]} {self.before:.3f} -> {self.after:.3f} on the {on}, best of "
+            f"{len(self.tried)} trials (difference by chance: {chance})"
         )
         if not self.is_better:
             return (
@@ -114,7 +125,7 @@ class HeldOut:
 def run(
     config: Config, workspace: Workspace, *, write: Path | None = None, force: bool = False
 ) -> TuneSummary:
-    """Search for thresholds and gap settings on the held-out fold, by APLS length.
+    """Search for thresholds and gap settings on the held-out fold, by `tune.goal`.
 
     Args:
         config: settings; the first trial is its section graph.
@@ -185,15 +196,15 @@ def read_held_out(
 
 
 def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> NDArray[np.float64]:
-    """Score the routes that each of these settings finds in a scene.
+    """Score the roads that each of these settings finds in a scene, by `tune.goal`.
 
     The roads are thinned once for every threshold, and the rest is done for every trial.
 
     Returns:
-        APLS by length, shape (trial, chip); NaN where there are no roads on either side.
+        Scores from 0 to 1, shape (trial, chip); NaN where there are no roads on either side.
     """
     pixels = _read_road(scene)
-    spacing_m, snap_m = config.evaluate.spacing_m, config.evaluate.snap_m
+    comparing = compare_options(config)
     scores = np.full((len(trials), len(scene.areas)), np.nan)
     traced: dict[float, tuple[RoadGraph, CoarseMask]] = {}
     shown = counted(trials, scene.probability.stem, total=len(trials), unit="trials")
@@ -207,8 +218,8 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
         graph = postprocess(paths, options, mask=mask, grid=pixels.grid, read_road=pixels.read_road)
         for col, (area, reference) in enumerate(zip(scene.areas, scene.references, strict=True)):
             inside = clip_graph(graph, area)
-            score = score_routes(reference, inside, spacing_m=spacing_m, snap_m=snap_m)
-            scores[row, col] = score.apls if score.has_roads else np.nan
+            if len(reference.lines) or len(inside.lines):
+                scores[row, col] = score_by(config.tune.goal, reference, inside, comparing)
     return scores
 
 
@@ -235,9 +246,15 @@ def _search(
         tune = config.tune
         start = _start(config, scenes)
         tried = search(score, start, trials=tune.trials, seed=tune.seed)
-    summary = _summary(tried, fold=fold, config=target, plot=workspace.tuning_plot)
+    plot = workspace.tuning_plot
+    summary = _summary(tried, fold=fold, goal=config.tune.goal, config=target, plot=plot)
     write_tuning_plot(
-        Path(summary.plot), summary.tried, parameters=PARAMETERS, is_better=summary.is_better
+        plot,
+        [trial.settings for trial in tried],
+        [trial.score for trial in tried],
+        goal=GOALS[summary.goal],
+        parameters=PARAMETERS,
+        is_better=summary.is_better,
     )
     return summary
 
@@ -286,13 +303,16 @@ def _start(config: Config, scenes: Sequence[HeldOut]) -> Settings:
     return {parameter.name: given[parameter.name] for parameter in PARAMETERS}
 
 
-def _summary(tried: Sequence[Trial], *, fold: FoldOrEach, config: Path, plot: Path) -> TuneSummary:
+def _summary(
+    tried: Sequence[Trial], *, fold: FoldOrEach, goal: Goal, config: Path, plot: Path
+) -> TuneSummary:
     first, best = tried[0], best_of(tried)
     growth, margin = gain(first, best)
     is_better = growth > margin
     return TuneSummary(
         fold=fold,
         chips=len(first.scores),
+        goal=goal,
         before=first.score,
         after=best.score,
         margin=margin if math.isfinite(margin) else None,
@@ -300,7 +320,7 @@ def _summary(tried: Sequence[Trial], *, fold: FoldOrEach, config: Path, plot: Pa
         settings=(best if is_better else first).settings,
         config=str(config),
         plot=str(plot),
-        tried=[{**trial.settings, "apls": round(trial.score, 6)} for trial in tried],
+        tried=[{**trial.settings, goal: round(trial.score, 6)} for trial in tried],
     )
 
 

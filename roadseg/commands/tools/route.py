@@ -31,7 +31,15 @@ from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
 from roadseg.roads.options import RouteOptions
 from roadseg.system.text import Summary, count, first, table
-from roadseg.system.units import is_metric, road_text, roads, short_text, speed, speed_unit
+from roadseg.system.units import (
+    distance_text,
+    is_metric,
+    road_text,
+    roads,
+    short_text,
+    speed,
+    speed_unit,
+)
 from roadseg.system.workspace import NETWORK, Workspace
 
 logger = logging.getLogger(__name__)
@@ -244,8 +252,8 @@ def _enter(
     if away_m > snap_m:
         swapped = _if_swapped(graph, place, option, snap_m)
         raise ConfigError(
-            f"{said}: the nearest road is {away_m:.0f} m away, expected at most {snap_m:g} m "
-            f"(--snap-m); the roads are at {_extent(graph)}{swapped}"
+            f"{said}: the nearest road is {distance_text(away_m)} away, expected at most "
+            f"{snap_m:g} m (--snap-m); the roads are at {_extent(graph)}{swapped}"
         )
     return with_place, node, away_m
 

@@ -25,7 +25,8 @@ from roadseg.roads.formats.any_roads import (
 )
 from roadseg.roads.formats.pairing import RoadSource, find_sources, match_sources
 from roadseg.roads.metrics.apls import Apls
-from roadseg.roads.metrics.compare import TOPO_KM, Measures, Routes, compare, pool
+from roadseg.roads.metrics.compare import TOPO_KM, Measures, Routes, SideFacts, compare, pool
+from roadseg.roads.metrics.junctions import TOLERANCE_M, JunctionMatch
 from roadseg.roads.metrics.pixels import (
     CentrelineCounts,
     Counts,
@@ -37,7 +38,15 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
-from roadseg.system.units import road_text, road_unit, roads, speed_text
+from roadseg.system.units import (
+    distance_text,
+    per_road,
+    road_text,
+    road_unit,
+    roads,
+    short_text,
+    speed_text,
+)
 from roadseg.system.workspace import NETWORK
 
 if TYPE_CHECKING:
@@ -47,23 +56,28 @@ logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 
+_SIDES = ("reference", "predicted")
 _SHOWN_PAIRS = 20  # Up to so many pairs have rows of their own in the printed table.
 # Headings of the printed table, and where the value of each is in a record.
 _COLUMNS = {
     "APLS": "apls.length.score",
-    "ref>pred": "apls.length.reference_to_predicted",
-    "pred>ref": "apls.length.predicted_to_reference",
     "APLS time": "apls.time.score",
     "TOPO F1": "topo.f1",
     "correct": "buffer.correctness",
     "complete": "buffer.completeness",
     "quality": "buffer.quality",
+    "breaks": "breaks.per_km",
+    "junctions": "junctions.f1",
     "IoU": "pixels.iou",
     "clDice": "pixels.cldice",
     "ref": "reference.road_km",
     "pred": "predicted.road_km",
 }
-_LENGTHS = ("ref", "pred")  # The unit stands behind these headings.
+_SHOWN_IN = {  # Columns in the units of the reader: what is shown, and the heading without unit.
+    "breaks": (per_road, "breaks/"),
+    "ref": (roads, "ref "),
+    "pred": (roads, "pred "),
+}
 
 
 @dataclass(frozen=True)
@@ -241,10 +255,28 @@ def _record(pair: _Pair, options: CompareOptions) -> Record:
             "completeness": roads.buffer.completeness,
             "quality": roads.buffer.quality,
         },
+        "breaks": asdict(roads.breaks) | {"per_km": roads.breaks.per_km},
+        "connectivity": roads.connectivity,
+        "junctions": _junctions(roads.junctions),
+        "alignment": {
+            "matched_km": roads.alignment.matched_m / 1000,
+            "distance_m": roads.alignment.distance_m,
+            "direction_deg": roads.alignment.direction_deg,
+        },
         "pixels": _pixels(pair),
-        "reference": asdict(roads.reference),
-        "predicted": asdict(roads.predicted),
+        "reference": _side(roads.reference),
+        "predicted": _side(roads.predicted),
     }
+
+
+def _junctions(found: JunctionMatch) -> Record:
+    names = ("precision", "recall", "f1", "offset_m", "reference", "predicted")
+    record: Record = {name: getattr(found, name) for name in names}
+    return {"tolerance_m": TOLERANCE_M, **record, "matched": len(found.offsets_m)}
+
+
+def _side(facts: SideFacts) -> Record:
+    return asdict(facts) | {"largest_share": facts.largest_share}
 
 
 def _routes(score: Routes | None) -> Record | None:
@@ -299,15 +331,21 @@ def _aligned(records: Sequence[Record]) -> list[str]:
         for heading, place in _COLUMNS.items()
     }
     shown = {heading: values for heading, values in columns.items() if set(values) != {None}}
-    for heading in _LENGTHS:
-        lengths = [None if km is None else roads(km) for km in shown.pop(heading)]
-        shown[f"{heading} {road_unit()}"] = lengths
+    shown = dict(_in_units(*column) for column in shown.items())
     width = max(len(row["name"]) for row in flat)
     lines = [f"{'':<{width}}" + "".join(f"{heading:>10}" for heading in shown)]
     for number, row in enumerate(flat):
         cells = "".join(f"{_cell(values[number]):>10}" for values in shown.values())
         lines.append(f"{row['name']:<{width}}{cells}")
     return lines
+
+
+def _in_units(heading: str, values: list[float | None]) -> tuple[str, list[float | None]]:
+    """Return a column in the units of the reader."""
+    if heading not in _SHOWN_IN:
+        return heading, values
+    convert, before = _SHOWN_IN[heading]
+    return before + road_unit(), [None if value is None else convert(value) for value in values]
 
 
 def _cell(value: float | None) -> str:
@@ -322,19 +360,39 @@ def _remarks(summary: ScoreSummary) -> Iterator[str]:
     if interval := pooled["apls"]["length"].get("interval"):
         low, high = interval
         yield f"APLS is sampled: {low:.4f} to {high:.4f} with 95 % confidence"
-    for side in ("reference", "predicted"):
+    for side in _SIDES:
         if assumed := pooled[side]["assumed_speed_km"]:
             of = f"{roads(assumed):.2f} of {road_text(pooled[side]['road_km'])}"
             default = speed_text(DEFAULT_SPEED_MPH * KPH_PER_MPH)
             yield f"travel time: {default} assumed on {of} of the {side} roads"
-    parts = [f"{pooled[side]['components']} {side}" for side in ("reference", "predicted")]
-    yield f"connected parts: {', '.join(parts)}"
+    yield f"connected parts: {', '.join(_parts_text(side, pooled) for side in _SIDES)}"
+    yield from _accuracy_remarks(pooled)
     if summary.missing:
         places = count(len(summary.missing), "place")
         yield f"scored 0, because no prediction matches: {places} ({first(summary.missing)})"
     if summary.left_over:
         held = count(len(summary.left_over), "prediction")
         yield f"not scored, because no reference matches: {held} ({first(summary.left_over)})"
+
+
+def _parts_text(side: str, pooled: Record) -> str:
+    share = pooled[side]["largest_share"]
+    largest = "" if share is None else f" (largest {share:.1%} of its roads)"
+    return f"{pooled[side]['components']} {side}{largest}"
+
+
+def _accuracy_remarks(pooled: Record) -> Iterator[str]:
+    """Yield how far junctions and lines lie off."""
+    junctions, lines = pooled["junctions"], pooled["alignment"]
+    matched = f"{junctions['matched']} of {junctions['reference']} found within "
+    false = junctions["predicted"] - junctions["matched"]
+    offset = junctions["offset_m"]
+    median = "" if offset is None else f", median offset {short_text(offset)}"
+    yield f"junctions: {matched}{distance_text(junctions['tolerance_m'])}, {false} false{median}"
+    if lines["distance_m"] is not None:
+        turned = f"{lines['direction_deg']:.1f} degrees"
+        apart = f"{short_text(lines['distance_m'])} and {turned}"
+        yield f"lines: {apart} from the reference on average, where they match"
 
 
 def _distances(summary: ScoreSummary) -> str:

@@ -9,13 +9,15 @@ function tiles(shown) {
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const held = "chips" in found ? `${count(found.chips, "chip")} held out` : "";
   // How far the folds of a cross-validation differ, or else something about the figure.
-  const over = (name, aside) => (found.spread?.[name] ? `over folds ${spreadText(found.spread[name])}` : aside);
+  const over = (name, aside) => (found.spread?.[name] ? `over folds ${spreadText(name, found.spread[name])}` : aside);
   return [
     ["Roads", inRoadUnit(metres / 1000).toFixed(1), roadUnit(), count(shown.map.graphs.reduce((sum, graph) => sum + graph.ends.length / 2, 0), "edge")],
     ["Area", inAreaUnit(km2).toFixed(inAreaUnit(km2) < 10 ? 2 : 0), `${roadUnit()}²`, count(shown.map.scenes.length, "scene")],
     ["APLS length", share(found.apls_length), "", over("apls_length", "routes, by length")],
     ["APLS time", share(found.apls_time), "", over("apls_time", "routes, by time")],
     ["TOPO F1", share(found.topo_f1), "", over("topo_f1", "junctions and links")],
+    ["Breaks", typeof found.breaks_per_km === "number" ? metricText("breaks_per_km", found.breaks_per_km) : null,
+      `/${roadUnit()}`, over("breaks_per_km", "gaps in known roads")],
     ["IoU", share(found.iou), "", over("iou", held)],
     ["Time", all ? duration(all) : null, "", Object.keys(seconds).join(", ")],
   ].filter(([, value]) => value !== null);

@@ -3,8 +3,10 @@
 const METRIC_NAMES = {
   chip: "Chip", iou: "IoU", precision: "Precision", recall: "Recall", f1: "F1", apls_length: "APLS length",
   apls_time: "APLS time", reference_km: "Labels", predicted_km: "Found", correctness: "Correctness",
-  completeness: "Completeness", quality: "Quality", topo_precision: "TOPO precision", topo_recall: "TOPO recall",
-  topo_f1: "TOPO F1",
+  completeness: "Completeness", quality: "Quality",
+  topo_f1: "TOPO F1", breaks: "Breaks", breaks_per_km: "Breaks", connectivity: "Connectivity",
+  junction_f1: "Junction F1", junction_offset_m: "Junction offset", line_distance_m: "Line distance",
+  line_direction_deg: "Line direction",
 };
 const METRIC_HELP = {
   iou: "Overlap of the predicted and the known road pixels, divided by their union: 1 is perfect.",
@@ -18,23 +20,58 @@ const METRIC_HELP = {
   correctness: "Share of the length of the predicted roads that lies on known ones, within the tolerance.",
   completeness: "Share of the length of the known roads that was found, within the tolerance.",
   quality: "Matching road length divided by the length of all roads on both sides.",
-  topo_precision: "TOPO: share of the places reached in the predicted network that are also reached in the known one.",
-  topo_recall: "TOPO: share of the places reached in the known network that are also reached in the predicted one.",
   topo_f1: "TOPO: what can be reached from many places in both networks; it tests junctions and links.",
+  breaks: "How often a known road is interrupted: it is found, then missing, and found again, and no short way leads around the gap. "
+    + "A road that is missing altogether is no break. Fewer is better.",
+  breaks_per_km: "The same per length of the known roads.",
+  connectivity: "Share of the predicted roads in the largest connected part, divided by the same share of the known roads. "
+    + "Below 1, the prediction is more broken up than the known roads.",
+  junction_f1: "How well the junctions agree: those that match within 10 m, divided by the mean number of both sides.",
+  junction_offset_m: "Median distance between matched junctions. Smaller is better.",
+  line_distance_m: "Mean distance of the predicted lines from the known ones, where they match. Smaller is better.",
+  line_direction_deg: "Mean difference in direction between predicted and known lines, where they match. Smaller is better.",
 };
+// These are in the files only, so that the tables stay narrow enough to read.
+const LEFT_OUT = [
+  ...["topo_precision", "topo_recall", "junction_precision", "junction_recall"],
+  ...["reference_parts", "predicted_parts"],
+];
 const QUALITY_NAMES = {
   dtypes: "Data types", gsd_m: "Pixel size, m", nodata_share: "Pixels without data", road_share: "Road pixels",
   road_km: "Labelled roads", roads_by_speed_source: "Speed of roads from", schemes: "Label schemes",
   label_keys: "Label attributes", dropped: "Labels left out", repaired: "Labels repaired",
   shift_m: "Shift of labels, m (right, down)", failed: "Scenes that failed",
 };
-const isLong = (name) => name.endsWith("_km");
-const metricName = (name) => `${METRIC_NAMES[name] ?? inWords(name)}${isLong(name) ? `, ${roadUnit()}` : ""}`;
+const isLong = (name) => name.endsWith("_km") && !name.endsWith("_per_km");
+const isCount = (name) => ["scenes", "chips", "breaks"].includes(name);
+const isRatio = (name) => !isCount(name) && metricUnit(name) === "";
+
+function metricUnit(name) {
+  if (name.endsWith("_per_km")) return `/${roadUnit()}`;
+  if (isLong(name)) return roadUnit();
+  if (name in METRIC_NAMES && name.endsWith("_m")) return shortUnit();
+  return name.endsWith("_deg") ? "°" : "";
+}
+
+function metricName(name) {
+  const [title, unit] = [METRIC_NAMES[name] ?? inWords(name), metricUnit(name)];
+  return unit.startsWith("/") ? title + unit : unit ? `${title}, ${unit}` : title;
+}
+
+// A metric as it is shown, in the units that are shown.
+function metricText(name, value) {
+  if (isCount(name)) return value.toFixed(0);
+  if (name.endsWith("_per_km")) return (value / inRoadUnit(1)).toFixed(2);
+  if (isLong(name)) return inRoadUnit(value).toFixed(2);
+  if (name.endsWith("_m")) return inShortUnit(value).toFixed(UNITS.isMetric ? 2 : 1);
+  return value.toFixed(name.endsWith("_deg") ? 1 : 3);
+}
 const WORTH = ["apls_length", "topo_f1", "iou"]; // the first that there is says how good a scene is
 
 class Scores {
   constructor({ columns, rows }, sceneOf) {
     Object.assign(this, { columns, rows, sceneOf });
+    this.shown = [...columns.keys()].filter((at) => !LEFT_OUT.includes(columns[at]));
     this.worthAt = columns.indexOf(WORTH.find((name) => columns.includes(name)));
   }
 
@@ -64,13 +101,13 @@ class ScoreTable {
     const table = make("table", {}, make("thead", {}, this.head), this.body);
     section.append(make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of the metrics" }, table),
       make("p", { class: "muted small" }, "The worst chips come first. Click a column to sort by it, a chip to see it on the map."),
-      metricHelp(scores.columns));
+      metricHelp(scores.shown.map((at) => scores.columns[at])));
     this.sort();
   }
 
   sort(column = this.column) {
     if (column !== this.column) Object.assign(this, { column, rises: true });
-    this.head.replaceChildren(...this.scores.columns.map((name, at) => this.header(name, at)));
+    this.head.replaceChildren(...this.scores.shown.map((at) => this.header(this.scores.columns[at], at)));
     this.body.replaceChildren(...this.sorted().map((row) => this.row(row)));
   }
 
@@ -88,7 +125,7 @@ class ScoreTable {
     const click = () => {
       if (at === this.column) this.rises = !this.rises;
       this.sort(at);
-      this.head.children[at].firstChild.focus();
+      this.head.children[this.scores.shown.indexOf(at)].firstChild.focus();
     };
     return make("th", { scope: "col", "aria-sort": chosen ? (this.rises ? "ascending" : "descending") : null },
       make("button", { type: "button", onclick: click, title: METRIC_HELP[name] ?? null },
@@ -102,14 +139,14 @@ class ScoreTable {
       this.map.open(scene);
     };
     const name = scene < 0 ? row[0] : make("a", { href: "#map", onclick: show }, row[0]);
-    const cells = row.slice(1).map((value, at) => this.cell(value, this.scores.columns[at + 1]));
+    const cells = this.scores.shown.slice(1).map((at) => this.cell(row[at], this.scores.columns[at]));
     return make("tr", {}, make("td", {}, name), ...cells);
   }
 
   cell(value, name) {
     if (typeof value !== "number") return make("td", {}, "–");
-    if (isLong(name)) return make("td", {}, inRoadUnit(value).toFixed(2));
-    const cell = make("td", { class: "share" }, value.toFixed(3));
+    if (!isRatio(name)) return make("td", {}, metricText(name, value));
+    const cell = make("td", { class: "share" }, metricText(name, value));
     cell.style.setProperty("--part", String(Math.min(Math.max(value, 0), 1)));
     return cell;
   }
@@ -123,23 +160,24 @@ function metricHelp(columns) {
 }
 
 // A mean over folds, and the standard deviation if there are several.
-const spreadText = ({ mean, std }) => mean.toFixed(3) + (std === null ? "" : ` ± ${std.toFixed(3)}`);
+function spreadText(name, { mean, std }) {
+  return metricText(name, mean) + (std === null ? "" : ` ± ${metricText(name, std)}`);
+}
 
 // A table with a row for each fold of a cross-validation, and one for their means and spread.
 function foldsTable({ by_fold: byFold, spread, set_of_fold: setOf }) {
   const named = (fold) => (fold in setOf ? `${fold}, ${setOf[fold]}` : fold);
   const folds = Object.entries(byFold).map(([fold, figures]) => [named(fold), figures]);
-  const means = Object.fromEntries(Object.entries(spread).map(([name, of]) => [name, spreadText(of)]));
+  const means = Object.fromEntries(Object.entries(spread).map(([name, of]) => [name, spreadText(name, of)]));
   return setsTable([...folds, ["mean ± standard deviation", means]], "fold");
 }
 
 // A table with a row for each set of scenes, or fold, given as pairs of its name and its figures.
 function setsTable(sets, of = "set") {
-  const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_"));
-  const isCount = (name) => name === "scenes" || name === "chips";
-  const figure = (name, value) => (typeof value !== "number" || isCount(name) ? asText(value) : value.toFixed(3));
+  const columns = Object.keys(sets[0][1]).filter((name) => !name.startsWith("pooled_") && ![...LEFT_OUT, "breaks"].includes(name));
+  const figure = (name, value) => (typeof value === "number" ? metricText(name, value) : asText(value));
   const head = [of, ...columns].map((name) =>
-    make("th", { scope: "col" }, make("button", { type: "button", disabled: "" }, metricName(name))));
+    make("th", { scope: "col" }, make("button", { type: "button", disabled: "", title: METRIC_HELP[name] ?? null }, metricName(name))));
   const rows = sets.map(([name, figures]) =>
     make("tr", {}, make("td", {}, name), ...columns.map((key) => make("td", {}, figure(key, figures[key])))));
   return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Figures by ${of}` },

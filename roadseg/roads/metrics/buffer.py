@@ -87,16 +87,25 @@ def match_lines(
     IAPRS 32 (1997); quality as in C. Wiedemann, "External evaluation of road networks", IAPRS 34
     (2003). These match pieces of roads whose directions agree; we ask for the distance only.
     """
-    if not tolerance_m > 0:
-        raise ValueError(f"tolerance_m must be above 0, got {tolerance_m}")
-    if reference.crs != predicted.crs:
-        raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
+    check_sides(reference, predicted, tolerance_m)
     return BufferMatch(
         float(predicted.length_m.sum()),
         float(lengths_near(predicted.lines, reference.lines, tolerance_m=tolerance_m).sum()),
         float(reference.length_m.sum()),
         float(lengths_near(reference.lines, predicted.lines, tolerance_m=tolerance_m).sum()),
     )
+
+
+def check_sides(reference: RoadGraph, predicted: RoadGraph, tolerance_m: float) -> None:
+    """Check that two graphs can be compared within a distance.
+
+    Raises:
+        ValueError: the CRSs differ, or `tolerance_m` is not above 0.
+    """
+    if not tolerance_m > 0:
+        raise ValueError(f"tolerance_m must be above 0, got {tolerance_m}")
+    if reference.crs != predicted.crs:
+        raise ValueError(f"the CRSs differ: {reference.crs.name} and {predicted.crs.name}")
 
 
 def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:
@@ -108,7 +117,7 @@ def lengths_near(lines: Lines, others: Lines, *, tolerance_m: float) -> Floats:
         tolerance_m: greatest distance, that distance included.
     """
     reach = tolerance_m + _ROUNDING_M
-    segments, line = _segments_by_line(lines)
+    segments, line = segments_by_line(lines)
     near = np.zeros(len(lines))
     for block, row, start, end in near_parts(segments, segments_of(others), reach):
         before = np.concatenate([[0.0], np.cumsum(_lengths(segments[block]))])[row]
@@ -143,10 +152,10 @@ def near_parts(
 
 def segments_of(lines: Lines) -> Floats:
     """Return the straight pieces of lines that have length, shape (k, 2, 2)."""
-    return _segments_by_line(lines)[0]
+    return segments_by_line(lines)[0]
 
 
-def _segments_by_line(lines: Lines) -> tuple[Floats, Ints]:
+def segments_by_line(lines: Lines) -> tuple[Floats, Ints]:
     """Return the straight pieces of lines that have length, and the row of the line of each."""
     xy, line = shapely.get_coordinates(lines, return_index=True)
     pieces = np.stack([xy[:-1], xy[1:]], axis=1)

@@ -5,14 +5,18 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import shapely
 
-from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.metrics.apls import Apls, apls_by, pool_apls
+from roadseg.roads.metrics.alignment import Alignment, align
+from roadseg.roads.metrics.apls import Apls, apls, apls_by, pool_apls
+from roadseg.roads.metrics.breaks import Breaks, count_breaks
 from roadseg.roads.metrics.buffer import BufferMatch, match_lines
+from roadseg.roads.metrics.junctions import JunctionMatch, match_junctions
 from roadseg.roads.metrics.sat2graph import (
     CITYSCALE_TILE,
     SPACENET_TILE,
@@ -20,9 +24,10 @@ from roadseg.roads.metrics.sat2graph import (
     sat2graph_apls,
 )
 from roadseg.roads.metrics.topo import Topo, topo
-from roadseg.roads.options import CompareOptions
+from roadseg.roads.options import CompareOptions, Goal
 
 Routes = Apls | Sat2GraphApls
+_Part = TypeVar("_Part", BufferMatch, Breaks, JunctionMatch, Alignment, "SideFacts")
 
 TOPO_KM = 500.0  # Kilometres of roads on a side up to which TOPO, 2 ms a start, is measured.
 
@@ -53,11 +58,13 @@ class SideFacts:
         road_km: length of all roads.
         components: connected parts.
         assumed_speed_km: length of those whose speed was assumed.
+        largest_km: length of the largest connected part; of several places, of that of each.
     """
 
     road_km: float = 0.0
     components: int = 0
     assumed_speed_km: float = 0.0
+    largest_km: float = 0.0
 
     def __add__(self, other: "SideFacts") -> "SideFacts":
         """Add up the roads of two places."""
@@ -65,7 +72,13 @@ class SideFacts:
             self.road_km + other.road_km,
             self.components + other.components,
             self.assumed_speed_km + other.assumed_speed_km,
+            self.largest_km + other.largest_km,
         )
+
+    @property
+    def largest_share(self) -> float | None:
+        """Share of the length that is in the largest connected part; None without roads."""
+        return self.largest_km / self.road_km if self.road_km else None
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,9 @@ class Measures:
         topo: None above `TOPO_KM`.
         topo_radius_m: its `radius_m`, the largest if pooled.
         buffer: correctness, completeness and quality.
+        breaks: interruptions of the roads of the reference.
+        junctions: those found, and how far they lie off.
+        alignment: distance and direction of predicted lines and the reference.
         reference: roads of the reference in figures.
         predicted: the same of the prediction.
     """
@@ -87,8 +103,25 @@ class Measures:
     topo: Topo | None
     topo_radius_m: float
     buffer: BufferMatch
+    breaks: Breaks
+    junctions: JunctionMatch
+    alignment: Alignment
     reference: SideFacts
     predicted: SideFacts
+
+    @property
+    def connectivity(self) -> float:
+        """How connected the prediction is, compared with the reference: 1 if it is as much.
+
+        The share of the length in the largest connected part of the prediction, divided by the
+        same share of the reference. 1 if there are no roads on either side, 0 if they are on one
+        side only. Above 1, the prediction has connections that the reference lacks, or only roads
+        of its largest part.
+        """
+        here, there = self.reference.largest_share, self.predicted.largest_share
+        if here is None or there is None:
+            return float(here == there)
+        return there / here
 
 
 def compare(reference: Side, predicted: Side | None, options: CompareOptions) -> Measures:
@@ -111,19 +144,55 @@ def compare(reference: Side, predicted: Side | None, options: CompareOptions) ->
     other = predicted or _nothing(reference)
     facts = _facts(reference), _facts(other)
     reach_m = _reach_m(reference.drawn, other.drawn)
-    radius_m = _CHIP_RADIUS_M if reach_m <= _CHIP_M else _CITY_RADIUS_M
+    radius_m = _radius_m(reach_m)
     marbles: Topo | None = Topo(0.0, 0.0, 0.0, 0.0, 0, 0)
     if max(side.road_km for side in facts) > TOPO_KM:
         marbles = None
     elif predicted is not None:
         marbles = topo(reference.drawn, predicted.drawn, radius_m=radius_m)
     length, time = _routes(reference, predicted, options, reach_m)
-    buffer = match_lines(reference.graph, other.graph, tolerance_m=options.tolerance_m)
-    return Measures(length, time, marbles, radius_m, buffer, *facts)
+    graphs, tolerance_m = (reference.graph, other.graph), options.tolerance_m
+    return Measures(
+        length,
+        time,
+        marbles,
+        radius_m,
+        match_lines(*graphs, tolerance_m=tolerance_m),
+        count_breaks(*graphs, tolerance_m=tolerance_m),
+        match_junctions(*graphs),
+        align(*graphs, tolerance_m=tolerance_m),
+        *facts,
+    )
+
+
+def score_by(
+    goal: Goal, reference: RoadGraph, predicted: RoadGraph, options: CompareOptions
+) -> float:
+    """Return a single figure of how alike two graphs are, from 0 to 1, as `compare` measures it.
+
+    Breaks alone are fewest where nothing is predicted. So "breaks" is the quality divided by
+    1 + breaks per km of the reference: a break per km costs half of it.
+
+    Args:
+        goal: the figure: "apls" by length, "topo" (F1), "quality" or "breaks".
+        reference: graph of the labels.
+        predicted: graph to be scored, in the same metric CRS.
+        options: distances; the protocol of APLS is "spacenet".
+    """
+    if goal == "apls":
+        sides, spacing_m = (reference, predicted), options.spacing_m
+        return apls(*sides, spacing_m=spacing_m, snap_m=options.snap_m).score
+    if goal == "topo":
+        return topo(reference, predicted, radius_m=_radius_m(_reach_m(reference, predicted))).f1
+    quality = match_lines(reference, predicted, tolerance_m=options.tolerance_m).quality
+    if goal == "quality":
+        return quality
+    breaks = count_breaks(reference, predicted, tolerance_m=options.tolerance_m)
+    return quality / (1 + (breaks.per_km or 0.0))
 
 
 def pool(pairs: Sequence[Measures]) -> Measures:
-    """Average APLS and TOPO over pairs, one at least; add up lengths, and what is near.
+    """Average APLS and TOPO over pairs, one at least; add up lengths, counts, and what is near.
 
     F1 of TOPO is that of mean precision and mean recall.
     """
@@ -134,10 +203,17 @@ def pool(pairs: Sequence[Measures]) -> Measures:
         time=pool_apls(times) if times else None,
         topo=_pool_topo(topos) if len(topos) == len(pairs) else None,
         topo_radius_m=max(pair.topo_radius_m for pair in pairs),
-        buffer=functools.reduce(operator.add, (pair.buffer for pair in pairs)),
-        reference=functools.reduce(operator.add, (pair.reference for pair in pairs)),
-        predicted=functools.reduce(operator.add, (pair.predicted for pair in pairs)),
+        buffer=_add_up([pair.buffer for pair in pairs]),
+        breaks=_add_up([pair.breaks for pair in pairs]),
+        junctions=_add_up([pair.junctions for pair in pairs]),
+        alignment=_add_up([pair.alignment for pair in pairs]),
+        reference=_add_up([pair.reference for pair in pairs]),
+        predicted=_add_up([pair.predicted for pair in pairs]),
     )
+
+
+def _add_up(parts: Sequence[_Part]) -> _Part:
+    return functools.reduce(operator.add, parts)
 
 
 def _nothing(like: Side) -> Side:
@@ -147,9 +223,10 @@ def _nothing(like: Side) -> Side:
 
 
 def _facts(side: Side) -> SideFacts:
-    part = components(side.graph)[side.graph.ends]
+    parts_km = part_lengths(side.graph) / 1000
     road_km = float(side.graph.length_m.sum()) / 1000
-    return SideFacts(road_km, len(np.unique(part)), min(side.assumed_m / 1000, road_km))
+    largest_km = float(parts_km.max(initial=0.0))
+    return SideFacts(road_km, len(parts_km), min(side.assumed_m / 1000, road_km), largest_km)
 
 
 def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
@@ -159,6 +236,11 @@ def _reach_m(here: RoadGraph, there: RoadGraph) -> float:
         return 0.0
     west, south, east, north = shapely.total_bounds(lines)
     return float(max(east - west, north - south))
+
+
+def _radius_m(reach_m: float) -> float:
+    """Return the radius of TOPO for roads that reach so far."""
+    return _CHIP_RADIUS_M if reach_m <= _CHIP_M else _CITY_RADIUS_M
 
 
 def _routes(

@@ -18,6 +18,10 @@ class Spread:
     mean: float
     std: float | None
 
+    def times(self, factor: float) -> "Spread":
+        """Return the spread in other units."""
+        return Spread(self.mean * factor, None if self.std is None else self.std * factor)
+
     def __str__(self) -> str:
         """Return both, such as 0.712 +- 0.031."""
         return f"{self.mean:.3f}" + ("" if self.std is None else f" +- {self.std:.3f}")

@@ -88,9 +88,24 @@ def surest(confidence: Floats, length_m: Floats, *, precision: float) -> Bools:
 
 def keep_surest(graph: RoadGraph, *, precision: float) -> RoadGraph:
     """Return the graph of its surest edges, see `surest`, without links that they leave loose."""
-    graph = take_edges(
-        graph, surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision)
-    )
+    return _keep(graph, surest(graph.attributes[CONFIDENCE], graph.length_m, precision=precision))
+
+
+def keep_likely_links(graph: RoadGraph, *, min_confidence: float) -> RoadGraph:
+    """Return the graph without links that are less sure, and without those that they leave loose.
+
+    Args:
+        graph: edges with their confidence.
+        min_confidence: 0 to 1; a link that just reaches it stays.
+    """
+    is_unlikely = graph.attributes[CONFIDENCE] < min_confidence
+    is_unlikely &= graph.attributes[INFERRED] == 1
+    return _keep(graph, ~is_unlikely)
+
+
+def _keep(graph: RoadGraph, chosen: Bools) -> RoadGraph:
+    """Return the chosen edges, without links that no longer join anything at one end."""
+    graph = take_edges(graph, chosen)
     while (is_loose := _are_loose(graph)).any():
         graph = take_edges(graph, ~is_loose)
     return graph

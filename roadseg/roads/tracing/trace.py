@@ -32,6 +32,7 @@ from roadseg.roads.tracing.coarse_mask import CoarseMask
 from roadseg.roads.tracing.dead_ends import BORDER_M
 from roadseg.roads.tracing.edge_confidence import (
     general_edge_model,
+    keep_likely_links,
     keep_surest,
     with_confidence,
 )
@@ -287,10 +288,14 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
     there the confidence of roads is the mean of the mask along them, that of links the figure of
     `link_gaps`, and all edges stay.
 
+    A model that was calibrated also decides about links: it knows how often links of this network
+    were roads, while the model that made them knows drawn streets only.
+
     Args:
         graph: measured edges, all of them.
         pixels: the scene that they were traced on.
-        options: how precise the edges that stay are to be together.
+        options: how sure each link has to be, and how precise the edges that stay are to be
+            together.
     """
     if pixels.edge_model is None and is_of_mask(graph):
         said = graph.attributes[CONFIDENCE]
@@ -298,6 +303,8 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: said})
     model = pixels.edge_model or general_edge_model()
     graph = with_confidence(graph, model, pixels.grid.footprint_m.exterior)
+    if pixels.edge_model is not None:
+        graph = keep_likely_links(graph, min_confidence=options.min_link_probability)
     precision = options.precision
     return graph if precision is None else keep_surest(graph, precision=precision)
 

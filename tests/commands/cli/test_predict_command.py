@@ -197,7 +197,7 @@ def test_pixels_of_another_size_are_refused_or_resampled(fails, succeeds, make_s
 
 
 def test_an_image_that_is_not_there_is_named(fails):
-    assert "none.tif: no images found there" in fails("none.tif")
+    assert "none.tif: does not exist" in fails("none.tif")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import csv
 import json
+from dataclasses import replace
 
 import geopandas
 import numpy as np
@@ -26,6 +27,8 @@ from roadseg.roads.metrics.compare import Side, compare
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.options import CompareOptions
 from roadseg.roads.speeds import DEFAULT_BINS
+from roadseg.system.stage_records import read_summary
+from roadseg.system.units import shown_in
 from roadseg.system.workspace import Workspace
 
 
@@ -184,6 +187,9 @@ def test_a_scene_scores_as_roadseg_score_finds(finished, finished_city):
     theirs = told["apls"]["length"], told["apls"]["time"]
     others = told["topo"]["f1"], told["buffer"]["quality"]
     assert ours == pytest.approx((*(each["score"] for each in theirs), *others), abs=1e-5)
+    figures = summary.breaks_per_km, summary.connectivity, summary.junction_offset_m
+    expected = told["breaks"]["per_km"], told["connectivity"], told["junctions"]["offset_m"]
+    assert figures == pytest.approx(expected, abs=2e-3)
     assert 0 < summary.quality < 1
 
 
@@ -227,6 +233,36 @@ def test_the_threshold_is_told_if_it_is_one_for_all(thresholds, told):
 def test_shares_of_road_are_of_all_chips_together():
     both = pooled(*2 * [chip(labelled=True, found=True)], chip(labelled=True, found=False))
     assert (both.correctness, both.completeness) == (1, pytest.approx(2 / 3))
+
+
+def test_breaks_are_per_km_of_all_chips_together():
+    both = pooled(*2 * [chip(labelled=True, found=True)], chip(labelled=True, found=False))
+    assert (both.breaks, both.breaks_per_km) == (0, 0)
+
+
+def test_what_could_not_be_measured_is_a_dash():
+    lines = str(pooled(chip(labelled=True, found=False))).splitlines()
+    assert "junction offset   -" in lines
+    assert "breaks per km     -" in lines
+
+
+def test_figures_are_shown_in_the_units_of_the_reader():
+    summary = replace(
+        pooled(chip(labelled=True, found=True)), breaks_per_km=1.0, line_distance_m=1.0
+    )
+    with shown_in("miles"):
+        lines = str(summary).splitlines()
+    assert {"breaks per mi     1.609", "line distance     3.281 ft"} <= set(lines)
+
+
+def test_the_summary_of_an_earlier_version_shows_nothing_for_new_figures(finished):
+    evaluate_the_truth(*finished)
+    path = finished[1].record("evaluate")
+    record = json.loads(path.read_text())
+    new = ("breaks", "connectivity", "junction", "line_", "reference_parts", "predicted_parts")
+    record["summary"] = {k: v for k, v in record["summary"].items() if not k.startswith(new)}
+    path.write_text(json.dumps(record))
+    assert "connectivity      -" in str(read_summary(path, evaluate.EvaluateSummary)).splitlines()
 
 
 def test_an_evaluation_of_nothing_says_what_to_do():

@@ -438,6 +438,6 @@ def test_an_area_that_touches_no_scene_is_refused(city):
 
 def test_an_area_that_is_not_there_is_refused(city):
     with pytest.raises(
-        DataError, match=r"nowhere\.gpkg: no vector files found there.*labels\.area"
+        DataError, match=r"nowhere\.gpkg: does not exist, expected vector files; see labels\.area"
     ):
         run(city, 'labels.area=["nowhere.gpkg"]')

@@ -105,6 +105,14 @@ def test_the_score_is_the_one_that_evaluate_measures(tuned):
     assert evaluate.run(config, workspace).apls_length == pytest.approx(summary.after, abs=1e-3)
 
 
+@pytest.mark.parametrize("goal", ["topo", "quality", "breaks"])
+def test_settings_are_found_by_other_goals(predicted_city, predicted, goal):
+    config, workspace = of_run(predicted_city, predicted[1].root, f"tune.goal={goal}")
+    summary = tune.run(config, workspace)
+    assert (summary.goal, summary.is_better) == (goal, True)
+    assert summary.after == max(trial[goal] for trial in summary.tried) > 0.8
+
+
 def test_settings_stay_when_the_gain_may_be_chance(predicted):
     config, workspace = predicted
     deal(workspace, SCENES[:1])
@@ -189,11 +197,11 @@ def test_a_fold_without_roads_is_one_line(predicted, tmp_path):
         tune.run(config, workspace)
 
 
-def test_the_command_takes_the_number_of_trials(predicted, predicted_city, tmp_path):
+def test_the_command_takes_the_goal_and_the_number_of_trials(predicted, predicted_city, tmp_path):
     target, run = tmp_path / "better.json", str(predicted[1].root)
     options = ["--config", str(predicted_city / "roadseg.json"), "--run", run, "--json"]
-    options += ["--trials", "2", "--write", str(target)]
+    options += ["--trials", "2", "--goal", "quality", "--write", str(target)]
     result = CliRunner().invoke(main, ["tune", *options])
     assert result.exit_code == 0
     assert len(json.loads(result.stdout)["tried"]) == 2
-    assert load_config(target).tune.trials == 2
+    assert load_config(target).tune.model_dump() == {"goal": "quality", "trials": 2, "seed": 0}

@@ -71,6 +71,15 @@ def test_a_changed_setting_and_metric_stand_side_by_side(pair):
     assert re.search(r"APLS length +0.250 +0.500 \(\+0.250\)", text)
 
 
+def test_a_run_of_an_earlier_version_has_no_figures_of_breaks(pair):
+    path = pair[0] / "evaluate.json"
+    record = json.loads(path.read_text())
+    del record["summary"]["breaks_per_km"]
+    path.write_text(json.dumps(record))
+    change(pair[1], "evaluate", {"summary/breaks_per_km": 0.5})
+    assert re.search(r"breaks per km +- +0.50", str(run(pair, output=None)))
+
+
 def test_settings_of_a_stage_that_one_run_has_not_come_to_do_not_differ(pair):
     (pair[1] / "evaluate.json").unlink()
     compared = compare_runs([read_run(folder) for folder in pair])

@@ -157,7 +157,7 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
 
 
 def test_a_missing_image_leaves_nothing_behind(checkpoint, tmp_path):
-    with pytest.raises(DataError, match="no images found there"):
+    with pytest.raises(DataError, match="does not exist"):
         tool.run([str(tmp_path / "a.tif")], tmp_path / "map", checkpoints=[checkpoint], say=silent)
     assert not (tmp_path / "map").exists()
 

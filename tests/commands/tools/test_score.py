@@ -14,6 +14,7 @@ from roadseg.commands.cli.main import main
 from roadseg.commands.tools.score import run
 from roadseg.errors import DataError
 from roadseg.roads.options import CompareOptions
+from roadseg.system.units import shown_in
 
 ORIGIN = np.array([661300.0, 4005500.0])  # Las Vegas
 STREETS = [[(0, 0), (200, 0), (400, 0)], [(200, 0), (200, 300)], [(400, 0), (400, 300)]]
@@ -84,12 +85,32 @@ def test_times_follow_the_speeds_of_the_files(draw):
 
 def test_the_facts_of_both_sides_are_told(draw):
     pair = only(draw("a", STREETS, speed_mph=20), draw("b", STREETS[1:]))
+    one = {"road_km": 1.0, "components": 1, "assumed_speed_km": 0}
     assert pair["reference"] == pytest.approx(
-        {"road_km": 1.0, "components": 1, "assumed_speed_km": 0}, abs=1e-6
+        {**one, "largest_km": 1.0, "largest_share": 1}, abs=1e-6
     )
+    two = {"road_km": 0.6, "components": 2, "assumed_speed_km": 0.6}
     assert pair["predicted"] == pytest.approx(
-        {"road_km": 0.6, "components": 2, "assumed_speed_km": 0.6}, abs=1e-6
+        {**two, "largest_km": 0.3, "largest_share": 0.5}, abs=1e-6
     )
+
+
+def test_breaks_junctions_and_lines_are_told(draw):
+    """A street is interrupted, and its side road 2 m further on."""
+    broken = [[(0, 0), (100, 0)], [(140, 0), (202, 0), (400, 0)], [(202, 0), (202, 300)]]
+    pair = only(draw("a", STREETS), draw("b", [*broken, STREETS[2]]))
+    assert (pair["breaks"]["count"], pair["breaks"]["per_km"]) == (1, pytest.approx(1))
+    assert pair["connectivity"] == pytest.approx(0.86 / 0.96, abs=1e-3)
+    assert pair["junctions"]["f1"] == 1
+    assert pair["junctions"]["offset_m"] == pytest.approx(2, abs=0.01)
+    assert pair["alignment"]["distance_m"] == pytest.approx(2 * 300 / 960, abs=0.02)
+    assert pair["alignment"]["direction_deg"] == pytest.approx(0, abs=0.01)
+
+
+def test_nothing_found_has_no_breaks_per_km_no_offset_and_no_distance(folders):
+    missing = score(*folders).pairs[1]
+    figures = missing["breaks"]["per_km"], missing["junctions"]["offset_m"]
+    assert (*figures, missing["alignment"]["distance_m"]) == (None, None, None)
 
 
 def test_protocols_have_numbers_of_their_own(draw):
@@ -168,6 +189,7 @@ def test_people_read_an_aligned_table(folders):
     lines = str(score(*folders)).splitlines()
     assert [line.split()[0] for line in lines[:5]] == ["APLS", "img1", "img2", "img3", "all"]
     assert len({len(line) for line in lines[:5]}) == 1
+    assert "breaks/km" in lines[0]
     assert "scored 0, because no prediction matches: 1 place (img2)" in lines
     assert any("40 km/h assumed on 1.70 of 1.70 km of the predicted" in line for line in lines)
 
@@ -193,6 +215,14 @@ def paint(tmp_path):
 
 ACROSS = slice(97, 103), slice(0, 300)
 DOWN = slice(0, 300), slice(147, 153)
+
+
+def test_people_read_miles_and_feet_where_they_chose_them(draw):
+    files = draw("a", STREETS), draw("b", [STREETS[0], [(201, 0), (201, 300)], STREETS[2]])
+    with shown_in("miles"):
+        lines = str(score(*files)).splitlines()
+    assert "breaks/mi" in lines[0]
+    assert any(line.startswith("lines: 1 ft and 0.0 degrees") for line in lines)
 
 
 def test_masks_are_compared_by_pixels_too(paint):

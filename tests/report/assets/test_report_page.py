@@ -220,3 +220,45 @@ def test_the_head_tells_how_far_folds_differ(page_of_folds):
 
 def test_the_head_tells_no_spread_where_one_fold_was_held_out(page):
     assert "over folds" not in page.locator("#headline").inner_text()
+
+
+def tables(browser, path, folder, changes):
+    """Open a page with other data; return the tables of metrics as rows of texts."""
+    before, after = path.read_text().split('id="data">')
+    data, rest = after.split("</script>", 1)
+    told = json.loads(data)
+    told["map"]["units"] = changes.pop("units", "metric")
+    copy = folder / "report.html"
+    copy.write_text(f'{before}id="data">{json.dumps({**told, **changes})}</script>{rest}')
+    page = browser.new_page()
+    page.goto(copy.as_uri())
+    rows = page.locator("#metrics tr").all()
+    found = [row.locator("th, td").all_text_contents() for row in rows]
+    page.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("units", "offset"),
+    [("metric", ("Junction offset, m", "1.52")), ("miles", ("Junction offset, ft", "5.0"))],
+)
+def test_a_chip_has_its_breaks_and_offsets_in_the_units_of_the_reader(
+    browser, shown_run, tmp_path, units, offset
+):
+    columns = ["chip", "iou", "breaks", "junction_recall", "junction_offset_m"]
+    scores = {"columns": columns, "rows": [["city_0", 0.5, 3, 0.25, 1.524]]}
+    changes = {"units": units, "scores": scores}
+    head, row = tables(browser, shown_run.report, tmp_path, changes)
+    assert head == ["Chip", "IoU", "Breaks", offset[0]]
+    assert row == ["city_0", "0.500", "3", offset[1]]
+
+
+def test_folds_have_breaks_per_km_and_their_spread(browser, shown_run, tmp_path):
+    of = {"chips": 2, "breaks": 3, "breaks_per_km": 1.5, "junction_recall": 0.5}
+    spread = {"breaks_per_km": {"mean": 1.5, "std": 0.25}}
+    found = {"by_fold": {"0": of}, "spread": spread, "set_of_fold": {}}
+    changes = {"summaries": {"evaluate": found}, "scores": None}
+    head, fold, means = tables(browser, shown_run.report, tmp_path, changes)
+    assert head[1:] == ["Chips", "Breaks/km"]
+    assert fold == ["0", "2", "1.50"]
+    assert means[2] == "1.50 ± 0.25"

@@ -10,7 +10,7 @@ from roadseg.roads.tracing.tuning import PARAMETERS
 
 def rows(*scores):
     middles = {p.name: p.at(0.5) for p in PARAMETERS}
-    return [{**middles, "threshold": 0.2 + 0.1 * i, "apls": s} for i, s in enumerate(scores)]
+    return [{**middles, "threshold": 0.2 + 0.1 * i} for i in range(len(scores))], scores
 
 
 @pytest.fixture
@@ -21,7 +21,8 @@ def draw(tmp_path, monkeypatch):
 
     def drawn(tried, *, parameters=PARAMETERS, is_better=True):
         path = tmp_path / "tune.png"
-        write_tuning_plot(path, tried, parameters=parameters, is_better=is_better)
+        facts = {"goal": "APLS", "parameters": parameters, "is_better": is_better}
+        write_tuning_plot(path, *tried, **facts)
         return figures[-1]
 
     return drawn
@@ -39,6 +40,10 @@ def test_all_trials_are_dots_and_the_first_and_the_best_stand_out(draw):
     assert np.allclose(best.get_offsets(), [[0.4, 0.9]])
 
 
+def test_the_goal_names_the_scores(draw):
+    assert draw(rows(0.1, 0.9)).axes[0].get_ylabel() == "APLS"
+
+
 @pytest.mark.parametrize(("is_better", "words"), [(True, "0.900"), (False, "within chance")])
 def test_the_title_says_whether_it_paid(draw, is_better, words):
     assert draw(rows(0.1, 0.9), is_better=is_better).get_suptitle().endswith(words)
@@ -51,7 +56,6 @@ def test_a_number_of_settings_that_fills_no_row_is_drawn(draw, tmp_path):
 
 def test_a_picture_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
+    facts = {"goal": "APLS", "parameters": PARAMETERS, "is_better": True}
     with pytest.raises(OutputError, match="cannot be written"):
-        write_tuning_plot(
-            tmp_path / "file" / "a.png", rows(0.5), parameters=PARAMETERS, is_better=True
-        )
+        write_tuning_plot(tmp_path / "file" / "a.png", *rows(0.5), **facts)

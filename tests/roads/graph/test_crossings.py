@@ -62,9 +62,31 @@ def test_fast_roads_side_by_side_are_no_bridge():
     assert marked(WEST, NORTH, EAST, SOUTH, speed_kph=[100, 100, 30, 30]) == []
 
 
-def test_junctions_of_three_and_five_are_not_marked():
+def test_a_junction_of_three_is_not_marked():
     assert marked(WEST, EAST, SOUTH, speed_kph=[100, 100, 30]) == []
-    assert marked(WEST, EAST, SOUTH, NORTH, at(45), speed_kph=[100, 100, 30, 30, 30]) == []
+
+
+def test_a_further_edge_at_a_crossing_changes_nothing():
+    roads = WEST, EAST, SOUTH, NORTH, at(45)
+    assert marked(*roads, speed_kph=[100, 100, 30, 30, 30]) == [[0, 0]]
+
+
+@pytest.mark.parametrize(("apart_m", "nodes"), [(9.9, 2), (10, 0)])
+def test_a_crossing_that_thinning_split_into_two_junctions_is_marked_at_both(apart_m, nodes):
+    west, east = [(-90, 0), (0, 0)], [(apart_m, 0), (90, 0)]
+    between = [(0, 0), (apart_m, 0)]
+    south, north = [(0, 0), (5, -90)], [(apart_m, 0), (5, 90)]
+    roads = west, between, east, south, north
+    assert len(marked(*roads, speed_kph=[100, 100, 100, 30, 30])) == nodes
+
+
+@pytest.mark.parametrize(("apart_m", "nodes"), [(34, 2), (35, 0)])
+def test_a_street_below_both_carriageways_of_a_motorway_is_asked_beyond_them(apart_m, nodes):
+    """The pixels of the street between the carriageways show the speed of the motorway."""
+    far = [[(x, y + apart_m) for x, y in road] for road in (WEST, EAST, NORTH)]
+    street = [(0, 0), (0, apart_m)]
+    roads = WEST, EAST, SOUTH, street, *far
+    assert len(marked(*roads, speed_kph=[100, 100, 30, 100, 100, 100, 30])) == nodes
 
 
 def test_a_bend_beyond_20_m_does_not_count():

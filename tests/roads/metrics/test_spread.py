@@ -21,3 +21,8 @@ def test_one_value_has_no_spread():
 def test_what_was_not_measured_does_not_count():
     assert spread_of([0.6, None, 0.8, math.nan]) == spread_of([0.6, 0.8])
     assert spread_of([None, math.nan]) is None
+
+
+def test_a_spread_is_told_in_other_units():
+    assert Spread(0.7, 0.1).times(2) == Spread(1.4, 0.2)
+    assert Spread(0.7, None).times(2) == Spread(1.4, None)

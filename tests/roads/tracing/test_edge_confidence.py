@@ -19,6 +19,7 @@ from roadseg.roads.logistic import LogisticModel, log_odds
 from roadseg.roads.tracing.edge_confidence import (
     edge_terms,
     general_edge_model,
+    keep_likely_links,
     keep_surest,
     surest,
     with_confidence,
@@ -129,3 +130,26 @@ def test_a_link_goes_with_the_road_that_it_led_to():
 def test_a_link_between_kept_roads_stays():
     graph = drawn(WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.9, 1.0])
     assert len(keep_surest(graph, precision=0.95).lines) == 3
+
+
+@pytest.mark.parametrize(("min_confidence", "kept"), [(0.3, 3), (0.301, 2)])
+def test_links_that_are_less_sure_go(min_confidence, kept):
+    graph = drawn(WEST, EAST, [(160, 0), (199, 0)], inferred=[0, 1, 0], confidence=[1.0, 0.3, 1.0])
+    assert len(keep_likely_links(graph, min_confidence=min_confidence).lines) == kept
+
+
+def test_roads_stay_however_unsure_they_are():
+    graph = drawn(WEST, EAST, inferred=[0, 0], confidence=[0.0, 0.1])
+    assert len(keep_likely_links(graph, min_confidence=1).lines) == 2
+
+
+def test_a_link_goes_that_landed_on_an_unlikely_one():
+    graph = drawn(
+        [(0, 0), (100, 0)],
+        [(100, 0), (110, 0)],
+        [(110, 0), (120, 0)],
+        [(110, 40), (110, 0)],
+        inferred=[0, 1, 1, 1],
+        confidence=[1.0, 0.1, 0.1, 0.9],
+    )
+    assert keep_likely_links(graph, min_confidence=0.2).length_m.tolist() == [100]

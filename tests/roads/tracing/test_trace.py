@@ -4,6 +4,8 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.raster.grid import LOCAL_CRS, Grid
+from roadseg.roads.edge_model import IS_LINK
+from roadseg.roads.logistic import LogisticModel
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins
@@ -63,6 +65,23 @@ def test_gaps_are_linked_up_to_their_limit(max_gap_m, inferred):
     road[26:34] = 255
     road[:, 100:112] = 0  # 6 m, and the skeleton ends up to 2 m before the road does
     assert find(road, max_gap_m=max_gap_m).attributes["inferred"].tolist() == inferred
+
+
+@pytest.mark.parametrize(
+    ("odds", "min_link_probability", "inferred"),
+    [(None, 0.3, 1), (0.0, 0.5, 1), (0.0, 0.501, 0), (-30.0, 0.2, 0), (-30.0, 0.0, 1)],
+)
+def test_links_that_are_unlikely_by_a_calibrated_model_are_dropped(
+    odds, min_link_probability, inferred
+):
+    road = np.full((60, 200), 100, dtype=np.uint8)
+    road[26:34] = 250
+    road[:, 100:112] = 90
+    grid = Grid(UTM, Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1]), *road.shape)
+    model = None if odds is None else LogisticModel(0.0, {IS_LINK: odds})
+    options = TraceOptions(threshold=0.5, min_link_probability=min_link_probability)
+    graph = find_graph(Probability(grid, road, edge_model=model), options)
+    assert graph.attributes["inferred"].sum() == inferred
 
 
 def test_speeds_are_the_default_where_no_bins_are_known():

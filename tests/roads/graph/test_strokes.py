@@ -1,0 +1,63 @@
+"""Strokes of drawn roads."""
+
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.strokes import strokes
+
+
+def drawn(*roads):
+    """Draw roads that are joined where they share a vertex."""
+    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
+    return graph_from_lines(lines, CRS.from_epsg(32611))
+
+
+def lengths(*roads):
+    return sorted(strokes(drawn(*roads))[0].length_m.tolist())
+
+
+def test_two_roads_that_cross_are_two_strokes():
+    roads = [(0, 0), (50, 0), (100, 0)], [(50, -30), (50, 0), (50, 40)]
+    assert lengths(*roads) == [70, 100]
+
+
+def test_a_side_road_is_a_stroke_of_its_own():
+    assert lengths([(0, 0), (50, 0), (100, 0)], [(50, 0), (50, 40)]) == [40, 100]
+
+
+def test_a_road_cut_at_a_bend_is_one_stroke_whatever_it_turns_by():
+    assert lengths([(0, 0), (50, 0)], [(50, 0), (50, 40)]) == [90]
+
+
+@pytest.mark.parametrize(("turn_deg", "expected"), [(69, [50, 100]), (71, [50, 50, 50])])
+def test_a_road_does_not_turn_by_more_than_70_degrees_at_a_junction(turn_deg, expected):
+    turns = np.radians([turn_deg, 110])
+    away = zip(50 + 50 * np.cos(turns), 50 * np.sin(turns), strict=True)
+    found = lengths([(0, 0), (50, 0)], *([(50, 0), end] for end in away))
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_the_straightest_way_goes_on():
+    found, _ = strokes(drawn([(0, 0), (50, 0)], [(50, 0), (100, 20)], [(50, 0), (100, -5)]))
+    assert shapely.LineString([(0, 0), (50, 0), (100, -5)]) in found.lines.tolist()
+
+
+def test_a_ring_without_a_junction_stays_a_ring():
+    ring = [(0, 0), (30, 0), (30, 30), (0, 30), (0, 0)]
+    assert lengths(ring) == [120]
+
+
+def test_strokes_tell_the_nodes_of_the_graph_at_their_ends():
+    graph = drawn([(0, 0), (50, 0), (100, 0)], [(50, 0), (50, 40)])
+    found, node = strokes(graph)
+    ends = shapely.get_coordinates(shapely.get_point(found.lines, 0))
+    assert (
+        graph.nodes[node[:, 0]].tolist() == ends.tolist() == found.nodes[found.ends[:, 0]].tolist()
+    )
+
+
+def test_a_graph_without_roads_has_no_strokes():
+    assert lengths() == []

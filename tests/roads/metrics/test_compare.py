@@ -1,0 +1,82 @@
+"""All measures of two sides together: connectivity, and single figures by goal."""
+
+import numpy as np
+import pytest
+import shapely
+from pyproj import CRS
+
+from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.travel import add_travel
+from roadseg.roads.metrics.compare import Side, compare, pool, score_by
+from roadseg.roads.options import CompareOptions
+
+ROAD = [(0, 0), (300, 0)]
+BROKEN = [[(0, 0), (100, 0)], [(150, 0), (300, 0)]]
+GOALS = ("apls", "topo", "quality", "breaks")
+
+
+def drawn(*roads):
+    """Draw roads that are joined where they share a vertex, driven at 40 km/h."""
+    lines = np.array([shapely.LineString(road) for road in roads], dtype=object)
+    graph = graph_from_lines(lines, CRS.from_epsg(32611))
+    return add_travel(graph, np.full(len(graph.lines), 40.0))
+
+
+def compared(reference, predicted):
+    ours, theirs = (drawn(*roads) for roads in (reference, predicted))
+    return compare(Side(ours, ours), Side(theirs, theirs), CompareOptions())
+
+
+def scored(goal, reference, predicted):
+    return score_by(goal, drawn(*reference), drawn(*predicted), CompareOptions())
+
+
+def test_the_largest_part_has_its_share_of_all_roads():
+    assert compared(BROKEN, [ROAD]).reference.largest_share == pytest.approx(150 / 250)
+
+
+def test_connectivity_is_the_ratio_of_the_shares_of_the_largest_parts():
+    assert compared([ROAD], BROKEN).connectivity == pytest.approx(0.6)
+
+
+def test_false_connections_raise_connectivity_above_1():
+    assert compared(BROKEN, [ROAD]).connectivity == pytest.approx(1 / 0.6)
+
+
+@pytest.mark.parametrize(
+    ("sides", "expected"), [(([], []), 1), (([ROAD], []), 0), (([], [ROAD]), 0)]
+)
+def test_connectivity_of_nothing_is_1_if_there_is_nothing_on_either_side(sides, expected):
+    assert compared(*sides).connectivity == expected
+
+
+def test_largest_parts_of_several_places_add_up():
+    both = pool([compared([ROAD], [ROAD]), compared([ROAD], BROKEN)])
+    assert both.predicted.largest_share == pytest.approx((300 + 150) / (300 + 250))
+
+
+def test_breaks_of_several_places_are_per_km_of_all_of_them():
+    both = pool([compared([ROAD], [ROAD]), compared([ROAD], BROKEN)])
+    assert both.breaks.per_km == pytest.approx(1 / 0.6)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_the_same_roads_score_1_by_every_goal(goal):
+    assert scored(goal, [ROAD], [ROAD]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_an_empty_prediction_scores_0_by_every_goal(goal):
+    assert scored(goal, [ROAD], []) == 0
+
+
+def test_goals_are_the_figures_of_all_measures():
+    found = compared([ROAD], BROKEN)
+    figures = found.length.score, found.topo.f1, found.buffer.quality
+    assert [scored(goal, [ROAD], BROKEN) for goal in GOALS[:3]] == pytest.approx(figures)
+
+
+def test_breaks_divide_the_quality():
+    found = compared([ROAD], BROKEN)
+    expected = found.buffer.quality / (1 + 1 / 0.3)
+    assert scored("breaks", [ROAD], BROKEN) == pytest.approx(expected)
