@@ -363,7 +363,7 @@ def test_a_list_of_another_length_is_told_in_plain_words(write, assignment, mess
 
 def test_a_wrong_item_is_the_only_fault_of_its_list(write):
     with pytest.raises(ConfigError) as caught:
-        load_config(write({}), ["graph.formats=shp"])
+        load_config(write({}), ["graph.formats=dxf"])
     assert str(caught.value).startswith("--set: graph.formats.0: expected 'gpkg', 'geojson', ")
     assert ";" not in str(caught.value)
 

@@ -17,6 +17,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("roads.masks", "roads.tracing"),
     ("roads.metrics",),
     ("roads.formats",),
+    ("roads.audit",),
     ("dataset",),
     ("learn",),
     ("learn.hardware",),
@@ -26,7 +27,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("config",),
     ("report.plots",),
     ("report",),
-    ("commands.city", "commands.survey"),
+    ("commands.city", "commands.fusion", "commands.survey"),
     ("commands.stages",),
     ("commands.tools",),
     ("api",),
@@ -36,7 +37,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
 RANK = {room: rank for rank, rooms in enumerate(FLOORS) for room in rooms}
 STAGES = {f"commands.stages.{name}" for name in (*pipeline.STAGES, "tune", "quantize")}
 IN_ORDER = ("commands.stages.pipeline", "commands.stages.cross_validation")  # run stages
-MOST_IN_A_ROOM = 16
+MOST_IN_A_ROOM = 18  # commands/tools has a file for each command
 LEARNING = "torch segmentation_models_pytorch timm albumentations torchao openvino nncf onnx"
 ONLY_IN = {
     **dict.fromkeys((*LEARNING.split(), "onnxruntime"), ("learn",)),

@@ -44,7 +44,7 @@ def read_toy(path: Path) -> RoadGraph:
             ),
         ),
     ),
-    "roads/options.py": (('"osm", "csv"]', '"osm", "csv", "toy"]'),),
+    "roads/options.py": (('    "overture",\n]', '    "overture",\n    "toy",\n]'),),
 }
 STAGE = {
     "commands/stages/count.py": '''

@@ -15,7 +15,7 @@ from roadseg.api.keywords import options_of, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.raster.grid import is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -27,7 +27,7 @@ from roadseg.roads.formats.any_roads import (
     raster_drawn,
     read_drawn,
 )
-from roadseg.roads.formats.by_suffix import FORMATS, write_graphs
+from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
 from roadseg.roads.graph.cleaning import components
@@ -122,7 +122,8 @@ class Graph:
     def save(self, path: AnyPath) -> Path:
         """Write the graph in the format given by the suffix.
 
-        The suffixes are .gpkg, .geojson, .graphml, .parquet and .osm.
+        The suffixes are .gpkg, .geojson, .graphml, .parquet, .osm, .pbf, .fgb, .shp, .gdb,
+        .pmtiles, .gmns and .overture.
 
         Raises:
             ConfigError: if the suffix is not one of these, or the format needs a package that is
@@ -130,11 +131,9 @@ class Graph:
             OutputError: if the file cannot be written.
         """
         target = Path(path)
-        kind = target.suffix.removeprefix(".")
-        if kind not in FORMATS:
-            suffixes = ", ".join(f".{name}" for name in FORMATS)
-            raise ConfigError(f"{target}: use a file name that ends in {suffixes}")
-        write_graphs(target.parent, target.stem, self.roads, formats=(kind,))
+        kind = format_of(target)
+        check_formats([kind])
+        FORMATS[kind].writer()(target, self.roads)
         return target
 
     def __repr__(self) -> str:
@@ -300,7 +299,7 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
 
         return graph_drawn(RoadSource(Path("the graph")), graph_of_network(roads, "the graph"))
     with table_file(roads) as path:
-        drawn = read_drawn(RoadSource(path), find_placement(None, None))
+        drawn = read_drawn(RoadSource(path), find_placement(None, None), every_column=True)
     return replace(drawn, source=RoadSource(Path(TABLE)))
 
 
@@ -311,4 +310,5 @@ def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:
             f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
             "place"
         )
-    return read_drawn(sources[0], find_placement(Path(image) if image else None, gsd_m))
+    placement = find_placement(Path(image) if image else None, gsd_m)
+    return read_drawn(sources[0], placement, every_column=True)

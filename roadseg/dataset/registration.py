@@ -174,7 +174,7 @@ def best_displacement(
     _, row, col = np.unravel_index(np.argmax(np.where(far <= 1, pulled, -np.inf)), pulled.shape)
     width = int(np.argmax(pulled[:, row, col]))
     # Between the pixels, the highest place is that of a parabola through its neighbours.
-    step_x, step_y = _summit(pulled[width, row - 1 : row + 2, col - 1 : col + 2])
+    step_x, step_y = summit(pulled[width, row - 1 : row + 2, col - 1 : col + 2])
     right = float(x[col]) + step_x * view.pixel_m[0]
     down = float(y[row, 0]) + step_y * view.pixel_m[1]
     if across is None:
@@ -275,7 +275,7 @@ def _inverse(
     return np.asarray(scipy.fft.irfft(down, shape[1], axis=-1)[..., :cols])
 
 
-def _summit(square: Lags) -> tuple[float, float]:
+def summit(square: Lags) -> tuple[float, float]:
     """Return the highest place of the parabola through 3 x 3 values, x and y from the middle."""
     if square.shape != (3, 3):
         return 0.0, 0.0

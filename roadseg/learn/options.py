@@ -280,6 +280,12 @@ class PredictOptions(Section):
         unit="-",
         description="Also write road masks, road_masks/<scene>.tif.",
     )
+    fuse: bool = setting(
+        default=False,
+        unit="-",
+        description="Join the probabilities of images that show the same ground into one raster "
+        "for each place.",
+    )
 
     @model_validator(mode="after")
     def _overlap_fits(self) -> "PredictOptions":

@@ -200,7 +200,21 @@ def _number_or_auto(value: object, check: ValidatorFunctionWrapHandler) -> objec
 _Threshold = Annotated[
     Annotated[float, Field(gt=0, lt=1)] | Literal["auto"], WrapValidator(_number_or_auto)
 ]
-GraphFormat = Literal["gpkg", "geojson", "graphml", "parquet", "osm", "csv"]
+GraphFormat = Literal[
+    "gpkg",
+    "geojson",
+    "graphml",
+    "parquet",
+    "osm",
+    "csv",
+    "pbf",
+    "fgb",
+    "shp",
+    "gdb",
+    "pmtiles",
+    "gmns",
+    "overture",
+]
 
 
 class TraceOptions(Section):
@@ -301,7 +315,8 @@ class GraphOptions(TraceOptions):
     formats: tuple[GraphFormat, ...] = setting(
         ("gpkg", "geojson", "graphml"),
         "-",
-        "Formats of the graphs: gpkg, geojson, graphml, parquet, osm, csv (SpaceNet's).",
+        "Formats of the graphs: gpkg, geojson, graphml, parquet, fgb, shp, gdb; osm (JOSM), csv "
+        "(SpaceNet); pbf, gmns, overture (routers and models); pmtiles (maps on the web).",
         min_length=1,
         max_length=100,
         fail_fast=True,
@@ -378,6 +393,40 @@ class DiffOptions(Section):
     min_length_m: float = setting(
         20.0, "metres", "Leave out shorter connected pieces.", ge=0, le=1e7
     )
+
+
+class AuditOptions(Section):
+    """How far a way of a map may lie beside the road of the image, and into what it is cut."""
+
+    threshold: _Threshold = setting(
+        "auto",
+        "probability",
+        "Lowest probability that counts as road. auto: the threshold stored in the raster, "
+        "measured on held-out chips, otherwise 0.4.",
+    )
+    min_shift_m: float = setting(
+        4.0,
+        "metres",
+        "Distance from the middle of the road from which a way counts as shifted; on roads wider "
+        "than four times this, a quarter of their width.",
+        gt=0,
+        le=20,
+    )
+    max_shift_m: float = setting(
+        10.0, "metres", "Distance up to which a road belongs to a way.", ge=1, le=20
+    )
+    min_length_m: float = setting(
+        30.0, "metres", "Shortest part of a longer way with a status of its own.", ge=0, le=1e7
+    )
+
+    @model_validator(mode="after")
+    def _shift_is_seen(self) -> "AuditOptions":
+        if self.min_shift_m > self.max_shift_m:
+            raise ValueError(
+                f"min_shift_m: expected at most max_shift_m, {self.max_shift_m:g}, got "
+                f"{self.min_shift_m:g}"
+            )
+        return self
 
 
 class RouteOptions(Section):

@@ -33,6 +33,9 @@ VECTOR_SUFFIXES = (
 )
 ROAD_SUFFIXES = (*VECTOR_SUFFIXES, *PARQUET_SUFFIXES)
 
+# Suffixes of folders that are a file to their readers.
+FOLDER_SUFFIXES = (".gdb", ".gmns", ".overture")
+
 # The name of a file that is being written begins with this; machine, process and the final name
 # follow.
 _PARTIAL = ".partial-"
@@ -89,6 +92,25 @@ def whole(path: Path) -> Iterator[Path]:
             _remove(partial)
 
 
+def check_replaceable(folder: Path, *, marker: str) -> None:
+    """Refuse to write a folder in the place of one that holds something else.
+
+    Args:
+        folder: to write.
+        marker: name of a file in every folder of the kind.
+
+    Raises:
+        OutputError: if there is a file, or a folder that has files but not this one.
+    """
+    is_other = folder.exists() and not folder.is_dir()
+    is_other |= folder.is_dir() and not (folder / marker).exists() and any(folder.iterdir())
+    if is_other:
+        raise OutputError(
+            f"{folder}: cannot be written: it exists and holds something else (there is no "
+            f"{marker} in it); choose another name, or remove it"
+        )
+
+
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder to write to; put it in the place of `folder` when the block ends well.
@@ -117,6 +139,44 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     finally:
         for stale in (partial, former):
             shutil.rmtree(stale, ignore_errors=True)
+
+
+@contextmanager
+def whole_parts(path: Path, *ends: str) -> Iterator[Path]:
+    """Yield a name of several files to write; move them beside `path` when the block ends well.
+
+    They are written in a folder of their own, where a library may also leave what it no longer
+    needs. A process that is killed while they are moved leaves no `path`, which is moved last, but
+    never one with parts of another.
+
+    Args:
+        path: the file by which all are known, such as `city.shp`.
+        ends: suffixes of its other parts. Those that are not written anew are removed.
+
+    Raises:
+        OutputError: if they cannot be written (a full disk, a read-only folder).
+    """
+    folder = partial_path(path, "parts-")
+    try:
+        _make(path.parent)
+        remove_partial_once(path.parent)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield folder / path.name
+        path.unlink(missing_ok=True)
+        for end in ends:
+            part = path.with_suffix(end)
+            part.unlink(missing_ok=True)
+            if (folder / part.name).exists():
+                put(folder / part.name, part)
+        put(folder / path.name, path)
+        _log.debug("wrote %s", path)
+    except OSError as error:
+        if isinstance(error, RoadsegError):
+            raise
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def put(partial: Path, path: Path) -> None:

@@ -4,18 +4,21 @@ import resource
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from roadseg.errors import DataError, OutputError, RoadsegError
 from roadseg.system.files import (
+    check_replaceable,
     is_gone,
     partial_path,
     put,
     remove_partial,
     whole,
     whole_folder,
+    whole_parts,
     write_error,
 )
 
@@ -262,3 +265,50 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
 class _Usage:
     def __init__(self, free):
         self.free = free
+
+
+def write_parts(path, text):
+    """Write a file of two parts, and one that is not wanted."""
+    with whole_parts(path, ".dbf", ".qix") as partial:
+        partial.write_text(text)
+        partial.with_suffix(".dbf").write_text(text)
+        partial.with_suffix(".tmp").write_text(text)
+
+
+def test_parts_lie_beside_their_file_and_nothing_else_does(tmp_path):
+    write_parts(tmp_path / "a.shp", "b")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a.shp": "b",
+        "a.dbf": "b",
+    }
+
+
+def test_parts_of_an_earlier_file_are_replaced_or_removed(tmp_path):
+    for name in ("a.shp", "a.dbf", "a.qix", "b.qix"):
+        (tmp_path / name).write_text("old")
+    write_parts(tmp_path / "a.shp", "new")
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"a.shp": "new", "a.dbf": "new", "b.qix": "old"}
+
+
+def test_parts_of_an_earlier_file_stay_when_the_block_raises(tmp_path):
+    write_parts(tmp_path / "a.shp", "old")
+    with suppress(KeyError), whole_parts(tmp_path / "a.shp", ".dbf") as partial:
+        partial.write_text("new")
+        raise KeyError
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"old"}
+
+
+@pytest.mark.parametrize("names", [[], ["a.csv"], ["a.csv", "b.csv"]])
+def test_a_folder_that_is_empty_or_of_its_kind_may_be_replaced(tmp_path, names):
+    for name in names:
+        (tmp_path / name).write_text("")
+    check_replaceable(tmp_path, marker="a.csv")
+    check_replaceable(tmp_path / "none", marker="a.csv")
+
+
+def test_a_folder_of_another_kind_or_a_file_may_not_be_replaced(tmp_path):
+    (tmp_path / "b.csv").write_text("")
+    for path in (tmp_path, tmp_path / "b.csv"):
+        with pytest.raises(OutputError, match=r"holds something else .*no a\.csv"):
+            check_replaceable(path, marker="a.csv")

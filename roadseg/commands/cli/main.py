@@ -69,6 +69,8 @@ main.add_commands(
             results.route,
             results.score,
             results.diff,
+            results.convert,
+            results.audit,
             results.plot,
         ],
         "Accuracy and speed": [

@@ -279,7 +279,7 @@ _SETTINGS = {
             "compile",
         ]
     },
-    **{name: f"predict.{name}" for name in ("engine", "tta", "gsd", "scaling", "mask")},
+    **{name: f"predict.{name}" for name in ("engine", "tta", "gsd", "scaling", "mask", "fuse")},
     "precision_of_roads": "graph.precision",
 }
 DEVICES = (
@@ -288,6 +288,7 @@ DEVICES = (
     of_config("compute", "--backend"),
     of_config("compute", "--compile/--no-compile"),
 )
+FUSE = of_config("predict", "--fuse/--no-fuse")
 PREDICTING = (
     of_config("predict", "--engine"),
     of_config("predict", "--tta/--no-tta"),

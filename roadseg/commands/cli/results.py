@@ -1,7 +1,8 @@
-"""The commands on results: score, diff, route and plot."""
+"""The commands on results: score, diff, audit, convert, route and plot."""
 
 import importlib
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -29,6 +30,18 @@ def _units(_ctx: click.Context, _param: click.Parameter, value: Units | None) ->
         choose_units(value)
 
 
+_IMAGE = click.option(
+    "--image",
+    type=click.Path(path_type=Path, exists=True),
+    help="Image or folder of images for the pixel coordinates of a WKT CSV.",
+)
+_GSD = click.option(
+    "--gsd",
+    "gsd_m",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="METRES",
+    help="Pixel size in metres, for a WKT CSV without image or a raster without georeference.",
+)
 UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 
 
@@ -39,18 +52,8 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
 @of_field("roads", "CompareOptions", "--spacing-m")
 @of_field("roads", "CompareOptions", "--snap-m")
 @of_field("roads", "CompareOptions", "--tolerance-m")
-@click.option(
-    "--image",
-    type=click.Path(path_type=Path, exists=True),
-    help="Image or folder of images for the pixel coordinates of a WKT CSV.",
-)
-@click.option(
-    "--gsd",
-    "gsd_m",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="METRES",
-    help="Pixel size in metres, for a WKT CSV without image or a raster without georeference.",
-)
+@_IMAGE
+@_GSD
 @click.option(
     "--csv",
     "table",
@@ -100,6 +103,31 @@ def score(
 
 
 @click.command()
+@click.argument("source", type=_ROADS)
+@click.argument("target", type=_ROADS)
+@_IMAGE
+@_GSD
+@UNITS
+@JSON
+def convert(
+    source: Path, target: Path, *, image: Path | None, gsd_m: float | None, as_json: bool
+) -> None:
+    """Convert roads from SOURCE into the format of TARGET.
+
+    SOURCE is any file with roads that `roadseg score` reads. The suffix of TARGET chooses the
+    format: .gpkg, .geojson, .parquet, .fgb, .shp, .gdb (for GIS); .graphml (osmnx); .osm (JOSM);
+    .pbf (routers); .gmns and .overture (folders); .pmtiles (maps on the web). Lines are joined
+    where they share a vertex. Roads without a speed get the usual one of their class, or 40 km/h.
+
+    \b
+    Examples:
+      roadseg convert run/graphs/city.gpkg city.osm.pbf
+      roadseg convert roads.geojson roads.gmns
+    """
+    show(tool("convert").run(source, target, image=image, gsd_m=gsd_m), as_json=as_json)
+
+
+@click.command()
 @click.argument("predicted", type=_ROADS)
 @click.option("--reference", type=_ROADS, required=True, help="Known roads.")
 @of_field("roads", "DiffOptions", "--tolerance-m")
@@ -135,6 +163,74 @@ def diff(
     values = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
     limits = options_of("roads", "DiffOptions", values)
     show(tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
+
+
+@click.command()
+@click.argument("roads", type=_ROADS)
+@click.option(
+    "--probabilities",
+    type=_ROADS,
+    required=True,
+    metavar="PATH",
+    help="Raster of `roadseg predict`, mask, VRT, or folder of such files.",
+)
+@of_field("roads", "AuditOptions", "--threshold")
+@of_field("roads", "AuditOptions", "--min-shift-m")
+@of_field("roads", "AuditOptions", "--max-shift-m")
+@of_field("roads", "AuditOptions", "--min-length-m")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="GeoPackage to write, with layers stretches and ways, and a table summary.",
+)
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="HTML page to write, with the ways to look at first.",
+)
+@UNITS
+@JSON
+def audit(
+    roads: Path,
+    *,
+    probabilities: Path,
+    output: Path | None,
+    page: Path | None,
+    as_json: bool,
+    threshold: str | None,
+    min_shift_m: float | None,
+    max_shift_m: float | None,
+    min_length_m: float | None,
+) -> None:
+    """Check the ROADS of a map against an image, by its probabilities.
+
+    ROADS is a file with lines in a format of `roadseg score`. Each way for cars is cut into
+    stretches: confirmed, shifted (the road lies beside the way), not seen, or no data. Ids and
+    attributes of the map are kept.
+
+    \b
+    Examples:
+      roadseg audit osm.geojson --probabilities run/probabilities --output audit.gpkg
+      roadseg audit city.osm.pbf --probabilities city.tif --page audit.html --json
+    """
+    values = {
+        "threshold": _number_or_word(threshold),
+        "min_shift_m": min_shift_m,
+        "max_shift_m": max_shift_m,
+        "min_length_m": min_length_m,
+    }
+    options = options_of("roads", "AuditOptions", values)
+    summary = tool("audit").run(roads, probabilities, options=options, output=output, page=page)
+    show(summary, as_json=as_json)
+
+
+def _number_or_word(text: str | None) -> float | str | None:
+    """Return the number that a text is, or else the text."""
+    with suppress(TypeError, ValueError):
+        return float(text or "")
+    return text
 
 
 def _place(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from roadseg.commands.cli.command import stage, stage_command, stage_function
 from roadseg.commands.cli.options import (
     DEVICES,
     FOLD_OR_EACH,
+    FUSE,
     LAUNCHING,
     LAUNCHING_SEVERAL,
     NETWORK_OF_FOLD,
@@ -115,6 +116,7 @@ def train(
     ),
     SHARD,
     *PREDICTING,
+    FUSE,
     WORKERS,
     SCHEDULER,
     ON_ERROR,
@@ -146,6 +148,7 @@ def predict(
       roadseg predict --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
+      roadseg predict --output out --fuse spring.tif summer.tif
     """
     if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
         msg = "IMAGES and --output must be used together; --checkpoint and --mosaic need both"

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from roadseg.commands.fusion.edge_images import with_images
 from roadseg.commands.stages.edge_calibration import calibrate_run, keep_calibration
 from roadseg.commands.stages.made_from import graph_from
 from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
@@ -176,7 +177,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> GraphSu
     written = [*summary.scenes, *([NETWORK] if summary.joined else [])]
     graphs = [folder / f"{name}.{suffix}" for name in written for suffix in config.graph.formats]
     submission = folder / f"{SUBMISSION}.csv"
-    record.finish(summary, [*(path for path in (*graphs, submission) if path.is_file()), *kept])
+    record.finish(summary, [*(path for path in (*graphs, submission) if path.exists()), *kept])
     return summary
 
 
@@ -239,7 +240,9 @@ def trace_scene(
     pixels, name = scene.open(config), scene.name
     found = scene.graph or find_roads(config, scene, executor=executor)
     graph = rate_edges(found, pixels, config.graph)
-    graph = with_origin(graph, [name], [pixels.model], np.zeros(len(graph.lines), dtype=np.int64))
+    scene_of_edge = np.zeros(len(graph.lines), dtype=np.int64)
+    graph = with_origin(graph, [name], [pixels.model], scene_of_edge)
+    graph = with_images(graph, [pixels], scene_of_edge, config.graph)
     write_graphs(folder, name, graph, formats=config.graph.formats, grid=pixels.grid)
     inferred = int(graph.attributes["inferred"].sum())
     metres = part_lengths(graph)

@@ -257,6 +257,8 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
             "measured on them; predict other IMAGES with --output, or choose a fold"
         )
     settings = config.predict.model_dump(mode="json") | {"fold": fold}
+    if not config.predict.fuse:  # Records of runs without fusion stay as they were.
+        del settings["fuse"]
     if fold == "each":
         numbers = fold_numbers(workspace)
         trained = {f"what train made of fold {one}": _held_out(workspace, one) for one in numbers}

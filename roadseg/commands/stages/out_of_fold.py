@@ -38,6 +38,7 @@ class OutOfFold:
     Attributes:
         job_of: returns the job of the network of a fold, into a folder.
         workspace: of the run.
+        folder: for the results.
         folds: the fold of every chip of a scene, by its window.
         chip_px: largest side of the chips of a scene.
         failed: scenes that were skipped, and why.
@@ -45,14 +46,10 @@ class OutOfFold:
 
     job_of: Callable[[int, Path], PredictionJob]
     workspace: Workspace
+    folder: Path
     folds: Mapping[str, Mapping[Window, int]]
     chip_px: Mapping[str, int]
     failed: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the results."""
-        return self.workspace.probabilities
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -90,16 +87,27 @@ class OutOfFold:
         jobs = {fold: self._job(fold) for fold in one}
         needs = [jobs[fold].need(own, force=force) for fold, own in one.items()]
         parts = self._parts(several)
-        waiting = [name for name, of in parts.items() if force or not _is_there(self._whole(of))]
+        whole = {name: self._whole(of) for name, of in parts.items()}
+        waiting = [name for name, scene in whole.items() if force or not _is_there(scene)]
         for fold, own in self._by_fold({name: several[name] for name in waiting}).items():
             needs.append(self._part_job(fold).need(own, force=force))
         return Need(
             reads=_joined([files for need in needs for files in need.reads]),
             writes=[path for need in needs for path in need.writes]
-            + [self.workspace.probability(name) for name in waiting],
+            + [whole[name].path for name in waiting],
             megapixels=sum(need.megapixels for need in needs),
             memory_mb=max((need.memory_mb for need in needs if need.memory_mb), default=None),
         )
+
+    def describe(self, images: Images) -> list[SceneToPredict]:
+        """Return those that the networks can predict, without predicting them."""
+        one, several = self._parted(images)
+        found = {name: self._whole(of) for name, of in self._parts(several).items()}
+        for fold, own in one.items():
+            job = self._job(fold)
+            found |= {scene.name: scene for scene in job.describe(own)}
+            self.failed |= job.failed
+        return [found[name] for name in images if name in found]
 
     def _parted(self, images: Images) -> tuple[dict[int, Images], Images]:
         """Return the scenes of one fold by it, and those with chips of several."""
@@ -122,7 +130,7 @@ class OutOfFold:
         return dict(sorted(found.items()))
 
     def _job(self, fold: int) -> PredictionJob:
-        return self.job_of(fold, self.workspace.probabilities)
+        return self.job_of(fold, self.folder)
 
     def _part_job(self, fold: int) -> PredictionJob:
         return self.job_of(fold, self.workspace.fold_probabilities(fold))
@@ -172,7 +180,7 @@ class OutOfFold:
         measured = [threshold for threshold in thresholds if threshold is not None]
         return replace(
             first,
-            path=self.workspace.probability(first.name).absolute(),
+            path=self.folder.absolute() / f"{first.name}.tif",
             key=key_of(
                 {"folds": [[*window, fold] for window, fold in self.folds[first.name].items()]},
                 {f"fold {fold}": part.key for fold, part in parts.items()},

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pyproj import CRS
 
+from roadseg.commands.fusion.fused_places import FusedPlaces
 from roadseg.commands.stages.made_from import fold_numbers, predict_from
 from roadseg.commands.stages.out_of_fold import OutOfFold
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
-from roadseg.errors import DataError, MissingInputError
+from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.inference.jobs import PredictionJob, mask_path
 from roadseg.learn.inference.tasks import read_alike, weights_of
 from roadseg.learn.network.starter import checkpoint_folder
@@ -21,13 +22,14 @@ from roadseg.raster.grid import crs_setting
 from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images, image_paths
+from roadseg.roads.masks.fusion import IMAGES, image_path
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold
 from roadseg.system.stage_records import StageRecord, read_record
 from roadseg.system.text import Summary, count
 from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
-AnyJob = PredictionJob | OutOfFold
+AnyJob = PredictionJob | OutOfFold | FusedPlaces
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,11 @@ class PredictSummary(Summary):
         checkpoint: folders of the networks.
         fold: that the network held out; "each" if every chip is of the network that held it out,
             None if probabilities of several networks are averaged.
-        scenes: names of those that are predicted.
+        scenes: names of those that are predicted; with fusion, of the places.
         megapixels: of these.
         folder: where their rasters are.
         failed: why scenes were skipped, by name.
+        images_of: the images that each scene was fused from; empty without fusion.
     """
 
     checkpoint: str
@@ -50,10 +53,14 @@ class PredictSummary(Summary):
     megapixels: float
     folder: str
     failed: dict[str, str] = field(default_factory=dict)
+    images_of: dict[str, list[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
         scenes = count(len(self.scenes), "scene")
+        if self.images_of:
+            images = {name for names in self.images_of.values() for name in names}
+            scenes = f"{count(len(self.scenes), 'place')} fused from {len(images)} images"
         skipped = f"; {count(len(self.failed), 'scene')} skipped" if self.failed else ""
         return f"{scenes}, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
 
@@ -73,6 +80,7 @@ def run(
 
     A shard is a part of the work: it leaves no record, which is for the command without one.
     """
+    _require_whole(config, shard)
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
         return done
@@ -86,6 +94,8 @@ def run(
         outputs = list(map(workspace.probability, summary.scenes))
         if config.predict.mask:
             outputs += [mask_path(job.folder, name) for name in summary.scenes]
+        fused = {name for names in summary.images_of.values() for name in names}
+        outputs += [image_path(job.folder, name) for name in sorted(fused)]
         record.finish(summary, outputs)
         return summary
 
@@ -112,8 +122,12 @@ def run_images(
             scenes of their own.
         force: whether to predict again what is there.
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
+
+    Raises:
+        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
     """
-    job = _job(config, tuple(map(checkpoint_folder, checkpoints)), output)
+    _require_whole(config, shard, mosaic)
+    job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
     vrt = output / f"{mosaic}.vrt"
     scenes = _nth(find_images(images) if mosaic is None else {mosaic: vrt}, shard)
     with _held(job, scenes):
@@ -137,6 +151,7 @@ def _summary(job: AnyJob, scenes: dict[str, Path], *, force: bool) -> PredictSum
         megapixels=sum(scene.facts.grid.height * scene.facts.grid.width for scene in done) / 1e6,
         folder=str(job.folder),
         failed=job.failed,
+        images_of=dict(job.images_of) if isinstance(job, FusedPlaces) else {},
     )
 
 
@@ -194,6 +209,7 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
+    _require_whole(config, shard)
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
@@ -225,11 +241,11 @@ def plan_images(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run_images` would do."""
+    _require_whole(config, shard, mosaic)
     if mosaic is None:
         scenes = _nth(find_images(images), shard)
-        need = _job(config, tuple(map(checkpoint_folder, checkpoints)), output).need(
-            scenes, force=force
-        )
+        job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
+        need = job.need(scenes, force=force)
         why = "images are given" if need.writes else "all outputs exist"
         return Plan(
             "predict",
@@ -278,23 +294,61 @@ def _scenes_of(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) ->
     }
 
 
+def _require_whole(
+    config: Config, shard: tuple[int, int] | None, mosaic: str | None = None
+) -> None:
+    """Refuse to fuse what is no set of whole images.
+
+    Raises:
+        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+    """
+    if config.predict.fuse and shard is not None:
+        raise ConfigError(
+            "predict.fuse: a shard does not have all images of a place; predict without --shard, "
+            "with --workers or --scheduler instead"
+        )
+    if config.predict.fuse and mosaic is not None:
+        raise ConfigError(
+            "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
+            "the two"
+        )
+
+
 def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -> AnyJob:
     """Return the job on scenes of the run, each of which is read as its set is."""
     listed = read_chips(workspace.chips)
     imagery_of = config.imagery_of(listed.set_of)
 
     def job_of(fold: Fold, folder: Path) -> PredictionJob:
-        of_whole = config if folder == workspace.probabilities else _without_masks(config)
-        return _job(of_whole, (workspace.checkpoint(fold),), folder, imagery_of, listed.set_of)
+        of_scenes = config if folder == workspace.probabilities else _without_masks(config)
+        return _job(of_scenes, (workspace.checkpoint(fold),), folder, imagery_of, listed.set_of)
 
-    if fold == "each":
+    def job_into(folder: Path) -> PredictionJob | OutOfFold:
+        if fold != "each":
+            return job_of(fold, folder)
         return OutOfFold(
             job_of,
             workspace,
+            folder,
             folds_of_scenes(workspace, listed),
             {name: imagery.chip_px for name, imagery in imagery_of.items()},
         )
-    return job_of(fold, workspace.probabilities)
+
+    whole = workspace.probabilities
+    if not config.predict.fuse:
+        return job_into(whole)
+    first = fold if fold != "each" else fold_numbers(workspace)[0]
+    masks = job_of(first, whole).write_mask
+    return FusedPlaces(job_into(whole / IMAGES), whole, masks, config.compute.executor)
+
+
+def _job_of_images(config: Config, checkpoints: tuple[Path, ...], output: Path) -> AnyJob:
+    """Return the job on any images."""
+    job = _job(config, checkpoints, output)
+    if not config.predict.fuse:
+        return job
+    alone = _job(_without_masks(config), checkpoints, output / IMAGES)
+    return FusedPlaces(alone, output, job.write_mask, config.compute.executor)
 
 
 def _without_masks(config: Config) -> Config:

@@ -10,6 +10,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Ints
+from roadseg.commands.fusion.edge_images import with_images
 from roadseg.raster.grid import Grid, reproject
 from roadseg.raster.tiling import group_tiles
 from roadseg.roads.graph.joining import in_crs, join_scenes, touching
@@ -134,4 +135,6 @@ def _trace_as_one(
     run = partial(in_order, what=NETWORK, unit="blocks", executor=executor)
     graph = find_graph(pixels, options, run=run)
     middles = shapely.line_interpolate_point(graph.lines, 0.5, normalized=True)
-    return with_origin(graph, names, [tile.model for tile in tiles], pixels.tile_at(middles))
+    tile_of_edge = pixels.tile_at(middles)
+    graph = with_origin(graph, names, [tile.model for tile in tiles], tile_of_edge)
+    return with_images(graph, tiles, tile_of_edge, options)

@@ -30,6 +30,7 @@ _PACKAGES_IN_LINE = 5
 _EXTRAS = {
     "dask": ("distributed", "work on a Dask cluster"),
     "parquet": ("pyarrow", "labels in GeoParquet"),
+    "osm": ("osmium", "files of OpenStreetMap for routers"),
     "tensorboard": ("tensorboard", "curves and images of a training"),
 }
 _DATA_VARIABLES = ("PROJ_LIB", "PROJ_DATA", "GDAL_DATA")

@@ -199,7 +199,9 @@ class PredictionJob:
             except RoadsegError as error:
                 self._fail(name, error)
                 continue
-            settings = options.model_dump(mode="json", exclude={"scenes", "mask", "scaling"}) | {
+            settings = options.model_dump(
+                mode="json", exclude={"scenes", "mask", "scaling", "fuse"}
+            ) | {
                 "bands": facts.bands,
                 "nodata": facts.nodata,
                 "size": (facts.grid.height, facts.grid.width),

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import shapely
+from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Bools, Lines
@@ -24,6 +26,7 @@ from roadseg.raster.grid import (
 )
 from roadseg.roads.formats.by_suffix import READERS
 from roadseg.roads.formats.pairing import RoadSource, match
+from roadseg.roads.formats.tables import attributes_of
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     TRAVEL_TIME,
@@ -35,7 +38,7 @@ from roadseg.roads.graph.road_graph import (
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
-from roadseg.roads.labels.schemes import OWN_SPEED, stated_travel
+from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel
 from roadseg.roads.labels.traffic import CARS, DEFAULT, ONE_WAY, SPEED_KNOWN, SPEED_SOURCE
 from roadseg.roads.metrics.compare import Side
 from roadseg.roads.options import LabelOptions, TraceOptions
@@ -51,7 +54,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_SPEED_MPH = 25.0  # Speed of roads whose file states neither speed nor travel time.
 
 _EVERY_LINE = LabelOptions(default_speed_mph=DEFAULT_SPEED_MPH, exclude=(), tunnels=True)
-_GEOJSON, _GPKG = (".geojson", ".json"), ".gpkg"
+_GEOJSON, _OF_LAYERS = (".geojson", ".json"), (".gpkg", ".gdb")
 _APART_M = 0.01  # Metres from the end of a line to its node, at most.
 _KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
 _MOST_BYTES = 150_000_000  # Bytes; a larger GeoJSON file is refused.
@@ -129,7 +132,11 @@ def trace_raster(raster: "Probability") -> RoadGraph:
 
 
 def read_drawn(
-    source: RoadSource, pixels: PixelPlacement, trace: Trace = trace_raster
+    source: RoadSource,
+    pixels: PixelPlacement,
+    trace: Trace = trace_raster,
+    *,
+    every_column: bool = False,
 ) -> DrawnRoads:
     """Read the roads of a file, in its own CRS.
 
@@ -142,6 +149,8 @@ def read_drawn(
         source: what to read.
         pixels: where the pixels of a WKT CSV lie.
         trace: makes a graph of a mask or of probabilities.
+        every_column: keep all attributes of a file of lines, and not only those that say something
+            of speed, travel time and traffic.
 
     Raises:
         DataError: it cannot be read, or holds no lines but other geometries.
@@ -154,7 +163,7 @@ def read_drawn(
         return graph_drawn(source, graph_format.reader()(source.path))
     if source.is_raster:
         return _trace(source, pixels, trace)
-    return _read_gpkg(source) or _read_lines(source)
+    return _read_gpkg(source) or _read_lines(source, every_column=every_column)
 
 
 def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:
@@ -278,7 +287,7 @@ def _is_silent(graph: RoadGraph) -> Bools:
 
 def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
     """Read a graph as `roadseg graph` and osmnx write it; None if it is something else."""
-    if source.path.suffix.lower() != _GPKG:
+    if source.path.suffix.lower() not in _OF_LAYERS:
         return None
     from roadseg.roads.formats.files import read_gpkg  # noqa: PLC0415 - geopandas is slow to import
 
@@ -326,9 +335,10 @@ def raster_drawn(
     return DrawnRoads(source, graph, True, is_assumed, raster, valid)  # noqa: FBT003 - is_joined
 
 
-def _read_lines(source: RoadSource) -> DrawnRoads:
+def _read_lines(source: RoadSource, *, every_column: bool) -> DrawnRoads:
     _check_size(source.path)
-    roads = read_roads(source.path, options=_EVERY_LINE).roads
+    file = read_roads(source.path, options=_EVERY_LINE, every_column=every_column)
+    roads = file.roads
     areas = int(roads.is_area.sum())
     if areas and areas == len(roads.shapes):
         raise DataError(
@@ -337,7 +347,8 @@ def _read_lines(source: RoadSource) -> DrawnRoads:
         )
     if areas:
         logger.warning("%s: %d polygons are ignored, because only lines are scored", source, areas)
-    return _of_lines(source, roads.lines_only())
+    columns = {key: column[~roads.is_area] for key, column in file.columns.items()}
+    return _of_lines(source, roads.lines_only(), columns)
 
 
 def _check_size(path: Path) -> None:
@@ -351,7 +362,11 @@ def _check_size(path: Path) -> None:
         )
 
 
-def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
+def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, NDArray[Any]]) -> DrawnRoads:
+    """Return lines as roads, with further columns of their file."""
+    # These are read already, whatever a file calls them.
+    read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, SPEED_SOURCE)
+    others = {key: column for key, column in columns.items() if key not in read}
     # Each line is an edge between two nodes of its own; lines are joined in a metric CRS.
     xy, line = shapely.get_coordinates(roads.shapes, return_index=True)
     first, last = np.diff(line, prepend=-1), np.diff(line, append=-1)
@@ -363,11 +378,14 @@ def _of_lines(source: RoadSource, roads: Roads) -> DrawnRoads:
         np.arange(2 * len(roads.shapes)).reshape(-1, 2),
         roads.shapes,
         {
+            **attributes_of(pd.DataFrame(others)),
             OWN_SPEED: np.where(is_default, np.nan, speed_kph),
             TRAVEL_TIME: roads.travel_time_s,
             **roads.traffic.attributes(),
         },
     )
+    if SPEED_KNOWN in graph.attributes:
+        graph.attributes.pop(SPEED_SOURCE, None)
     return DrawnRoads(source, graph, is_joined=False, is_assumed=_is_silent(graph))
 
 

@@ -1,13 +1,13 @@
 """Formats of road graphs by the suffix of their files: who writes and who reads each."""
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from roadseg.errors import ConfigError
+from roadseg.roads.formats.extras import check_package
 
 if TYPE_CHECKING:
     from roadseg.raster.grid import Grid
@@ -54,8 +54,17 @@ FORMATS = {
     "graphml": FormatModule("graphml", "write_graphml", "read_graphml"),
     "parquet": FormatModule("files", "write_geoparquet"),
     "osm": FormatModule("osm_xml", "write_osm"),
+    "pbf": FormatModule("pbf", "write_pbf"),
+    "fgb": FormatModule("layers", "write_fgb"),
+    "shp": FormatModule("layers", "write_shp"),
+    "gdb": FormatModule("layers", "write_gdb"),
+    "pmtiles": FormatModule("layers", "write_pmtiles"),
+    "gmns": FormatModule("gmns", "write_gmns", "read_gmns"),
+    "overture": FormatModule("overture", "write_overture"),
 }
 READERS = {f".{suffix}": each for suffix, each in FORMATS.items() if each.read}
+_PACKAGES = {"parquet": "pyarrow", "overture": "pyarrow", "pbf": "osmium"}
+_SAME_FORMAT = {".geoparquet": "parquet", ".json": "geojson"}  # Further suffixes of formats.
 _SUBMISSION = "csv"  # SpaceNet's: its lines are in the pixels of scenes, of which it holds many.
 
 
@@ -73,14 +82,13 @@ def write_graphs(
         folder: where to; it is made if it is missing.
         name: of the scene.
         graph: its roads.
-        formats: of "gpkg", "geojson", "graphml" (osmnx), "parquet", "osm" (JOSM) and "csv"
-            (SpaceNet).
+        formats: of `FORMATS`, and "csv" (SpaceNet).
         grid: where the pixels of the scene lie, which "csv" needs.
 
     Raises:
         ConfigError: if a format cannot be written here, see `check_formats`, or is "csv" and there
             is no grid.
-        DataError: if a format is "osm" and the graph has no place on earth.
+        DataError: if a format needs degrees and the graph has no place on earth.
         OutputError: if a file cannot be written.
     """
     check_formats(formats)
@@ -99,18 +107,35 @@ def write_graphs(
             )
 
 
+def format_of(path: Path) -> str:
+    """Return the format of a file to write, by its suffix.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    suffix = path.suffix.lower()
+    name = _SAME_FORMAT.get(suffix, suffix.removeprefix("."))
+    if name in FORMATS:
+        return name
+    if name == "csv":
+        raise ConfigError(
+            f"{path}: SpaceNet's csv has lines in the pixels of an image, which only `roadseg "
+            "graph` knows; use another format"
+        )
+    suffixes = ", ".join(f".{each}" for each in FORMATS)
+    raise ConfigError(f"{path}: use a file name that ends in {suffixes}")
+
+
 def check_formats(formats: Collection[str]) -> None:
     """Refuse formats that cannot be written here, before there is anything to write.
 
     Raises:
-        ConfigError: if a format is not known, or is "parquet" and pyarrow is not installed.
+        ConfigError: if a format is not known, or needs a package that is not installed.
     """
     known = (*FORMATS, _SUBMISSION)
     unknown = [name for name in formats if name not in known]
     if unknown:
         raise ConfigError(f"graphs cannot be written as {unknown[0]!r}, only as {', '.join(known)}")
-    if "parquet" in formats and importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError(
-            "the format parquet needs pyarrow, which is not installed; pip install "
-            "'roadseg[parquet]', or omit parquet"
-        )
+    for name in formats:
+        if package := _PACKAGES.get(name):
+            check_package(package, needed_by=f"the format {name}", otherwise=f"omit {name}")

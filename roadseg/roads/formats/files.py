@@ -1,11 +1,8 @@
 """Graphs as GeoPackage (written and read), GeoJSON and GeoParquet."""
 
-import errno
 import os
 import sqlite3
-import warnings
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +12,12 @@ import pandas as pd
 import pyogrio
 import shapely
 from numpy.typing import NDArray
-from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
+from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
+from roadseg.roads.formats.layers import gdal_errors, require_whole, single_lines
 from roadseg.roads.formats.tables import (
     EDGE_COLUMNS,
     attributes_of,
@@ -28,7 +26,7 @@ from roadseg.roads.formats.tables import (
 )
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.vectors import check_views
-from roadseg.system.files import whole, write_error
+from roadseg.system.files import whole
 from roadseg.system.text import one_line
 
 _POINT, _LINE = 0, 1  # The types of these geometries in shapely.
@@ -57,13 +55,14 @@ def write_gpkg(path: Path, graph: RoadGraph) -> None:
         _write_layer(partial, node_table(graph), "Point", layer="nodes", append=False)
         _write_layer(partial, edges, "LineString", layer="edges")
         _write_layer(partial, styles, None, layer=STYLE_LAYER, fid="id")
-        _require_whole(_has_all(partial, styles=len(styles)))
+        require_whole(_has_all(partial, styles=len(styles)))
 
 
 def read_gpkg(path: Path) -> RoadGraph:
     """Read a graph that `write_gpkg` wrote: the same CRS, nodes, edges, lines and attributes.
 
-    Other programs may have written it again: u, v and osmid may be texts or floats by now, and x
+    A file geodatabase of ours (`layers.write_gdb`) is read as well: it has the same layers. Other
+    programs may have written the file again: u, v and osmid may be texts or floats by now, and x
     and y those of another CRS, so that nodes are read from their points.
 
     Raises:
@@ -80,7 +79,8 @@ def read_gpkg(path: Path) -> RoadGraph:
         raise DataError(
             f"{path}: layer edges refers to a node (u or v) that is missing in layer nodes"
         )
-    if np.any(shapely.get_type_id(edges.geometry.to_numpy(dtype=object)) != _LINE):
+    lines = single_lines(edges.geometry.to_numpy(dtype=object))
+    if np.any(shapely.get_type_id(lines) != _LINE):
         raise DataError(f"{path}: layer edges has a geometry that is not a LineString")
     points = nodes.geometry.to_numpy(dtype=object)
     if np.any(shapely.get_type_id(points) != _POINT) or np.any(shapely.is_empty(points)):
@@ -89,7 +89,7 @@ def read_gpkg(path: Path) -> RoadGraph:
         crs=LOCAL_CRS if is_local(edges.crs) else edges.crs,
         nodes=shapely.get_coordinates(points),
         ends=ends.reshape(-1, 2).astype(np.int64),
-        lines=edges.geometry.to_numpy(dtype=object),
+        lines=lines,
         attributes=attributes_of(edges),
     )
 
@@ -109,7 +109,7 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
     table = edge_table(graph)
     is_placed = not is_local(graph.crs)
     with whole(path) as partial:
-        with _gdal_errors(partial):
+        with gdal_errors(partial):
             pyogrio.write_dataframe(
                 table.to_crs(DEGREES) if is_placed else table,
                 partial,
@@ -118,7 +118,7 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
                 geometry_type="LineString",
                 layer_options=_IN_DEGREES if is_placed else _IN_METRES,
             )
-        _require_whole(_tail(partial).endswith(b"]\n}"))
+        require_whole(_tail(partial).endswith(b"]\n}"))
 
 
 def write_geoparquet(path: Path, graph: RoadGraph) -> None:
@@ -161,7 +161,7 @@ def _write_layer(
         append: whether the file has layers already.
         fid: name of the column of row numbers; None for GDAL's usual name.
     """
-    with _gdal_errors(path):
+    with gdal_errors(path):
         pyogrio.write_dataframe(
             table,
             path,
@@ -172,18 +172,6 @@ def _write_layer(
             layer_options=None if fid is None else {"FID": fid},
             dataset_options=None if append else _GPKG,
         )
-
-
-@contextmanager
-def _gdal_errors(path: Path) -> Iterator[None]:
-    """Raise errors of GDAL as those of writing a file."""
-    try:
-        # GDAL warns of files cut short, which its error, or the end of the file, tells as well.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            yield
-    except (DataSourceError, DataLayerError, FeatureError) as error:
-        raise write_error(path, str(error)) from error
 
 
 def _has_all(path: Path, *, styles: int) -> bool:
@@ -200,12 +188,6 @@ def _tail(path: Path) -> bytes:
     with path.open("rb") as file:
         file.seek(-8, os.SEEK_END)
         return file.read().rstrip()
-
-
-def _require_whole(is_whole: bool) -> None:  # noqa: FBT001 - its only argument
-    """Refuse a file whose end is missing: GDAL closes it without a word when the disk is full."""
-    if not is_whole:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _numbers(ids: NDArray[Any]) -> NDArray[np.float64]:

@@ -36,7 +36,11 @@ def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
         edge_columns: columns of layer edges; without `speed_kph` all edges have one colour, without
             `inferred` none is dashed.
     """
-    styles = {"nodes": node_renderer(), "edges": edge_renderer(edge_columns)}
+    return layer_styles({"nodes": node_renderer(), "edges": edge_renderer(edge_columns)})
+
+
+def layer_styles(renderers: Mapping[str, ET.Element]) -> pd.DataFrame:
+    """Return the table `layer_styles` with the renderer of each layer as its default style."""
     rows = [
         {
             "f_table_catalog": "",
@@ -52,7 +56,7 @@ def style_table(edge_columns: Collection[str]) -> pd.DataFrame:
             "ui": "",
             "update_time": datetime.now(tz=UTC),
         }
-        for layer, renderer in styles.items()
+        for layer, renderer in renderers.items()
     ]
     return pd.DataFrame(rows)
 
@@ -80,6 +84,17 @@ def edge_renderer(columns: Collection[str]) -> ET.Element:
     for number, (low, high) in enumerate(classes):
         limits = {"lower": str(low), "upper": str(high), "label": _label(low, high)}
         ET.SubElement(ranges, "range", limits, symbol=str(number), render="true")
+    return renderer
+
+
+def category_renderer(column: str, colours: Mapping[str, Rgb]) -> ET.Element:
+    """Return the renderer of lines whose colour follows the text in a column."""
+    symbols = [_line(colour, is_dashed=False) for colour in colours.values()]
+    renderer = _renderer("categorizedSymbol", symbols, attr=column)
+    categories = ET.SubElement(renderer, "categories")
+    for number, value in enumerate(colours):
+        facts = {"value": value, "type": "string", "label": value}
+        ET.SubElement(categories, "category", facts, symbol=str(number), render="true")
     return renderer
 
 

@@ -20,10 +20,10 @@ from shapely.errors import ShapelyError
 from roadseg.arrays import Floats, Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, reproject, transformer, utm_epsg
-from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
+from roadseg.roads.formats.tables import attributes_of, edge_table, in_degrees, node_table
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph, drawn_once
-from roadseg.roads.labels.schemes import OWN_SPEED, stated_travel, wanted_keys
-from roadseg.roads.labels.traffic import ONE_WAY
+from roadseg.roads.labels.schemes import OWN_SPEED, TIMES, stated_travel, wanted_keys
+from roadseg.roads.labels.traffic import CARS, ONE_WAY, SPEED_SOURCE
 from roadseg.roads.options import LabelOptions
 from roadseg.roads.xml import check_xml, xml_text
 from roadseg.system.files import whole
@@ -31,6 +31,7 @@ from roadseg.system.text import one_line
 
 _LINE = 1  # The type of LineStrings in shapely.
 _APART_M = 100.0  # Metres; an edge further than this from its nodes is in another CRS.
+_PLACES = ("geometry", "geometry_wkt", "geometry_utm_wkt", "geometry_pix", "id", "reversed")
 _NORTH = "N"  # The first UTM band of the northern half.
 
 Network = Any  # One of the four classes of graphs in networkx.
@@ -55,7 +56,8 @@ def read_graphml(path: Path, *, crs: CRS | None = None) -> RoadGraph:
     coordinates are taken if it wrote them. An edge that is there in both directions, or twice with
     the same line, is read once. Of its attributes speed (as `speed_kph`) and travel time (as
     `travel_time_s`) are read by the rules for labels (`schemes.stated_travel`), NaN where an edge
-    has none, and classes, names and access as `traffic.Traffic` has them. `oneway` is 1 for an edge
+    has none, and classes, names and access as `traffic.Traffic` has them; all other attributes are
+    numbers if all of their values are, else texts. `oneway` is 1 for an edge
     of a directed graph that is not there in the other direction; loops are one-way if they say so,
     and edges of an undirected graph never.
 
@@ -223,7 +225,21 @@ def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     columns = {key: _column([edge.get(key) for edge in facts]) for key in keys}
     speed_kph, seconds, traffic = stated_travel(columns, len(facts))
     stated = {OWN_SPEED: speed_kph, TRAVEL_TIME: seconds, ONE_WAY: traffic.one_way}
-    return stated | traffic.attributes()
+    stated |= traffic.attributes()
+    read = {*TIMES, *_PLACES, ONE_WAY, CARS, SPEED_SOURCE, *stated}
+    others = [
+        key for key in dict.fromkeys(key for edge in facts for key in edge) if key not in read
+    ]
+    table = pd.DataFrame({key: _typed([edge.get(key) for edge in facts]) for key in others})
+    return attributes_of(table) | stated
+
+
+def _typed(values: list[Any]) -> NDArray[Any]:
+    """Return values as numbers, if all that are there are numbers, else as texts; None for none."""
+    texts = pd.Series([None if value is None else str(value) for value in values], dtype=object)
+    numbers = pd.to_numeric(texts, errors="coerce")
+    is_text = numbers.isna() & texts.notna() & (texts != "nan")
+    return texts.to_numpy(dtype=object) if is_text.any() else numbers.to_numpy()
 
 
 def _column(values: list[Any]) -> NDArray[np.object_]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from roadseg.errors import DataError
 from roadseg.raster.names import match_names
 from roadseg.roads.formats.by_suffix import READERS
-from roadseg.system.files import MASK_SUFFIXES, is_virtual
+from roadseg.system.files import FOLDER_SUFFIXES, MASK_SUFFIXES, is_virtual
 from roadseg.system.text import first
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _CSV = ".csv"
 _VECTORS = (
     *(".gpkg", *READERS, ".fgb", ".parquet", ".geoparquet", ".shp", ".geojson", ".geojsonl"),
     *(".geojsons", ".kml", ".kmz", ".gml", ".gpx", ".osm", ".pbf", ".gz", ".zip"),
+    *FOLDER_SUFFIXES,
 )
 _KINDS = (_VECTORS, (".json",), (_CSV,), MASK_SUFFIXES)  # The first kind in a folder counts.
 _PACKED = (".gz", ".zip", ".pbf")
@@ -61,7 +62,7 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
     """
     if not (is_virtual(path) or path.exists()):
         raise DataError(f"{path} does not exist; expected a file or a folder with roads")
-    if is_virtual(path) or not path.is_dir() or path.suffix.lower() == ".gdb":
+    if is_virtual(path) or not path.is_dir() or path.suffix.lower() in FOLDER_SUFFIXES:
         return _named([path])
     files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
     for suffixes in _KINDS:

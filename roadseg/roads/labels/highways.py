@@ -45,7 +45,7 @@ _CLASS_BY_TYPE = {
     2: "primary",
     1: "trunk",
 }
-_UNKNOWN_CLASS = "road"  # OpenStreetMap's word for a road whose class is not known.
+UNKNOWN_CLASS = "road"  # OpenStreetMap's word for a road whose class is not known.
 _DECIMALS = 6  # Of mph, as many as speed bins look at.
 # Source: OpenStreetMap wiki, Key:surface, the unpaved group.
 _UNPAVED = {
@@ -125,7 +125,7 @@ def highway_of(speed_kph: ArrayLike) -> NDArray[np.str_]:
         A class for each speed; "road" where it is NaN or not above 0.
     """
     mph = np.round(np.asarray(speed_kph, dtype=np.float64) / KPH_PER_MPH, _DECIMALS)
-    return np.where(mph > 0, _CLASSES[np.searchsorted(_LIMITS_MPH, mph)], _UNKNOWN_CLASS)
+    return np.where(mph > 0, _CLASSES[np.searchsorted(_LIMITS_MPH, mph)], UNKNOWN_CLASS)
 
 
 def highway_class(highway: str) -> str:

@@ -1,14 +1,15 @@
 """Roads: label lines and areas with their speeds, read from any vector file, cleaned, in metres."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
@@ -18,6 +19,7 @@ from shapely.affinity import translate
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, XY, Grid, reproject, transformer
 from roadseg.roads.labels.schemes import read_attributes, wanted_keys
+from roadseg.roads.labels.tags import PACKED, unpack_frequent, without_lists
 from roadseg.roads.labels.traffic import Traffic
 from roadseg.roads.options import LabelOptions, SchemeName
 
@@ -32,6 +34,7 @@ _POINT, _POLYGON = 0, 3  # Type ids of shapely.
 _FIRST_MULTI = 4  # From here on are types that have parts.
 _STEP_M = 1000.0  # Metres; a straight outline bends by less than one over so far.
 _MOST_STEPS = 4000  # Of one outline.
+_Z_ORDER = "z_order"
 _ANY_LABELS = LabelOptions()
 _FARTHEST_DEGREES = 360.0
 
@@ -135,6 +138,7 @@ class LabelFile:
         keys: names of the attributes found.
         scheme: what the attributes mean; never "auto".
         repaired: number of polygons that were invalid and made valid.
+        columns: attributes of the roads by name, each of shape (roads,), if all were asked for.
     """
 
     roads: Roads
@@ -143,10 +147,15 @@ class LabelFile:
     keys: tuple[str, ...]
     scheme: SchemeName
     repaired: int = 0
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def read_roads(
-    path: Path, *, options: LabelOptions = _ANY_LABELS, crs: CRS | None = None
+    path: Path,
+    *,
+    options: LabelOptions = _ANY_LABELS,
+    crs: CRS | None = None,
+    every_column: bool = False,
 ) -> LabelFile:
     """Read the roads of a vector file.
 
@@ -155,22 +164,23 @@ def read_roads(
             several layers it is the first with lines, or else with polygons.
         options: what its attributes mean.
         crs: coordinate system to use for a file that does not name a known one.
+        every_column: read all attributes, and not only those that the scheme reads.
 
     Raises:
         DataError: if the file cannot be read whole, has no known CRS or not the attribute that
             the scheme needs, or has features of which none is a road. A file without any
             feature is fine: a scene without roads.
     """
-    file = _read(path, options)
+    file = _read(path, options, every_column=every_column)
     with _naming(path):
         attributes = read_attributes(file.columns, len(file.geometries), options)
     cleaned = clean_shapes(file.geometries)
     reason = attributes.left_out[cleaned.owner]
     owner = cleaned.owner[reason == ""]
     seconds = attributes.travel_time_s[cleaned.owner] * _shares(cleaned)
-    roads, duplicates = drop_duplicates(
+    roads, once = drop_duplicates(
         Roads(
-            crs=_crs(path, file, cleaned.shapes, crs),
+            crs=file_crs(path, file, cleaned.shapes, crs),
             shapes=cleaned.shapes[reason == ""],
             speed_mph=attributes.mph[owner],
             speed_source=attributes.source[owner],
@@ -180,6 +190,7 @@ def read_roads(
         )
     )
     dropped = cleaned.dropped + Counter(reason[reason != ""].tolist())
+    duplicates = int(np.sum(~once))
     dropped.update({"null": -file.broken, "broken": file.broken, "duplicate": duplicates})
     # A file of footways only is a scene without roads.
     if (reason == "").all():
@@ -191,15 +202,27 @@ def read_roads(
         keys=file.keys,
         scheme=attributes.scheme,
         repaired=cleaned.repaired,
+        columns=_every_column(file, owner[once]) if every_column else {},
     )
 
 
-def _read(path: Path, options: LabelOptions) -> "VectorFile":
+def _every_column(file: "VectorFile", owner: Indices) -> dict[str, NDArray[Any]]:
+    """Return all attributes of roads that have values; frequent packed tags are columns."""
+    packed = file.columns.get(PACKED)
+    tags = {} if packed is None else unpack_frequent(packed)
+    # Of a map, GDAL makes up the order in which roads are drawn.
+    made_up = () if packed is None else (PACKED, _Z_ORDER)
+    columns = tags | {key: column for key, column in file.columns.items() if key not in made_up}
+    taken = {key: without_lists(column[owner]) for key, column in columns.items()}
+    return {key: column for key, column in taken.items() if not pd.isna(column).all()}
+
+
+def _read(path: Path, options: LabelOptions, *, every_column: bool) -> "VectorFile":
     from roadseg.roads.labels.vectors import read_vectors  # noqa: PLC0415 - pyogrio is slow
 
     def choose(keys: tuple[str, ...]) -> list[str]:
         with _naming(path):
-            return wanted_keys(keys, options)
+            return list(keys) if every_column else wanted_keys(keys, options)
 
     return read_vectors(path, choose)
 
@@ -213,8 +236,12 @@ def _naming(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {error}") from error
 
 
-def _crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) -> CRS:
-    """Return the CRS of a file, or the one given where it names none that is known."""
+def file_crs(path: Path, file: "VectorFile", shapes: Shapes, given: CRS | None) -> CRS:
+    """Return the CRS of a file, or the one given where it names none that is known.
+
+    Raises:
+        DataError: the file names none that is known, and none is given.
+    """
     if file.crs is None:
         reason = "no coordinate system found"
     elif file.is_assumed and _are_beyond_degrees(shapes):
@@ -291,13 +318,13 @@ def clean_shapes(geometries: Shapes) -> CleanShapes:
     return _repair(_flatten(parts[kept]), owner[kept], dropped)
 
 
-def drop_duplicates(roads: Roads) -> tuple[Roads, int]:
+def drop_duplicates(roads: Roads) -> tuple[Roads, NDArray[np.bool_]]:
     """Keep one of the roads that have the same shape, whichever way it is drawn: the fastest.
 
     Of equally fast ones the widest is kept.
 
     Returns:
-        The roads that are left, in their order, and how many were dropped.
+        The roads that are left, in their order, and which of all these are.
     """
     # Only roads of equal boxes can be equal, and few are.
     boxes = shapely.bounds(roads.shapes).sum(axis=1)  # Equal for equal shapes.
@@ -308,7 +335,7 @@ def drop_duplicates(roads: Roads) -> tuple[Roads, int]:
     best = dict(zip(drawings.tolist(), alike.tolist(), strict=True))  # The last of equals stays.
     kept = np.ones(len(roads.shapes), dtype=bool)
     kept[alike] = np.isin(alike, list(best.values()))
-    return (roads if kept.all() else roads.take(kept)), int(np.sum(~kept))
+    return (roads if kept.all() else roads.take(kept)), kept
 
 
 def roads_on(grid: Grid, roads: Roads, *, shift_m: XY = (0.0, 0.0)) -> tuple[Roads, Indices]:

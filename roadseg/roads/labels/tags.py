@@ -1,6 +1,7 @@
 """Tags: the attributes of label features as text, however their file keeps them."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +12,23 @@ from numpy.typing import NDArray
 
 PACKED = "other_tags"  # Where OGR keeps the tags of an OpenStreetMap file that are no columns.
 
+# Columns of roadseg that a Shapefile, whose names have at most ten letters, calls otherwise.
+SHAPEFILE_NAMES = {
+    "travel_tim": "travel_time",
+    "speed_know": "speed_known",
+    "speed_sour": "speed_source",
+    "motor_vehi": "motor_vehicle",
+    "probabilit": "probability",
+    "min_probab": "min_probability",
+}
+
 _Value = TypeVar("_Value")
 
 _IMPOSM_KEYS = ("type", "class", "osm_id")
 _NULLS = {"", "None", "nan", "NaN", "NaT", "<NA>", "null", "NULL", "<Null>"}
 _ESCAPED = re.compile(r"\\(.)")
+_KEY = re.compile(r'"((?:[^"\\]|\\.)*)"(?:=>|: ?)"(?:[^"\\]|\\.)*"')
+_RARE = 100  # A key that fewer than one in so many features has is rare.
 _ITEM = re.compile(r"""[^\[\],'"]+""")
 
 
@@ -112,6 +125,33 @@ def text(value: object) -> str:
     if written.startswith("["):
         return ";".join(item.strip() for item in _ITEM.findall(written) if item.strip())
     return written.removesuffix(".0")
+
+
+def without_lists(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column with texts such as "1;2" in the place of lists, which few formats hold."""
+    if column.dtype != object or not any(isinstance(v, list | np.ndarray) for v in column):
+        return column
+    texts = [";".join(map(str, v)) if isinstance(v, list | np.ndarray) else v for v in column]
+    return np.array(texts, dtype=object)
+
+
+def unpack_frequent(packed: NDArray[Any]) -> dict[str, NDArray[np.object_]]:
+    """Return packed tags as columns of texts, None where a feature has none.
+
+    Only keys that at least one in a hundred features has become columns: maps have rare ones by the
+    hundred.
+
+    Args:
+        packed: shape (features,), as in `other_tags`; None for no tags.
+    """
+    texts = ["" if tags is None else str(tags) for tags in packed.tolist()]
+    counts = Counter(key for tags in texts for key in _KEY.findall(tags))
+    frequent = [key for key, count in counts.items() if count * _RARE >= len(texts)]
+    columns = _unpack(texts, len(texts), frequent) if frequent else {}
+    return {
+        key: np.array([value or None for value in values], dtype=object)
+        for key, values in columns.items()
+    }
 
 
 def _unpack(packed: Iterable[str], features: int, keys: list[str]) -> dict[str, list[str]]:

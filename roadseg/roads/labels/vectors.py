@@ -23,6 +23,8 @@ from pyogrio.errors import DataLayerError, DataSourceError
 
 from roadseg.errors import DataError
 from roadseg.roads import xml
+from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
+from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, VECTOR_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
 from roadseg.system.text import one_line
@@ -41,6 +43,8 @@ _VIEWS = (
     "SELECT name FROM sqlite_master WHERE type = 'view' "
     "AND name IN (SELECT table_name FROM gpkg_contents)"
 )
+_PMTILES = ".pmtiles"
+_OVERTURE, _SEGMENTS = ".overture", "segment.parquet"  # The folder, and its file of roads.
 _OSM_INDEX = "OSM_USE_CUSTOM_INDEXING"
 _SMALL_BYTES = 1_000_000
 _HEAD_BYTES = 65536  # Of a GeoJSON file, in which its CRS stands before the features.
@@ -85,6 +89,13 @@ def read_vectors(path: Path, choose: Choose) -> VectorFile:
         DataError: if the file is missing, empty, damaged, not a vector file, or has no layer
             for roads.
     """
+    if path.suffix.lower() == _OVERTURE and path.is_dir():
+        return read_vectors(path / _SEGMENTS, choose)
+    if path.suffix.lower() == _PMTILES:
+        raise DataError(
+            f"{path}: tiles hold roads cut in pieces, from which no network can be read; use the "
+            "file that they were made from"
+        )
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return _read_geoparquet(path, choose)
     source = _gdal_name(path)
@@ -201,16 +212,21 @@ def _read_small(path: Path, source: str, choose: Choose) -> VectorFile | None:
 
 
 def _read_layer(path: Path, source: str, info: Mapping[str, Any], choose: Choose) -> VectorFile:
-    keys = tuple(map(str, info["fields"]))
+    names = SHAPEFILE_NAMES if info["driver"] == "ESRI Shapefile" else {}
+    keys_of = {names.get(str(field), str(field)): str(field) for field in info["fields"]}
+    keys = tuple(keys_of)
     meta, _, wkb, values = pyogrio.raw.read(
         source,
         layer=info["layer_name"],
-        columns=choose(keys),
+        columns=[keys_of[key] for key in choose(keys)],
         force_2d=True,
         datetime_as_string=True,
     )
     _check_whole(path, info, len(wkb))
-    columns = dict(zip(map(str, meta["fields"]), values, strict=True))
+    columns = {
+        names.get(str(field), str(field)): column
+        for field, column in zip(meta["fields"], values, strict=True)
+    }
     crs = _crs(path, info["driver"], info["crs"])
     return VectorFile(keys, columns, *_geometries(wkb), *crs)
 
@@ -437,8 +453,10 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
         schema = pq.read_schema(path)
         geometry, others = _geometry_columns(path, schema.metadata or {})
         keys = tuple(key for key in schema.names if key not in others)
+        is_overture = is_segments(keys)
+        wanted = segment_columns(keys) if is_overture else choose(keys)
         with np.errstate(invalid="ignore"):  # Coordinates that are NaN are counted later.
-            frame = gpd.read_parquet(path, columns=[*choose(keys), geometry])
+            frame = gpd.read_parquet(path, columns=[*wanted, geometry])
     except DataError:
         raise
     except FileNotFoundError as error:
@@ -449,9 +467,13 @@ def _read_geoparquet(path: Path, choose: Choose) -> VectorFile:
             f"{path}: not a readable GeoParquet file ({reason}); download or copy it again"
         ) from error
     shapes = frame.geometry.to_numpy()
+    columns = {str(key): frame[key].to_numpy() for key in frame.columns if key not in others}
+    if is_overture:
+        tags = segment_tags(columns, len(shapes))
+        keys, columns = tuple(tags), {key: tags[key] for key in choose(tuple(tags))}
     return VectorFile(
         keys=keys,
-        columns={str(key): frame[key].to_numpy() for key in frame.columns if key not in others},
+        columns=columns,
         geometries=np.asarray(shapes, dtype=object),
         broken=0,
         crs=None if frame.crs is None else frame.crs.to_wkt(),

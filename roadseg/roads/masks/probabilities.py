@@ -22,6 +22,7 @@ from roadseg.raster.tiff import copy_as_cog
 from roadseg.raster.windows import CERTAIN, Rows, Window, cut_blocks
 from roadseg.roads.edge_model import edge_model_text, parse_edge_model
 from roadseg.roads.logistic import LogisticModel
+from roadseg.roads.masks.fusion import FusedImage, images_of
 from roadseg.roads.masks.mask_files import (
     CONTENT_TAG,
     KEY_TAG,
@@ -128,6 +129,7 @@ class ProbabilityFile:
         model: the fold and epoch of the checkpoint that predicted it, empty if not known.
         threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
+        images: that it was fused from; empty if it was not.
         source: the opened raster; None opens it for every window, also where it is unpickled.
     """
 
@@ -138,6 +140,7 @@ class ProbabilityFile:
     model: str = ""
     threshold: float | None = None
     edge_model: LogisticModel | None = None
+    images: tuple[FusedImage, ...] = ()
     source: Any = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -311,6 +314,7 @@ def open_probability(
                 model=_model(tags),
                 threshold=_threshold(path, tags),
                 edge_model=_edge_model(path, tags),
+                images=images_of(path, tags),
             )
         if tags.get(CONTENT_TAG) == SPEED_BINS and known:
             return ProbabilityFile(path, grid, known, is_mask=True)

@@ -79,7 +79,7 @@ def missing_roads(
     near = _join_spans(*_near(graph.lines, axis, other.lines, tolerance_m + _ROUNDING_M))
     begin, end = _apart(axis, _without_crossings(axis, near, _CROSSING * tolerance_m))
     edge = axis.edges((begin + end) / 2)
-    lines = _cut(graph.lines[edge], begin - axis.begin[edge], end - axis.begin[edge])
+    lines = cut_lines(graph.lines[edge], begin - axis.begin[edge], end - axis.begin[edge])
     part = (end - begin) / graph.length_m[edge]
     parts = _graph_of(graph, lines, edge, part)
     return drop_components(parts, min_component_m=min_length_m)
@@ -141,7 +141,7 @@ def _apart(axis: _Axis, near: Spans) -> Spans:
     return begin[has_length], end[has_length]
 
 
-def _cut(lines: Lines, begin: Floats, end: Floats) -> Lines:
+def cut_lines(lines: Lines, begin: Floats, end: Floats) -> Lines:
     """Return each line from one distance along it to another; the line itself if that is all."""
     parts = lines.copy()
     is_cut = (begin > _ROUNDING_M) | (end < shapely.length(lines) - _ROUNDING_M)

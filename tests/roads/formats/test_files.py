@@ -217,8 +217,8 @@ def test_writing_again_replaces_the_file_and_leaves_nothing_else(tmp_path, trace
 
 
 def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path, graph):
-    with pytest.raises(ConfigError, match="as 'shp', only as gpkg, geojson, graphml, parquet, osm"):
-        write_graphs(tmp_path, "a", graph, formats=["gpkg", "shp"])
+    with pytest.raises(ConfigError, match="as 'dxf', only as gpkg, geojson, graphml, parquet, osm"):
+        write_graphs(tmp_path, "a", graph, formats=["gpkg", "dxf"])
     assert list(tmp_path.iterdir()) == []
 
 

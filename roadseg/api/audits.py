@@ -1,0 +1,137 @@
+"""Audit of a map of roads against probabilities."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from roadseg.api.files import TABLE, AnyPath, as_file
+from roadseg.api.graphs import Graph
+from roadseg.api.keywords import options_of, takes
+from roadseg.api.masks import Mask
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import is_local
+from roadseg.roads.masks.probabilities import Probability
+from roadseg.roads.options import AuditOptions
+
+if TYPE_CHECKING:
+    import geopandas as gpd
+
+    from roadseg.commands.tools.audit import AuditSummary
+    from roadseg.roads.audit.profiles import Raster
+    from roadseg.roads.audit.tables import AuditTables
+    from roadseg.roads.audit.ways import MapWays
+
+_SUFFIX = ".gpkg"
+
+
+@dataclass(frozen=True)
+class MapAudit:
+    """What an image says of the roads of a map.
+
+    Attributes:
+        summary: kilometres by status, and the ways to look at first, as `roadseg audit` prints
+            them.
+        tables: of ways and stretches.
+    """
+
+    summary: "AuditSummary"
+    tables: "AuditTables" = field(repr=False)
+
+    @property
+    def ways(self) -> "gpd.GeoDataFrame":
+        """The ways, with rank 1 for the one to look at first."""
+        return self.tables.ways
+
+    @property
+    def stretches(self) -> "gpd.GeoDataFrame":
+        """The parts of ways with one status each."""
+        return self.tables.stretches
+
+    def save(self, path: AnyPath) -> Path:
+        """Write the tables as GeoPackage, as `roadseg audit --output` does.
+
+        Raises:
+            ConfigError: if the suffix is not .gpkg.
+            OutputError: if the file cannot be written.
+        """
+        from roadseg.roads.audit.audit_files import write_audit  # noqa: PLC0415 - pyogrio is slow
+
+        target = Path(path)
+        if target.suffix.lower() != _SUFFIX:
+            raise ConfigError(f"{target}: use a file name that ends in {_SUFFIX}")
+        write_audit(target, self.tables)
+        return target
+
+    def __str__(self) -> str:
+        """Return the summary as `roadseg audit` prints it."""
+        return str(self.summary)
+
+    def _repr_html_(self) -> str:
+        """Show the summary in a notebook."""
+        return self.summary._repr_html_()
+
+
+@takes(AuditOptions)
+def audit(
+    roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"],
+    probabilities: AnyPath | Probability | Mask,
+    **options: Any,  # noqa: ANN401 - of one section
+) -> MapAudit:
+    """Hold the roads of a map against the probabilities of an image.
+
+    Args:
+        roads: file with lines, a GeoDataFrame of lines, or a graph.
+        probabilities: raster or mask, VRT, or folder of such; or the result of `predict` or `burn`.
+        options: `threshold`; `min_shift_m`, the distance from which on a way counts as shifted;
+            `max_shift_m`; `min_length_m`, the shortest part with a status of its own.
+
+    Raises:
+        DataError: if a file cannot be read, has no georeference, or shows another place.
+        ConfigError: if there is no such option, or a value is outside its limits.
+    """
+    from roadseg.commands.tools.audit import summarise  # noqa: PLC0415 - slow
+    from roadseg.roads.audit.audit import audit_ways  # noqa: PLC0415 - slow to import
+    from roadseg.roads.audit.tables import AuditTables  # noqa: PLC0415 - slow to import
+
+    limits = options_of(AuditOptions, options)
+    with _rasters(probabilities) as rasters:
+        tables = AuditTables(audit_ways(_map_ways(roads), rasters, limits))
+    summary = summarise(tables, limits, rasters=len(rasters), output=None, page=None)
+    return MapAudit(summary, tables)
+
+
+@contextmanager
+def _rasters(probabilities: AnyPath | Probability | Mask) -> Iterator[Sequence["Raster"]]:
+    """Yield rasters of files or in memory; of a mask, pixels to ignore are without data."""
+    from roadseg.commands.tools.audit import open_rasters  # noqa: PLC0415 - slow to import
+
+    if isinstance(probabilities, str | Path):
+        yield open_rasters(Path(probabilities))
+        return
+    if probabilities.grid.is_local:
+        raise DataError(
+            "the probabilities have no georeference, so no map lies on them; use those of an image "
+            "with a coordinate system"
+        )
+    if isinstance(probabilities, Probability):
+        yield [probabilities]
+        return
+    with as_file(probabilities.save, ".tif", name="the mask") as path:
+        yield open_rasters(path)
+
+
+def _map_ways(roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"]) -> "MapWays":
+    from roadseg.roads.audit.ways import map_ways, read_ways  # noqa: PLC0415 - slow to import
+
+    if isinstance(roads, str | Path):
+        return read_ways(Path(roads))
+    table = roads.edges if isinstance(roads, Graph) else roads.reset_index()
+    if table.crs is None or is_local(table.crs):
+        raise DataError(f"{TABLE}: has no georeference, expected ways with a coordinate system")
+    names = [name for name in table.columns if name != table.geometry.name]
+    columns = {str(name): table[name].to_numpy() for name in names}
+    return map_ways(TABLE, table.crs, np.asarray(table.geometry, dtype=object), columns)

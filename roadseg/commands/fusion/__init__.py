@@ -1,0 +1,1 @@
+"""Images of the same ground, whose probabilities are joined."""

@@ -1,0 +1,225 @@
+"""Fused places: images predicted one by one, then those of the same ground joined."""
+
+import logging
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from roadseg.commands.fusion.image_shifts import about_the_middle, find_shift
+from roadseg.commands.fusion.places import SHARED, places
+from roadseg.errors import DataError
+from roadseg.learn.inference.jobs import Need
+from roadseg.learn.inference.tasks import SceneToPredict
+from roadseg.raster.windows import Rows, cut_blocks
+from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
+from roadseg.roads.masks.mask_files import read_raster_key
+from roadseg.system.parallel import Executor, each
+from roadseg.system.progress import counted
+from roadseg.system.records import key_of
+from roadseg.system.text import count
+from roadseg.system.workspace import Fold, FoldOrEach
+
+_BLOCK_PX = 1024  # Side of the blocks that are fused at once.
+_METHOD = 1  # It rises when the same images would be fused differently.
+_log = logging.getLogger(__name__)
+
+Images = dict[str, Path]
+
+
+class ImageJob(Protocol):
+    """A job that predicts images one by one, into the folder `images`."""
+
+    failed: dict[str, str]
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the networks."""
+
+    @property
+    def fold(self) -> Fold | FoldOrEach | None:
+        """What was held out."""
+
+    def describe(self, images: Images) -> list[SceneToPredict]:
+        """Return those that can be predicted, without predicting them."""
+
+    def run(self, images: Images, *, force: bool) -> list[SceneToPredict]:
+        """Predict those that are not there yet; return those that are there now."""
+
+    def need(self, images: Images, *, force: bool) -> Need:
+        """Return what predicting them takes."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place to fuse.
+
+    Attributes:
+        scene: its raster, on the pixels of its largest image.
+        images: predicted alone; that image first.
+    """
+
+    scene: SceneToPredict
+    images: tuple[SceneToPredict, ...]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its raster is there already."""
+        return read_raster_key(self.scene.path) == self.scene.key
+
+
+@dataclass
+class FusedPlaces:
+    """Prediction of places that several images show.
+
+    Every image is predicted alone, into the folder `images` of the results. What shows the same
+    ground is then joined into the raster of its place, which has the name and the pixels of its
+    largest image (see `places`).
+
+    Attributes:
+        job: predicts the images.
+        folder: for the results.
+        write_mask: writes the mask of a place if it is wanted.
+        executor: of the work on places.
+        failed: images that were skipped, and why.
+        images_of: the images of each place, when they are fused.
+    """
+
+    job: ImageJob
+    folder: Path
+    write_mask: Callable[[SceneToPredict], None]
+    executor: Executor
+    failed: dict[str, str] = field(default_factory=dict)
+    images_of: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of the networks."""
+        return self.job.folders
+
+    @property
+    def fold(self) -> Fold | FoldOrEach | None:
+        """What was held out."""
+        return self.job.fold
+
+    def run(self, images: Images, *, force: bool) -> list[SceneToPredict]:
+        """Predict and fuse what is not there yet; return the places.
+
+        Raises:
+            DataError: if no two images show the same ground, or one has no georeference.
+        """
+        described = {scene.name: scene for scene in self.job.describe(images)}
+        self._places(described.values())  # If nothing is to be fused, nothing is predicted.
+        if not force:
+            self._reuse(described.values())
+        done = self.job.run({name: images[name] for name in described}, force=force)
+        self.failed = self.job.failed
+        found = self._places(done)
+        waiting = [place for place in found if force or not place.is_there]
+        work = each(fuse_place, waiting, executor=self.executor)
+        for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
+            if outcome.error is not None:
+                raise outcome.error
+        self.images_of = {p.scene.name: [image.name for image in p.images] for p in found}
+        for place in found:
+            self.write_mask(place.scene)
+        return [place.scene for place in found]
+
+    def need(self, images: Images, *, force: bool) -> Need:
+        """Return what predicting and fusing them takes, and raise what would stop it."""
+        described = self.job.describe(images)
+        found = self._places(described)
+        need = self.job.need({scene.name: images[scene.name] for scene in described}, force=force)
+        writes = [place.scene.path for place in found if force or not place.is_there]
+        return replace(need, writes=[*need.writes, *writes])
+
+    def _places(self, scenes: Iterable[SceneToPredict]) -> list[Place]:
+        """Group images into places.
+
+        Raises:
+            DataError: if no two images show the same ground, or one has no georeference.
+        """
+        by_name = {scene.name: scene for scene in scenes}
+        for scene in by_name.values():
+            if scene.facts.grid.is_local:
+                raise DataError(
+                    f"{scene.facts.path}: has no georeference, so which images show the same "
+                    "ground is not known; leave out --fuse, or add a georeference"
+                )
+        found = places({name: scene.facts.grid for name, scene in by_name.items()})
+        if by_name and all(len(names) == 1 for names in found.values()):
+            raise DataError(
+                f"predict.fuse: nothing to fuse, because no two of {count(len(by_name), 'image')} "
+                f"share {SHARED:.0%} of their ground; leave out --fuse (predict.fuse)"
+            )
+        return [self._place([by_name[name] for name in names]) for names in found.values()]
+
+    def _place(self, images: list[SceneToPredict]) -> Place:
+        first = images[0]
+        thresholds = [image.threshold for image in images if image.threshold is not None]
+        tags = dict(first.tags)
+        tags["ROADSEG_SOURCE"] = ",".join(dict(image.tags)["ROADSEG_SOURCE"] for image in images)
+        scene = replace(
+            first,
+            path=self.folder.absolute() / f"{first.name}.tif",
+            key=key_of({"fused": _METHOD}, {image.name: image.key for image in images}),
+            threshold=round(statistics.fmean(thresholds), 4) if thresholds else None,
+            tags=tuple(tags.items()),
+        )
+        return Place(scene, tuple(images))
+
+    def _reuse(self, scenes: Iterable[SceneToPredict]) -> None:
+        """Move rasters of images that were predicted without fusion to where they belong now."""
+        for scene in scenes:
+            alone = self.folder / f"{scene.name}.tif"
+            if read_raster_key(alone) == scene.key:
+                scene.path.parent.mkdir(parents=True, exist_ok=True)
+                for path in (alone.with_suffix(".qml"), alone):
+                    if path.exists():
+                        path.replace(scene.path.with_suffix(path.suffix))
+
+
+def fuse_place(place: Place) -> None:
+    """Fuse the images of a place into its raster, block by block.
+
+    Raises:
+        DataError: if the raster of an image cannot be read.
+        OutputError: if the raster cannot be written.
+    """
+    images = _aligned(place)
+    for image in images:
+        _log.info(
+            "%s: %s lies %.1f px down and %.1f px right of the middle of its images",
+            *(place.scene.name, image.path.stem, *image.shift_px),
+        )
+    scene = replace(place.scene, tags=(*place.scene.tags, *images_tags(images).items()))
+    scene.write(_fused(scene, images))
+
+
+def _aligned(place: Place) -> list[FusedImage]:
+    """Return the images of a place with their shifts about the middle of all."""
+    grid = place.scene.facts.grid
+    alone = [FusedImage(image.path) for image in place.images]
+    shifts = [(0.0, 0.0)]
+    with alone[0].opened(grid) as first:
+        for other in alone[1:]:
+            with other.opened(grid) as there:
+                shifts.append(find_shift(first, there, grid))
+    about = about_the_middle(np.array(shifts)).tolist()
+    return [
+        replace(image, shift_px=(down, right))
+        for image, (down, right) in zip(alone, about, strict=True)
+    ]
+
+
+def _fused(scene: SceneToPredict, images: list[FusedImage]) -> Iterator[Rows]:
+    grid = scene.facts.grid
+    with ExitStack() as stack:
+        opened = [stack.enter_context(image.opened(grid)) for image in images]
+        for window in cut_blocks(grid.height, grid.width, block_px=_BLOCK_PX):
+            values, known = fuse(image.read_all(window) for image in opened)
+            yield Rows(window.row, values, known, window.col)

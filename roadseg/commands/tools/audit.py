@@ -1,0 +1,209 @@
+"""audit: hold a map of roads against probabilities. Reads both, writes layers and a page."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from roadseg.errors import ConfigError
+from roadseg.raster.sources import image_paths
+from roadseg.report.audit_page import build_audit_page
+from roadseg.report.page import write_page
+from roadseg.roads.audit.audit import audit_ways
+from roadseg.roads.audit.audit_files import write_audit
+from roadseg.roads.audit.profiles import Raster
+from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
+from roadseg.roads.audit.ways import read_ways
+from roadseg.roads.masks.probabilities import open_probability
+from roadseg.roads.options import AuditOptions
+from roadseg.system.text import Summary, count, counted, table
+from roadseg.system.units import road_unit, roads, short_text
+
+_WORST = 10  # Ways that the summary names.
+_USUAL = AuditOptions()
+
+
+@dataclass(frozen=True)
+class StatusSummary:
+    """The roads of one status; `median_offset_m` is None where no offset is known."""
+
+    status: str
+    km: float
+    share: float
+    stretches: int
+    median_offset_m: float | None
+
+
+@dataclass(frozen=True)
+class AuditSummary(Summary):
+    """A map held against an image, in figures.
+
+    Attributes:
+        roads: the map.
+        probabilities: rasters that it was held against.
+        ways: ways that touch a raster.
+        outside: ways that touch none, which were left out.
+        left_out: features that are no roads for cars, by reason.
+        statuses: kilometres of each status.
+        shift_east_m: by how much the whole map has to be moved to the east; None if nothing is
+            seen.
+        shift_north_m: the same to the north.
+        min_shift_m: distance from which on a way counts as shifted.
+        threshold: probability from which on the network says road: its lowest and highest value.
+        worst: the ways to be looked at first.
+        output: GeoPackage that was written.
+        page: page that was written.
+    """
+
+    roads: str
+    probabilities: int
+    ways: int
+    outside: int
+    left_out: dict[str, int]
+    statuses: list[StatusSummary]
+    shift_east_m: float | None
+    shift_north_m: float | None
+    min_shift_m: float
+    threshold: tuple[float, float]
+    worst: list[WorstWay]
+    output: str | None
+    page: str | None
+
+    def __str__(self) -> str:
+        """Return kilometres by status, the common shift, and the ways to be looked at first."""
+        rows = [["status", road_unit(), "share", "offset", "stretches"]]
+        rows += [
+            [
+                each.status,
+                f"{roads(each.km):.2f}",
+                f"{each.share:.1%}",
+                _metres(each.median_offset_m),
+                str(each.stretches),
+            ]
+            for each in self.statuses
+        ]
+        parts = [table(rows, right=(1, 2, 3, 4)), self._remarks()]
+        if self.worst:
+            parts.append(f"look at first:\n{_worst_table(self.worst)}")
+        parts += [f"{name}: {path}" for name, path in self._files() if path]
+        return "\n\n".join(parts)
+
+    def _remarks(self) -> str:
+        told = f"{count(self.ways, 'way')} on {count(self.probabilities, 'raster')}"
+        lines = [f"{told}, shifted from {short_text(self.min_shift_m)} on"]
+        if self.shift_east_m is not None and self.shift_north_m is not None:
+            lines.append(shift_text((self.shift_east_m, self.shift_north_m)))
+        if self.left_out:
+            lines.append(f"left out: {counted(self.left_out)}")
+        if self.outside:
+            lines.append(f"outside of the rasters: {count(self.outside, 'way')}")
+        return "\n".join(lines)
+
+    def _files(self) -> list[tuple[str, str | None]]:
+        return [("output", self.output), ("page", self.page)]
+
+
+def run(
+    source: Path,
+    probabilities: Path,
+    *,
+    options: AuditOptions = _USUAL,
+    output: Path | None = None,
+    page: Path | None = None,
+) -> AuditSummary:
+    """Hold the ways of a map against probabilities; see `roads.audit.audit.audit_ways`.
+
+    Args:
+        source: the map: any file of roads that `score` reads, but pixels.
+        probabilities: a raster of `roadseg predict` or a mask, a VRT, or a folder of such.
+        options: thresholds and lengths.
+        output: GeoPackage to write: layers stretches and ways, table summary.
+        page: HTML page to write, with the ways to be looked at first.
+
+    Raises:
+        DataError: a file cannot be read or used, or map and rasters are not of one place.
+        ConfigError: `output` or `page` has another suffix.
+        OutputError: a file cannot be written.
+    """
+    _require_suffix(output, "--output", (".gpkg",))
+    _require_suffix(page, "--page", (".html", ".htm"))
+    rasters = open_rasters(probabilities)
+    tables = AuditTables(audit_ways(read_ways(source), rasters, options))
+    summary = summarise(tables, options, rasters=len(rasters), output=output, page=page)
+    if output is not None:
+        write_audit(output, tables)
+    if page is not None:
+        write_page(page, build_audit_page(tables, rasters, title=source.name))
+    return summary
+
+
+def open_rasters(path: Path) -> list[Raster]:
+    """Return the rasters of a path: a file, or all images in a folder.
+
+    Raises:
+        DataError: there is none, one cannot be read, or one has no georeference.
+    """
+    return [open_probability(each) for each in image_paths([str(path)], setting="--probabilities")]
+
+
+def summarise(
+    tables: AuditTables,
+    options: AuditOptions,
+    *,
+    rasters: int,
+    output: Path | None,
+    page: Path | None,
+) -> AuditSummary:
+    """Return an audit in figures."""
+    audit = tables.audit
+    east, north = (round(each, 2) if np.isfinite(each) else None for each in audit.shift_m)
+    return AuditSummary(
+        roads=audit.ways.source,
+        probabilities=rasters,
+        ways=len(audit.ways.lines),
+        outside=audit.outside,
+        left_out=dict(Counter(audit.ways.left_out)),
+        statuses=[
+            StatusSummary(name, km, share, stretches, _known(offset_m))
+            for name, km, share, offset_m, stretches in tables.summary.to_numpy().tolist()
+        ],
+        shift_east_m=east,
+        shift_north_m=north,
+        min_shift_m=options.min_shift_m,
+        threshold=audit.thresholds,
+        worst=tables.worst(_WORST),
+        output=None if output is None else str(output),
+        page=None if page is None else str(page),
+    )
+
+
+def _require_suffix(path: Path | None, option: str, suffixes: Sequence[str]) -> None:
+    if path is not None and path.suffix.lower() not in suffixes:
+        raise ConfigError(f"{option} {path}: use a file name that ends in {suffixes[0]}")
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _metres(value: float | None) -> str:
+    return "-" if value is None else short_text(value)
+
+
+def _worst_table(worst: Sequence[WorstWay]) -> str:
+    rows = [["way", "name", "class", "shifted", "not seen", "offset", "lon,lat"]]
+    rows += [
+        [
+            each.id,
+            each.name or "-",
+            each.highway or "-",
+            short_text(each.shifted_m),
+            short_text(each.not_seen_m),
+            "-" if each.offset_m is None else f"{short_text(abs(each.offset_m))} {each.towards}",
+            f"{each.lon:.5f},{each.lat:.5f}",
+        ]
+        for each in worst
+    ]
+    return table(rows, right=(3, 4, 5))

@@ -1,0 +1,130 @@
+"""convert: roads from any file into any format of graphs. Reads one file, writes one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.formats.any_roads import (
+    DEFAULT_SPEED_MPH,
+    DrawnRoads,
+    common_crs,
+    find_placement,
+    place_roads,
+    read_drawn,
+)
+from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
+from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
+from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.system.files import is_virtual
+from roadseg.system.text import Summary, count
+from roadseg.system.units import road_text, speed, speed_unit
+
+_LEAST_SHARE = 0.0005  # Of the length; less is nothing to speak of.
+
+
+@dataclass(frozen=True)
+class ConvertSummary(Summary):
+    """A converted network in figures.
+
+    Attributes:
+        source: file that was read.
+        output: file that was written.
+        road_km: length of all roads.
+        nodes: number.
+        edges: number.
+        attributes: names of what is known of the edges, as the graph has them.
+        assumed_share: share of the length whose speed the source does not state: it is that
+            of the class of road, or else the default.
+    """
+
+    source: str
+    output: str
+    road_km: float
+    nodes: int
+    edges: int
+    attributes: list[str]
+    assumed_share: float
+
+    def __str__(self) -> str:
+        """Return the figures in a sentence."""
+        roads = f"{road_text(self.road_km)} of roads"
+        parts = [f"{roads}: {count(self.nodes, 'node')}, {count(self.edges, 'edge')}", self.output]
+        if self.assumed_share >= _LEAST_SHARE:
+            usual = f"{speed(DEFAULT_SPEED_MPH * KPH_PER_MPH):.0f} {speed_unit()}"
+            parts.append(
+                f"speeds are assumed on {self.assumed_share:.1%} of the length, where none is "
+                f"stated: that of the class of road, or {usual}"
+            )
+        return "; ".join(parts)
+
+
+def run(
+    source: Path, target: Path, *, image: Path | None = None, gsd_m: float | None = None
+) -> ConvertSummary:
+    """Read roads, and write them as a graph.
+
+    Lines are joined where they share vertices, in UTM. Lengths are measured, speeds and travel
+    times completed as `score` and `route` do it. All attributes are kept that the target can hold.
+
+    Args:
+        source: file of roads of one place, of any kind that `score` reads.
+        target: file or folder to write, in the format of its suffix; one of the kind is replaced.
+        image: image for the pixel coordinates of a CSV.
+        gsd_m: pixel size in metres, for a CSV without image or a raster without georeference.
+
+    Raises:
+        DataError: the source cannot be read, or the target needs degrees that it has not.
+        ConfigError: no format has the suffix of the target, its package is missing, or it is the
+            source itself.
+        OutputError: the target cannot be written.
+    """
+    name = format_of(target)
+    check_formats([name])
+    _refuse_itself(source, target)
+    roads = _read(source, image, gsd_m)
+    graph = place_roads(roads, common_crs(roads, None)).graph
+    try:
+        FORMATS[name].writer()(target, graph)
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{source}: {error}") from error
+    return ConvertSummary(
+        source=str(source),
+        output=str(target),
+        road_km=round(float(graph.length_m.sum()) / 1000, 3),
+        nodes=len(graph.nodes),
+        edges=len(graph.lines),
+        attributes=sorted(graph.attributes),
+        assumed_share=_assumed_share(graph),
+    )
+
+
+def _refuse_itself(source: Path, target: Path) -> None:
+    if not is_virtual(source) and source.resolve() == target.resolve():
+        raise ConfigError(f"{target}: is the file to convert; write to another one")
+
+
+def _read(path: Path, image: Path | None, gsd_m: float | None) -> DrawnRoads:
+    sources = list(find_sources(path).values())
+    if len(sources) != 1:
+        raise DataError(
+            f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
+            "place"
+        )
+    return read_drawn(sources[0], find_placement(image, gsd_m), every_column=True)
+
+
+def _assumed_share(graph: RoadGraph) -> float:
+    """Return the share of the length with speeds that no file states and no pixel showed."""
+    is_default = np.zeros(len(graph.lines), dtype=bool)
+    if SPEED_KNOWN in graph.attributes:
+        is_default = graph.attributes[SPEED_KNOWN] == 0
+    elif SPEED_SOURCE in graph.attributes:
+        is_default = is_assumed(graph.attributes[SPEED_SOURCE])
+    total = float(graph.length_m.sum())
+    return round(float(graph.length_m[is_default].sum()) / total, 6) if total else 0.0

@@ -1,0 +1,218 @@
+"""The page of an audit: one HTML file with what to look at first in a map, without any script."""
+
+import base64
+import html
+import io
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import shapely
+from PIL import Image
+
+from roadseg.arrays import Bytes, Floats
+from roadseg.report.page import csp_digest, page_file
+from roadseg.roads.audit.audit_files import STATUS_COLOURS
+from roadseg.roads.audit.profiles import NO_DATA as NO_PIXEL
+from roadseg.roads.audit.profiles import Cover, Raster, probability_square
+from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
+from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
+from roadseg.roads.colours import as_hex
+from roadseg.system.units import road_text, short_text
+
+_POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
+_MOST_WAYS = 100  # Ways that are drawn.
+_SIDE_PX = 200  # Of the picture of a way.
+_SIDES_M = (120.0, 1000.0)  # Least and largest side of the ground that a picture shows.
+_AROUND = 1.3  # Of the extent of what is shown.
+_MAP_PX = 1000  # Width of the map of all ways.
+_FINE_PX = 1.5  # Lines of that map are simplified by so much.
+_MAP = "https://www.openstreetmap.org/?mlat={lat}&mlon={lon}#map=19/{lat}/{lon}"
+_CLASSES = tuple(status.replace(" ", "-") for status in STATUSES)
+_UPWARDS = (NO_DATA, CONFIRMED, SHIFTED, NOT_SEEN)  # What is doubtful is drawn over the rest.
+_NONE = "-"
+
+
+def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: str) -> str:
+    """Return a page that needs no other file, may load none, and runs nothing.
+
+    Args:
+        tables: what it shows.
+        rasters: the probabilities, which pictures of single ways show in grey.
+        title: name of the map.
+
+    Raises:
+        DataError: if a raster cannot be read.
+    """
+    style = f"\n{page_file('report.css')}\n{page_file('audit.css')}{_colours()}\n"
+    worst = tables.worst(_MOST_WAYS)
+    body = "".join(
+        [
+            _head(tables, title),
+            '<main class="wide">',
+            _section("Overview", _overview(tables)),
+            _section(_first_title(worst), _worst(tables, Cover.of(rasters), worst)),
+            "</main>",
+        ]
+    )
+    policy = _POLICY.format(csp_digest(style))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{_text(title)} · roadseg audit</title>\n"
+        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n'
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _colours() -> str:
+    return "".join(
+        f".{name} {{ stroke: {as_hex(STATUS_COLOURS[status])}; }}\n"
+        for name, status in zip(_CLASSES, STATUSES, strict=True)
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{_text(title)}</h2>{content}</section>"
+
+
+def _head(tables: AuditTables, title: str) -> str:
+    tiles = "".join(
+        f"<div><dt>{_key(row['status'])}{row['status']}</dt>"
+        f'<dd class="value">{row["share"]:.1%}</dd>'
+        f'<dd class="aside">{road_text(row["km"])}</dd></div>'
+        for row in tables.summary.to_dict("records")
+    )
+    count = len(tables.audit.ways.lines)
+    return (
+        f'<header class="top"><div class="wide"><div class="head"><h1>Audit of {_text(title)}</h1>'
+        f'<p id="subtitle" class="muted">{count} ways held against the probabilities of road; '
+        "percentages are shares of their length.</p>"
+        f'<p class="brand">roadseg audit</p></div><dl class="tiles">{tiles}</dl></div></header>'
+    )
+
+
+def _key(status: str) -> str:
+    name = _CLASSES[STATUSES.index(status)]
+    line = f'<line class="{name}" x1="2" x2="24" y1="5" y2="5" stroke-width="4"/>'
+    return f'<svg class="mark" viewBox="0 0 26 10" aria-hidden="true">{line}</svg>'
+
+
+def _overview(tables: AuditTables) -> str:
+    """Return the map of all stretches, and what is said of the map as a whole."""
+    return f"{_shift_note(tables)}{_map(tables)}"
+
+
+def _shift_note(tables: AuditTables) -> str:
+    shift = shift_text(tables.audit.shift_m)
+    return f'<p class="note">{_text(shift.capitalize())}.</p>' if shift else ""
+
+
+def _map(tables: AuditTables) -> str:
+    audit = tables.audit
+    low_x, low_y, high_x, high_y = shapely.total_bounds(audit.lines)
+    scale = _MAP_PX / max(high_x - low_x, high_y - low_y, 1.0)
+    height = (high_y - low_y) * scale
+    lines = shapely.simplify(audit.lines, _FINE_PX / scale, preserve_topology=False)
+    corner = np.array([low_x, high_y])
+    paths = "".join(
+        f'<path class="{_CLASSES[status]}" '
+        f'd="{_path(lines[audit.status == status], corner, scale)}"/>'
+        for status in _UPWARDS
+        if (audit.status == status).any()
+    )
+    width = (high_x - low_x) * scale
+    return (
+        f'<svg class="card whole" viewBox="-4 -4 {width + 8:.0f} {height + 8:.0f}" role="img" '
+        f'aria-label="Map of all ways by status">{paths}</svg>'
+    )
+
+
+def _path(lines: Iterable[shapely.LineString], corner: Floats, scale: float) -> str:
+    """Return lines as the path of a drawing, with a decimal of a pixel."""
+    parts = []
+    for line in lines:
+        xy = np.abs((shapely.get_coordinates(line) - corner) * scale)
+        parts.append("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in xy.tolist()))
+    return "".join(parts)
+
+
+def _first_title(worst: Sequence[WorstWay]) -> str:
+    return f"The {len(worst)} ways to look at first" if worst else "Nothing to look at"
+
+
+def _worst(tables: AuditTables, cover: Cover, worst: Sequence[WorstWay]) -> str:
+    if not worst:
+        return '<p class="note">Every way with data lies on a road of the image.</p>'
+    tree = shapely.STRtree(tables.audit.lines)
+    cards = "".join(
+        _card(rank, way, _picture(tables, cover, tree, way.way - 1))
+        for rank, way in enumerate(worst, 1)
+    )
+    return (
+        '<p class="note">Pictures show the probability of road in grey, brighter for more, with '
+        f"north at the top, and the way by status: {_legend()}.</p>"
+        f'<div class="ways">{cards}</div>'
+    )
+
+
+def _legend() -> str:
+    return ", ".join(f"{_key(status)} {status}" for status in STATUSES)
+
+
+def _card(rank: int, way: WorstWay, picture: str) -> str:
+    facts = {"id": way.id, "class": way.highway or _NONE, "length": short_text(way.length_m)}
+    parts = {"not seen": way.not_seen_m, "shifted": way.shifted_m}
+    facts |= {name: short_text(metres) for name, metres in parts.items() if metres > 0}
+    if way.offset_m is not None:
+        facts["the road lies"] = f"{short_text(abs(way.offset_m))} to the {way.towards}"
+    rows = "".join(
+        f"<tr><td>{name}</td><td>{_text(value)}</td></tr>" for name, value in facts.items()
+    )
+    place = _MAP.format(lat=way.lat, lon=way.lon)
+    link = f'<a href="{_text(place)}" rel="noreferrer">{way.lat:.5f}, {way.lon:.5f}</a>'
+    return (
+        f'<article class="card"><h3>{rank}. {_text(way.name or "without a name")}</h3>'
+        f'{picture}<table class="pairs">{rows}<tr><td>place</td><td>{link}</td></tr></table>'
+        "</article>"
+    )
+
+
+def _picture(tables: AuditTables, cover: Cover, tree: shapely.STRtree, way: int) -> str:
+    """Return a drawing of the worst part of a way and all around it, over the probabilities."""
+    audit = tables.audit
+    low_x, low_y, high_x, high_y = shapely.bounds(audit.lines[tables.worst_stretch(way)])
+    side_m = float(np.clip(_AROUND * max(high_x - low_x, high_y - low_y), *_SIDES_M))
+    centre = np.array([(low_x + high_x) / 2, (low_y + high_y) / 2])
+    corner, scale = np.add(centre, (-side_m / 2, side_m / 2)), _SIDE_PX / side_m
+    square = shapely.box(*(centre - side_m / 2), *(centre + side_m / 2))
+    rows = tree.query(square, predicate="intersects")
+    paths = "".join(
+        f'<path class="{_CLASSES[audit.status[row]]}{"" if audit.way[row] == way else " other"}" '
+        f'd="{_path(_inside(audit.lines[row], square), corner, scale)}"/>'
+        for row in sorted(rows.tolist(), key=lambda row: bool(audit.way[row] == way))
+    )
+    pixels = probability_square(cover, centre, side_m=side_m, side_px=_SIDE_PX)
+    return (
+        f'<svg class="way" viewBox="0 0 {_SIDE_PX} {_SIDE_PX}" role="img" '
+        f'aria-label="The way over the probabilities, {short_text(side_m)} across">'
+        f'<image width="{_SIDE_PX}" height="{_SIDE_PX}" href="{_uri(pixels)}"/>{paths}</svg>'
+    )
+
+
+def _inside(line: shapely.LineString, square: shapely.Polygon) -> list[shapely.LineString]:
+    parts = shapely.get_parts(shapely.intersection(line, square))
+    return [part for part in parts.tolist() if part.length > 0]
+
+
+def _uri(pixels: Bytes) -> str:
+    """Return probabilities as an address with the picture in it; grounds without data are dark."""
+    shown = np.where(pixels == NO_PIXEL, 0, 40 + pixels // 3).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(shown).save(file, "png", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,0 +1,1 @@
+"""Audit of an existing road map against the probabilities of an image."""

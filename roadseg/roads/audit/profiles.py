@@ -1,0 +1,230 @@
+"""Profiles: the probability of road across the ways of a map, from any number of rasters."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Bools, Bytes, Floats, Ints
+from roadseg.raster.grid import Grid, reproject, transformer
+from roadseg.raster.windows import Window
+from roadseg.roads.audit.stations import Stations
+from roadseg.roads.masks.probabilities import Probability, ProbabilityFile
+
+REACH_M = 40  # Metres to both sides of a way that a profile shows: 10 m of offset, 60 m of road.
+NO_DATA = 255  # In a profile; probabilities are 0 to 254.
+
+_BLOCK_PX = 1024  # Side of the blocks of a raster that are read at once.
+_PHASES = 4  # Stations that follow each other look at places a part of a metre apart.
+_ROWS_AT_ONCE = 4096  # Stations whose profiles are looked up together.
+
+Raster = Probability | ProbabilityFile
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The rasters against which a map is held, and the ground that they show.
+
+    Attributes:
+        rasters: in the order in which they count where they overlap.
+        crs: metric CRS in which everything is measured: that of the first raster.
+        outlines: shape (n,), their footprints in that CRS.
+    """
+
+    rasters: Sequence[Raster]
+    crs: CRS
+    outlines: NDArray[np.object_]
+
+    @classmethod
+    def of(cls, rasters: Sequence[Raster]) -> "Cover":
+        """Lay out rasters that all have a georeference.
+
+        Raises:
+            DataError: if one has none.
+        """
+        crs = rasters[0].grid.metric_crs
+        outlines = [
+            reproject(np.array([raster.grid.footprint]), raster.grid.crs, crs)[0]
+            for raster in rasters
+        ]
+        return cls(rasters, crs, np.array(outlines, dtype=object))
+
+    def near(self, points: Floats) -> Iterator[tuple[Raster, Ints]]:
+        """Give each raster with the rows of the points on it or within a profile of it."""
+        for raster, outline in zip(self.rasters, self.outlines, strict=True):
+            low_x, low_y, high_x, high_y = shapely.bounds(outline)
+            x, y = points.T
+            inside = (x > low_x - REACH_M) & (x < high_x + REACH_M)
+            inside &= (y > low_y - REACH_M) & (y < high_y + REACH_M)
+            if inside.any():
+                yield raster, np.flatnonzero(inside)
+
+
+def probability_profiles(cover: Cover, stations: Stations) -> Bytes:
+    """Return the probability of any road across the way at each station.
+
+    Of rasters that overlap the first that holds data at a place is seen.
+
+    Returns:
+        Shape (k, 2 * REACH_M + 1), from REACH_M to the right of the way to REACH_M to its left, a
+        metre apart: 254 for certain, `NO_DATA` where no raster holds data. Stations that follow
+        each other look at places a quarter of a metre apart, so that their mean shows where a road
+        ends more exactly than to a metre.
+
+    Raises:
+        DataError: if a raster cannot be read.
+    """
+    phase_m = (np.arange(len(stations.xy)) % _PHASES + 0.5) / _PHASES - 0.5
+    profiles = np.full((len(stations.xy), 2 * REACH_M + 1), NO_DATA, dtype=np.uint8)
+    for raster, near in cover.near(stations.xy):
+        aside = stations.left[near] * phase_m[near, np.newaxis]
+        xy = stations.xy[near] + aside
+        places, left = _in_pixels(raster.grid, cover.crs, xy, stations.left[near])
+        _fill(profiles, near, raster, places=places, left=left)
+    return profiles
+
+
+def probability_square(cover: Cover, centre: Floats, *, side_m: float, side_px: int) -> Bytes:
+    """Return the probability of any road in a square of ground, north up.
+
+    Args:
+        cover: the rasters.
+        centre: x and y of its middle.
+        side_m: of the square.
+        side_px: of the picture.
+
+    Returns:
+        Shape (side_px, side_px): 254 for certain, `NO_DATA` where no raster holds data.
+
+    Raises:
+        DataError: if a raster cannot be read.
+    """
+    steps = ((np.arange(side_px) + 0.5) / side_px - 0.5) * side_m
+    x, y = np.meshgrid(centre[0] + steps, centre[1] - steps)
+    xy = np.column_stack([x.ravel(), y.ravel()])
+    picture = np.full((len(xy), 1), NO_DATA, dtype=np.uint8)
+    for raster, near in cover.near(xy):
+        places = raster.grid.to_pixel(_moved(cover.crs, raster.grid.crs, xy[near]))
+        still = np.zeros_like(places)
+        _fill(picture, near, raster, places=places, left=still)
+    return picture.reshape(side_px, side_px)
+
+
+def bin_probabilities(
+    cover: Cover, stations: Stations, offset_m: Floats
+) -> Iterator[tuple[Raster, Ints, Bytes]]:
+    """Give the probabilities of the speed bins at a place beside each station.
+
+    Args:
+        cover: the rasters; those without speed bins are passed over.
+        stations: along the ways.
+        offset_m: shape (k,), how far to the left of the way; NaN for stations that do not count.
+
+    Yields:
+        A raster, rows of stations on it, and probabilities, shape (rows, bins).
+
+    Raises:
+        DataError: if a raster cannot be read.
+    """
+    wanted = np.flatnonzero(np.isfinite(offset_m))
+    xy = stations.xy[wanted] + stations.left[wanted] * offset_m[wanted, np.newaxis]
+    is_left = np.ones(len(wanted), dtype=bool)
+    for raster, near in cover.near(xy):
+        rows = near[is_left[near]]
+        if raster.speed_bins is None or not len(rows):
+            continue
+        places = raster.grid.to_pixel(_moved(cover.crs, raster.grid.crs, xy[rows]))
+        with raster.opened() as source:
+            for part in _blocks(places):
+                window = _window(raster.grid, places[part], np.zeros((1, 2)))
+                if window is None:
+                    continue
+                _, bins = source.read_all(window)
+                row, col = np.floor(places[part] - window[:2]).astype(np.int64).T
+                is_inside = (row >= 0) & (col >= 0) & (row < window.height) & (col < window.width)
+                if bins is None:
+                    continue
+                inside = rows[part][is_inside]
+                is_left[inside] = False
+                yield raster, wanted[inside], bins[:, row[is_inside], col[is_inside]].T
+
+
+def _in_pixels(grid: Grid, crs: CRS, xy: Floats, left: Floats) -> tuple[Floats, Floats]:
+    """Return row and col of stations, and the step in rows and cols to a metre left of them."""
+    places = grid.to_pixel(_moved(crs, grid.crs, xy))
+    return places, grid.to_pixel(_moved(crs, grid.crs, xy + left)) - places
+
+
+def _moved(source: CRS, target: CRS, xy: Floats) -> Floats:
+    if source == target:
+        return xy
+    return np.column_stack(transformer(source, target).transform(*xy.T))
+
+
+def _blocks(places: Floats) -> Iterator[Ints]:
+    """Give the rows of the places in each block of a raster."""
+    row, col = np.floor(places / _BLOCK_PX).astype(np.int64).T
+    number = (row << 32) + col
+    order = np.argsort(number, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+
+
+def _window(grid: Grid, places: Floats, reach: Floats) -> Window | None:
+    """Return the pixels within a reach of places; None if none of them are on the grid."""
+    size = np.array([grid.height, grid.width])
+    low = np.clip(np.floor((places - reach).min(axis=0)), 0, size).astype(np.int64)
+    high = np.clip(np.floor((places + reach).max(axis=0)) + 1, 0, size).astype(np.int64)
+    if (high <= low).any():
+        return None
+    return Window(*low.tolist(), *(high - low).tolist())
+
+
+def _valid(source: Raster, window: Window) -> Bools:
+    """Return which pixels of a window hold data."""
+    if isinstance(source, ProbabilityFile):
+        return source.read_valid(window)
+    return np.ones((window.height, window.width), dtype=bool)
+
+
+def _fill(profiles: Bytes, near: Ints, raster: Raster, *, places: Floats, left: Floats) -> None:
+    """Fill in what some rows of the profiles lack and a raster shows, block by block."""
+    reach = profiles.shape[1] // 2
+    with raster.opened() as source:
+        for rows in _blocks(places):
+            window = _window(raster.grid, places[rows], reach * np.abs(left[rows]))
+            if window is None:
+                continue
+            road = np.minimum(source.read_road(window), NO_DATA - 1)
+            road[~_valid(source, window)] = NO_DATA
+            start = places[rows] - window[:2]
+            _look_up(profiles, near[rows], road, places=start, left=left[rows])
+
+
+def _look_up(profiles: Bytes, rows: Ints, road: Bytes, *, places: Floats, left: Floats) -> None:
+    """Fill in what some rows of the profiles lack and a window shows.
+
+    Args:
+        profiles: shape (k, cols), as many to the right as to the left, changed in place.
+        rows: shape (n,), those of stations in the window.
+        road: the window, shape (row, col).
+        places: shape (n, 2), row and col of the stations in the window.
+        left: shape (n, 2), rows and cols that lead a metre to the left.
+    """
+    reach = profiles.shape[1] // 2
+    across = np.arange(-reach, reach + 1, dtype=np.float32)
+    framed = np.pad(road, 1, constant_values=NO_DATA)
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        some = slice(first, first + _ROWS_AT_ONCE)
+        start, step = places[some].astype(np.float32), left[some].astype(np.float32)
+        row, col = (
+            np.clip(np.floor(start[:, axis, None] + step[:, axis, None] * across), -1, size).astype(
+                np.int32
+            )
+            for axis, size in enumerate(road.shape)
+        )
+        seen = framed.ravel()[(row + 1) * framed.shape[1] + col + 1]
+        there = profiles[rows[some]]
+        profiles[rows[some]] = np.where(there == NO_DATA, seen, there)

@@ -1,0 +1,192 @@
+"""Stretches: the parts of ways that agree with the image, lie beside it, or are not seen in it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roadseg.arrays import Bools, Floats, Ints
+from roadseg.roads.audit.ridges import Ridges
+from roadseg.roads.audit.stations import Stations
+
+_WIDE = 0.25  # Of the width of a road: a way so far beside its middle is half way to its edge.
+STATUSES = ("confirmed", "shifted", "not seen", "no data")
+CONFIRMED, SHIFTED, NOT_SEEN, NO_DATA = range(len(STATUSES))
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Parts of ways with one status each, in the order of their ways.
+
+    Attributes:
+        first: shape (n,), the first station of each.
+        count: shape (n,), how many stations it has.
+        status: shape (n,), row of `STATUSES`.
+    """
+
+    first: Ints
+    count: Ints
+    status: Ints
+
+    @property
+    def of_station(self) -> Ints:
+        """Row of the stretch of each station."""
+        return np.repeat(np.arange(len(self.first)), self.count)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Stations of one status that follow each other on a way.
+
+    Attributes:
+        kind: the status.
+        length_m: of all of them.
+        is_open: whether it may join a neighbour, or a neighbour it.
+        parts: of how many runs it was made.
+    """
+
+    kind: int
+    length_m: float
+    is_open: bool
+    parts: int = 1
+
+    @property
+    def weight(self) -> tuple[bool, float]:
+        """How well a short neighbour joins it: one with data first, then the longer one."""
+        return self.kind != NO_DATA, self.length_m
+
+
+def cut_stretches(
+    ridges: Ridges, stations: Stations, *, skip: Bools, min_shift_m: float, min_length_m: float
+) -> Stretches:
+    """Cut ways into stretches of one status.
+
+    1. A station has no data, or its road is seen or not. Stations to skip are taken as the nearest
+       other one of their way.
+    2. Stretches shorter than the least length join the longer one of their neighbours on the way,
+       one without data only if there is no other; the shortest first.
+    3. What is seen is cut in the same way into what lies at least `min_shift_m` beside the way, and
+       what does not.
+
+    Args:
+        ridges: what is seen at each station.
+        stations: of all ways.
+        skip: shape (k,), stations that may show another road.
+        min_shift_m: distance from which on a road counts as shifted, that distance included.
+        min_length_m: least length of a stretch of a longer way.
+    """
+    status = np.where(ridges.is_seen, CONFIRMED, NOT_SEEN)
+    status = np.where(ridges.has_data, _from_nearest(status, stations, skip), NO_DATA)
+    status = _without_short(status, stations, min_length_m)
+    offset_m, width_m = (_filled(each, stations) for each in (ridges.offset_m, ridges.width_m))
+    is_shifted = np.abs(offset_m) >= np.maximum(min_shift_m, _WIDE * width_m)
+    status = np.where((status == CONFIRMED) & is_shifted, SHIFTED, status)
+    status = _without_short(status, stations, min_length_m, among=(CONFIRMED, SHIFTED))
+    return _of_stations(status, stations)
+
+
+def with_statuses(stretches: Stretches, stations: Stations, status: Ints) -> Stretches:
+    """Return the stretches with other statuses; neighbours that have one become one."""
+    return _of_stations(np.repeat(status, stretches.count), stations)
+
+
+def _of_stations(status: Ints, stations: Stations) -> Stretches:
+    first = _starts(status, stations)
+    return Stretches(first, np.diff(first, append=len(status)), status[first])
+
+
+def _starts(status: Ints, stations: Stations) -> Ints:
+    """Return the first stations of runs of one status on one way."""
+    changes = (np.diff(status, prepend=-1) != 0) | (np.diff(stations.way, prepend=-1) != 0)
+    return np.flatnonzero(changes)
+
+
+def _from_nearest(values: Ints, stations: Stations, skip: Bools) -> Ints:
+    """Return values in which stations to skip have that of the nearest other one of their way."""
+    source = _nearest(~skip, stations)
+    return np.where(source >= 0, values[source], values)
+
+
+def _filled(offset_m: Floats, stations: Stations) -> Floats:
+    """Return offsets in which those that are NaN are that of the nearest known one, or 0."""
+    source = _nearest(np.isfinite(offset_m), stations)
+    return np.where(source >= 0, offset_m[source], 0.0)
+
+
+def _nearest(is_known: Bools, stations: Stations) -> Ints:
+    """Return the nearest known station of the same way for each one, -1 if there is none."""
+    at = np.arange(len(is_known))
+    before = np.maximum.accumulate(np.where(is_known, at, -1))
+    after = np.minimum.accumulate(np.where(is_known, at, len(at))[::-1])[::-1]
+    first = stations.first[stations.way]
+    last = first + stations.count[stations.way] - 1
+    has_before, has_after = before >= first, after <= last
+    is_before = has_before & (~has_after | (at - before <= after - at))
+    return np.where(is_before, before, np.where(has_after, after, -1))
+
+
+def _without_short(
+    status: Ints, stations: Stations, min_length_m: float, among: tuple[int, ...] | None = None
+) -> Ints:
+    """Let short runs of a status join the longer neighbour, the shortest first.
+
+    Args:
+        status: shape (k,).
+        stations: of all ways.
+        min_length_m: length from which on a run stays.
+        among: statuses whose runs may join each other; None: all.
+    """
+    first = _starts(status, stations)
+    count = np.diff(first, append=len(status))
+    way = stations.way[first]
+    length_m = count * stations.spacing_m[way]
+    kinds = status[first]
+    is_open = np.ones(len(first), bool) if among is None else np.isin(kinds, among)
+    has_neighbour = np.zeros(len(first), dtype=bool)
+    beside = (np.diff(way) == 0) & is_open[1:] & is_open[:-1]
+    has_neighbour[1:] |= beside
+    has_neighbour[:-1] |= beside
+    is_short = (length_m < min_length_m) & has_neighbour
+    joined = kinds.copy()
+    for rows in _groups(way, is_short):
+        joined[rows] = _join(kinds[rows], length_m[rows], is_open[rows], min_length_m)
+    return np.repeat(joined, count)
+
+
+def _groups(way: Ints, is_short: Bools) -> list[slice]:
+    """Return the runs of each way that has a short one."""
+    ways = np.unique(way[is_short])
+    low, high = np.searchsorted(way, ways), np.searchsorted(way, ways, side="right")
+    return [slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+
+
+def _join(kinds: Ints, length_m: Floats, is_open: Bools, min_length_m: float) -> Ints:
+    """Return the statuses of the runs of one way after short ones have joined others."""
+    columns = (kinds.tolist(), length_m.tolist(), is_open.tolist())
+    runs = [_Run(*run) for run in zip(*columns, strict=True)]
+    while short := [
+        (run.length_m, row)
+        for row, run in enumerate(runs)
+        if run.is_open and run.length_m < min_length_m and _neighbours(runs, row)
+    ]:
+        row = min(short)[1]
+        into = max(_neighbours(runs, row), key=lambda other: runs[other].weight)
+        runs[row] = replace(runs[row], kind=runs[into].kind)
+        runs = _merged(runs)
+    return np.repeat([run.kind for run in runs], [run.parts for run in runs])
+
+
+def _neighbours(runs: list[_Run], row: int) -> list[int]:
+    return [other for other in (row - 1, row + 1) if 0 <= other < len(runs) and runs[other].is_open]
+
+
+def _merged(runs: list[_Run]) -> list[_Run]:
+    """Return runs of which neighbours of one status are one."""
+    merged = [runs[0]]
+    for run in runs[1:]:
+        last = merged[-1]
+        if run.kind == last.kind:
+            length_m, parts = last.length_m + run.length_m, last.parts + run.parts
+            merged[-1] = replace(last, length_m=length_m, parts=parts)
+        else:
+            merged.append(run)
+    return merged

@@ -1,0 +1,273 @@
+"""Tables of an audit: its stretches, its ways, and kilometres by status."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.arrays import Floats, Ints
+from roadseg.raster.grid import DEGREES, XY, transformer
+from roadseg.roads.audit.audit import Audit
+from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
+from roadseg.system.units import short_text
+
+# Columns that say what the image shows, and what an attribute of the map is called otherwise.
+_OF_STRETCHES = (
+    *("way", "stretch", "status", "length_m", "offset_m", "width_m", "probability"),
+    *("ridge_probability", "speed_kph", "goes_on", "doubt_m"),
+)
+_OF_WAYS = ("rank", *(f"{status.replace(' ', '_')}_m" for status in STATUSES))
+_RESERVED = {*_OF_STRETCHES, *_OF_WAYS, "fid", "geom", "geometry"}
+_COMPASS = (
+    *("east", "north-east", "north", "north-west"),
+    *("west", "south-west", "south", "south-east"),
+)
+_PREFIX = "map_"
+_DECIMALS = 3
+_FITS_M = 0.1  # Metres; a map that is shifted by less fits.
+
+
+@dataclass(frozen=True)
+class WorstWay:
+    """A way to be looked at; numbers are None where they are not known.
+
+    Attributes:
+        way: its number in the layers.
+        id: what the map calls it.
+        name: "" for none.
+        highway: its class, "" for none.
+        length_m: of the way.
+        shifted_m: of its parts beside the road of the image.
+        not_seen_m: of its parts that are not seen.
+        offset_m: how far to its left the road lies beside its worst part; None if it is not seen.
+        towards: in which direction that is, such as "north-east"; "" if it is not seen.
+        lon: of the middle of its worst part.
+        lat: of the same place.
+    """
+
+    way: int
+    id: str
+    name: str
+    highway: str
+    length_m: float
+    shifted_m: float
+    not_seen_m: float
+    offset_m: float | None
+    towards: str
+    lon: float
+    lat: float
+
+
+class AuditTables:
+    """The tables of an audit, each made once.
+
+    Args:
+        audit: what was found.
+    """
+
+    def __init__(self, audit: Audit) -> None:
+        """Keep the audit."""
+        self.audit = audit
+
+    @cached_property
+    def stretches(self) -> gpd.GeoDataFrame:
+        """The stretches: way, stretch, what was found, and the attributes of their ways."""
+        audit = self.audit
+        found = {name: getattr(audit, name) for name in _OF_STRETCHES[3:]}
+        columns = {
+            "way": audit.way + 1,
+            "stretch": np.arange(1, len(audit.way) + 1),
+            "status": np.array(STATUSES, dtype=object)[audit.status],
+            **{name: _rounded(values) for name, values in found.items()},
+            **{name: values[audit.way] for name, values in self._attributes.items()},
+        }
+        return gpd.GeoDataFrame(columns, geometry=audit.lines, crs=audit.ways.crs)
+
+    @cached_property
+    def ways(self) -> gpd.GeoDataFrame:
+        """The ways in the order of the map: way, rank, what was found, and their attributes.
+
+        rank is 1 for the way to be looked at first, that with most `doubt_m`. The status is that of
+        the longest part with data. Probabilities, offset, width and speed are means over the
+        stretches that have them, weighted by length; the offset is that of its shifted stretches,
+        where there are any.
+        """
+        audit = self.audit
+        metres = self._metres
+        columns = {
+            "way": np.arange(1, len(metres) + 1),
+            "rank": _ranks(self._doubt_m),
+            "status": np.array(STATUSES, dtype=object)[_main_status(metres)],
+            "length_m": _rounded(metres.sum(axis=1)),
+            **{name: _rounded(metres[:, n]) for n, name in enumerate(_OF_WAYS[1:])},
+            "offset_m": _rounded(self._offsets),
+            **{name: _rounded(self._means(getattr(audit, name))) for name in _OF_STRETCHES[5:9]},
+            "doubt_m": _rounded(self._doubt_m),
+            **self._attributes,
+        }
+        return gpd.GeoDataFrame(columns, geometry=audit.ways.lines, crs=audit.ways.crs)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """Kilometres and share by status, and the median of the absolute offset there."""
+        audit = self.audit
+        km = np.bincount(audit.status, audit.length_m, minlength=len(STATUSES)) / 1000
+        offsets = [_middle(audit, audit.status == status) for status in range(len(STATUSES))]
+        columns = {
+            "status": STATUSES,
+            "km": _rounded(km),
+            "share": _rounded(km / max(km.sum(), 1e-9)),
+            "median_offset_m": _rounded(np.array(offsets)),
+            "stretches": np.bincount(audit.status, minlength=len(STATUSES)),
+        }
+        return pd.DataFrame(columns)
+
+    def worst(self, most: int) -> list[WorstWay]:
+        """Return the ways to be looked at first, at most so many; none without any doubt."""
+        rows = np.argsort(-self._doubt_m, kind="stable")[:most]
+        rows = rows[self._doubt_m[rows] > 0]
+        return [self._worst(int(row)) for row in rows]
+
+    def worst_stretch(self, way: int) -> int:
+        """Return the row of the most doubtful stretch of a way, by the row of the way."""
+        low, high = np.searchsorted(self.audit.way, (way, way + 1))
+        return int(low + self.audit.doubt_m[low:high].argmax())
+
+    def _worst(self, row: int) -> WorstWay:
+        audit, stretch = self.audit, self.worst_stretch(row)
+        line, offset_m = audit.lines[stretch], float(audit.offset_m[stretch])
+        middle = line.interpolate(0.5, normalized=True)
+        lon, lat = transformer(audit.ways.crs, DEGREES).transform(middle.x, middle.y)
+        is_shifted = audit.status[stretch] == SHIFTED
+        return WorstWay(
+            way=row + 1,
+            id=str(audit.ways.ids[row]),
+            name=str(audit.ways.names[row]),
+            highway=str(audit.ways.classes[row]),
+            length_m=round(float(self._metres[row].sum()), 1),
+            shifted_m=round(float(self._metres[row, SHIFTED]), 1),
+            not_seen_m=round(float(self._metres[row, NOT_SEEN]), 1),
+            offset_m=round(offset_m, 2) if is_shifted else None,
+            towards=_direction(line, offset_m) if is_shifted else "",
+            lon=round(lon, 6),
+            lat=round(lat, 6),
+        )
+
+    @cached_property
+    def _doubt_m(self) -> Floats:
+        """Doubtful metres of each way, shape (ways,)."""
+        audit = self.audit
+        doubt_m = np.bincount(audit.way, audit.doubt_m, minlength=len(audit.ways.lines))
+        return np.asarray(doubt_m, dtype=np.float64)
+
+    @cached_property
+    def _attributes(self) -> dict[str, NDArray[Any]]:
+        """The attributes of the ways, with names that no other column has."""
+        taken = {name.lower() for name in _RESERVED}
+        named: dict[str, NDArray[Any]] = {}
+        for key, column in self.audit.ways.columns.items():
+            name = _free(key, taken)
+            taken.add(name.lower())
+            named[name] = _plain(column)
+        return named
+
+    @cached_property
+    def _metres(self) -> Floats:
+        """Metres of each way by status, shape (ways, statuses)."""
+        size = (len(self.audit.ways.lines), len(STATUSES))
+        place = self.audit.way * size[1] + self.audit.status
+        metres = np.bincount(place, self.audit.length_m, minlength=size[0] * size[1])
+        return np.asarray(metres.reshape(size))
+
+    @property
+    def _offsets(self) -> Floats:
+        shifted = self._means(np.where(self.audit.status == SHIFTED, self.audit.offset_m, np.nan))
+        confirmed = np.where(self.audit.status == CONFIRMED, self.audit.offset_m, np.nan)
+        return np.where(np.isnan(shifted), self._means(confirmed), shifted)
+
+    def _means(self, values: Floats) -> Floats:
+        """Return the mean of each way over its stretches with a value, weighted by length."""
+        audit = self.audit
+        weight = np.where(np.isfinite(values), audit.length_m, 0.0)
+        size = len(audit.ways.lines)
+        total = np.bincount(audit.way, weight * np.nan_to_num(values), minlength=size)
+        weights = np.bincount(audit.way, weight, minlength=size)
+        return np.where(weights > 0, total / np.where(weights > 0, weights, 1), np.nan)
+
+
+def shift_text(shift_m: XY) -> str:
+    """Return the shift of a whole map in words; "" if it is not known."""
+    east_m, north_m = shift_m
+    if not np.isfinite(east_m):
+        return ""
+    if np.hypot(east_m, north_m) < _FITS_M:
+        return f"on average, the map fits the image to within {short_text(_FITS_M)}"
+    across = f"{short_text(abs(east_m))} to the {'east' if east_m >= 0 else 'west'}"
+    along = f"{short_text(abs(north_m))} to the {'north' if north_m >= 0 else 'south'}"
+    return f"on average, the roads of the image lie {across} and {along} of the map"
+
+
+def _ranks(doubt_m: Floats) -> Ints:
+    ranks = np.empty(len(doubt_m), dtype=np.int64)
+    ranks[np.argsort(-doubt_m, kind="stable")] = np.arange(1, len(doubt_m) + 1)
+    return ranks
+
+
+def _main_status(metres: Floats) -> Ints:
+    """Return the status of most metres of each way; "no data" only if there are no others."""
+    with_data = metres[:, :NO_DATA]
+    return np.where(with_data.sum(axis=1) > 0, with_data.argmax(axis=1), NO_DATA)
+
+
+def _middle(audit: Audit, chosen: NDArray[np.bool_]) -> float:
+    """Return the median of absolute offsets of stretches by length; NaN if none has one."""
+    offset_m, metres = np.abs(audit.offset_m[chosen]), audit.length_m[chosen]
+    order = np.argsort(offset_m)[: int(np.isfinite(offset_m).sum())]
+    if not len(order):
+        return float("nan")
+    along = np.cumsum(metres[order])
+    return float(offset_m[order][np.searchsorted(along, along[-1] / 2)])
+
+
+def _rounded(values: NDArray[Any]) -> NDArray[Any]:
+    is_number = values.dtype.kind == "f"
+    return values.astype(np.float64).round(_DECIMALS) if is_number else values.astype(np.int64)
+
+
+def _free(key: str, taken: Collection[str]) -> str:
+    """Return the name of a column for an attribute: its own, or with `map_` if that is taken."""
+    name = key
+    while name.lower() in taken:
+        name = _PREFIX + name
+    return name
+
+
+def _plain(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column that every format can hold: lists and the like become JSON."""
+    if column.dtype != object:
+        return column
+    return np.array([_text(value) for value in column.tolist()], dtype=object)
+
+
+def _text(value: object) -> object:
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return json.dumps(value, default=_listed, ensure_ascii=False)
+
+
+def _listed(value: Any) -> object:  # noqa: ANN401 - of any library
+    return value.tolist() if isinstance(value, np.ndarray) else str(value)
+
+
+def _direction(line: shapely.LineString, offset_m: float) -> str:
+    """Return the direction to one side of a line, as a point of the compass."""
+    (x, y), *_, (to_x, to_y) = line.coords
+    east, north = np.sign(offset_m) * (y - to_y), np.sign(offset_m) * (to_x - x)
+    return _COMPASS[round(np.degrees(np.arctan2(north, east)) / 45) % len(_COMPASS)]

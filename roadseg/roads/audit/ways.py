@@ -1,0 +1,162 @@
+"""Ways: the roads of a map with all of their attributes, from any vector file or graph."""
+
+import logging
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Ints, Lines
+from roadseg.errors import DataError
+from roadseg.raster.grid import is_local, reproject
+from roadseg.roads.formats.by_suffix import READERS
+from roadseg.roads.labels.roads import clean_shapes, file_crs
+from roadseg.roads.labels.schemes import read_attributes
+from roadseg.roads.labels.tags import highway_keys, text
+from roadseg.roads.labels.vectors import read_vectors
+from roadseg.roads.options import LabelOptions
+from roadseg.system.text import counted
+
+logger = logging.getLogger(__name__)
+
+Columns = dict[str, NDArray[Any]]
+
+_CARS = LabelOptions()  # Roads for cars that images show, as of labels.
+_AREA = 3  # Type of polygons in shapely.
+# Keys of the id of a way, of which the first wins.
+_IDS = ("osm_id", "osm_way_id", "osmid", "@id", "full_id", "way_id", "id", "objectid", "fid")
+_NAMES = ("name", "names", "street_name", "ref")
+_SEGMENT_KEYS = {"subtype", "class", "connectors"}  # Of Overture's layer of segments.
+
+
+@dataclass(frozen=True)
+class MapWays:
+    """The ways of a map, one line each.
+
+    Attributes:
+        source: where they were read, for messages.
+        crs: coordinate system of the lines.
+        lines: shape (m,), LineStrings.
+        columns: all attributes of the map by key, each of shape (m,).
+        ids: shape (m,), texts: what the map calls each way; its number in the file if nothing.
+        names: shape (m,), texts, "" for none.
+        classes: shape (m,), texts, `highway` or what is like it, "" for none.
+        left_out: how many features are no roads for cars, or hidden in tunnels, by reason.
+    """
+
+    source: str
+    crs: CRS
+    lines: Lines
+    columns: Columns
+    ids: NDArray[np.str_]
+    names: NDArray[np.str_]
+    classes: NDArray[np.str_]
+    left_out: Counter[str]
+
+    def take(self, rows: Ints) -> "MapWays":
+        """Return the chosen ways."""
+        columns = {key: column[rows] for key, column in self.columns.items()}
+        texts = {key: getattr(self, key)[rows] for key in ("ids", "names", "classes")}
+        return replace(self, lines=self.lines[rows], columns=columns, **texts)
+
+    def swapped(self) -> "MapWays":
+        """Return the ways with x and y of their vertices swapped."""
+        return replace(self, lines=shapely.transform(self.lines, lambda xy: xy[:, ::-1]))
+
+    def to_crs(self, crs: CRS) -> "MapWays":
+        """Return the ways in another coordinate system."""
+        return replace(self, crs=crs, lines=reproject(self.lines, self.crs, crs))
+
+
+def read_ways(path: Path) -> MapWays:
+    """Read the ways of a map on which cars may drive, with all their attributes.
+
+    Which these are follows from the attributes as for labels: footways and the like are left out,
+    tunnels too, as images do not show them.
+
+    Args:
+        path: lines in any format that OGR reads, OSM XML or PBF, GeoParquet (also Overture's
+            segments), or a graph.
+
+    Raises:
+        DataError: the file cannot be read whole, has no coordinate system, or no road.
+    """
+    if graph_format := READERS.get(path.suffix.lower()):
+        graph = graph_format.reader()(path)
+        if is_local(graph.crs):
+            raise DataError(
+                f"{path}: has no georeference, expected ways with a coordinate system; use a map "
+                "that lies on the image"
+            )
+        return map_ways(str(path), graph.crs, graph.lines, dict(graph.attributes))
+    file = read_vectors(path, list)
+    cleaned = clean_shapes(file.geometries)
+    crs = file_crs(path, file, cleaned.shapes, None)
+    return map_ways(str(path), crs, file.geometries, file.columns)
+
+
+def map_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> MapWays:
+    """Return the roads for cars of a map; see `read_ways`.
+
+    Raises:
+        DataError: none of the geometries is such a road.
+    """
+    attributes = read_attributes(_with_highway(columns), len(geometries), _CARS)
+    cleaned = clean_shapes(geometries)
+    is_line = shapely.get_type_id(cleaned.shapes) != _AREA
+    reason = np.where(is_line, attributes.left_out[cleaned.owner], "a polygon")
+    feature = cleaned.owner[reason == ""]
+    left_out = cleaned.dropped + Counter(reason[reason != ""].tolist())
+    if not len(feature):
+        reasons = f" ({counted(left_out)})" if left_out else ""
+        raise DataError(
+            f"{source}: none of its {len(geometries)} features is a road for cars{reasons}; use "
+            "a map with roads as lines"
+        )
+    ids = _texts(columns, _IDS)[feature]
+    if not (ids != "").any():
+        logger.warning(
+            "%s: its ways have no ids (none of %s); they are numbered from 1 in the order of the "
+            "file",
+            *(source, ", ".join(_IDS[:4])),
+        )
+    return MapWays(
+        source=source,
+        crs=crs,
+        lines=cleaned.shapes[reason == ""],
+        columns={key: column[feature] for key, column in columns.items()},
+        ids=np.where(ids == "", (feature + 1).astype(str), ids),
+        names=_texts(columns, _NAMES)[feature],
+        classes=_texts(columns, (*highway_keys(columns), "highway", "class"))[feature],
+        left_out=left_out,
+    )
+
+
+def _with_highway(columns: Columns) -> Columns:
+    """Return the columns; those of Overture's segments with the class of its roads as `highway`."""
+    if "highway" in columns or not columns.keys() >= _SEGMENT_KEYS:
+        return columns
+    is_road = columns["subtype"] == "road"
+    return {**columns, "highway": np.where(is_road, columns["class"], "")}
+
+
+def _texts(columns: Columns, keys: Collection[str]) -> NDArray[np.str_]:
+    """Return the first of some attributes that each feature has, as text; "" for none."""
+    size = len(next(iter(columns.values()), []))
+    texts = np.full(size, "", dtype=object)
+    by_small = {key.lower(): column for key, column in columns.items()}
+    for column in (by_small[key] for key in dict.fromkeys(keys) if key in by_small):
+        own = [text(_primary(value)) for value in column.tolist()]
+        texts = np.where(texts == "", np.array(own, dtype=object), texts)
+    return texts.astype(np.str_)
+
+
+def _primary(value: object) -> object:
+    """Return the main name of a value that holds names in many languages, as Overture's do."""
+    return value.get("primary") if isinstance(value, dict) else value

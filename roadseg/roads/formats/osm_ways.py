@@ -1,0 +1,82 @@
+"""Ways of OpenStreetMap out of the edges of a graph, for its XML and its PBF files."""
+
+from pathlib import Path
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from roadseg.arrays import Floats, Ints
+from roadseg.errors import DataError
+from roadseg.raster.grid import is_local
+from roadseg.roads.formats.tables import in_degrees
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.labels.highways import highway_of
+
+MOST_NODES = 2000  # OpenStreetMap's API takes no more nodes of a way.
+MOST_LETTERS = 255  # Nor more letters of the value of a tag.
+
+_GAP = "inferred across a gap"
+
+
+def require_place(path: Path, graph: RoadGraph, name: str) -> None:
+    """Refuse a graph without georeference, for a format whose coordinates are degrees.
+
+    Args:
+        path: the file to write.
+        graph: its roads.
+        name: of the format, such as "osm".
+
+    Raises:
+        DataError: if the graph has no place on earth.
+    """
+    if is_local(graph.crs):
+        raise DataError(
+            f"{path}: cannot be written: the graph has no georeference, but the format {name} "
+            f"needs degrees; georeference the image, or omit the format {name}"
+        )
+
+
+def vertices(graph: RoadGraph) -> tuple[Floats, Ints, Ints]:
+    """Return the positions of all nodes in degrees, and the nodes of each edge.
+
+    Returns:
+        Longitude and latitude, shape (k, 2): the nodes of the graph, then all vertices between;
+        the rows of these along all edges, one edge after the other; and how many an edge has.
+    """
+    lines, nodes = in_degrees(graph)
+    xy, line = shapely.get_coordinates(lines, return_index=True)
+    is_first = np.diff(line, prepend=-1) != 0
+    is_last = np.diff(line, append=-1) != 0
+    is_inner = ~(is_first | is_last)
+    # Inner vertices are numbered after the nodes; the ends of an edge are nodes.
+    rows = len(nodes) - 1 + np.cumsum(is_inner)
+    rows[is_first], rows[is_last] = graph.ends.T
+    return np.vstack([nodes, xy[is_inner]]), rows, np.bincount(line, minlength=len(lines))
+
+
+def classes(graph: RoadGraph) -> NDArray[np.object_]:
+    """Return the `highway` of each edge: its own, or the class by its speed; "road" if unknown."""
+    count = len(graph.lines)
+    speed_kph = graph.attributes.get("speed_kph", np.full(count, np.nan))
+    by_speed = highway_of(speed_kph).astype(object)
+    classes = graph.attributes.get("highway", by_speed)
+    has_class = np.array([is_text(name) for name in classes.tolist()], dtype=bool)
+    known = graph.attributes.get("speed_known", np.ones(count))
+    return np.where(known == 0, "road", np.where(has_class, classes, by_speed))
+
+
+def source_of(scene: object) -> str:
+    """Return the tag `source` of roads of a scene."""
+    return f"roadseg;{scene}" if is_text(scene) else "roadseg"
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is a text, neither empty nor missing."""
+    return isinstance(value, str) and value != ""
+
+
+def gap_notes(graph: RoadGraph) -> NDArray[np.str_]:
+    """Return the tag `fixme` of each edge: what nobody saw of a link, else ""."""
+    inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))
+    return np.where(inferred == 1, _GAP, "")

@@ -1,0 +1,271 @@
+"""Audits of files: layers with styles, a page, figures, and one line for bad input."""
+
+import json
+import resource
+import signal
+import sqlite3
+
+import geopandas as gpd
+import numpy as np
+import pyogrio
+import pytest
+import rasterio
+import shapely
+from affine import Affine
+from click.testing import CliRunner
+from pyproj import CRS
+from rasterio.features import rasterize
+
+import roadseg
+from roadseg.commands.cli.main import main
+from roadseg.commands.tools.audit import run
+from roadseg.errors import ConfigError, DataError, OutputError
+from roadseg.raster.grid import LOCAL_CRS
+from roadseg.report.page import csp_digest
+from roadseg.roads.audit.tables import shift_text
+from roadseg.roads.options import AuditOptions
+
+UTM = CRS.from_epsg(32632)
+X, Y, SIDE_M = 477_000.0, 5_473_000.0, 300
+STREETS = {"1": [(20, 150), (280, 150)], "2": [(20, 50), (280, 50)], "3": [(20, 250), (280, 250)]}
+ROADS = [[(20, 150), (280, 150)], [(20, 57), (280, 57)]]  # of the image
+
+
+def line(coordinates):
+    return shapely.LineString(np.add(coordinates, (X, Y)))
+
+
+@pytest.fixture
+def image(tmp_path):
+    """Give the path of a probability raster of the roads; what is east of 220 m has no data."""
+    transform = Affine(0.5, 0, X, 0, -0.5, Y + SIDE_M)
+    shapes = [line(road).buffer(4) for road in ROADS]
+    road = rasterize(shapes, (600, 600), transform=transform, default_value=250, dtype="uint8")
+    facts = {"driver": "GTiff", "width": 600, "height": 600, "count": 1, "dtype": "uint8"}
+    with rasterio.open(
+        tmp_path / "city.tif", "w", crs=UTM.to_wkt(), transform=transform, nodata=255, **facts
+    ) as file:
+        road[:, 440:] = 255
+        file.write(np.where(road == 0, 1, road).astype(np.uint8), 1)
+        file.update_tags(ROADSEG_THRESHOLD="0.45")
+    return tmp_path / "city.tif"
+
+
+@pytest.fixture
+def roads(tmp_path):
+    """Give the path of a map of three streets."""
+    facts = {"osm_id": [*STREETS], "name": ["Confirmed", "Shifted", "Unseen <b>"]}
+    facts |= {"highway": "residential", "status": "old", "fid": [7, 8, 9]}
+    table = gpd.GeoDataFrame(facts, geometry=[*map(line, STREETS.values())], crs=UTM)
+    table.to_crs(4326).to_file(tmp_path / "map.geojson", driver="GeoJSON")
+    return tmp_path / "map.geojson"
+
+
+def test_figures_of_a_map(roads, image):
+    found = run(roads, image)
+    km = {each.status: each.km for each in found.statuses}
+    assert km == {
+        "confirmed": pytest.approx(0.2, abs=0.003),
+        "shifted": pytest.approx(0.2, abs=0.003),
+        "not seen": pytest.approx(0.2, abs=0.003),
+        "no data": pytest.approx(0.18, abs=0.009),
+    }
+    assert [(each.id, each.offset_m is None) for each in found.worst] == [("3", True), ("2", False)]
+    assert (found.worst[1].offset_m, found.worst[1].towards) == (pytest.approx(7, abs=0.3), "north")
+    assert found.threshold == (0.45, 0.45)
+
+
+def test_the_summary_is_a_table_and_the_worst_ways(roads, image):
+    text = str(run(roads, image))
+    assert "not seen" in text
+    assert "look at first:" in text
+    assert "7.0 m north" in text
+
+
+@pytest.mark.parametrize(
+    ("shift_m", "words"),
+    [
+        ((0.06, 0.06), "on average, the map fits the image to within 0.1 m"),
+        (
+            (0.1, -2.0),
+            "the roads of the image lie 0.1 m to the east and 2.0 m to the south of the m",
+        ),
+        ((float("nan"), float("nan")), ""),
+    ],
+)
+def test_the_shift_of_the_map_in_words(shift_m, words):
+    assert words in shift_text(shift_m)
+
+
+def test_layers_keep_the_attributes_of_the_map(roads, image, tmp_path):
+    run(roads, image, output=tmp_path / "audit.gpkg")
+    layers = pyogrio.list_layers(tmp_path / "audit.gpkg")[:, 0].tolist()
+    assert layers[:3] == ["stretches", "ways", "summary"]
+    ways = pyogrio.read_dataframe(tmp_path / "audit.gpkg", layer="ways")
+    assert ways["osm_id"].tolist() == ["1", "2", "3"]
+    assert ways["rank"].tolist() == [3, 2, 1]
+    assert ways["map_status"].tolist() == ["old"] * 3
+    assert ways["status"].tolist() == ["confirmed", "shifted", "not seen"]
+    stretches = pyogrio.read_dataframe(tmp_path / "audit.gpkg", layer="stretches")
+    assert stretches["osm_id"].tolist() == [str(way) for way in stretches["way"]]
+    assert stretches.geometry.length.tolist() == pytest.approx(stretches["length_m"], abs=0.01)
+
+
+def test_qgis_colours_both_layers_by_status(roads, image, tmp_path):
+    run(roads, image, output=tmp_path / "audit.gpkg")
+    with sqlite3.connect(tmp_path / "audit.gpkg") as file:
+        rows = file.execute("SELECT f_table_name, styleQML, useAsDefault FROM layer_styles")
+        styles = {name: (qml, default) for name, qml, default in rows}
+    assert set(styles) == {"stretches", "ways"}
+    assert all('attr="status"' in qml and default for qml, default in styles.values())
+    assert styles["ways"][0].count("<category ") == 4
+
+
+def test_the_page_shows_the_worst_way_first_and_runs_nothing(roads, image, tmp_path):
+    run(roads, image, page=tmp_path / "audit.html")
+    page = (tmp_path / "audit.html").read_text()
+    assert "<script" not in page
+    assert page.index("1. Unseen &lt;b&gt;") < page.index("2. Shifted")
+    style = page.split("<style>")[1].split("</style>")[0]
+    assert csp_digest(style) in page
+
+
+def test_a_map_without_faults_has_a_page_that_says_so(image, roads, tmp_path):
+    gpd.read_file(roads).iloc[:1].to_file(tmp_path / "good.geojson", driver="GeoJSON")
+    run(tmp_path / "good.geojson", image, page=tmp_path / "audit.html")
+    assert "Nothing to look at" in (tmp_path / "audit.html").read_text()
+
+
+def test_a_folder_of_rasters_is_read(roads, image, tmp_path):
+    (tmp_path / "folder").mkdir()
+    image.rename(tmp_path / "folder" / "city.tif")
+    assert run(roads, tmp_path / "folder").probabilities == 1
+
+
+def test_a_vrt_is_read(roads, image, tmp_path):
+    with rasterio.open(image) as source, rasterio.vrt.WarpedVRT(source, crs="EPSG:4326") as warped:
+        rasterio.shutil.copy(warped, tmp_path / "city.vrt", driver="VRT")
+    found = {each.status: each.km for each in run(roads, tmp_path / "city.vrt").statuses}
+    assert found["shifted"] == pytest.approx(0.2, abs=0.003)
+
+
+def refused(match, roads, image, tmp_path, kind=DataError, **outputs):
+    outputs = outputs or {"output": tmp_path / "out.gpkg", "page": tmp_path / "out.html"}
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(kind, match=match) as told:
+        run(roads, image, **outputs)
+    assert "\n" not in str(told.value)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_map_of_another_place_is_refused(image, tmp_path):
+    far = gpd.GeoDataFrame({"id": [1]}, geometry=[shapely.LineString([(1, 1), (1, 2)])], crs=4326)
+    far.to_file(tmp_path / "far.geojson", driver="GeoJSON")
+    refused("none of its 1 ways touches", tmp_path / "far.geojson", image, tmp_path)
+
+
+def test_swapped_axes_are_told(roads, image, tmp_path):
+    table = gpd.read_file(roads)
+    table.geometry = shapely.transform(table.geometry.to_numpy(), lambda xy: xy[:, ::-1])
+    table.to_file(tmp_path / "swapped.geojson", driver="GeoJSON")
+    refused("its x and y look swapped", tmp_path / "swapped.geojson", image, tmp_path)
+
+
+def test_a_map_that_is_cut_short_is_refused(roads, image, tmp_path):
+    (tmp_path / "cut.geojson").write_bytes(roads.read_bytes()[:-200])
+    refused("cannot be read", tmp_path / "cut.geojson", image, tmp_path)
+
+
+def test_a_raster_without_georeference_is_refused(roads, tmp_path):
+    facts = {"driver": "GTiff", "width": 9, "height": 9, "count": 1, "dtype": "uint8"}
+    with (
+        pytest.warns(rasterio.errors.NotGeoreferencedWarning),
+        rasterio.open(tmp_path / "plain.tif", "w", **facts) as file,
+    ):
+        file.write(np.zeros((9, 9), dtype=np.uint8), 1)
+    refused("no georeference found", roads, tmp_path / "plain.tif", tmp_path)
+
+
+def test_a_folder_without_rasters_is_refused(roads, tmp_path):
+    (tmp_path / "empty").mkdir()
+    refused("no images found", roads, tmp_path / "empty", tmp_path)
+
+
+@pytest.mark.parametrize("name", [("output", "out.shp"), ("page", "out.pdf")])
+def test_other_suffixes_are_refused_before_anything_is_read(tmp_path, name):
+    outputs = {name[0]: tmp_path / name[1]}
+    missing = tmp_path / "missing"
+    refused("use a file name that ends in", missing, missing, tmp_path, ConfigError, **outputs)
+
+
+def test_a_full_disk_leaves_no_file(roads, image, tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, before[1]))
+    try:
+        with pytest.raises(OutputError):
+            run(roads, image, output=tmp_path / "audit.gpkg")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "audit.gpkg").exists()
+
+
+@pytest.mark.parametrize(("min_shift_m", "status"), [(6.5, "shifted"), (7.5, "confirmed")])
+def test_the_least_shift_is_an_option(roads, image, min_shift_m, status):
+    found = run(roads, image, options=AuditOptions(min_shift_m=min_shift_m))
+    assert {each.status: each.km > 0 for each in found.statuses}["shifted"] is (status == "shifted")
+
+
+def test_the_least_shift_cannot_be_above_the_greatest():
+    with pytest.raises(ValueError, match="min_shift_m: expected at most max_shift_m, 5, got 6"):
+        AuditOptions(min_shift_m=6, max_shift_m=5)
+
+
+def test_python_gives_tables_of_ways_and_stretches(roads, image, tmp_path):
+    found = roadseg.audit(gpd.read_file(roads), image, min_length_m=20)
+    assert found.ways["status"].tolist() == ["confirmed", "shifted", "not seen"]
+    assert found.save(tmp_path / "audit.gpkg").exists()
+    assert "look at first" in str(found)
+
+
+def test_python_takes_a_graph_and_a_mask(roads, image):
+    mask = roadseg.burn(roads, image)
+    found = roadseg.audit(roadseg.read_graph(roads), mask)
+    assert set(found.stretches["status"]) == {"confirmed", "no data"}
+    assert len(found.ways) == 3
+
+
+def test_python_refuses_probabilities_without_georeference(roads):
+    grid = roadseg.Grid(LOCAL_CRS, Affine.identity(), 9, 9)
+    bare = roadseg.Probability(grid, np.zeros((9, 9), dtype=np.uint8))
+    with pytest.raises(DataError, match="have no georeference"):
+        roadseg.audit(roads, bare)
+
+
+@pytest.fixture
+def call():
+    """Give a function that runs the command line."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run_words(*words):
+        return CliRunner().invoke(main, ["audit", *map(str, words)], catch_exceptions=False)
+
+    yield run_words
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_json_has_the_figures(call, roads, image):
+    told = json.loads(call(roads, "--probabilities", image, "--json").stdout)
+    statuses = [each["status"] for each in told["statuses"]]
+    assert statuses == ["confirmed", "shifted", "not seen", "no data"]
+
+
+@pytest.mark.parametrize(("given", "used"), [("0.7", [0.7, 0.7]), ("auto", [0.45, 0.45])])
+def test_the_threshold_is_a_number_or_auto(call, roads, image, given, used):
+    result = call(roads, "--probabilities", image, "--threshold", given, "--json")
+    assert json.loads(result.stdout)["threshold"] == used
+
+
+@pytest.mark.parametrize("given", ["1", "0", "much"])
+def test_other_thresholds_are_usage_errors(call, roads, image, given):
+    result = call(roads, "--probabilities", image, "--threshold", given)
+    assert (result.exit_code, 'or "auto"' in result.stderr) == (2, True)

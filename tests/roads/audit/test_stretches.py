@@ -1,0 +1,93 @@
+"""Stretches: cut where the status changes, but not shredded."""
+
+import numpy as np
+import pytest
+import shapely
+
+from roadseg.roads.audit.ridges import Ridges
+from roadseg.roads.audit.stations import spread_stations
+from roadseg.roads.audit.stretches import STATUSES, cut_stretches, with_statuses
+
+
+def cut(*ways, skip=(), width_m=6.0, **limits):
+    """Cut ways of which each station, 3 m of them, is an offset, "-" for unseen, "?" for no data.
+
+    Returns the status and the length of each stretch.
+    """
+    cells = [cell for way in ways for cell in way]
+    ends = [[(0, 9 * n), (3 * len(way), 9 * n)] for n, way in enumerate(ways)]
+    stations = spread_stations(np.array([*map(shapely.LineString, ends), None], dtype=object)[:-1])
+    seen = np.array([not isinstance(cell, str) for cell in cells])
+    ridges = Ridges.empty(len(cells))
+    ridges.has_data[:] = [cell != "?" for cell in cells]
+    ridges.is_seen[:] = seen
+    ridges.offset_m[seen] = [cell for cell in cells if not isinstance(cell, str)]
+    ridges.width_m[seen] = width_m
+    skipped = np.isin(np.arange(len(cells)), skip)
+    limits = {"min_shift_m": 4.0, "min_length_m": 30.0} | limits
+    stretches = cut_stretches(ridges, stations, skip=skipped, **limits)
+    return [
+        (STATUSES[status], 3 * count)
+        for status, count in zip(stretches.status, stretches.count.tolist(), strict=True)
+    ]
+
+
+def test_a_way_is_cut_where_its_status_changes():
+    way = [0] * 20 + ["-"] * 15 + [5] * 10 + ["?"] * 10
+    assert cut(way) == [("confirmed", 60), ("not seen", 45), ("shifted", 30), ("no data", 30)]
+
+
+def test_a_stretch_ends_with_its_way():
+    assert cut([0] * 20, [0] * 20) == [("confirmed", 60), ("confirmed", 60)]
+
+
+@pytest.mark.parametrize(("stations", "statuses"), [(9, 1), (10, 3)])
+def test_a_stretch_of_less_than_30_m_joins_its_neighbours(stations, statuses):
+    assert len(cut([0] * 20 + ["-"] * stations + [0] * 20)) == statuses
+
+
+def test_a_short_way_keeps_its_status():
+    assert cut(["-"] * 2) == [("not seen", 6)]
+
+
+def test_a_short_one_joins_the_longer_of_its_neighbours():
+    assert cut([0] * 20 + ["?"] * 3 + ["-"] * 12) == [("confirmed", 69), ("not seen", 36)]
+
+
+def test_a_short_one_joins_a_neighbour_with_data_first():
+    assert cut([0] * 12 + ["-"] * 3 + ["?"] * 20) == [("confirmed", 45), ("no data", 60)]
+
+
+@pytest.mark.parametrize(("offset_m", "status"), [(3.99, "confirmed"), (4.0, "shifted")])
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_road_4_m_beside_its_way_is_shifted(offset_m, status, side):
+    assert cut([side * offset_m] * 20) == [(status, 60)]
+
+
+@pytest.mark.parametrize(("offset_m", "status"), [(5.9, "confirmed"), (6.0, "shifted")])
+def test_on_a_wide_road_a_quarter_of_its_width_counts(offset_m, status):
+    assert cut([offset_m] * 20, width_m=24.0) == [(status, 60)]
+
+
+def test_stations_to_skip_are_as_the_nearest_other_one():
+    assert cut(["-"] * 20 + [0] * 10, skip=range(20, 30)) == [("not seen", 90)]
+
+
+def test_without_others_stations_to_skip_count():
+    assert cut([0] * 10, skip=range(10)) == [("confirmed", 30)]
+
+
+def test_a_short_shifted_part_joins_what_is_confirmed_not_what_is_not_seen():
+    assert cut(["-"] * 20 + [5] * 5 + [0] * 9) == [("not seen", 60), ("confirmed", 42)]
+
+
+def test_stretches_that_become_alike_become_one():
+    line = np.array([shapely.LineString([(0, 0), (120, 0)]), None], dtype=object)[:-1]
+    stations = spread_stations(line)
+    ridges = Ridges.empty(40)
+    ridges.has_data[:], ridges.is_seen[:20] = True, True
+    ridges.offset_m[:20], ridges.width_m[:20] = 6, 5
+    skip = np.zeros(40, dtype=bool)
+    stretches = cut_stretches(ridges, stations, skip=skip, min_shift_m=4, min_length_m=30)
+    assert stretches.count.tolist() == [20, 20]
+    assert with_statuses(stretches, stations, np.array([2, 2])).count.tolist() == [40]

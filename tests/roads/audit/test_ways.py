@@ -1,0 +1,127 @@
+"""Ways of maps: which are roads for cars, with ids and attributes, from many formats."""
+
+import gzip
+import json
+import logging
+
+import geopandas as gpd
+import numpy as np
+import pytest
+import shapely
+
+from roadseg.errors import DataError
+from roadseg.roads.audit.ways import read_ways
+
+LINES = [[(8.6, 49.4), (8.61, 49.4)], [(8.6, 49.41), (8.61, 49.41)], [(8.6, 49.42), (8.61, 49.42)]]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Give a function that writes lines with attributes as GeoJSON, and returns the path."""
+
+    def write_lines(*properties, name="map.geojson", lines=LINES):
+        features = [
+            {
+                "type": "Feature",
+                "properties": own,
+                "geometry": {"type": "LineString", "coordinates": line},
+            }
+            for own, line in zip(properties, lines, strict=False)
+        ]
+        text = json.dumps({"type": "FeatureCollection", "features": features})
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    return write_lines
+
+
+def test_all_attributes_are_kept(write):
+    ways = read_ways(write({"osm_id": "7", "name": "A", "highway": "primary", "lanes": 2}))
+    assert {key: column.tolist() for key, column in ways.columns.items()} == {
+        "osm_id": ["7"],
+        "name": ["A"],
+        "highway": ["primary"],
+        "lanes": [2],
+    }
+    assert [ways.ids[0], ways.names[0], ways.classes[0]] == ["7", "A", "primary"]
+
+
+def test_ways_that_are_not_for_cars_and_tunnels_are_left_out_and_counted(write):
+    ways = read_ways(
+        write({"highway": "footway"}, {"highway": "residential", "tunnel": "yes"}, {"highway": "x"})
+    )
+    assert len(ways.lines) == 1
+    assert dict(ways.left_out) == {"not for cars": 1, "tunnel": 1}
+
+
+def test_a_map_of_footways_only_is_refused(write):
+    with pytest.raises(
+        DataError, match=r"none of its 1 features is a road for cars \(1 not for cars\)"
+    ):
+        read_ways(write({"highway": "footway"}))
+
+
+def test_ways_without_ids_are_numbered_with_a_warning(write, caplog):
+    with caplog.at_level(logging.WARNING):
+        ways = read_ways(write({"highway": "footway"}, {"highway": "primary"}))
+    assert ways.ids.tolist() == ["2"]
+    assert "its ways have no ids" in caplog.text
+
+
+def test_with_ids_there_is_no_warning(write, caplog):
+    read_ways(write({"@id": "way/3", "highway": "primary"}))
+    assert caplog.text == ""
+
+
+def test_a_packed_file_is_read(write):
+    assert read_ways(write({"id": 5}, name="map.geojson.gz")).ids.tolist() == ["5"]
+
+
+def test_the_parts_of_a_line_are_ways_with_the_same_attributes(tmp_path):
+    table = gpd.GeoDataFrame(
+        {"id": [4]}, geometry=[shapely.MultiLineString(LINES[:2])], crs="EPSG:4326"
+    )
+    table.to_file(tmp_path / "map.gpkg")
+    assert read_ways(tmp_path / "map.gpkg").ids.tolist() == ["4", "4"]
+
+
+def test_segments_of_overture_have_ids_names_and_classes(tmp_path):
+    table = gpd.GeoDataFrame(
+        {
+            "id": ["a", "b", "c"],
+            "subtype": ["road", "rail", "road"],
+            "class": ["primary", "tram", "footway"],
+            "names": [{"primary": "Main Street"}, None, None],
+            "connectors": [["x"], ["y"], ["z"]],
+        },
+        geometry=[*map(shapely.LineString, LINES)],
+        crs="EPSG:4326",
+    )
+    table.to_parquet(tmp_path / "segment.parquet")
+    ways = read_ways(tmp_path / "segment.parquet")
+    assert (ways.ids.tolist(), ways.names.tolist()) == (["a"], ["Main Street"])
+    assert dict(ways.left_out) == {"no highway tag": 1, "not for cars": 1}
+
+
+def test_polygons_are_left_out(tmp_path):
+    shapes = [shapely.LineString(LINES[0]), shapely.box(8.6, 49.4, 8.61, 49.41)]
+    collection = {"id": [1, 2]}
+    gpd.GeoDataFrame(collection, geometry=shapes, crs="EPSG:4326").to_file(
+        tmp_path / "map.geojson", driver="GeoJSON"
+    )
+    ways = read_ways(tmp_path / "map.geojson")
+    assert (len(ways.lines), dict(ways.left_out)) == (1, {"a polygon": 1})
+
+
+def test_a_map_without_a_crs_is_refused(tmp_path):
+    table = gpd.GeoDataFrame({"id": [1]}, geometry=[shapely.LineString([(0, 0), (9, 9)])])
+    with pytest.warns(UserWarning, match="crs"):
+        table.to_file(tmp_path / "map.gpkg")
+    with pytest.raises(DataError, match=r"no coordinate system|is not known"):
+        read_ways(tmp_path / "map.gpkg")
+
+
+def test_ways_can_be_chosen(write):
+    ways = read_ways(write({"id": 1}, {"id": 2}, {"id": 3})).take(np.array([2, 0]))
+    assert (ways.ids.tolist(), ways.columns["id"].tolist()) == (["3", "1"], [3, 1])
