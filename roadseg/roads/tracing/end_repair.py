@@ -1,6 +1,6 @@
 """Dead-end repair: roads that end across their width, where skeletons fork and stop short."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import shapely
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
-from roadseg.roads.graph.road_graph import RoadGraph, in_parts, lines_from, take_edges
-from roadseg.roads.tracing.coarse_mask import CoarseMask
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
+from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.dead_ends import (
     DeadEnds,
     are_lone,
@@ -18,8 +18,6 @@ from roadseg.roads.tracing.dead_ends import (
     unit,
 )
 
-# Eight places around a disc of radius 1, a little inside of it.
-_RIM = 0.9 * np.array([(np.sin(a), np.cos(a)) for a in np.arange(8) * np.pi / 4])
 _BRANCH_M = 50.0  # Metres; longer dead ends are roads.
 _BRANCH_RADII = 1.6  # A branch is at most so many half widths long; to a corner it is 1.41.
 _SIDE_RADII = 1.2  # The same for a branch beside a road that goes on.
@@ -39,7 +37,6 @@ _STRAIGHT_M = 0.5  # Metres; the middle of a straight road lies no further besid
 _LEAST_BASE_M = 5.0  # Metres; a shorter road says little.
 _PATCH = 1.5  # A lone piece at most so many times as long as wide has no direction.
 _JUNCTION = 3  # Edges that meet at a junction, at least.
-_AT_ONCE = 2**18  # So many pixels are looked up together.
 
 
 def straighten_ends(
@@ -84,7 +81,7 @@ def straighten_ends(
     Source: that a skeleton branch inside the largest disc around its root shows no part of the
     shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
-    pixels = _RoadRaster(mask)
+    pixels = RoadRaster(mask)
     graph = merge_chains(graph)
     while True:
         ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
@@ -115,7 +112,7 @@ def draw_out_ends(
         border: a geometry, such as the outline of the scene, near which ends stay as they are.
         border_m: up to this distance.
     """
-    pixels = _RoadRaster(mask)
+    pixels = RoadRaster(mask)
     ends = find_dead_ends(graph, border, border_m)
     at_start = graph.ends[ends.edge, 0] == ends.node
     half_m = _tip_lengths(graph.lines[ends.edge], at_start, pixels) / _BRANCH_RADII
@@ -123,7 +120,7 @@ def draw_out_ends(
     nodes = graph.nodes.copy()
     nodes[ends.node] += reach_m[:, None] * ends.heading
     drawn = replace(graph, nodes=nodes)
-    drawn = _redraw_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
+    drawn = redraw_tips(drawn, np.unique(ends.edge), np.zeros((len(graph.lines), 2)))
     corners = nodes[graph.ends[ends.edge]]
     chord_m = np.hypot(*(corners[:, 1] - corners[:, 0]).T)
     is_patch = are_lone(graph, ends.edge) & (chord_m <= _PATCH * 2 * half_m)
@@ -131,7 +128,7 @@ def draw_out_ends(
 
 
 def _find_branches(
-    graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: "_RoadRaster"
+    graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: RoadRaster
 ) -> tuple[Ints, Ints]:
     """Return which dead ends are branches, and how many other edges each node has."""
     is_short = graph.length_m[ends.edge] <= _BRANCH_M
@@ -153,7 +150,7 @@ def _find_branches(
     return branches, graph.degree - np.bincount(root[branches], minlength=len(graph.nodes))
 
 
-def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: "_RoadRaster") -> Ints:
+def _run_into_corners(graph: RoadGraph, ends: DeadEnds, short: Ints, pixels: RoadRaster) -> Ints:
     """Return those of some dead ends along which road narrows to a corner."""
     corners = []
     for radii, sharp_radii in _CORNER_RADII:
@@ -170,7 +167,7 @@ def _are_surrounded(
     graph: RoadGraph,
     ends: DeadEnds,
     rows: Ints,
-    pixels: "_RoadRaster",
+    pixels: RoadRaster,
     *,
     part: float,
     radii: float,
@@ -225,7 +222,7 @@ def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
     return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
 
 
-def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: "_RoadRaster") -> RoadGraph:
+def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: RoadRaster) -> RoadGraph:
     """Move ends that bend into a corner onto the line of the road before, by rule 6."""
     lines, length = graph.lines[ends.edge], graph.length_m[ends.edge]
     at_start = graph.ends[ends.edge, 0] == ends.node
@@ -246,10 +243,10 @@ def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: "_RoadRaster") -> Roa
     nodes[ends.node[is_bent]] = (foot + ahead[:, None] * heading)[is_bent]
     tips = np.zeros((len(graph.lines), 2))
     tips[ends.edge, np.where(at_start, 0, 1)] = np.where(is_bent, tip_m, 0)
-    return _redraw_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
+    return redraw_tips(replace(graph, nodes=nodes), np.unique(ends.edge[is_bent]), tips)
 
 
-def _tip_lengths(lines: Lines, at_start: Bools, pixels: "_RoadRaster") -> Floats:
+def _tip_lengths(lines: Lines, at_start: Bools, pixels: RoadRaster) -> Floats:
     """Return the length of the tip of each road: 1.6 times half the width that it has there."""
     tip_m = np.zeros(len(lines))
     rows = np.arange(len(lines))
@@ -261,7 +258,7 @@ def _tip_lengths(lines: Lines, at_start: Bools, pixels: "_RoadRaster") -> Floats
     return tip_m
 
 
-def _redraw_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
+def redraw_tips(graph: RoadGraph, rows: Ints, tips: Floats) -> RoadGraph:
     """Lead tips of so many metres, shape (m, 2), of some edges straight to where the nodes are."""
     xy, line = shapely.get_coordinates(graph.lines[rows], return_index=True)
     steps = np.hypot(*np.diff(xy, axis=0, prepend=0.0).T)
@@ -285,55 +282,3 @@ def _places(lines: Lines, back_m: Floats | float, at_start: Bools) -> Floats:
 
 def _cross(left: Floats, right: Floats) -> Floats:
     return np.asarray(left[:, 0] * right[:, 1] - left[:, 1] * right[:, 0])
-
-
-@dataclass(frozen=True)
-class _RoadRaster:
-    """The raster of road, asked about places in metres."""
-
-    mask: CoarseMask
-
-    def are_road(self, places: Floats, radius_m: Floats) -> Bools:
-        """Return which discs hold road only, as far as they lie in the scene."""
-        centres = self.mask.grid.from_metric(places)
-        reach = radius_m[:, None] / self._pixel_m
-        rims = np.floor(centres[:, None] + _RIM * reach[:, None]).astype(np.int64)
-        is_road = self.mask.is_road(rims[..., 0], rims[..., 1], outside=True)
-        is_full: Bools = np.asarray(is_road.all(axis=1))
-        rows = np.flatnonzero(is_full)
-        size = np.ceil(reach[rows].max(axis=1)).astype(np.int64)
-        # Discs of like size are looked up together, so that little is looked up beyond them.
-        exponent = np.frexp(size)[1]
-        for alike in (rows[exponent == each] for each in np.unique(exponent)):
-            most = int(np.ceil(reach[alike].max()))
-            for some in in_parts(alike, max(_AT_ONCE // (2 * most + 1) ** 2, 1)):
-                is_full[some] = self._are_discs(centres[some], radius_m[some], most)
-        return is_full
-
-    def _are_discs(self, centres: Floats, radius_m: Floats, most: int) -> Bools:
-        """Return that for discs that reach `most` pixels from their centres at most."""
-        row, col = np.floor(centres).T[..., None] + np.arange(-most, most + 1)
-        offsets = np.stack([row, col]) + 0.5 - centres.T[..., None]
-        up, across = (offsets * self._pixel_m[:, None, None]) ** 2
-        is_far = up[:, :, None] + across[:, None] > radius_m[:, None, None] ** 2
-        rows, cols = row.astype(np.int64)[:, :, None], col.astype(np.int64)[:, None]
-        is_road = self.mask.is_road(rows, cols, outside=True)
-        return np.asarray((is_road | is_far).all(axis=(1, 2)))
-
-    def length_m(self, places: Floats, headings: Floats, most_m: Floats) -> Floats:
-        """Return how far road goes on from places in a direction, up to a limit each."""
-        step_m = min(self._pixel_m) / 2
-        metres = np.arange(0, most_m.max(initial=0) + step_m, step_m)
-        start, ahead = (self.mask.grid.from_metric(at) for at in (places, places + headings))
-        steps = np.zeros(len(places), dtype=np.int64)
-        at_once = max(_AT_ONCE // len(metres), 1)
-        for some in in_parts(np.arange(len(places)), at_once):
-            at = start[some, None] + metres[:, None] * (ahead - start)[some, None]
-            row, col = np.floor(at).astype(np.int64).transpose(2, 0, 1)
-            goes_on = self.mask.is_road(row, col, outside=False)
-            steps[some] = (goes_on & (metres < most_m[some, None])).argmin(axis=1)
-        return np.asarray(steps * step_m)
-
-    @property
-    def _pixel_m(self) -> Floats:
-        return np.array(self.mask.grid.pixel_size_m[::-1])

@@ -12,6 +12,8 @@ from roadseg.roads.tracing.mask_cleaning import NO_SIDES, Sides
 from roadseg.roads.tracing.thinning import thin
 
 _PAD_PX = 32  # Pixels of padding; roads up to twice as wide keep reaching the border.
+_RAGGED_PX = 2  # Pixels from the border at which the whole width of a road is seen.
+_WHOLE = 0.75  # A road that crosses the border has at least this part of its width there.
 _THROUGH = 2  # Neighbours of a pixel inside a chain.
 
 
@@ -44,7 +46,10 @@ def skeletonise(mask: NDArray[np.generic]) -> Bools:
     Thinning pulls the end of a line back by half the width of the road. So roads that cross the
     border are first continued outside it: those up to 64 px wide there that, a quarter of that
     width from one of their sides, go on inwards for at least half of it and one pixel. Others run
-    along the border; continuing them too would draw their skeleton out of the scene.
+    along the border; continuing them too would draw their skeleton out of the scene. Roads that
+    touch the border with less than 3/4 of the width that they have 2 px further in, by more than
+    one pixel, end before it but for a ragged edge; continuing this would draw their skeleton to
+    one of their sides.
     """
     roads = np.asarray(mask, dtype=bool)
     padded = np.pad(roads, _PAD_PX)
@@ -117,18 +122,32 @@ def smooth_paths(paths: SkeletonPaths, *, reach_px: int) -> SkeletonPaths:
 
 def _crosses_border(roads: Bools) -> Bools:
     """Return which pixels of the first row belong to roads that leave the scene across it."""
-    steps = np.flatnonzero(np.diff(roads[0], prepend=False, append=False))
-    first, stop = steps[::2], steps[1::2]
+    first, stop = _runs(roads[0])
     width = stop - first
     # A road that leaves the scene goes on inwards from one of its quarters, for half its width.
     quarter_points = np.stack([first + width // 4, stop - 1 - width // 4])
     inwards = roads[: _PAD_PX + 1, quarter_points]
     depth = np.logical_and.accumulate(inwards, axis=0).sum(axis=0).max(axis=0)
     crosses = (width <= 2 * _PAD_PX) & (2 * depth >= width + 2)
+    crosses &= width + 1 >= _WHOLE * _widths_beside(roads[: _RAGGED_PX + 1][-1], first, stop)
     turns = np.zeros(roads.shape[1] + 1, dtype=np.int64)
     turns[first] += crosses
     turns[stop] -= crosses
     return np.cumsum(turns)[:-1] > 0
+
+
+def _runs(row: Bools) -> tuple[Ints, Ints]:
+    """Return where runs of pixels start in a row, and where they stop."""
+    steps = np.flatnonzero(np.diff(row, prepend=False, append=False))
+    return steps[::2], steps[1::2]
+
+
+def _widths_beside(row: Bools, first: Ints, stop: Ints) -> Ints:
+    """Return the width of the widest run of a row in each span of pixels, 0 if there is none."""
+    starts, stops = _runs(row)
+    widths = np.zeros(len(row) + 1, dtype=np.int64)
+    widths[:-1][row] = np.repeat(stops - starts, stops - starts)
+    return np.asarray(np.maximum.reduceat(widths, np.stack([first, stop], axis=1).ravel())[::2])
 
 
 def _pixel_graph(skeleton: Bools) -> tuple[Ints, Ints, Bools]:

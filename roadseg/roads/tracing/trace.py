@@ -45,6 +45,7 @@ from roadseg.roads.tracing.edge_statistics import (
     sample_edges,
 )
 from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
+from roadseg.roads.tracing.junctions import place_junctions
 from roadseg.roads.tracing.link_model import LinkModel, general_model
 from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
 from roadseg.roads.tracing.linking import CONFIDENCE, INFERRED, link_gaps
@@ -201,7 +202,9 @@ class _Scene:
             # All other dead ends count as border, so that they stay as thinning made them.
             border = self._border_and_far_ends(graph, _tips(self._link(repaired, border)))
             graph = self._repair_ends(graph, border)
-        return self._link(self._prune(graph), border, read_road=self.read_road)
+        graph = place_junctions(self._prune(graph), mask=self.mask)
+        graph = merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
+        return self._link(graph, border, read_road=self.read_road)
 
     @property
     def _border(self) -> shapely.Geometry:

@@ -54,6 +54,13 @@ def test_a_road_that_ends_in_the_scene_is_not_continued_to_the_border():
     assert (reached[:, 49].sum(), reached[:, :3].sum()) == (1, 0)
 
 
+@pytest.mark.parametrize(("touching", "reaches"), [(14, True), (13, False)])
+def test_a_road_that_touches_the_border_with_part_of_its_width_is_not_continued(touching, reaches):
+    mask = np.zeros((90, 90), dtype=bool)
+    mask[1:, 20:40] = mask[0, 20 : 20 + touching] = True
+    assert skeletonise(mask)[0].any() == reaches
+
+
 @pytest.mark.parametrize("width", [3, 12, 63])
 def test_a_road_along_the_border_stays_in_the_scene(width):
     mask = np.zeros((200, 300), dtype=bool)
