@@ -30,7 +30,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("report",),
     ("commands.city", "commands.fusion", "commands.survey"),
     ("commands.stages",),
-    ("commands.tools",),
+    ("commands.roads", "commands.tools"),
     ("api",),
     ("commands.cli",),
     ("__main__",),

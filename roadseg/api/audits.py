@@ -20,7 +20,7 @@ from roadseg.roads.options import AuditOptions
 if TYPE_CHECKING:
     import geopandas as gpd
 
-    from roadseg.commands.tools.audit import AuditSummary
+    from roadseg.commands.roads.audit import AuditSummary
     from roadseg.roads.audit.profiles import Raster
     from roadseg.roads.audit.tables import AuditTables
     from roadseg.roads.audit.ways import MapWays
@@ -93,7 +93,7 @@ def audit(
         DataError: if a file cannot be read, has no georeference, or shows another place.
         ConfigError: if there is no such option, or a value is outside its limits.
     """
-    from roadseg.commands.tools.audit import summarise  # noqa: PLC0415 - slow
+    from roadseg.commands.roads.audit import summarise  # noqa: PLC0415 - slow
     from roadseg.roads.audit.audit import audit_ways  # noqa: PLC0415 - slow to import
     from roadseg.roads.audit.tables import AuditTables  # noqa: PLC0415 - slow to import
 
@@ -107,7 +107,7 @@ def audit(
 @contextmanager
 def _rasters(probabilities: AnyPath | Probability | Mask) -> Iterator[Sequence["Raster"]]:
     """Yield rasters of files or in memory; of a mask, pixels to ignore are without data."""
-    from roadseg.commands.tools.audit import open_rasters  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.audit import open_rasters  # noqa: PLC0415 - slow to import
 
     if isinstance(probabilities, str | Path):
         yield open_rasters(Path(probabilities))

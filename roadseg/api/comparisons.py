@@ -22,7 +22,7 @@ from roadseg.roads.options import CompareOptions, ConflateOptions, DiffOptions
 if TYPE_CHECKING:
     import geopandas as gpd
 
-    from roadseg.commands.tools.conflate import ConflateSummary
+    from roadseg.commands.roads.conflate import ConflateSummary
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def score(
         DataError: if a file cannot be read, or the two sides are different places.
         ConfigError: if there is no such option.
     """
-    from roadseg.commands.tools.score import compare_pixels  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.score import compare_pixels  # noqa: PLC0415 - slow to import
 
     comparing = options_of(CompareOptions, options)
     ours, theirs = drawn_roads(reference), drawn_roads(predicted)
@@ -174,7 +174,7 @@ def diff(
         options: `tolerance_m`, the distance up to which roads count as the same; `min_length_m`:
             shorter pieces are left out.
     """
-    from roadseg.commands.tools.diff import (  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.diff import (  # noqa: PLC0415 - slow to import
         IN_PREDICTED,
         IN_REFERENCE,
         find_missing,
@@ -207,7 +207,7 @@ def conflate(
         ConfigError: if there is no such option, or osmium is not installed.
         OutputError: if the folder cannot be written.
     """
-    from roadseg.commands.tools.conflate import add_roads  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.conflate import add_roads  # noqa: PLC0415 - slow to import
 
     limits = options_of(ConflateOptions, options)
     return add_roads(drawn_roads(predicted), Path(into), output=Path(output), options=limits)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import geopandas as gpd
     import networkx as nx
 
-    from roadseg.commands.tools.route import RouteSummary
+    from roadseg.commands.roads.route import RouteSummary
 
 AnyRoads = Union["Graph", AnyPath, "gpd.GeoDataFrame", "nx.Graph[Any]", Mask, Probability]
 
@@ -267,7 +267,7 @@ def route(
         ConfigError: if a place is not near the roads.
         RoadsegError: if there is no route.
     """
-    from roadseg.commands.tools.route import find_route  # noqa: PLC0415 - slow to import
+    from roadseg.commands.roads.route import find_route  # noqa: PLC0415 - slow to import
 
     whole = read_graph(graph)
     source = whole.drawn.source

@@ -127,3 +127,8 @@ def stage(name: str) -> ModuleType:
 def tool(name: str) -> ModuleType:
     """Import a tool when it is needed, and not before."""
     return importlib.import_module(f"roadseg.commands.tools.{name}")
+
+
+def road_tool(name: str) -> ModuleType:
+    """Import a command on road networks when it is needed, and not before."""
+    return importlib.import_module(f"roadseg.commands.roads.{name}")

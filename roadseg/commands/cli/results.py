@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, tool
+from roadseg.commands.cli.command import load, road_tool, tool
 from roadseg.commands.cli.options import (
     CONFIG,
     JSON,
@@ -96,7 +96,7 @@ def score(
         "tolerance_m": tolerance_m,
     }
     parameters = options_of("roads", "CompareOptions", values)
-    summary = tool("score").run(
+    summary = road_tool("score").run(
         reference, predicted, options=parameters, image=image, gsd_m=gsd_m, table=table
     )
     show(summary, as_json=as_json)
@@ -124,7 +124,7 @@ def convert(
       roadseg convert run/graphs/city.gpkg city.osm.pbf
       roadseg convert roads.geojson roads.gmns
     """
-    show(tool("convert").run(source, target, image=image, gsd_m=gsd_m), as_json=as_json)
+    show(road_tool("convert").run(source, target, image=image, gsd_m=gsd_m), as_json=as_json)
 
 
 @click.command()
@@ -162,7 +162,7 @@ def diff(
     """
     values = {"tolerance_m": tolerance_m, "min_length_m": min_length_m}
     limits = options_of("roads", "DiffOptions", values)
-    show(tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
+    show(road_tool("diff").run(predicted, reference, limits=limits, output=output), as_json=as_json)
 
 
 @click.command()
@@ -220,7 +220,7 @@ def conflate(
         "min_confidence": min_confidence,
     }
     options = options_of("roads", "ConflateOptions", values)
-    summary = tool("conflate").run(predicted, into, output=output, options=options)
+    summary = road_tool("conflate").run(predicted, into, output=output, options=options)
     show(summary, as_json=as_json)
 
 
@@ -281,7 +281,9 @@ def audit(
         "min_length_m": min_length_m,
     }
     options = options_of("roads", "AuditOptions", values)
-    summary = tool("audit").run(roads, probabilities, options=options, output=output, page=page)
+    summary = road_tool("audit").run(
+        roads, probabilities, options=options, output=output, page=page
+    )
     show(summary, as_json=as_json)
 
 
@@ -347,7 +349,9 @@ def route(
       roadseg route city.graphml --from -122.1,37.2 --to -122.2,37.3 --output way.geojson
     """
     options = options_of("roads", "RouteOptions", {"weight": weight, "snap_m": snap_m})
-    show(tool("route").run(graph, start, goal, options=options, output=output), as_json=as_json)
+    show(
+        road_tool("route").run(graph, start, goal, options=options, output=output), as_json=as_json
+    )
 
 
 _KINDS = ("scene", "graph", "errors", "speeds")

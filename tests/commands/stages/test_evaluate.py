@@ -9,8 +9,8 @@ import pytest
 import rasterio
 import shapely
 
+from roadseg.commands.roads import score
 from roadseg.commands.stages import evaluate, graph, pipeline, predict
-from roadseg.commands.tools import score
 from roadseg.config import load_config
 from roadseg.dataset import scenes
 from roadseg.dataset.chips import read_chips

@@ -8,8 +8,8 @@ import shutil
 import pytest
 import shapely
 
+from roadseg.commands.roads import route
 from roadseg.commands.stages import report
-from roadseg.commands.tools import route
 from roadseg.config import load_config
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.formats.files import read_gpkg

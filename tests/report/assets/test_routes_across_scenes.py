@@ -2,7 +2,7 @@
 
 import pytest
 
-from roadseg.commands.tools import route
+from roadseg.commands.roads import route
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.system.workspace import NETWORK
 

@@ -11,7 +11,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.commands.tools.route import find_route
+from roadseg.commands.roads.route import find_route
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.formats.pbf import write_pbf
 from roadseg.roads.graph.road_graph import graph_from_lines

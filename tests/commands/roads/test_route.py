@@ -10,7 +10,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.commands.tools.route import run
+from roadseg.commands.roads.route import run
 from roadseg.errors import ConfigError, DataError, RoadsegError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, transformer
 from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg

@@ -18,7 +18,7 @@ from rasterio.features import rasterize
 
 import roadseg
 from roadseg.commands.cli.main import main
-from roadseg.commands.tools.audit import run
+from roadseg.commands.roads.audit import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS
 from roadseg.report.page import csp_digest

@@ -9,7 +9,7 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from roadseg.commands.tools.diff import run
+from roadseg.commands.roads.diff import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import LOCAL_CRS, reproject
 from roadseg.roads.formats.files import write_geojson, write_gpkg

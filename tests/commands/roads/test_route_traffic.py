@@ -13,7 +13,7 @@ from pyproj import Geod
 from scipy.spatial import cKDTree
 
 from roadseg.api.graphs import read_graph, route
-from roadseg.commands.tools.route import run
+from roadseg.commands.roads.route import run
 from roadseg.errors import DataError, RoadsegError
 from roadseg.roads.options import RouteOptions
 from tests.data.make_osm import write_osm

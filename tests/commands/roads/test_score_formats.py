@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyproj import CRS
 from shapely import affinity
 
-from roadseg.commands.tools.score import run
+from roadseg.commands.roads.score import run
 from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 from roadseg.roads.graph.travel import add_travel

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyproj import CRS
 
-from roadseg.commands.tools.conflate import run
+from roadseg.commands.roads.conflate import run
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg

@@ -9,7 +9,7 @@ import pytest
 import shapely
 
 from roadseg.commands.cli.main import main
-from roadseg.commands.tools.convert import run
+from roadseg.commands.roads.convert import run
 from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.formats.osm_xml import write_osm

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pyproj import Transformer
 
 from roadseg.commands.cli.main import main
-from roadseg.commands.tools.score import run
+from roadseg.commands.roads.score import run
 from roadseg.errors import DataError
 from roadseg.roads.options import CompareOptions
 from roadseg.system.units import shown_in

@@ -1,0 +1,1 @@
+"""Commands on road networks in any file, without a run."""
