@@ -25,6 +25,7 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.files import write_gpkg
+from roadseg.roads.formats.osm_ways import MOST_LETTERS, source_of
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class, highway_of
@@ -48,7 +49,6 @@ _USUAL = ConflateOptions()
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
 _GAP = "joined across a gap that no image shows"
-_MOST_LETTERS = 255  # OpenStreetMap's API takes no more letters of the value of a tag.
 
 
 @dataclass(frozen=True)
@@ -324,11 +324,11 @@ def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[st
         notes.append(_GAP)
     tags = {
         "highway": highway,
-        "source": f"roadseg;{scene}" if scene else "roadseg",
+        "source": source_of(scene),
         "source:date": date,
         "fixme": "; ".join(notes),
     }
-    return {key: value[:_MOST_LETTERS] for key, value in tags.items() if value}
+    return {key: value[:MOST_LETTERS] for key, value in tags.items() if value}
 
 
 def _are_guessed(new: NewRoads) -> Bools:

@@ -13,6 +13,8 @@ from roadseg.arrays import Ints
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, transformer
 from roadseg.roads.conflation.conflate import NewRoads
+from roadseg.roads.formats.osm_ways import MOST_NODES
+from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.osm.osm_map import (
     UNITS_PER_DEGREE,
     OsmMap,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from osmium.osm import Node, Way
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_MOST_NODES = 2000  # OpenStreetMap's API takes no more nodes of a way.
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,10 @@ def osm_change(osm_map: OsmMap, roads: NewRoads, tags: list[dict[str, str]]) -> 
                 "use a file with metadata, such as an extract that was not stripped, or Overpass' "
                 "`out meta`"
             )
-        if len(nodes) > _MOST_NODES:
+        if len(nodes) > MOST_NODES:
             raise DataError(
                 f"{osm_map.path}: way {way} would have {len(nodes)} nodes, expected at most "
-                f"{_MOST_NODES}; split it first"
+                f"{MOST_NODES}; split it first"
             )
     return change
 
@@ -187,14 +188,10 @@ def write_merged(path: Path, change: OsmChange) -> None:
         DataError: if the map cannot be read.
         OutputError: if the file cannot be written.
     """
-    module = osmium("changing a map")
+    module = osmium()
     source = change.osm_map.path
     # The suffix of a partial name is that of the file, by which osmium chooses the format.
-    with (
-        whole(path) as partial,
-        osm_errors(source),
-        module.SimpleWriter(str(partial)) as writer,
-    ):
+    with whole(path) as partial, osm_writer(partial, module.io.Header()) as writer:
         _copy(module, writer, source, "NODE", changed={}, new=_new_nodes(module, change))
         _copy(
             module, writer, source, "WAY", changed=_changed(change), new=_new_ways(module, change)
@@ -254,7 +251,7 @@ def _old_ways(change: OsmChange, rows: Iterable[int]) -> Iterator[str]:
 
 def _old_nodes(path: Path, wanted: set[int]) -> Iterator[str]:
     """Yield the nodes of a map that have these ids."""
-    module = osmium("changing a map")
+    module = osmium()
     positive = module.filter.IdFilter([node for node in wanted if node > 0])
     yield from (
         _old_node(node)

@@ -14,8 +14,9 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.arrays import Floats, Ints, Lines
-from roadseg.errors import ConfigError, DataError
+from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
+from roadseg.roads.formats.extras import check_package
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 from roadseg.system.text import one_line
 
@@ -116,18 +117,14 @@ class OsmMap:
         )
 
 
-def osmium(needed_by: str) -> ModuleType:
+def osmium() -> ModuleType:
     """Return the module osmium.
 
     Raises:
         ConfigError: if it is not installed.
     """
-    try:
-        return importlib.import_module("osmium")
-    except ImportError as error:
-        raise ConfigError(
-            f"{needed_by} needs osmium, which is not installed; pip install 'roadseg[osm]'"
-        ) from error
+    check_package("osmium", needed_by="a map with ids", otherwise="convert the map to a GeoPackage")
+    return importlib.import_module("osmium")
 
 
 @contextmanager
@@ -186,7 +183,7 @@ class _MapReader:
 
     def read(self, path: Path) -> None:
         """Read all ways that have a key that matters here."""
-        module = osmium("reading maps with ids")
+        module = osmium()
         kinds = module.osm.NODE | module.osm.WAY
         new = dict(_new_nodes(path))
         ways = module.FileProcessor(str(path), kinds).with_locations("flex_mem")
@@ -252,7 +249,7 @@ def ids_up_to_positive(path: Path, kind: str) -> Iterator[Any]:
     Raises:
         DataError: if the file cannot be read.
     """
-    module = osmium("reading maps with ids")
+    module = osmium()
     with osm_errors(path):
         for each in module.FileProcessor(str(path), getattr(module.osm, kind)):
             yield each
