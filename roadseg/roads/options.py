@@ -186,19 +186,30 @@ Weight = Literal["time", "length"]
 Goal = Literal["apls", "topo", "quality", "breaks"]
 
 _USUAL_THRESHOLD = 0.4  # Where nothing says which one is best.
+# Metres. A mask shows nothing in a gap, so that only short links are more often right than wrong.
+_USUAL_GAP_M, _MASK_GAP_M = 50.0, 25.0
 
 
-def _number_or_auto(value: object, check: ValidatorFunctionWrapHandler) -> object:
-    """Say in one sentence what a threshold may be, whichever of both was meant."""
-    try:
-        return check(value)
-    except ValidationError as error:
-        expected = 'Input should be a number above 0 and below 1, or "auto"'
-        raise PydanticCustomError("threshold", expected) from error
+def _or_auto(limits: str) -> WrapValidator:
+    """Say in one sentence what a setting may be, whichever was meant of a number and "auto"."""
+
+    def check_either(value: object, check: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return check(value)
+        except ValidationError as error:
+            expected = f'Input should be a number {limits}, or "auto"'
+            raise PydanticCustomError("number_or_auto", "{expected}", {"expected": expected}) from (
+                error
+            )
+
+    return WrapValidator(check_either)
 
 
 _Threshold = Annotated[
-    Annotated[float, Field(gt=0, lt=1)] | Literal["auto"], WrapValidator(_number_or_auto)
+    Annotated[float, Field(gt=0, lt=1)] | Literal["auto"], _or_auto("above 0 and below 1")
+]
+_Gap = Annotated[
+    Annotated[float, Field(ge=0, le=1000)] | Literal["auto"], _or_auto("from 0 to 1000")
 ]
 GraphFormat = Literal[
     "gpkg",
@@ -237,12 +248,11 @@ class TraceOptions(Section):
     merge_nodes_m: float = setting(
         4.0, "metres", "Merge junctions that are joined by a shorter edge.", ge=0, le=1000
     )
-    max_gap_m: float = setting(
-        50.0,
+    max_gap_m: _Gap = setting(
+        "auto",
         "metres",
-        "Longest gap across which a dead end is linked to the road ahead.",
-        ge=0,
-        le=1000,
+        "Longest gap across which a dead end is linked to the road ahead. auto: 50, and 25 on "
+        "masks, which show nothing in a gap.",
     )
     max_turn_deg: float = setting(
         90.0, "degrees", "Largest turn between a link and the road at either end.", gt=0, le=180
@@ -295,6 +305,16 @@ class TraceOptions(Section):
         if self.threshold != "auto":
             return self.threshold
         return _USUAL_THRESHOLD if measured is None else measured
+
+    def gap_for(self, *, is_mask: bool) -> float:
+        """Return the longest gap in metres across which dead ends are linked.
+
+        Args:
+            is_mask: whether the raster holds nothing but 0 and 1.
+        """
+        if self.max_gap_m != "auto":
+            return self.max_gap_m
+        return _MASK_GAP_M if is_mask else _USUAL_GAP_M
 
     def level_for(self, measured: float | None) -> int:
         """Return the lowest byte of probability that is road; see `threshold_for`."""

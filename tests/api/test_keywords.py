@@ -69,7 +69,7 @@ def test_a_function_takes_just_the_options_that_it_shows(name, tmp_path):
 
 
 def test_an_option_is_shown_with_its_type_but_without_its_limits():
-    assert str(shown("trace")["max_gap_m"]) == "max_gap_m: float = 50.0"
+    assert str(shown("trace")["min_spur_m"]) == "min_spur_m: float = 12.0"
     assert str(shown("burn")["roads"]) == "roads: tuple[str, ...] = ()"
 
 

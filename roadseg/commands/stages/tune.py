@@ -300,6 +300,7 @@ def _start(config: Config, scenes: Sequence[HeldOut]) -> Settings:
     """Return the settings given; if scenes have several thresholds, with the mean of these."""
     given = config.graph.model_dump()
     given["threshold"] = round(statistics.fmean(scene.threshold for scene in scenes), 6)
+    given["max_gap_m"] = config.graph.gap_for(is_mask=False)
     return {parameter.name: given[parameter.name] for parameter in PARAMETERS}
 
 

@@ -196,7 +196,7 @@ class _Scene:
         for between ends that are repaired: straight and drawn out.
         """
         border = self._border
-        if self.options.max_gap_m > 0:
+        if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
             # All other dead ends count as border, so that they stay as thinning made them.
@@ -205,6 +205,10 @@ class _Scene:
         graph = place_junctions(self._prune(graph), mask=self.mask)
         graph = merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
         return self._link(graph, border, read_road=self.read_road)
+
+    @property
+    def _max_gap_m(self) -> float:
+        return self.options.gap_for(is_mask=self.link_model is None)
 
     @property
     def _border(self) -> shapely.Geometry:
@@ -226,7 +230,7 @@ class _Scene:
     ) -> RoadGraph:
         return link_gaps(
             graph,
-            max_gap_m=self.options.max_gap_m,
+            max_gap_m=self._max_gap_m,
             max_turn_deg=self.options.max_turn_deg,
             min_probability=self.options.min_link_probability,
             grid=self.grid,
@@ -242,7 +246,7 @@ class _Scene:
         Those of short lone pieces are left out: patches go, also where no link starts.
         """
         is_end = graph.degree == 1
-        is_lone = is_end[graph.ends].all(axis=1) & (graph.length_m < self.options.max_gap_m)
+        is_lone = is_end[graph.ends].all(axis=1) & (graph.length_m < self._max_gap_m)
         is_end[graph.ends[is_lone]] = False
         ends = graph.nodes[is_end]
         if len(tips):

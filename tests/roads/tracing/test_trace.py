@@ -68,6 +68,23 @@ def test_gaps_are_linked_up_to_their_limit(max_gap_m, inferred):
 
 
 @pytest.mark.parametrize(
+    ("value", "gap_px", "inferred"), [(255, 44, 1), (255, 60, 0), (250, 60, 1), (250, 110, 0)]
+)
+def test_links_reach_half_as_far_on_masks_unless_a_length_is_given(value, gap_px, inferred):
+    road = np.zeros((100, 600), dtype=np.uint8)
+    road[46:54] = value
+    road[:, 300 : 300 + gap_px] = 0 if value == 255 else 90
+    assert find(road).attributes["inferred"].sum() == inferred
+
+
+def test_a_length_that_is_given_holds_for_masks_too():
+    road = np.zeros((100, 600), dtype=np.uint8)
+    road[46:54] = 255
+    road[:, 300:360] = 0
+    assert find(road, max_gap_m=50).attributes["inferred"].sum() == 1
+
+
+@pytest.mark.parametrize(
     ("odds", "min_link_probability", "inferred"),
     [(None, 0.3, 1), (0.0, 0.5, 1), (0.0, 0.501, 0), (-30.0, 0.2, 0), (-30.0, 0.0, 1)],
 )
