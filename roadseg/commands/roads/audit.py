@@ -124,11 +124,12 @@ def run(
 
     Raises:
         DataError: a file cannot be read or used, or map and rasters are not of one place.
-        ConfigError: `output` or `page` has another suffix.
+        ConfigError: `output` or `page` has another suffix, or `output` is the map itself.
         OutputError: a file cannot be written.
     """
     _require_suffix(output, "--output", (".gpkg",))
     _require_suffix(page, "--page", (".html", ".htm"))
+    _keep_map(source, output)
     rasters = open_rasters(probabilities)
     tables = AuditTables(audit_ways(read_ways(source), rasters, options))
     summary = summarise(tables, options, rasters=len(rasters), output=output, page=page)
@@ -182,6 +183,11 @@ def summarise(
 def _require_suffix(path: Path | None, option: str, suffixes: Sequence[str]) -> None:
     if path is not None and path.suffix.lower() not in suffixes:
         raise ConfigError(f"{option} {path}: use a file name that ends in {suffixes[0]}")
+
+
+def _keep_map(source: Path, output: Path | None) -> None:
+    if output is not None and output.resolve() == source.resolve():
+        raise ConfigError(f"--output {output}: is the map to check; write to another file")
 
 
 def _known(value: float) -> float | None:

@@ -186,6 +186,14 @@ def test_a_raster_without_georeference_is_refused(roads, tmp_path):
     refused("no georeference found", roads, tmp_path / "plain.tif", tmp_path)
 
 
+def test_the_map_itself_is_not_overwritten(roads, image, tmp_path):
+    gpd.read_file(roads).to_file(tmp_path / "map.gpkg")
+    before = (tmp_path / "map.gpkg").read_bytes()
+    source, output = tmp_path / "map.gpkg", tmp_path / "." / "map.gpkg"
+    refused("is the map to check", source, image, tmp_path, ConfigError, output=output)
+    assert source.read_bytes() == before
+
+
 def test_a_folder_without_rasters_is_refused(roads, tmp_path):
     (tmp_path / "empty").mkdir()
     refused("no images found", roads, tmp_path / "empty", tmp_path)
