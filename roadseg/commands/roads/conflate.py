@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Bools
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, is_local, reproject
 from roadseg.roads.conflation.conflate import NewRoads, find_new_roads, merged_graph
 from roadseg.roads.conflation.map_ways import MapWays
@@ -40,11 +40,12 @@ from roadseg.roads.osm.osm_change import (
     write_review,
 )
 from roadseg.roads.osm.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
-from roadseg.system.files import whole_folder
+from roadseg.system.files import check_replaceable, whole_folder
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, roads
 
 IMAGE_DATE = "image_date"  # Attribute of predicted edges: when the image was taken.
+_CHALLENGE = "maproulette.geojson"  # In every folder that is written.
 _USUAL = ConflateOptions()
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
@@ -131,13 +132,13 @@ def run(
     Args:
         predicted: file of roads, of any kind that `score` reads but lines in pixels.
         into: the map: OpenStreetMap data as PBF or XML, or a file of lines.
-        output: folder to write; one that is there is replaced.
+        output: folder to write; one that an earlier call wrote is replaced.
         options: which roads are added.
 
     Raises:
         DataError: a file cannot be read or used, or the places are not the same.
-        ConfigError: the map needs osmium, which is not installed.
-        OutputError: the folder cannot be written.
+        ConfigError: the map needs osmium, which is not installed, or a source is in `output`.
+        OutputError: the folder cannot be written, or holds something else.
     """
     return add_roads(read_roads(predicted), into, output=output, options=options)
 
@@ -146,6 +147,7 @@ def add_roads(
     predicted: DrawnRoads, into: Path, *, output: Path, options: ConflateOptions
 ) -> ConflateSummary:
     """Add predicted roads to the map in a file, as `run` does."""
+    _keep_files(output, [predicted.source.path, into])
     theirs = read_map(into, predicted)
     conflated = conflate(predicted, theirs, options)
     files = write(output, theirs, conflated)
@@ -233,13 +235,24 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
     """
     with whole_folder(output) as folder:
         write_gpkg(folder / "merged.gpkg", conflated.merged)
-        write_challenge(folder / "maproulette.geojson", conflated.roads, conflated.tags)
+        write_challenge(folder / _CHALLENGE, conflated.roads, conflated.tags)
         if into.osm is not None:
             change = osm_change(into.osm, conflated.roads, conflated.tags)
             write_changes(folder / "changes.osc", change)
             write_review(folder / "review.osm", change)
             write_merged(folder / "merged.osm.pbf", change)
         return sorted(path.name for path in folder.iterdir())
+
+
+def _keep_files(output: Path, sources: list[Path]) -> None:
+    """Refuse a folder that holds what would be lost if it were replaced."""
+    for source in sources:
+        if output.resolve() in source.resolve().parents:
+            raise ConfigError(
+                f"{output}: contains {source.name}, which is read, and would be replaced; write to "
+                "another folder"
+            )
+    check_replaceable(output, marker=_CHALLENGE)
 
 
 def _told(predicted: DrawnRoads) -> DrawnRoads:

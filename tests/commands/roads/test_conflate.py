@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.commands.roads.conflate import run
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError, OutputError
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -196,6 +196,25 @@ def test_a_map_of_lines_gives_a_network_without_changes(tmp_path):
     assert summary.files == ["maproulette.geojson", "merged.gpkg"]
     assert "no osmChange" in str(summary)
     assert read_gpkg(tmp_path / "out" / "merged.gpkg").degree.tolist().count(3) == 1
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    predicted, lines = (write_roads(tmp_path / f"{name}.gpkg", STREET) for name in "pm")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    with pytest.raises(OutputError, match="holds something else"):
+        run(predicted, lines, output=tmp_path / "mine")
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "keep"
+
+
+def test_a_folder_with_the_map_itself_is_not_replaced(tmp_path):
+    predicted = write_roads(tmp_path / "new.gpkg", SIDE)
+    run(predicted, write_roads(tmp_path / "map.gpkg", STREET), output=tmp_path / "out")
+    merged = tmp_path / "out" / "merged.gpkg"
+    before = merged.read_bytes()
+    with pytest.raises(ConfigError, match=r"contains merged\.gpkg, which is read"):
+        run(predicted, merged, output=tmp_path / "out")
+    assert merged.read_bytes() == before
 
 
 def refusal(tmp_path, predicted, into):
