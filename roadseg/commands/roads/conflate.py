@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import shapely
@@ -25,7 +24,7 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.files import write_gpkg
-from roadseg.roads.formats.osm_ways import MOST_LETTERS, source_of
+from roadseg.roads.formats.osm_ways import MOST_LETTERS, is_text, source_of
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class, highway_of
@@ -44,7 +43,6 @@ from roadseg.system.files import whole_folder
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_unit, roads
 
-IMAGE_DATE = "image_date"  # Attribute of predicted edges: when the image was taken.
 _USUAL = ConflateOptions()
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
@@ -311,21 +309,20 @@ def _classes(new: NewRoads) -> NDArray[np.object_]:
     speed = new.attributes.get(OWN_SPEED, np.full(number, np.nan)).astype(np.float64)
     by_speed = highway_of(speed).astype(object)
     own = new.attributes.get("highway", np.full(number, None))
-    stated = np.array([isinstance(name, str) and name != "" for name in own.tolist()], dtype=bool)
+    stated = np.array([is_text(name) for name in own.tolist()], dtype=bool)
     known = new.attributes.get(SPEED_KNOWN, np.ones(number))
     return np.where(stated, own, np.where(known == 0, "road", by_speed))
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
     """Return the tags of a new road."""
-    scene, date = (_text(new.attributes, key, row) for key in ("source", IMAGE_DATE))
+    scene = new.attributes["source"][row] if "source" in new.attributes else None
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:
         notes.append(_GAP)
     tags = {
         "highway": highway,
         "source": source_of(scene),
-        "source:date": date,
         "fixme": "; ".join(notes),
     }
     return {key: value[:MOST_LETTERS] for key, value in tags.items() if value}
@@ -335,8 +332,3 @@ def _are_guessed(new: NewRoads) -> Bools:
     """Return which roads have a part that no image shows."""
     inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
     return np.asarray(new.is_linked | (inferred == 1))
-
-
-def _text(attributes: dict[str, NDArray[Any]], key: str, row: int) -> str:
-    value = attributes[key][row] if key in attributes else None
-    return value if isinstance(value, str) else ""
