@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.formats.osm_ways import (
     MOST_LETTERS,
-    MOST_NODES,
     classes,
     gap_notes,
     require_place,
     source_of,
     vertices,
+    ways_of,
 )
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import ONE_WAY, TRAVEL_TIME, RoadGraph
@@ -126,14 +126,10 @@ def _add_ways(
 ) -> None:
     from osmium.osm.mutable import Way  # noqa: PLC0415 - of an extra
 
-    way, start = FIRST_WAY, 0
-    for size, facts in zip(sizes.tolist(), tags, strict=True):
-        nodes = (FIRST_NODE + refs[start : start + size]).tolist()
-        start += size
-        # A long edge is several ways, which share the node where one ends and the next begins.
-        for first in range(0, size - 1, MOST_NODES - 1):
-            part = nodes[first : first + MOST_NODES]
-            writer.add_way(Way(id=way, nodes=part, tags=facts, version=1))
+    way = FIRST_WAY
+    for parts, facts in zip(ways_of(FIRST_NODE + refs, sizes), tags, strict=True):
+        for nodes in parts:
+            writer.add_way(Way(id=way, nodes=nodes, tags=facts, version=1))
             way += 1
 
 
