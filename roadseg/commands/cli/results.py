@@ -173,7 +173,7 @@ def diff(
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="FOLDER",
-    help="Folder to write; one that is there is replaced.",
+    help="Folder to write; the results of an earlier `conflate` are replaced.",
 )
 @of_field("roads", "ConflateOptions", "--tolerance-m")
 @of_field("roads", "ConflateOptions", "--min-length-m")
@@ -192,7 +192,7 @@ def conflate(
     max_gap_m: float | None,
     min_confidence: float | None,
 ) -> None:
-    """Add the PREDICTED roads that a map lacks, joined to its ways.
+    """Add the PREDICTED roads that a map lacks, and join them to its ways.
 
     PREDICTED is a file in a format of `roadseg score`. MAP is OpenStreetMap data as PBF or XML (it
     needs roadseg[osm]), or any file of lines, of which only the merged network is written. Ways of
