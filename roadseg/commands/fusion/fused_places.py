@@ -193,8 +193,9 @@ def fuse_place(place: Place) -> None:
     images = _aligned(place)
     for image in images:
         _log.info(
-            "%s: %s lies %.1f px down and %.1f px right of the middle of its images",
-            *(place.scene.name, image.path.stem, *image.shift_px),
+            "place %s: %s is %.1f px too low and %.1f px too far right, compared with the median of "
+            "all images; corrected",
+            *(place.scene.name, image.path.stem, *(round(px, 1) + 0.0 for px in image.shift_px)),
         )
     scene = replace(place.scene, tags=(*place.scene.tags, *images_tags(images).items()))
     scene.write(_fused(scene, images))

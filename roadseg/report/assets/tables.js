@@ -24,7 +24,7 @@ const METRIC_HELP = {
   breaks: "How often a known road is interrupted: it is found, then missing, and found again, and no short way leads around the gap. "
     + "A road that is missing altogether is no break. Fewer is better.",
   breaks_per_km: "The same per length of the known roads.",
-  connectivity: "Share of the predicted roads in the largest connected part, divided by the same share of the known roads. "
+  connectivity: "Share of the predicted road length in the largest connected part, divided by the same share of the known roads. "
     + "Below 1, the prediction is more broken up than the known roads; above 1, less.",
   junction_f1: "How well the junctions agree: those that match within 10 m, divided by the mean number of both sides.",
   junction_offset_m: "Median distance between matched junctions. Smaller is better.",
