@@ -271,8 +271,8 @@ def audit(
 
     \b
     Examples:
-      roadseg audit osm.geojson --probabilities run/probabilities --output audit.gpkg
-      roadseg audit city.osm.pbf --probabilities city.tif --page audit.html --json
+      roadseg audit map.geojson --probabilities run/probabilities --output audit.gpkg
+      roadseg audit roads.gpkg --probabilities mask.tif --page audit.html --json
     """
     values = {
         "threshold": _number_or_word(threshold),
