@@ -167,7 +167,7 @@ def diff(
 
 @click.command()
 @click.argument("predicted", type=_ROADS)
-@click.option("--into", type=_ROADS, required=True, metavar="MAP", help="Map that gets the roads.")
+@click.option("--into", type=_ROADS, required=True, metavar="MAP", help="Map to extend.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -263,7 +263,7 @@ def audit(
     max_shift_m: float | None,
     min_length_m: float | None,
 ) -> None:
-    """Check the ROADS of a map against an image, by its probabilities.
+    """Check the ROADS of a map against the road probabilities of an image.
 
     ROADS is a file with lines in a format of `roadseg score`. Each way for cars is cut into
     stretches: confirmed, shifted (the road lies beside the way), not seen, or no data. Ids and
