@@ -192,7 +192,7 @@ def conflate(
     max_gap_m: float | None,
     min_confidence: float | None,
 ) -> None:
-    """Add the PREDICTED roads that a map lacks, and join them to its ways.
+    """Add the PREDICTED roads that a map lacks, and connect them.
 
     PREDICTED is a file in a format of `roadseg score`. MAP is OpenStreetMap data as PBF or XML (it
     needs roadseg[osm]), or any file of lines, of which only the merged network is written. Ways of
@@ -263,7 +263,7 @@ def audit(
     max_shift_m: float | None,
     min_length_m: float | None,
 ) -> None:
-    """Check the ROADS of a map against the road probabilities of an image.
+    """Check the ROADS of a map against road probabilities of an image.
 
     ROADS is a file with lines in a format of `roadseg score`. Each way for cars is cut into
     stretches: confirmed, shifted (the road lies beside the way), not seen, or no data. Ids and
