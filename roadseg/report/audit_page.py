@@ -77,8 +77,8 @@ def _head(tables: AuditTables, title: str) -> str:
     return (
         f'<header class="top"><div class="wide"><div class="head">'
         f"<h1>Audit of {escaped(title)}</h1>"
-        f'<p id="subtitle" class="muted">{count} ways held against the probabilities of road; '
-        "percentages are shares of their length.</p>"
+        f'<p id="subtitle" class="muted">{count} ways compared with the road probabilities of an '
+        "image; percentages are shares of their length.</p>"
         f'<p class="brand">roadseg audit</p></div><dl class="tiles">{tiles}</dl></div></header>'
     )
 
@@ -141,8 +141,8 @@ def _worst(tables: AuditTables, cover: Cover, worst: Sequence[WorstWay]) -> str:
         for rank, way in enumerate(worst, 1)
     )
     return (
-        '<p class="note">Pictures show the probability of road in grey, brighter for more, with '
-        f"north at the top, and the way by status: {_legend()}.</p>"
+        '<p class="note">The pictures show the road probability in grey (brighter is higher), with '
+        f"north at the top, and the ways coloured by status: {_legend()}.</p>"
         f'<div class="ways">{cards}</div>'
     )
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Bools
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, is_local, reproject
 from roadseg.roads.conflation.conflate import NewRoads, find_new_roads, merged_graph
 from roadseg.roads.conflation.map_ways import MapWays
@@ -40,10 +40,12 @@ from roadseg.roads.osm.osm_change import (
 )
 from roadseg.roads.osm.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
 from roadseg.system.files import whole_folder
-from roadseg.system.text import Summary, count
+from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_unit, roads
 
 _USUAL = ConflateOptions()
+# How the names of all results begin; other programs leave files such as `merged.gpkg-wal` there.
+_FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "maproulette.geojson")
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
 _GAP = "joined across a gap that no image shows"
@@ -89,7 +91,7 @@ class ConflateSummary(Summary):
             f"output: {self.output} ({', '.join(self.files)})",
         ]
         if "changes.osc" not in self.files:
-            rows.append("no osmChange: the map is no OpenStreetMap file with ids")
+            rows.append("no changes.osc, because the map is not an OpenStreetMap file with ids")
         return "\n".join(rows)
 
 
@@ -129,12 +131,13 @@ def run(
     Args:
         predicted: file of roads, of any kind that `score` reads but lines in pixels.
         into: the map: OpenStreetMap data as PBF or XML, or a file of lines.
-        output: folder to write; one that is there is replaced.
+        output: folder to write; one that `conflate` wrote is replaced.
         options: which roads are added.
 
     Raises:
         DataError: a file cannot be read or used, or the places are not the same.
-        ConfigError: the map needs osmium, which is not installed.
+        ConfigError: the map needs osmium, which is not installed, or the folder contains files
+            that `conflate` did not write.
         OutputError: the folder cannot be written.
     """
     return add_roads(read_roads(predicted), into, output=output, options=options)
@@ -144,6 +147,7 @@ def add_roads(
     predicted: DrawnRoads, into: Path, *, output: Path, options: ConflateOptions
 ) -> ConflateSummary:
     """Add predicted roads to the map in a file, as `run` does."""
+    _refuse_other_files(output)
     theirs = read_map(into, predicted)
     conflated = conflate(predicted, theirs, options)
     files = write(output, theirs, conflated)
@@ -162,6 +166,17 @@ def add_roads(
         output=str(output),
         files=files,
     )
+
+
+def _refuse_other_files(output: Path) -> None:
+    """Refuse to replace a folder with files that are not results of `conflate`."""
+    names = sorted(path.name for path in output.glob("*"))
+    others = [name for name in names if not name.startswith(_FILES)]
+    if others:
+        raise ConfigError(
+            f"--output {output}: contains files that are not results of `conflate` "
+            f"({first(others)}); name a new folder"
+        )
 
 
 def read_roads(path: Path) -> DrawnRoads:

@@ -57,7 +57,7 @@ class ConvertSummary(Summary):
             usual = f"{speed(DEFAULT_SPEED_MPH * KPH_PER_MPH):.0f} {speed_unit()}"
             parts.append(
                 f"speeds are assumed on {self.assumed_share:.1%} of the length, where none is "
-                f"stated: that of the class of road, or {usual}"
+                f"stated: the usual one of the road class, or {usual}"
             )
         return "; ".join(parts)
 
