@@ -15,7 +15,6 @@ from roadseg.api.keywords import options_of, takes
 from roadseg.api.masks import Mask
 from roadseg.api.notebooks import map_svg
 from roadseg.api.rasters import AnyImage, in_memory
-from roadseg.errors import DataError
 from roadseg.raster.grid import is_local
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -28,7 +27,7 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
-from roadseg.roads.formats.pairing import RoadSource, find_sources
+from roadseg.roads.formats.pairing import RoadSource, only_source
 from roadseg.roads.formats.tables import edge_table, in_degrees, node_table
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph
@@ -304,11 +303,5 @@ def drawn_roads(roads: AnyRoads) -> DrawnRoads:
 
 
 def _read(path: Path, image: AnyPath | None, gsd_m: float | None) -> DrawnRoads:
-    sources = list(find_sources(path).values())
-    if len(sources) != 1:
-        raise DataError(
-            f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
-            "place"
-        )
     placement = find_placement(Path(image) if image else None, gsd_m)
-    return read_drawn(sources[0], placement, every_column=True)
+    return read_drawn(only_source(path), placement, every_column=True)

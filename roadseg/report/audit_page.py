@@ -1,7 +1,6 @@
 """The page of an audit: one HTML file with what to look at first in a map, without any script."""
 
 import base64
-import html
 import io
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +9,7 @@ import shapely
 from PIL import Image
 
 from roadseg.arrays import Bytes, Floats
-from roadseg.report.page import csp_digest, page_file
+from roadseg.report.page import escaped, page_file, scriptless_page
 from roadseg.roads.audit.audit_files import STATUS_COLOURS
 from roadseg.roads.audit.profiles import NO_DATA as NO_PIXEL
 from roadseg.roads.audit.profiles import Cover, Raster, probability_square
@@ -19,7 +18,6 @@ from roadseg.roads.audit.tables import AuditTables, WorstWay, shift_text
 from roadseg.roads.colours import as_hex
 from roadseg.system.units import road_text, short_text
 
-_POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
 _MOST_WAYS = 100  # Ways that are drawn.
 _SIDE_PX = 200  # Of the picture of a way.
 _SIDES_M = (120.0, 1000.0)  # Least and largest side of the ground that a picture shows.
@@ -54,20 +52,7 @@ def build_audit_page(tables: AuditTables, rasters: Sequence[Raster], *, title: s
             "</main>",
         ]
     )
-    policy = _POLICY.format(csp_digest(style))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{_text(title)} · roadseg audit</title>\n"
-        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n'
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))
+    return scriptless_page(f"{title} · roadseg audit", style, body)
 
 
 def _colours() -> str:
@@ -78,7 +63,7 @@ def _colours() -> str:
 
 
 def _section(title: str, content: str) -> str:
-    return f"<section><h2>{_text(title)}</h2>{content}</section>"
+    return f"<section><h2>{escaped(title)}</h2>{content}</section>"
 
 
 def _head(tables: AuditTables, title: str) -> str:
@@ -90,9 +75,10 @@ def _head(tables: AuditTables, title: str) -> str:
     )
     count = len(tables.audit.ways.lines)
     return (
-        f'<header class="top"><div class="wide"><div class="head"><h1>Audit of {_text(title)}</h1>'
-        f'<p id="subtitle" class="muted">{count} ways held against the probabilities of road; '
-        "percentages are shares of their length.</p>"
+        f'<header class="top"><div class="wide"><div class="head">'
+        f"<h1>Audit of {escaped(title)}</h1>"
+        f'<p id="subtitle" class="muted">{count} ways compared with the road probabilities of an '
+        "image; percentages are shares of their length.</p>"
         f'<p class="brand">roadseg audit</p></div><dl class="tiles">{tiles}</dl></div></header>'
     )
 
@@ -110,7 +96,7 @@ def _overview(tables: AuditTables) -> str:
 
 def _shift_note(tables: AuditTables) -> str:
     shift = shift_text(tables.audit.shift_m)
-    return f'<p class="note">{_text(shift.capitalize())}.</p>' if shift else ""
+    return f'<p class="note">{escaped(shift.capitalize())}.</p>' if shift else ""
 
 
 def _map(tables: AuditTables) -> str:
@@ -155,8 +141,8 @@ def _worst(tables: AuditTables, cover: Cover, worst: Sequence[WorstWay]) -> str:
         for rank, way in enumerate(worst, 1)
     )
     return (
-        '<p class="note">Pictures show the probability of road in grey, brighter for more, with '
-        f"north at the top, and the way by status: {_legend()}.</p>"
+        '<p class="note">The pictures show the road probability in grey (brighter is higher), with '
+        f"north at the top, and the ways coloured by status: {_legend()}.</p>"
         f'<div class="ways">{cards}</div>'
     )
 
@@ -172,12 +158,12 @@ def _card(rank: int, way: WorstWay, picture: str) -> str:
     if way.offset_m is not None:
         facts["the road lies"] = f"{short_text(abs(way.offset_m))} to the {way.towards}"
     rows = "".join(
-        f"<tr><td>{name}</td><td>{_text(value)}</td></tr>" for name, value in facts.items()
+        f"<tr><td>{name}</td><td>{escaped(value)}</td></tr>" for name, value in facts.items()
     )
     place = _MAP.format(lat=way.lat, lon=way.lon)
-    link = f'<a href="{_text(place)}" rel="noreferrer">{way.lat:.5f}, {way.lon:.5f}</a>'
+    link = f'<a href="{escaped(place)}" rel="noreferrer">{way.lat:.5f}, {way.lon:.5f}</a>'
     return (
-        f'<article class="card"><h3>{rank}. {_text(way.name or "without a name")}</h3>'
+        f'<article class="card"><h3>{rank}. {escaped(way.name or "without a name")}</h3>'
         f'{picture}<table class="pairs">{rows}<tr><td>place</td><td>{link}</td></tr></table>'
         "</article>"
     )

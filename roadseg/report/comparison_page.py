@@ -1,16 +1,14 @@
 """The page of a comparison: one HTML file with the style of the report, without any script."""
 
-import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from roadseg.report.comparison import Comparison, Row, Setting
-from roadseg.report.page import csp_digest, page_file
+from roadseg.report.page import escaped, page_file, scriptless_page
 from roadseg.system.text import time_text
 
-_POLICY = "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
 _COLOURS = 4  # Classes of lines that the style has.
 # Pixels of a curve, and of what its axes take.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 520, 230, 44, 12, 14, 34
@@ -47,25 +45,12 @@ def build_comparison_page(
             "</main>",
         ]
     )
-    policy = _POLICY.format(csp_digest(style))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{_text(title)} · roadseg compare</title>\n"
-        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n'
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))
+    return scriptless_page(f"{title} · roadseg compare", style, body)
 
 
 def _head(compared: Comparison) -> str:
     names = (
-        f'<span class="key">{_key(at)}{_text(name)}</span>'
+        f'<span class="key">{_key(at)}{escaped(name)}</span>'
         for at, name in enumerate(compared.names)
     )
     return (
@@ -83,7 +68,7 @@ def _key(at: int) -> str:
 
 def _warnings(warnings: Iterable[str]) -> str:
     told = "".join(
-        f'<p class="warning" role="alert">{_text(w.capitalize())}.</p>' for w in warnings
+        f'<p class="warning" role="alert">{escaped(w.capitalize())}.</p>' for w in warnings
     )
     return f"<section>{told}</section>" if told else ""
 
@@ -94,7 +79,7 @@ def _section(title: str, content: str) -> str:
 
 def _table(label: str, titles: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     """Return a table that the keyboard can scroll; empty if it has no rows."""
-    head = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
+    head = "".join(f'<th scope="col">{escaped(title)}</th>' for title in titles)
     body = "".join(rows)
     if not body:
         return ""
@@ -111,8 +96,8 @@ def _settings(compared: Comparison) -> str:
 
 
 def _setting(setting: Setting) -> str:
-    cells = "".join(f"<td>{_text(value_text(value))}</td>" for value in setting.values)
-    return f'<tr><th scope="row"><code>{_text(setting.name)}</code></th>{cells}</tr>'
+    cells = "".join(f"<td>{escaped(value_text(value))}</td>" for value in setting.values)
+    return f'<tr><th scope="row"><code>{escaped(setting.name)}</code></th>{cells}</tr>'
 
 
 def value_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
@@ -134,7 +119,7 @@ def _metrics(compared: Comparison) -> str:
 
 def _row(title: str, rows: Iterable[Row]) -> str:
     cells = "".join(_cell(row, at) for row in rows for at in range(len(row.values)))
-    return f'<tr><th scope="row">{_text(title)}</th>{cells}</tr>'
+    return f'<tr><th scope="row">{escaped(title)}</th>{cells}</tr>'
 
 
 def _cell(row: Row, at: int) -> str:
@@ -155,7 +140,7 @@ def _times(compared: Comparison) -> str:
     def cells(row: Row) -> str:
         return "".join(f"<td>{_NONE if v is None else time_text(v)}</td>" for v in row.values)
 
-    rows = (f'<tr><th scope="row">{_text(r.title)}</th>{cells(r)}</tr>' for r in compared.seconds)
+    rows = (f'<tr><th scope="row">{escaped(r.title)}</th>{cells(r)}</tr>' for r in compared.seconds)
     return _table("Table of times", ["stage", *compared.names], rows)
 
 
@@ -185,11 +170,11 @@ def _curve(
     ends = ", ".join(
         f"{name} ends at {line[-1][1]:.3f}" for name, line in zip(names, lines, strict=True) if line
     )
-    label = _text(f"{title}; {ends}")
+    label = escaped(f"{title}; {ends}")
     return (
         f'<figure class="curve card"><h3>{title}</h3><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'role="img" aria-label="{label}">{_axes(last, top, place(1, 0)[1])}{drawn}</svg>'
-        f"<figcaption>{_text(ends)}</figcaption></figure>"
+        f"<figcaption>{escaped(ends)}</figcaption></figure>"
     )
 
 
@@ -228,13 +213,13 @@ def _pictures(names: Sequence[str], pictures: Mapping[str, Sequence[str | None]]
 
 def _scene(scene: str, names: Sequence[str], uris: Sequence[str | None]) -> str:
     figures = "".join(
-        f'<figure><img class="sheet" src="{uri}" alt="{_text(f"{scene} of {name}")}">'
-        f"<figcaption>{_text(name)}</figcaption></figure>"
+        f'<figure><img class="sheet" src="{uri}" alt="{escaped(f"{scene} of {name}")}">'
+        f"<figcaption>{escaped(name)}</figcaption></figure>"
         for name, uri in zip(names, uris, strict=True)
         if uri
     )
     # The style prints only scenes that are marked as drawn.
-    shown = f'<h3>{_text(scene)}</h3><div class="runs">{figures}</div>'
+    shown = f'<h3>{escaped(scene)}</h3><div class="runs">{figures}</div>'
     return f'<div class="scene" data-drawn>{shown}</div>'
 
 

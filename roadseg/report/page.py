@@ -41,6 +41,9 @@ _POLICY = (
     "default-src 'none'; img-src data:; style-src '{style}'; script-src '{script}'; "
     "base-uri 'none'; form-action 'none'"
 )
+_SCRIPTLESS_POLICY = (
+    "default-src 'none'; img-src data:; style-src '{}'; base-uri 'none'; form-action 'none'"
+)
 
 
 def build_page(title: str, shown: dict[str, Any]) -> str:
@@ -69,6 +72,31 @@ def build_page(title: str, shown: dict[str, Any]) -> str:
         before, after = page.split(place)
         page = before + part + after
     return page
+
+
+def scriptless_page(title: str, style: str, body: str) -> str:
+    """Return a page that needs no other file, may load none, and runs nothing.
+
+    Args:
+        title: of the page, as text.
+        style: its style sheet.
+        body: what it shows, as HTML.
+    """
+    policy = _SCRIPTLESS_POLICY.format(csp_digest(style))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escaped(title)}</title>\n"
+        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n'
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def escaped(value: object) -> str:
+    """Return a value as text in HTML."""
+    return html.escape(str(value))
 
 
 def as_data(value: dict[str, Any]) -> str:

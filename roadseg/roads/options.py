@@ -355,7 +355,7 @@ class TuneOptions(Section):
     goal: Goal = setting(
         "apls",
         "-",
-        "What the settings are chosen by: apls (by length), topo (F1), quality, or breaks "
+        "Score that chooses the settings: apls (by length), topo (F1), quality, or breaks "
         "(quality divided by 1 + breaks per km).",
     )
     trials: int = setting(

@@ -20,7 +20,15 @@ MPH_PER: dict[SpeedUnit, float] = {"mph": 1.0, "km/h": 1 / KPH_PER_MPH, "m/s": 3
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _MAX_BINS = 31  # Pixels are bytes, and more bins than this have nothing to learn from.
+_WHOLE = 1e-6  # A speed this near to a whole number is one.
 _DECIMALS = 6  # 50 km/h is no more than 50 km/h after it was mph in between.
+
+
+def in_stated_unit(kph: float) -> tuple[float, BinUnit]:
+    """Return a speed in mph if it is a whole number of these but not of km/h, else in km/h."""
+    mph = kph / KPH_PER_MPH
+    is_mph = abs(mph - round(mph)) < _WHOLE < abs(kph - round(kph))
+    return (mph, "mph") if is_mph else (kph, "km/h")
 
 
 @dataclass(frozen=True)

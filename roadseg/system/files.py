@@ -77,16 +77,13 @@ def whole(path: Path) -> Iterator[Path]:
     """
     partial = partial_path(path)
     try:
-        _make(path.parent)
-        remove_partial_once(path.parent)
-        _remove(partial)
-        yield partial
-        put(partial, path)
-        _log.debug("wrote %s", path)
-    except OSError as error:
-        if isinstance(error, RoadsegError):
-            raise
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with _output_errors(path):
+            _make(path.parent)
+            remove_partial_once(path.parent)
+            _remove(partial)
+            yield partial
+            put(partial, path)
+            _log.debug("wrote %s", path)
     finally:
         with suppress(OSError):
             _remove(partial)
@@ -122,20 +119,17 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """
     partial, former = partial_path(folder), partial_path(folder, "former-")
     try:
-        _make(folder.parent)
-        remove_partial_once(folder.parent)
-        for stale in (partial, former):
-            shutil.rmtree(stale, ignore_errors=True)
-        partial.mkdir()
-        yield partial
-        for written in partial.rglob("*"):
-            _sync(written)
-        _put_folder(partial, folder, former)
-        _log.debug("wrote %s", folder)
-    except OSError as error:
-        if isinstance(error, RoadsegError):
-            raise
-        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+        with _output_errors(folder):
+            _make(folder.parent)
+            remove_partial_once(folder.parent)
+            for stale in (partial, former):
+                shutil.rmtree(stale, ignore_errors=True)
+            partial.mkdir()
+            yield partial
+            for written in partial.rglob("*"):
+                _sync(written)
+            _put_folder(partial, folder, former)
+            _log.debug("wrote %s", folder)
     finally:
         for stale in (partial, former):
             shutil.rmtree(stale, ignore_errors=True)
@@ -158,23 +152,20 @@ def whole_parts(path: Path, *ends: str) -> Iterator[Path]:
     """
     folder = partial_path(path, "parts-")
     try:
-        _make(path.parent)
-        remove_partial_once(path.parent)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield folder / path.name
-        path.unlink(missing_ok=True)
-        for end in ends:
-            part = path.with_suffix(end)
-            part.unlink(missing_ok=True)
-            if (folder / part.name).exists():
-                put(folder / part.name, part)
-        put(folder / path.name, path)
-        _log.debug("wrote %s", path)
-    except OSError as error:
-        if isinstance(error, RoadsegError):
-            raise
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with _output_errors(path):
+            _make(path.parent)
+            remove_partial_once(path.parent)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            yield folder / path.name
+            path.unlink(missing_ok=True)
+            for end in ends:
+                part = path.with_suffix(end)
+                part.unlink(missing_ok=True)
+                if (folder / part.name).exists():
+                    put(folder / part.name, part)
+            put(folder / path.name, path)
+            _log.debug("wrote %s", path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -281,6 +272,17 @@ def _machine() -> str:
     with suppress(OSError):
         names.append(str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
+
+
+@contextmanager
+def _output_errors(path: Path) -> Iterator[None]:
+    """Raise errors of the disk as those of writing a file or folder."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, RoadsegError):
+            raise
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _make(folder: Path) -> None:

@@ -139,7 +139,7 @@ def tune(
     trials: int | None,
     write: Path | None,
 ) -> object:
-    """Search for the graph settings that give the best APLS, or score best by another goal.
+    """Search for the graph settings with the best APLS or other score.
 
     Scores trials on the held-out fold. Varies these settings of `graph`: threshold, max_gap_m,
     max_turn_deg, min_link_probability, min_spur_m, min_component_m. The first trial uses those of

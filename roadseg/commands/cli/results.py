@@ -167,13 +167,13 @@ def diff(
 
 @click.command()
 @click.argument("predicted", type=_ROADS)
-@click.option("--into", type=_ROADS, required=True, metavar="MAP", help="Map that gets the roads.")
+@click.option("--into", type=_ROADS, required=True, metavar="MAP", help="Map to extend.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="FOLDER",
-    help="Folder to write; one that is there is replaced.",
+    help="Folder to write; the results of an earlier `conflate` are replaced.",
 )
 @of_field("roads", "ConflateOptions", "--tolerance-m")
 @of_field("roads", "ConflateOptions", "--min-length-m")
@@ -192,7 +192,7 @@ def conflate(
     max_gap_m: float | None,
     min_confidence: float | None,
 ) -> None:
-    """Add the PREDICTED roads that a map lacks, joined to its ways.
+    """Add the PREDICTED roads that a map lacks, and connect them.
 
     PREDICTED is a file in a format of `roadseg score`. MAP is OpenStreetMap data as PBF or XML (it
     needs roadseg[osm]), or any file of lines, of which only the merged network is written. Ways of
@@ -263,7 +263,7 @@ def audit(
     max_shift_m: float | None,
     min_length_m: float | None,
 ) -> None:
-    """Check the ROADS of a map against an image, by its probabilities.
+    """Check the ROADS of a map against road probabilities of an image.
 
     ROADS is a file with lines in a format of `roadseg score`. Each way for cars is cut into
     stretches: confirmed, shifted (the road lies beside the way), not seen, or no data. Ids and
@@ -271,8 +271,8 @@ def audit(
 
     \b
     Examples:
-      roadseg audit osm.geojson --probabilities run/probabilities --output audit.gpkg
-      roadseg audit city.osm.pbf --probabilities city.tif --page audit.html --json
+      roadseg audit map.geojson --probabilities run/probabilities --output audit.gpkg
+      roadseg audit roads.gpkg --probabilities mask.tif --page audit.html --json
     """
     values = {
         "threshold": _number_or_word(threshold),

@@ -153,8 +153,8 @@ class FusedPlaces:
         found = places({name: scene.facts.grid for name, scene in by_name.items()})
         if by_name and all(len(names) == 1 for names in found.values()):
             raise DataError(
-                f"predict.fuse: nothing to fuse, because no two of {count(len(by_name), 'image')} "
-                f"share {SHARED:.0%} of their ground; leave out --fuse (predict.fuse)"
+                f"predict.fuse: nothing to fuse in {count(len(by_name), 'image')}, because no two "
+                f"images share {SHARED:.0%} of their ground; leave out --fuse (predict.fuse)"
             )
         return [self._place([by_name[name] for name in names]) for names in found.values()]
 
@@ -193,8 +193,10 @@ def fuse_place(place: Place) -> None:
     images = _aligned(place)
     for image in images:
         _log.info(
-            "%s: %s lies %.1f px down and %.1f px right of the middle of its images",
-            *(place.scene.name, image.path.stem, *image.shift_px),
+            "place %s: %s is offset by %.1f px down and %.1f px right from the median of its "
+            "images; corrected",
+            *(place.scene.name, image.path.stem),
+            *(round(pixels, 1) + 0.0 for pixels in image.shift_px),  # No "-0.0".
         )
     scene = replace(place.scene, tags=(*place.scene.tags, *images_tags(images).items()))
     scene.write(_fused(scene, images))

@@ -86,19 +86,20 @@ class AuditSummary(Summary):
         ]
         parts = [table(rows, right=(1, 2, 3, 4)), self._remarks()]
         if self.worst:
-            parts.append(f"look at first:\n{_worst_table(self.worst)}")
-        parts += [f"{name}: {path}" for name, path in self._files() if path]
+            parts.append(f"ways to look at first:\n{_worst_table(self.worst)}")
+        files = [f"{name}: {path}" for name, path in self._files() if path]
+        parts += ["\n".join(files)] if files else []
         return "\n\n".join(parts)
 
     def _remarks(self) -> str:
         told = f"{count(self.ways, 'way')} on {count(self.probabilities, 'raster')}"
-        lines = [f"{told}, shifted from {short_text(self.min_shift_m)} on"]
+        lines = [f"{told}; shifted means at least {short_text(self.min_shift_m)} away"]
         if self.shift_east_m is not None and self.shift_north_m is not None:
             lines.append(shift_text((self.shift_east_m, self.shift_north_m)))
         if self.left_out:
             lines.append(f"left out: {counted(self.left_out)}")
         if self.outside:
-            lines.append(f"outside of the rasters: {count(self.outside, 'way')}")
+            lines.append(f"outside the rasters: {count(self.outside, 'way')}")
         return "\n".join(lines)
 
     def _files(self) -> list[tuple[str, str | None]]:

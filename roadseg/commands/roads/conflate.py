@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import shapely
@@ -25,7 +24,7 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.files import write_gpkg
-from roadseg.roads.formats.osm_ways import MOST_LETTERS, source_of
+from roadseg.roads.formats.osm_ways import MOST_LETTERS, is_text, source_of
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
 from roadseg.roads.labels.highways import highway_class, highway_of
@@ -40,13 +39,13 @@ from roadseg.roads.osm.osm_change import (
     write_review,
 )
 from roadseg.roads.osm.osm_map import OSM_SUFFIXES, Box, OsmMap, read_osm_map
-from roadseg.system.files import check_replaceable, whole_folder
-from roadseg.system.text import Summary, count
+from roadseg.system.files import whole_folder
+from roadseg.system.text import Summary, count, first
 from roadseg.system.units import road_unit, roads
 
-IMAGE_DATE = "image_date"  # Attribute of predicted edges: when the image was taken.
-_CHALLENGE = "maproulette.geojson"  # In every folder that is written.
 _USUAL = ConflateOptions()
+# How the names of all results begin; other programs leave files such as `merged.gpkg-wal` there.
+_FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "maproulette.geojson")
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
 _GAP = "joined across a gap that no image shows"
@@ -92,7 +91,7 @@ class ConflateSummary(Summary):
             f"output: {self.output} ({', '.join(self.files)})",
         ]
         if "changes.osc" not in self.files:
-            rows.append("no osmChange: the map is no OpenStreetMap file with ids")
+            rows.append("no changes.osc, because the map is not an OpenStreetMap file with ids")
         return "\n".join(rows)
 
 
@@ -132,13 +131,14 @@ def run(
     Args:
         predicted: file of roads, of any kind that `score` reads but lines in pixels.
         into: the map: OpenStreetMap data as PBF or XML, or a file of lines.
-        output: folder to write; one that an earlier call wrote is replaced.
+        output: folder to write; one that `conflate` wrote is replaced.
         options: which roads are added.
 
     Raises:
         DataError: a file cannot be read or used, or the places are not the same.
-        ConfigError: the map needs osmium, which is not installed, or a source is in `output`.
-        OutputError: the folder cannot be written, or holds something else.
+        ConfigError: the map needs osmium, which is not installed, or the folder contains files
+            that `conflate` did not write, or one that it reads.
+        OutputError: the folder cannot be written.
     """
     return add_roads(read_roads(predicted), into, output=output, options=options)
 
@@ -147,7 +147,8 @@ def add_roads(
     predicted: DrawnRoads, into: Path, *, output: Path, options: ConflateOptions
 ) -> ConflateSummary:
     """Add predicted roads to the map in a file, as `run` does."""
-    _keep_files(output, [predicted.source.path, into])
+    _refuse_other_files(output)
+    _refuse_sources(output, [predicted.source.path, into])
     theirs = read_map(into, predicted)
     conflated = conflate(predicted, theirs, options)
     files = write(output, theirs, conflated)
@@ -166,6 +167,27 @@ def add_roads(
         output=str(output),
         files=files,
     )
+
+
+def _refuse_sources(output: Path, sources: list[Path]) -> None:
+    """Refuse a folder that contains a file to read, as it would be replaced."""
+    for source in sources:
+        if output.resolve() in source.resolve().parents:
+            raise ConfigError(
+                f"{output}: contains {source.name}, which is read, and would be replaced; write to "
+                "another folder"
+            )
+
+
+def _refuse_other_files(output: Path) -> None:
+    """Refuse to replace a folder with files that are not results of `conflate`."""
+    names = sorted(path.name for path in output.glob("*"))
+    others = [name for name in names if not name.startswith(_FILES)]
+    if others:
+        raise ConfigError(
+            f"--output {output}: contains files that are not results of `conflate` "
+            f"({first(others)}); name a new folder"
+        )
 
 
 def read_roads(path: Path) -> DrawnRoads:
@@ -235,24 +257,13 @@ def write(output: Path, into: MapRoads, conflated: Conflated) -> list[str]:
     """
     with whole_folder(output) as folder:
         write_gpkg(folder / "merged.gpkg", conflated.merged)
-        write_challenge(folder / _CHALLENGE, conflated.roads, conflated.tags)
+        write_challenge(folder / "maproulette.geojson", conflated.roads, conflated.tags)
         if into.osm is not None:
             change = osm_change(into.osm, conflated.roads, conflated.tags)
             write_changes(folder / "changes.osc", change)
             write_review(folder / "review.osm", change)
             write_merged(folder / "merged.osm.pbf", change)
         return sorted(path.name for path in folder.iterdir())
-
-
-def _keep_files(output: Path, sources: list[Path]) -> None:
-    """Refuse a folder that holds what would be lost if it were replaced."""
-    for source in sources:
-        if output.resolve() in source.resolve().parents:
-            raise ConfigError(
-                f"{output}: contains {source.name}, which is read, and would be replaced; write to "
-                "another folder"
-            )
-    check_replaceable(output, marker=_CHALLENGE)
 
 
 def _told(predicted: DrawnRoads) -> DrawnRoads:
@@ -324,21 +335,20 @@ def _classes(new: NewRoads) -> NDArray[np.object_]:
     speed = new.attributes.get(OWN_SPEED, np.full(number, np.nan)).astype(np.float64)
     by_speed = highway_of(speed).astype(object)
     own = new.attributes.get("highway", np.full(number, None))
-    stated = np.array([isinstance(name, str) and name != "" for name in own.tolist()], dtype=bool)
+    stated = np.array([is_text(name) for name in own.tolist()], dtype=bool)
     known = new.attributes.get(SPEED_KNOWN, np.ones(number))
     return np.where(stated, own, np.where(known == 0, "road", by_speed))
 
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
     """Return the tags of a new road."""
-    scene, date = (_text(new.attributes, key, row) for key in ("source", IMAGE_DATE))
+    scene = new.attributes["source"][row] if "source" in new.attributes else None
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:
         notes.append(_GAP)
     tags = {
         "highway": highway,
         "source": source_of(scene),
-        "source:date": date,
         "fixme": "; ".join(notes),
     }
     return {key: value[:MOST_LETTERS] for key, value in tags.items() if value}
@@ -348,8 +358,3 @@ def _are_guessed(new: NewRoads) -> Bools:
     """Return which roads have a part that no image shows."""
     inferred = new.attributes.get("inferred", np.zeros(len(new.lines)))
     return np.asarray(new.is_linked | (inferred == 1))
-
-
-def _text(attributes: dict[str, NDArray[Any]], key: str, row: int) -> str:
-    value = attributes[key][row] if key in attributes else None
-    return value if isinstance(value, str) else ""

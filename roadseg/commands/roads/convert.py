@@ -15,7 +15,7 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.by_suffix import FORMATS, check_formats, format_of
-from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
 from roadseg.roads.speeds import KPH_PER_MPH
@@ -57,7 +57,7 @@ class ConvertSummary(Summary):
             usual = f"{speed(DEFAULT_SPEED_MPH * KPH_PER_MPH):.0f} {speed_unit()}"
             parts.append(
                 f"speeds are assumed on {self.assumed_share:.1%} of the length, where none is "
-                f"stated: that of the class of road, or {usual}"
+                f"stated: the usual one of the road class, or {usual}"
             )
         return "; ".join(parts)
 
@@ -110,13 +110,7 @@ def _refuse_itself(source: Path, target: Path) -> None:
 
 
 def _read(path: Path, image: Path | None, gsd_m: float | None) -> DrawnRoads:
-    sources = list(find_sources(path).values())
-    if len(sources) != 1:
-        raise DataError(
-            f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
-            "place"
-        )
-    return read_drawn(sources[0], find_placement(image, gsd_m), every_column=True)
+    return read_drawn(only_source(path), find_placement(image, gsd_m), every_column=True)
 
 
 def _assumed_share(graph: RoadGraph) -> float:

@@ -17,7 +17,7 @@ from roadseg.roads.formats.any_roads import (
     place_roads,
     read_drawn,
 )
-from roadseg.roads.formats.pairing import find_sources
+from roadseg.roads.formats.pairing import only_source
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.differences import missing_roads
@@ -151,15 +151,10 @@ def find_missing(
 
 def _read(path: Path) -> DrawnRoads:
     """Read the roads of a file of one place, in a coordinate system."""
-    sources = list(find_sources(path).values())
-    if len(sources) != 1:
-        raise DataError(
-            f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
-            "place"
-        )
-    if sources[0].table:
+    source = only_source(path)
+    if source.table:
         raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
-    return read_drawn(sources[0], PixelPlacement({}))
+    return read_drawn(source, PixelPlacement({}))
 
 
 def _without_guesses(drawn: DrawnRoads, graph: RoadGraph) -> RoadGraph:

@@ -38,6 +38,7 @@ from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import whole
 from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count, first
+from roadseg.system.text import table as aligned
 from roadseg.system.units import (
     distance_text,
     per_road,
@@ -332,12 +333,12 @@ def _aligned(records: Sequence[Record]) -> list[str]:
     }
     shown = {heading: values for heading, values in columns.items() if set(values) != {None}}
     shown = dict(_in_units(*column) for column in shown.items())
-    width = max(len(row["name"]) for row in flat)
-    lines = [f"{'':<{width}}" + "".join(f"{heading:>10}" for heading in shown)]
-    for number, row in enumerate(flat):
-        cells = "".join(f"{_cell(values[number]):>10}" for values in shown.values())
-        lines.append(f"{row['name']:<{width}}{cells}")
-    return lines
+    cells = [
+        [_cell(*column) for column in zip(shown, row, strict=True)]
+        for row in zip(*shown.values(), strict=True)
+    ]
+    rows = [[row["name"], *of] for row, of in zip(flat, cells, strict=True)]
+    return aligned([["", *shown], *rows], right=range(1, len(shown) + 1)).splitlines()
 
 
 def _in_units(heading: str, values: list[float | None]) -> tuple[str, list[float | None]]:
@@ -348,8 +349,9 @@ def _in_units(heading: str, values: list[float | None]) -> tuple[str, list[float
     return before + road_unit(), [None if value is None else convert(value) for value in values]
 
 
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def _cell(heading: str, value: float | None) -> str:
+    decimals = 2 if heading.endswith(road_unit()) else 4
+    return "-" if value is None else f"{value:.{decimals}f}"
 
 
 def _remarks(summary: ScoreSummary) -> Iterator[str]:
@@ -384,11 +386,12 @@ def _parts_text(side: str, pooled: Record) -> str:
 def _accuracy_remarks(pooled: Record) -> Iterator[str]:
     """Yield how far junctions and lines lie off."""
     junctions, lines = pooled["junctions"], pooled["alignment"]
-    matched = f"{junctions['matched']} of {junctions['reference']} found within "
+    within = distance_text(junctions["tolerance_m"])
+    matched = f"{junctions['matched']} of {junctions['reference']} found within {within}"
     false = junctions["predicted"] - junctions["matched"]
     offset = junctions["offset_m"]
     median = "" if offset is None else f", median offset {short_text(offset)}"
-    yield f"junctions: {matched}{distance_text(junctions['tolerance_m'])}, {false} false{median}"
+    yield f"junctions (F1 in the table): {matched}, {false} false{median}"
     if lines["distance_m"] is not None:
         turned = f"{lines['direction_deg']:.1f} degrees"
         apart = f"{short_text(lines['distance_m'])} and {turned}"

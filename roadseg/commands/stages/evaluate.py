@@ -175,7 +175,8 @@ class EvaluateSummary(Summary):
 
     def _metric_text(self, name: str) -> str:
         value, (factor, unit) = getattr(self, name), _in_units(name)
-        text = "-" if value is None else f"{factor * value:.3f}{unit}"
+        decimals = 2 if unit.endswith(("degrees", short_unit())) else 3
+        text = "-" if value is None else f"{factor * value:.{decimals}f}{unit}"
         spread = self.spread.get(name)
         return text if spread is None else f"{text}, over folds {spread.times(factor)}"
 
@@ -208,6 +209,8 @@ def _in_units(metric: str) -> tuple[float, str]:
         return per_road(1.0), ""
     if metric.endswith("_m"):
         return short(1.0), f" {short_unit()}"
+    if metric == "connectivity":
+        return 1.0, " (labels: 1)"
     return 1.0, " degrees" if metric.endswith("_deg") else ""
 
 

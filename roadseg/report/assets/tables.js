@@ -2,7 +2,7 @@
 
 const METRIC_NAMES = {
   chip: "Chip", iou: "IoU", precision: "Precision", recall: "Recall", f1: "F1", apls_length: "APLS length",
-  apls_time: "APLS time", reference_km: "Labels", predicted_km: "Found", correctness: "Correctness",
+  apls_time: "APLS time", reference_km: "Labels", predicted_km: "Predicted", correctness: "Correctness",
   completeness: "Completeness", quality: "Quality",
   topo_f1: "TOPO F1", breaks: "Breaks", breaks_per_km: "Breaks", connectivity: "Connectivity",
   junction_f1: "Junction F1", junction_offset_m: "Junction offset", line_distance_m: "Line distance",
@@ -24,8 +24,8 @@ const METRIC_HELP = {
   breaks: "How often a known road is interrupted: it is found, then missing, and found again, and no short way leads around the gap. "
     + "A road that is missing altogether is no break. Fewer is better.",
   breaks_per_km: "The same per length of the known roads.",
-  connectivity: "Share of the predicted roads in the largest connected part, divided by the same share of the known roads. "
-    + "Below 1, the prediction is more broken up than the known roads.",
+  connectivity: "Share of the predicted road length in the largest connected part, divided by the same share of the known roads. "
+    + "Below 1, the prediction is more broken up than the known roads; above 1, less.",
   junction_f1: "How well the junctions agree: those that match within 10 m, divided by the mean number of both sides.",
   junction_offset_m: "Median distance between matched junctions. Smaller is better.",
   line_distance_m: "Mean distance of the predicted lines from the known ones, where they match. Smaller is better.",

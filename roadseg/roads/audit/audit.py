@@ -189,13 +189,13 @@ def _on_rasters(ways: MapWays, cover: Cover) -> Ints:
     """
     ground = shapely.union_all(cover.outlines)
     lines = ways.to_crs(cover.crs).lines
-    is_placed = np.isfinite(shapely.bounds(lines)).all(axis=1)
+    is_placed = _are_finite(lines)
     shapely.prepare(ground)
     near = np.flatnonzero(is_placed)[shapely.intersects(ground, lines[is_placed])]
     if len(near):
         return near
     swapped = ways.swapped().to_crs(cover.crs).lines
-    is_swapped = bool(np.any(shapely.intersects(ground, swapped[_is_finite(swapped)])))
+    is_swapped = bool(np.any(shapely.intersects(ground, swapped[_are_finite(swapped)])))
     hint = (
         "its x and y look swapped: write longitude before latitude"
         if is_swapped
@@ -208,7 +208,7 @@ def _on_rasters(ways: MapWays, cover: Cover) -> Ints:
     )
 
 
-def _is_finite(lines: Lines) -> Bools:
+def _are_finite(lines: Lines) -> Bools:
     return np.asarray(np.isfinite(shapely.bounds(lines)).all(axis=1))
 
 

@@ -1,18 +1,16 @@
 """Audits as GeoPackage, with styles by which QGIS shows what to look at."""
 
-import errno
-import os
 from pathlib import Path
 
 import pandas as pd
 import pyogrio
-from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
 from roadseg.roads.audit.stretches import STATUSES
 from roadseg.roads.audit.tables import AuditTables
 from roadseg.roads.colours import FALSE, FOUND, MISSED, Rgb
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, category_renderer, layer_styles
-from roadseg.system.files import whole, write_error
+from roadseg.roads.formats.layers import gdal_errors, require_whole
+from roadseg.system.files import whole
 
 _GREY: Rgb = (150, 150, 150)
 STATUS_COLOURS = dict(zip(STATUSES, (FOUND, FALSE, MISSED, _GREY), strict=True))
@@ -43,7 +41,7 @@ def write_audit(path: Path, tables: AuditTables) -> None:
 def _write_layer(path: Path, name: str, table: pd.DataFrame, *, append: bool) -> None:
     kind = "LineString" if "geometry" in table else None
     options = {"FID": "id"} if name == STYLE_LAYER else {}
-    try:
+    with gdal_errors(path):
         pyogrio.write_dataframe(
             table,
             path,
@@ -54,9 +52,6 @@ def _write_layer(path: Path, name: str, table: pd.DataFrame, *, append: bool) ->
             layer_options=options,
         )
         layer = pyogrio.read_info(path, layer=name)
-    except (DataSourceError, DataLayerError, FeatureError) as error:
-        raise write_error(path, str(error)) from error
-    is_whole = layer["features"] == len(table)
-    if not is_whole or (kind and not layer["capabilities"]["fast_spatial_filter"]):
-        # GDAL says nothing of a full disk, but leaves out rows, or the index that it writes last.
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    # The spatial index is what GDAL writes last.
+    has_index = kind is None or bool(layer["capabilities"]["fast_spatial_filter"])
+    require_whole(has_index and layer["features"] == len(table))

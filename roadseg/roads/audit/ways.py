@@ -16,6 +16,7 @@ from roadseg.arrays import Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
 from roadseg.roads.formats.by_suffix import READERS
+from roadseg.roads.labels.overture import is_segments, segment_tags
 from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.roads.labels.schemes import read_attributes
 from roadseg.roads.labels.tags import highway_keys, text
@@ -31,8 +32,7 @@ _CARS = LabelOptions()  # Roads for cars that images show, as of labels.
 _AREA = 3  # Type of polygons in shapely.
 # Keys of the id of a way, of which the first wins.
 _IDS = ("osm_id", "osm_way_id", "osmid", "@id", "full_id", "way_id", "id", "objectid", "fid")
-_NAMES = ("name", "names", "street_name", "ref")
-_SEGMENT_KEYS = {"subtype", "class", "connectors"}  # Of Overture's layer of segments.
+_NAMES = ("name", "street_name", "ref")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,9 @@ def map_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> MapW
     Raises:
         DataError: none of the geometries is such a road.
     """
-    attributes = read_attributes(_with_highway(columns), len(geometries), _CARS)
+    if is_segments(columns):
+        columns = {**columns, **segment_tags(columns, len(geometries))}
+    attributes = read_attributes(columns, len(geometries), _CARS)
     cleaned = clean_shapes(geometries)
     is_line = shapely.get_type_id(cleaned.shapes) != _AREA
     reason = np.where(is_line, attributes.left_out[cleaned.owner], "a polygon")
@@ -138,25 +140,12 @@ def map_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> MapW
     )
 
 
-def _with_highway(columns: Columns) -> Columns:
-    """Return the columns; those of Overture's segments with the class of its roads as `highway`."""
-    if "highway" in columns or not columns.keys() >= _SEGMENT_KEYS:
-        return columns
-    is_road = columns["subtype"] == "road"
-    return {**columns, "highway": np.where(is_road, columns["class"], "")}
-
-
 def _texts(columns: Columns, keys: Collection[str]) -> NDArray[np.str_]:
     """Return the first of some attributes that each feature has, as text; "" for none."""
     size = len(next(iter(columns.values()), []))
     texts = np.full(size, "", dtype=object)
     by_small = {key.lower(): column for key, column in columns.items()}
     for column in (by_small[key] for key in dict.fromkeys(keys) if key in by_small):
-        own = [text(_primary(value)) for value in column.tolist()]
+        own = [text(value) for value in column.tolist()]
         texts = np.where(texts == "", np.array(own, dtype=object), texts)
     return texts.astype(np.str_)
-
-
-def _primary(value: object) -> object:
-    """Return the main name of a value that holds names in many languages, as Overture's do."""
-    return value.get("primary") if isinstance(value, dict) else value

@@ -85,7 +85,7 @@ class MapWays:
         return lines
 
     def distances(self, way: Ints, along_m: Floats, *, limit_m: float) -> Floats:
-        """Return lower bounds of the distances along ways between places on them.
+        """Return the distances along ways between places on them.
 
         Args:
             way: shape (q,), rows of ways.
@@ -101,21 +101,38 @@ class MapWays:
         vertex = ranges(self.first[near], sizes)
         nodes, number = np.unique(self.node[vertex], return_inverse=True)
         is_step = np.diff(np.repeat(near, sizes)) == 0
-        steps = np.maximum(np.diff(self.along[vertex])[is_step], _LEAST_M)
-        pairs = number[:-1][is_step], number[1:][is_step]
-        roads = sparse.csr_array((steps, pairs), shape=(len(nodes), len(nodes)))
-        starts, offset = self._vertices_at(way, along_m)
-        rows = np.searchsorted(nodes, self.node[starts])
-        farthest = limit_m + 2 * float(offset.max(initial=0))
-        metres = csgraph.dijkstra(roads, directed=False, indices=rows, limit=farthest)
-        return np.asarray(metres[:, rows] - offset[:, np.newaxis] - offset, dtype=np.float64)
+        before = self._vertices_before(way, along_m)
+        place = len(nodes) + np.arange(len(way))
+        sides = [np.searchsorted(nodes, self.node[vertices]) for vertices in (before, before + 1)]
+        steps = np.concatenate(
+            [
+                np.diff(self.along[vertex])[is_step],
+                along_m - self.along[before],
+                self.along[before + 1] - along_m,
+            ]
+        )
+        pairs = (
+            np.concatenate([number[:-1][is_step], place, place]),
+            np.concatenate([number[1:][is_step], *sides]),
+        )
+        count = len(nodes) + len(way)
+        roads = sparse.csr_array((np.maximum(steps, _LEAST_M), pairs), shape=(count, count))
+        metres = csgraph.dijkstra(roads, directed=False, indices=place, limit=limit_m)[:, place]
+        # Between two vertices, one place is reached from another without passing either.
+        beside = np.abs(along_m[:, np.newaxis] - along_m)
+        is_beside = (before[:, np.newaxis] == before) & (beside <= limit_m)
+        return np.where(is_beside, np.minimum(metres, beside), metres)
 
-    def _vertices_at(self, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:
-        """Return the vertex nearest to each place along its way, and how far that is."""
-        vertices = [slice(self.first[row], self.first[row + 1]) for row in way.tolist()]
-        apart = [np.abs(self.along[v] - at) for v, at in zip(vertices, along_m, strict=True)]
-        nearest = [int(v.start) + int(np.argmin(a)) for v, a in zip(vertices, apart, strict=True)]
-        return np.array(nearest, dtype=np.int64), np.array([each.min() for each in apart])
+    def _vertices_before(self, way: Ints, along_m: Floats) -> Ints:
+        """Return the vertex before each place along its way, which is never the last one."""
+        vertices = [slice(self.first[row], self.first[row + 1] - 1) for row in way.tolist()]
+        return np.array(
+            [
+                v.start + max(int(np.searchsorted(self.along[v], at, side="right")) - 1, 0)
+                for v, at in zip(vertices, along_m.tolist(), strict=True)
+            ],
+            dtype=np.int64,
+        )
 
     def vertex_near(self, way: int, along_m: float) -> int:
         """Return the vertex of a way that stands for a place on it; -1 if none is near enough."""

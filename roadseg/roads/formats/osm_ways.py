@@ -1,5 +1,6 @@
 """Ways of OpenStreetMap out of the edges of a graph, for its XML and its PBF files."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,18 @@ def vertices(graph: RoadGraph) -> tuple[Floats, Ints, Ints]:
     rows = len(nodes) - 1 + np.cumsum(is_inner)
     rows[is_first], rows[is_last] = graph.ends.T
     return np.vstack([nodes, xy[is_inner]]), rows, np.bincount(line, minlength=len(lines))
+
+
+def ways_of(refs: Ints, sizes: Ints) -> Iterator[list[list[int]]]:
+    """Yield the ways of each edge, each a list of its nodes.
+
+    A long edge is several ways, which share the node where one ends and the next begins.
+    """
+    start = 0
+    for size in sizes.tolist():
+        nodes = refs[start : start + size].tolist()
+        start += size
+        yield [nodes[n : n + MOST_NODES] for n in range(0, size - 1, MOST_NODES - 1)]
 
 
 def classes(graph: RoadGraph) -> NDArray[np.object_]:

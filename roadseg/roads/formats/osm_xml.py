@@ -8,12 +8,12 @@ import numpy as np
 from roadseg.arrays import Ints
 from roadseg.roads.formats.osm_ways import (
     MOST_LETTERS,
-    MOST_NODES,
     classes,
     gap_notes,
     require_place,
     source_of,
     vertices,
+    ways_of,
 )
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.xml import xml_text
@@ -79,11 +79,9 @@ def _tag(key: str, value: str) -> str:
 
 
 def _ways(refs: Ints, sizes: Ints, tags: list[str]) -> Iterator[str]:
-    way, start = 0, 0
-    for size, tag in zip(sizes.tolist(), tags, strict=True):
-        nodes = [f'<nd ref="{-1 - row}"/>' for row in refs[start : start + size].tolist()]
-        start += size
-        # A long edge is several ways, which share the node where one ends and the next begins.
-        for first in range(0, size - 1, MOST_NODES - 1):
+    way = 0
+    for parts, tag in zip(ways_of(refs, sizes), tags, strict=True):
+        for rows in parts:
             way += 1
-            yield f'<way id="{-way}">{"".join(nodes[first : first + MOST_NODES])}{tag}</way>\n'
+            nodes = "".join(f'<nd ref="{-1 - row}"/>' for row in rows)
+            yield f'<way id="{-way}">{nodes}{tag}</way>\n'

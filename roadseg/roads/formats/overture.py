@@ -16,7 +16,7 @@ from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.overture import BACKWARD, DENIED, FORWARD, LINK, UNKNOWN
 from roadseg.roads.labels.traffic import CARS
-from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.roads.speeds import in_stated_unit
 from roadseg.system.files import check_replaceable, whole_folder
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ SEGMENTS, CONNECTORS = "segment.parquet", "connector.parquet"  # Files of the fo
 
 _IDS = uuid.UUID("5f3c1b0a-8a53-4f0e-9b36-3d0d0c5f6a11")  # Namespace of the ids of roadseg.
 _FASTEST = 350  # The largest speed that the schema takes.
-_WHOLE = 1e-6  # A speed this near to a whole number of mph is one.
 # Source: the enumeration roadClass of Overture's schema.
 _CLASSES = {
     *("motorway", "trunk", "primary", "secondary", "tertiary", "residential", "living_street"),
@@ -111,10 +110,8 @@ def _class(highway: str) -> str:
 def _speed_limits(kph: float) -> list[dict[str, Any]] | None:
     if not kph > 0:
         return None
-    mph = kph / KPH_PER_MPH
-    is_mph = abs(mph - round(mph)) < _WHOLE < abs(kph - round(kph))
-    value = int(np.clip(round(mph if is_mph else kph), 1, _FASTEST))
-    return [{"max_speed": {"value": value, "unit": "mph" if is_mph else "km/h"}}]
+    value, unit = in_stated_unit(kph)
+    return [{"max_speed": {"value": int(np.clip(round(value), 1, _FASTEST)), "unit": unit}}]
 
 
 def _restrictions(one_way: float, cars: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - a text

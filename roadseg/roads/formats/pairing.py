@@ -75,6 +75,21 @@ def find_sources(path: Path) -> dict[str, RoadSource]:
     raise DataError(f"{path}: no files with roads in this folder, such as .geojson or .gpkg")
 
 
+def only_source(path: Path) -> RoadSource:
+    """Return the roads in a file or a folder with those of one place.
+
+    Raises:
+        DataError: there are those of several places, or as `find_sources`.
+    """
+    sources = list(find_sources(path).values())
+    if len(sources) != 1:
+        raise DataError(
+            f"{path}: contains roads of {len(sources)} places, expected one; use the file of one "
+            "place"
+        )
+    return sources[0]
+
+
 def match_sources(
     reference: Mapping[str, RoadSource], predicted: Mapping[str, RoadSource]
 ) -> tuple[dict[str, str | None], list[str]]:

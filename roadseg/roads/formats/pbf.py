@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from roadseg.arrays import Floats, Ints
 from roadseg.roads.formats.osm_ways import (
     MOST_LETTERS,
-    MOST_NODES,
     classes,
     gap_notes,
     require_place,
     source_of,
     vertices,
+    ways_of,
 )
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import ONE_WAY, TRAVEL_TIME, RoadGraph
 from roadseg.roads.labels.highways import UNKNOWN_CLASS, highway_of
 from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
-from roadseg.roads.speeds import KPH_PER_MPH
+from roadseg.roads.speeds import in_stated_unit
 from roadseg.system.files import whole, write_error
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ _GENERATOR = "roadseg (not for upload to OpenStreetMap)"
 _PLAIN_CLASS = "unclassified"
 _KPH_PER_MPS = 3.6  # Kilometres an hour in a metre a second.
 _NEAR = 0.005  # Share by which a speed may differ from length by travel time.
-_WHOLE = 1e-6  # A speed this near to a whole number of km/h or mph is one.
 _DIRECTIONS = {1: "yes", -1: "-1"}
 # Columns that have tags of their own, or say what a reader finds out again.
 _NO_TAGS = ("osmid", "u", "v", "key", "length", "geometry", "travel_time", "speed_kph", "source")
@@ -126,14 +125,10 @@ def _add_ways(
 ) -> None:
     from osmium.osm.mutable import Way  # noqa: PLC0415 - of an extra
 
-    way, start = FIRST_WAY, 0
-    for size, facts in zip(sizes.tolist(), tags, strict=True):
-        nodes = (FIRST_NODE + refs[start : start + size]).tolist()
-        start += size
-        # A long edge is several ways, which share the node where one ends and the next begins.
-        for first in range(0, size - 1, MOST_NODES - 1):
-            part = nodes[first : first + MOST_NODES]
-            writer.add_way(Way(id=way, nodes=part, tags=facts, version=1))
+    way = FIRST_WAY
+    for parts, facts in zip(ways_of(FIRST_NODE + refs, sizes), tags, strict=True):
+        for nodes in parts:
+            writer.add_way(Way(id=way, nodes=nodes, tags=facts, version=1))
             way += 1
 
 
@@ -182,10 +177,8 @@ def _maxspeed(kph: float) -> str:
     """Return a speed as OpenStreetMap writes it: "50", "25 mph", "37.5"; "" for NaN."""
     if not kph > 0:
         return ""
-    mph = kph / KPH_PER_MPH
-    if abs(mph - round(mph)) < _WHOLE < abs(kph - round(kph)):
-        return f"{mph:.0f} mph"
-    return f"{kph:.1f}".removesuffix(".0")
+    value, unit = in_stated_unit(kph)
+    return f"{value:.0f} mph" if unit == "mph" else f"{value:.1f}".removesuffix(".0")
 
 
 def _speed_sources(graph: RoadGraph) -> NDArray[np.str_]:

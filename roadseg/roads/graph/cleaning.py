@@ -143,7 +143,8 @@ def nearest_pairs(places: Floats, group: Ints, *, within: float) -> Ints:
         return nothing
     pairs = cKDTree(places).query_pairs(within, output_type="ndarray").astype(np.int64)
     pairs = pairs[group[pairs[:, 0]] != group[pairs[:, 1]]]
-    apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T)
+    # Distances that differ by rounding are equal, wherever the places lie.
+    apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T).round(6)
     chosen, taken = [], set[int]()
     # From the nearest pair on, each takes its places out.
     for pair in pairs[np.lexsort([*pairs.T, apart])].tolist():

@@ -15,6 +15,7 @@ DENIED = "denied"  # What a restriction says of access.
 
 _SEGMENT = ("subtype", "class", "connectors")  # Columns by which segments are known.
 _READ = ("subtype", "class", "names", "speed_limits", "access_restrictions", "road_flags")
+_ID = "id"  # This column is kept as it is.
 _CAR_MODES = {"vehicle", "motor_vehicle", "car"}
 _TAGS = ("highway", "name", "maxspeed", ONE_WAY, CARS, "tunnel", "bridge")
 
@@ -26,25 +27,33 @@ def is_segments(keys: Collection[str]) -> bool:
 
 def segment_columns(keys: Collection[str]) -> list[str]:
     """Return the columns of segments that `segment_tags` reads."""
-    return [key for key in _READ if key in keys]
+    return [key for key in (_ID, *_READ) if key in keys]
 
 
 def segment_tags(columns: Mapping[str, NDArray[Any]], features: int) -> dict[str, NDArray[Any]]:
     """Return what segments say of roads, as tags of OpenStreetMap; None where they say nothing.
 
+    Their `id` stays.
+
     1. Railways and ferries (`subtype`) have no `highway`. A `class` is one, "unknown" is "road",
        and a link has the ending `_link`.
     2. The first limit for cars that holds at all times counts, on however much of the segment.
     3. Cars that are denied in one heading make it one-way, in both the road is closed; else it is
-       driven both ways, even a motorway. Rules
-       for a part of the segment, for some times, or for some users only are ignored.
+       driven both ways, even a motorway. Rules for a part of the segment, for some times, or for
+       some users only are ignored.
 
     Source: https://docs.overturemaps.org/schema/reference/transportation/segment.
     """
     nothing = np.full(features, None)
-    rows = zip(*(columns.get(key, nothing).tolist() for key in _READ), strict=True)
+    # Pandas has NaN for what is missing; none of these columns holds numbers.
+    cells = (
+        [None if isinstance(value, float) else value for value in columns.get(key, nothing)]
+        for key in _READ
+    )
+    rows = zip(*cells, strict=True)
     tags = [_tags(dict(zip(_READ, row, strict=True))) for row in rows]
-    return {key: np.array([row.get(key) for row in tags], dtype=object) for key in _TAGS}
+    ids = {_ID: columns[_ID]} if _ID in columns else {}
+    return ids | {key: np.array([row.get(key) for row in tags], dtype=object) for key in _TAGS}
 
 
 def _tags(segment: Mapping[str, Any]) -> dict[str, str]:

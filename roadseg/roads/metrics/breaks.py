@@ -108,9 +108,9 @@ class _Places:
 
     Attributes:
         stations: places along roads, then ends of roads at others, in the direction of these.
-        road: shape (k,), the road that each belongs to.
         number: shape (k,), of each place; they rise along a road, and from road to road. An end
             has one number in all directions.
+        road: shape (numbers,), the road that each number belongs to.
         at_m: shape (numbers,), metres from the start of the road.
         is_end: shape (numbers,), which are ends.
         part_km: shape (k,), length that each stands for.

@@ -4,9 +4,9 @@ import statistics
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from roadseg.arrays import Floats
+from roadseg.roads.graph.cleaning import nearest_pairs
 from roadseg.roads.graph.road_graph import RoadGraph, drawn_once
 from roadseg.roads.metrics.buffer import check_sides
 
@@ -103,17 +103,7 @@ def junctions(graph: RoadGraph) -> Floats:
 
 def _offsets(ours: Floats, theirs: Floats, tolerance_m: float) -> tuple[float, ...]:
     """Return the distance of each pair that is matched, the nearest first."""
-    if not len(ours) or not len(theirs):
-        return ()
-    reach = tolerance_m + 10.0**-_DECIMALS
-    near = cKDTree(ours).sparse_distance_matrix(cKDTree(theirs), reach, output_type="ndarray")
-    distance = np.round(near["v"], _DECIMALS)
-    order = np.lexsort([near["j"], near["i"], distance])
-    one, other, offsets = set[int](), set[int](), []
-    pairs = zip(near["i"][order].tolist(), near["j"][order].tolist(), strict=True)
-    for (own, mate), metres in zip(pairs, distance[order].tolist(), strict=True):
-        if own not in one and mate not in other:
-            one.add(own)
-            other.add(mate)
-            offsets.append(metres)
-    return tuple(offsets)
+    places, side = np.concatenate([ours, theirs]), np.repeat([0, 1], [len(ours), len(theirs)])
+    pairs = places[nearest_pairs(places, side, within=tolerance_m + 10.0**-_DECIMALS)]
+    offsets = np.hypot(*(pairs[:, 0] - pairs[:, 1]).T)
+    return tuple(np.round(offsets, _DECIMALS).tolist())

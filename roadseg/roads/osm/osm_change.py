@@ -72,16 +72,15 @@ class OsmChange:
     def changed_ways(self) -> dict[int, list[int]]:
         """The ways of the map that get nodes: by row, the ids of all their nodes."""
         inserted = self.roads.insertions
-        starts = np.append(0, np.cumsum(self.osm_map.sizes))
         order = np.lexsort([inserted.part, inserted.vertex])
         added: dict[int, list[tuple[int, int]]] = {}
         for row in order.tolist():
             way = int(inserted.way[row])
-            at = int(inserted.vertex[row] - starts[way]) + 1
+            at = int(inserted.vertex[row] - self.osm_map.first[way]) + 1
             added.setdefault(way, []).append((at, self.first_id - int(inserted.node[row])))
         changed = {}
         for way, nodes in added.items():
-            refs = self.osm_map.refs[starts[way] : starts[way + 1]].tolist()
+            refs = self.osm_map.nodes_of(way)
             for at, node in reversed(nodes):
                 refs.insert(at, node)
             changed[way] = refs
@@ -166,12 +165,11 @@ def write_review(path: Path, change: OsmChange) -> None:
         OutputError: if the file cannot be written.
     """
     touched = _touched(change)
-    starts = np.append(0, np.cumsum(change.osm_map.sizes))
     wanted = {node for nodes in change.nodes_of_roads for node in nodes if node > change.first_id}
     for way in touched:
-        wanted.update(change.osm_map.refs[starts[way] : starts[way + 1]].tolist())
+        wanted.update(change.osm_map.nodes_of(way))
     new = {node for nodes in change.nodes_of_roads for node in nodes if node <= change.first_id}
-    new.update(node for node in change.added_nodes)
+    new.update(change.added_nodes)
     with whole(path) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f'{_HEAD}<osm version="0.6" generator="roadseg" upload="never">\n')
         file.writelines(_node(node, change.place(node)) for node in sorted(new, reverse=True))
@@ -237,15 +235,13 @@ def _new_way(change: OsmChange, road: int) -> str:
 def _old_ways(change: OsmChange, rows: Iterable[int]) -> Iterator[str]:
     """Yield ways of the map, with the nodes that they get."""
     osm_map = change.osm_map
-    starts = np.append(0, np.cumsum(osm_map.sizes))
     for row in sorted(rows):
         nodes = change.changed_ways.get(row)
         is_new = osm_map.version[row] == 0
         version = "" if is_new else f' version="{osm_map.version[row]}"'
         # JOSM takes ways that have changed, and say so, for work that is not uploaded yet.
         action = ' action="modify"' if nodes and not is_new else ""
-        refs = nodes or osm_map.refs[starts[row] : starts[row + 1]].tolist()
-        body = f"{_refs(refs)}{_tags(osm_map.tags[row])}"
+        body = f"{_refs(nodes or osm_map.nodes_of(row))}{_tags(osm_map.tags[row])}"
         yield f'<way id="{osm_map.way_id[row]}"{version}{action}>{body}</way>\n'
 
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,16 @@ class OsmMap:
     tags: list[dict[str, str]]
     obstacles: OsmObstacles
     extent: Box | None
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where in `refs` each way begins, shape (w + 1,), and the number of all nodes."""
+        return np.append(0, np.cumsum(self.sizes))
+
+    def nodes_of(self, way: int) -> list[int]:
+        """Return the ids of the nodes of a way, by its row."""
+        nodes: list[int] = self.refs[self.first[way] : self.first[way + 1]].tolist()
+        return nodes
 
     def graph(self) -> RoadGraph:
         """Return the ways as edges in degrees, which do not share nodes, with their tags."""

@@ -20,6 +20,8 @@ OF_COMMANDS = {  # what has the name of a setting, and means something else
     ("init", "images"),
     ("map", "minutes"),
     ("score", "gsd_m"),
+    ("convert", "gsd_m"),
+    ("route", "goal"),
 }
 
 

@@ -88,7 +88,9 @@ def test_a_place_whose_images_are_larger_than_a_block_is_whole(
 
 
 def test_nothing_is_predicted_if_nothing_is_to_be_fused(images, checkpoint, tmp_path):
-    with pytest.raises(DataError, match=r"nothing to fuse, because no two of 2 images share 10%"):
+    with pytest.raises(
+        DataError, match=r"nothing to fuse in 2 images, because no two images share 10%"
+    ):
         run_images([images[0], images[2]], checkpoint, tmp_path / "out", FUSED)
     assert list((tmp_path / "out").rglob("*.tif")) == []
 

@@ -78,7 +78,7 @@ def test_figures_of_a_map(roads, image):
 def test_the_summary_is_a_table_and_the_worst_ways(roads, image):
     text = str(run(roads, image))
     assert "not seen" in text
-    assert "look at first:" in text
+    assert "ways to look at first:" in text
     assert "7.0 m north" in text
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyproj import CRS
 
 from roadseg.commands.roads.conflate import run
-from roadseg.errors import ConfigError, DataError, OutputError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.files import read_gpkg, write_geojson, write_gpkg
 from roadseg.roads.graph.road_graph import graph_from_lines
@@ -194,17 +194,23 @@ def test_a_map_of_lines_gives_a_network_without_changes(tmp_path):
     lines = write_roads(tmp_path / "map.gpkg", STREET)
     summary = run(write_roads(tmp_path / "n.gpkg", SIDE), lines, output=tmp_path / "out")
     assert summary.files == ["maproulette.geojson", "merged.gpkg"]
-    assert "no osmChange" in str(summary)
+    assert "no changes.osc" in str(summary)
     assert read_gpkg(tmp_path / "out" / "merged.gpkg").degree.tolist().count(3) == 1
 
 
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
-    predicted, lines = (write_roads(tmp_path / f"{name}.gpkg", STREET) for name in "pm")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("keep")
-    with pytest.raises(OutputError, match="holds something else"):
-        run(predicted, lines, output=tmp_path / "mine")
-    assert (tmp_path / "mine" / "notes.txt").read_text() == "keep"
+    lines = write_roads(tmp_path / "map.gpkg", STREET)
+    with pytest.raises(ConfigError, match=r"not results of `conflate` \(map\.gpkg, n\.gpkg\)"):
+        run(write_roads(tmp_path / "n.gpkg", SIDE), lines, output=tmp_path)
+    assert lines.exists()
+
+
+def test_results_of_conflate_are_replaced(tmp_path):
+    lines, out = write_roads(tmp_path / "map.gpkg", STREET), tmp_path / "out"
+    new = write_roads(tmp_path / "n.gpkg", SIDE)
+    run(new, lines, output=out)
+    (out / "merged.gpkg-wal").touch()
+    assert run(new, lines, output=out).files == sorted(path.name for path in out.iterdir())
 
 
 def test_a_folder_with_the_map_itself_is_not_replaced(tmp_path):

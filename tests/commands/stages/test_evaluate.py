@@ -252,7 +252,7 @@ def test_figures_are_shown_in_the_units_of_the_reader():
     )
     with shown_in("miles"):
         lines = str(summary).splitlines()
-    assert {"breaks per mi     1.609", "line distance     3.281 ft"} <= set(lines)
+    assert {"breaks per mi     1.609", "line distance     3.28 ft"} <= set(lines)
 
 
 def test_the_summary_of_an_earlier_version_shows_nothing_for_new_figures(finished):

@@ -37,7 +37,8 @@ PARSED = {  # and why
 QUICK = {"plot": ["speeds", "--dpi", "50"]}
 HEIDELBERG, CALIFORNIA = ((8.65, 49.38), (8.69, 49.41)), ((-122.2, 37.3), (-122.1, 37.2))
 TINY = ((-115.2219, 36.1311), (-115.2212, 36.1311))  # on the images
-ZONES = {HEIDELBERG: 32632, CALIFORNIA: 32610, TINY: 32611}
+HELD_OUT = ((-115.2174, 36.1312), (-115.2167, 36.1312))  # on the image that was predicted
+ZONES = {HEIDELBERG: 32632, CALIFORNIA: 32610, TINY: 32611, HELD_OUT: 32611}
 
 
 def commands(group=main, words=()):
@@ -64,6 +65,11 @@ def draw(path, ends):
     graph = graph_from_lines(reproject(degrees, CRS.from_epsg(4326), crs), crs)
     form = path.suffix[1:]
     write_graphs(path.parent, path.stem, add_travel(graph, np.array([36.0])), formats=[form])
+
+
+def draw_pbf(path, ends):
+    draw(path.with_name("city.pbf"), ends)
+    path.with_name("city.pbf").rename(path)
 
 
 def draw_folder(path):
@@ -94,14 +100,18 @@ PROVIDED = {  # what examples name, and how it is made
     "osm.geojson": partial(draw, ends=HEIDELBERG),
     "city.graphml": partial(draw, ends=CALIFORNIA),
     "city.gpkg": partial(draw, ends=TINY),
+    "city.osm.pbf": partial(draw_pbf, ends=HEIDELBERG),
     "roads.gpkg": partial(draw, ends=TINY),
     "roads.geojson": partial(draw, ends=TINY),
+    "map.geojson": partial(draw, ends=HELD_OUT),
     "labels/": draw_folder,
     "predicted/": draw_folder,
     "truth.csv": write_wkt,
     "submission.csv": write_wkt,
     "run/tuned.json": write_shown_config,
     "city.tif": partial(copied, "images/city_0.tif"),
+    "spring.tif": partial(copied, "images/city_0.tif"),
+    "summer.tif": partial(copied, "images/city_0.tif"),
     "mask.tif": partial(copied, "run/masks/city_0.tif"),
     "san_diego/": copy_city,
     "tianjin/": copy_city,
@@ -162,7 +172,7 @@ def is_only_parsed(words):
 def test_an_example_works(call, project, example):
     words = words_of(example, project)
     result = call([*words, "--dry-run"] if words[0] in DRY else words)
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.stderr
     assert not result.stderr or result.stderr.startswith(UNSURE)
 
 

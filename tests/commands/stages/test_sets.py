@@ -214,8 +214,8 @@ def test_labels_of_another_set_are_not_taken(sets):
         ("imagery.sets.areas.images=[]", r"imagery\.sets\.areas\.images is empty"),
         ("imagery.sets.areas.roads=[]", r"imagery\.sets\.areas\.roads is empty"),
         ("imagery.sets.areas.crs=EPSG:0", r"imagery\.sets\.areas\.crs"),
-        ('imagery.sets.areas.images=["no"]', r"no images found .*see imagery\.sets\.areas\.images"),
-        ('imagery.sets.areas.roads=["no"]', r"no label files .*see imagery\.sets\.areas\.roads"),
+        ('imagery.sets.areas.images=["no"]', r"does not exist.*see imagery\.sets\.areas\.images"),
+        ('imagery.sets.areas.roads=["no"]', r"does not exist.*see imagery\.sets\.areas\.roads"),
     ],
 )
 def test_what_is_wrong_with_a_set_is_told_by_its_key(sets, assignment, told):

@@ -8,9 +8,10 @@ import geopandas as gpd
 import numpy as np
 import pytest
 import shapely
+from pyproj import CRS
 
 from roadseg.errors import DataError
-from roadseg.roads.audit.ways import read_ways
+from roadseg.roads.audit.ways import map_ways, read_ways
 
 LINES = [[(8.6, 49.4), (8.61, 49.4)], [(8.6, 49.41), (8.61, 49.41)], [(8.6, 49.42), (8.61, 49.42)]]
 
@@ -102,6 +103,19 @@ def test_segments_of_overture_have_ids_names_and_classes(tmp_path):
     ways = read_ways(tmp_path / "segment.parquet")
     assert (ways.ids.tolist(), ways.names.tolist()) == (["a"], ["Main Street"])
     assert dict(ways.left_out) == {"no highway tag": 1, "not for cars": 1}
+
+
+def test_segments_of_overture_in_a_table_are_read_as_those_of_a_file():
+    columns = {
+        "id": np.array(["a", "b"], dtype=object),
+        "subtype": np.array(["road", "road"], dtype=object),
+        "class": np.array(["primary", "secondary"], dtype=object),
+        "connectors": np.array([None, None], dtype=object),
+        "road_flags": np.array([[{"values": ["is_link"], "between": None}], np.nan], dtype=object),
+    }
+    lines = np.array([*map(shapely.LineString, LINES[:2])], dtype=object)
+    ways = map_ways("the table", CRS.from_epsg(4326), lines, columns)
+    assert (ways.ids.tolist(), ways.classes.tolist()) == (["a", "b"], ["primary_link", "secondary"])
 
 
 def test_polygons_are_left_out(tmp_path):

@@ -19,7 +19,7 @@ def tags(**segment):
 def test_segments_are_known_by_their_columns():
     assert is_segments(["id", "subtype", "class", "connectors"])
     assert not is_segments(["id", "subtype", "class"])
-    assert segment_columns(["id", "class", "names"]) == ["class", "names"]
+    assert segment_columns(["id", "class", "names", "bbox"]) == ["id", "class", "names"]
 
 
 @pytest.mark.parametrize(
