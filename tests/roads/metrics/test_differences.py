@@ -121,7 +121,8 @@ def test_what_is_apart_is_all_there_but_for_slivers(roads, others):
     """Parts hold at least what is further away than the tolerance, and at most the whole."""
     ours, theirs = drawn(*roads), drawn(*others)
     parts = missing_roads(ours, theirs, tolerance_m=8, min_length_m=0)
-    near = match_lines(theirs, ours, tolerance_m=8)
+    # Distances that are equal but for rounding, 1 mm, are near; at a small angle that is long.
+    near = match_lines(theirs, ours, tolerance_m=8.001)
     apart_m = near.predicted - near.predicted_near
     found_m = parts.length_m.sum()
     assert apart_m - 0.01 * (len(parts.lines) + len(roads) ** 2) <= found_m
