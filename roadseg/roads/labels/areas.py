@@ -1,27 +1,104 @@
-"""Areas: the polygons in which road labels are complete."""
+"""Areas: polygons of vector files, in which labels are complete or in which an analyst works."""
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.errors import DataError
-from roadseg.raster.grid import Grid, reproject
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.roads.labels.roads import Roads, Shapes, read_roads
 from roadseg.roads.options import LabelOptions
 
 _STEPS = 64  # Along an outline that bends when it is brought to another CRS.
+_BOUNDS = 4  # Numbers of a box: minx, miny, maxx, maxy.
 _ANY_SHAPE = LabelOptions(scheme="constant", exclude=(), tunnels=True)
+_LABELS = "those in which labels are complete; draw them, or remove the file from labels.area"
+_WORK = "an area to work in; draw it, or give a box of degrees: minx,miny,maxx,maxy"
 
 
-def read_areas(path: Path, *, crs: CRS | None = None) -> Roads:
+@dataclass(frozen=True)
+class Area:
+    """The ground that an analyst works on.
+
+    Attributes:
+        text: the name of its file, or its bounds as they were given.
+        crs: coordinate system of the polygons.
+        polygons: shape (n,), at least one.
+    """
+
+    text: str
+    crs: CRS
+    polygons: Shapes
+
+    @cached_property
+    def degrees(self) -> shapely.MultiPolygon:
+        """Its polygons as one geometry in EPSG:4326, longitude before latitude."""
+        sides = shapely.total_bounds(self.polygons)
+        step = max(sides[2] - sides[0], sides[3] - sides[1]) / _STEPS
+        dense = np.asarray(shapely.segmentize(self.polygons, step), dtype=object)
+        return polygons_in(shapely.union_all(reproject(dense, self.crs, DEGREES)))
+
+    def on(self, grid: Grid) -> shapely.MultiPolygon:
+        """Return the part of the area on and around a scene, in the metric CRS of the scene."""
+        return polygons_in(shapely.union_all(_around(grid, self.polygons, self.crs)))
+
+
+def read_area(text: str, *, folder: Path | None = None) -> Area:
+    """Read an area from a vector file with polygons, or from a box.
+
+    Args:
+        text: the path of a file as `read_roads` takes it, or `minx,miny,maxx,maxy` in degrees of
+            longitude and latitude (EPSG:4326).
+        folder: where a relative path begins; the working folder unless given.
+
+    Raises:
+        ConfigError: if the numbers are no box on earth.
+        DataError: if the file cannot be read whole, or holds no polygon.
+    """
+    if (box := _box(text)) is not None:
+        return Area(text, DEGREES, np.array([box], dtype=object))
+    path = (folder or Path()) / text
+    if path.is_dir() or (not path.suffix and not path.exists()):
+        raise ConfigError(
+            f"{text}: expected an area: a vector file with polygons, or a box in degrees such as "
+            "8.65,49.38,8.72,49.43 (minx,miny,maxx,maxy)"
+        )
+    areas = read_areas(path, purpose=_WORK)
+    return Area(text, areas.crs, areas.shapes)
+
+
+def _box(text: str) -> shapely.Polygon | None:
+    """Return the box that a text names by numbers; None if it is no list of numbers."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        return None
+    if len(numbers) != _BOUNDS or not all(map(math.isfinite, numbers)):
+        raise ConfigError(
+            f"{text}: expected four numbers minx,miny,maxx,maxy in degrees, got {len(numbers)}"
+        )
+    west, south, east, north = numbers
+    if not (-180 <= west < east <= 180 and -90 <= south < north <= 90):  # noqa: PLR2004 - degrees
+        raise ConfigError(
+            f"{text}: not a box in degrees; expected minx < maxx from -180 to 180 (longitude), "
+            "then miny < maxy from -90 to 90 (latitude), in the order minx,miny,maxx,maxy"
+        )
+    return shapely.box(west, south, east, north)
+
+
+def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) -> Roads:
     """Read the polygons of a vector file, whatever their attributes say.
 
     Args:
         path: a file as `read_roads` takes it.
         crs: coordinate system to use for a file that does not name a known one.
+        purpose: what polygons are expected, and what to do without them, for the error.
 
     Raises:
         DataError: if the file cannot be read whole, or holds no polygon.
@@ -29,8 +106,7 @@ def read_areas(path: Path, *, crs: CRS | None = None) -> Roads:
     shapes = read_roads(path, options=_ANY_SHAPE, crs=crs).roads
     if not shapes.has_areas:
         raise DataError(
-            f"{path}: found no polygon among its {len(shapes.shapes)} shapes, expected those in "
-            "which labels are complete; draw them, or remove the file from labels.area"
+            f"{path}: found no polygon among its {len(shapes.shapes)} shapes, expected {purpose}"
         )
     return shapes.take(shapes.is_area)
 
@@ -42,18 +118,18 @@ def area_on(grid: Grid, files: Iterable[Roads]) -> shapely.MultiPolygon:
         grid: of a scene with a place on earth.
         files: of `read_areas`, at least one.
     """
-    shapes = np.concatenate([_around(grid, areas) for areas in files])
+    shapes = np.concatenate([_around(grid, areas.shapes, areas.crs) for areas in files])
     return polygons_in(shapely.union_all(shapes))
 
 
-def _around(grid: Grid, areas: Roads) -> Shapes:
+def _around(grid: Grid, polygons: Shapes, crs: CRS) -> Shapes:
     """Return polygons cut to a box around a scene: far away a metric CRS has no place for them."""
     margin_m = grid.footprint_m.length / 100  # Sides of the box bend less than this.
     ground = shapely.segmentize(grid.footprint_m.buffer(margin_m), grid.footprint_m.length / _STEPS)
-    outline = reproject(np.array([ground], dtype=object), grid.metric_crs, areas.crs)
+    outline = reproject(np.array([ground], dtype=object), grid.metric_crs, crs)
     box = shapely.box(*shapely.total_bounds(outline))
-    cut = shapely.intersection(areas.shapes[areas.tree.query(box)], box)
-    return reproject(shapely.segmentize(cut, box.length / _STEPS), areas.crs, grid.metric_crs)
+    cut = shapely.intersection(polygons[shapely.STRtree(polygons).query(box)], box)
+    return reproject(shapely.segmentize(cut, box.length / _STEPS), crs, grid.metric_crs)
 
 
 def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:

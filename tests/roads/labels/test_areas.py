@@ -7,9 +7,9 @@ import shapely
 from affine import Affine
 from pyproj import CRS
 
-from roadseg.errors import DataError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import Grid
-from roadseg.roads.labels.areas import area_on, polygons_in, read_areas
+from roadseg.roads.labels.areas import area_on, polygons_in, read_area, read_areas
 
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)
@@ -74,3 +74,32 @@ def test_holes_in_polygons_stay_holes(tmp_path):
     ring = shapely.difference(LEFT, shapely.box(660000, 3999950, 660050, 4000000))
     areas = read_areas(write(tmp_path / "a.gpkg", ring))
     assert on_grid(areas).area == pytest.approx(2500)
+
+
+def test_an_area_is_a_file_or_a_box(tmp_path):
+    write(tmp_path / "a.gpkg", LEFT)
+    drawn = read_area("a.gpkg", folder=tmp_path)
+    box = read_area(",".join(map(str, drawn.degrees.bounds)))
+    assert (drawn.on(GRID) & GRID.footprint_m).area == pytest.approx(5000)
+    assert box.degrees.bounds == pytest.approx(drawn.degrees.bounds)
+    assert box.on(GRID).buffer(1).contains(drawn.on(GRID) & GRID.footprint_m)
+
+
+@pytest.mark.parametrize(
+    "text", ["8,49,9", "8,49,9,nan", "9,49,8,50", "49,8,50,99", "8,49,181,50", "1,2,3,4,5"]
+)
+def test_numbers_that_are_no_box_are_refused(text):
+    with pytest.raises(ConfigError, match=f"{text}: .*minx,miny,maxx,maxy"):
+        read_area(text)
+
+
+@pytest.mark.parametrize("text", ["", ".", "nowhere", "8;49;9;50"])
+def test_what_is_neither_file_nor_box_is_refused(text):
+    with pytest.raises(ConfigError, match="expected an area: a vector file with polygons, or a b"):
+        read_area(text)
+
+
+def test_an_area_without_polygons_is_refused(tmp_path):
+    told = "found no polygon among its 1 shapes, expected an area to work in; draw it, or give"
+    with pytest.raises(DataError, match=told):
+        read_area(str(write(tmp_path / "a.gpkg", LINE)))
