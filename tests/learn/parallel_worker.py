@@ -1,4 +1,5 @@
-"""What processes see that train together, as JSON: two ("pair", "resumed") or four ("quartet").
+"""What processes see that train together, as JSON: two ("pair", "resumed"), up to three
+("counts") or four ("quartet").
 
 They are forked from this one, so that libraries are imported once, and find each other by the
 variables that torchrun sets.
@@ -311,10 +312,10 @@ def stopped(device):
 def whole_training(device, chips, folder, *, interruption=None, save_minutes=5.0, **changes):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
-    small |= {"batch_size": 2, "epochs": 2}
+    small |= {"batch_size": 4, "epochs": 2, "windows_per_chip": 6}
     job = TrainingJob(
         *(chips[:2], chips[2:3]),
-        TrainOptions(**small, windows_per_chip=6, **changes),
+        TrainOptions(**small | changes),
         facts={"bands": [1, 2, 3], "gsd_m": 0.5, "resample_m": None, "nodata": None},
         bins=DEFAULT_BINS,
         device=device,
@@ -374,6 +375,30 @@ def resumed(folder, way, stops, **changes):
     return found
 
 
+def curves(folder):
+    """Give the numbers of each epoch that do not depend on the clock."""
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    names, *rows = [line.split(",")[:-2] for line in lines]
+    assert lines[0].split(",")[-2:] == ["seconds", "windows_per_s"]
+    return names, [[float(value) for value in row] for row in rows]
+
+
+def counts(folder):
+    """Give the curves of trainings by one, two and three processes, and by three and then two."""
+    together = partial(whole_training, chips=write_chips(folder, chip_px=64))
+    # A batch of five is shared as 5, 2 + 3, and 1 + 2 + 2. Larger steps, and those of Adam, multiply
+    # what is rounded: weights moved by 6e-8 change the losses by 1e-4 then, as processes do.
+    together = partial(together, batch_size=5, windows_per_chip=15, window_px=64)
+    together = partial(together, warmup_steps=0, optimizer="sgd", learning_rate=0.01)
+    for size in (1, 2, 3):
+        assert run(partial(together, folder=folder / str(size)), size)[0] == [0] * size
+    lost = partial(together, folder=folder / "3 and 2")
+    kept = partial(lost, interruption=STOPS["killed after an epoch"], save_minutes=0.0)
+    assert run(kept, 3)[0] == [-signal.SIGKILL] * 3
+    assert run(lost, 2)[0] == [0, 0]
+    return {name: curves(folder / name) for name in ("1", "2", "3", "3 and 2")}
+
+
 def run(program, size):
     """Run a program in so many processes; give how they ended and what the first one found."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -402,7 +427,7 @@ def member(program, rank, size, port, found):
         "TORCHELASTIC_USE_AGENT_STORE": "True",  # the one in `run`
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-    mine = program(pick_device("cpu"))
+    mine = program(pick_device("cpu", "fp32"))
     if rank == 0:
         found.put(mine)
 
@@ -411,6 +436,8 @@ def everything(name, folder):
     """Run what the name stands for."""
     if name == "quartet":
         return run(quartet, 4)
+    if name == "counts":
+        return [0], counts(folder)
     if name == "resumed":
         averaging = {
             "distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1),

@@ -100,7 +100,7 @@ class Parallel:
         if self.size == 1:
             return tensor.detach()
         total = tensor.detach().clone()
-        dist.all_reduce(total, group=group or self._group(total))
+        dist.all_reduce(total, group=group or self.group_of(total))
         return total
 
     def sum_with_gradient(
@@ -130,7 +130,7 @@ class Parallel:
             by_type.setdefault((tensor.dtype, tensor.device), []).append(tensor.detach())
         for alike in by_type.values():
             flat = torch.cat([tensor.reshape(-1) for tensor in alike])
-            members = group or self._group(flat)
+            members = group or self.group_of(flat)
             dist.all_reduce(flat, group=members)
             flat /= dist.get_world_size(members)
             parts = torch.split(flat, [tensor.numel() for tensor in alike])
@@ -150,7 +150,8 @@ class Parallel:
         if self.size > 1:
             dist.barrier(group=self.control)
 
-    def _group(self, tensor: Tensor) -> "dist.ProcessGroup | None":
+    def group_of(self, tensor: Tensor) -> "dist.ProcessGroup | None":
+        """Return the group over all processes that carries a tensor."""
         return self.control if tensor.device.type == "cpu" else None
 
 

@@ -63,7 +63,7 @@ class TrainingJob:
 
     @cached_property
     def settings(self) -> Facts:
-        """Settings that must stay the same for `train` to resume, except the processes.
+        """Settings that must stay the same for `train` to resume.
 
         Raises:
             ConfigError: if the settings cannot be combined.
@@ -141,7 +141,7 @@ def train(
     options, device = job.options, job.device
     if options.tensorboard:
         require_tensorboard()
-    settings = job.settings | {"processes": parallel.size}
+    settings = job.settings
     last = None if anew else read_last(folder, settings)
     parallel.wait()  # until all have read it
 
