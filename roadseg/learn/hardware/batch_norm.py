@@ -42,7 +42,7 @@ class SharedBatchNorm(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _batch_norm(
+def _batch_norm(  # noqa: PLR0917 - as torch's
     parallel: "Parallel",
     group: "dist.ProcessGroup | None",
     images: Tensor,
@@ -50,7 +50,7 @@ def _batch_norm(
     running_var: Tensor | None,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-    training: bool = False,  # noqa: FBT001, FBT002 - as torch's
+    training: bool = False,  # noqa: FBT001, FBT002
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
@@ -119,8 +119,9 @@ class _Normalise(torch.autograd.Function):
         statistics add needs the sums over all processes.
         """
         images, weight, mean, var, count = ctx.saved_tensors
+        of_statistics, in_training = (mean, var, None, None), False
         by_images, by_weight, by_bias = _aten.native_batch_norm_backward(
-            slopes, images, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
+            slopes, images, weight, *of_statistics, in_training, ctx.eps, [True, True, True]
         )
         total = ctx.parallel.sum(torch.stack([by_bias, by_weight]), group=ctx.group) / count
         inverse = (var + ctx.eps).rsqrt()

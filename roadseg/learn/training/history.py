@@ -12,10 +12,16 @@ from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import BestBy, TrainOptions
 from roadseg.system.files import whole
-from roadseg.system.fingerprints import GONE
+from roadseg.system.fingerprints import GONE, fingerprint
 
 _log = logging.getLogger(__name__)
 _PLACES = {"init", "encoder_weights"}  # settings that may name a file; see pretrained.first_weights
+
+# Files of a training that another host needs to go on with it; the one last that says how far it is.
+FILES = (
+    *("metrics.csv", "curves.png", "best.json", "best.safetensors"),
+    *("last.json", "last.safetensors"),
+)
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
 
@@ -53,6 +59,18 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
         _log.warning("%s is missing, so the training starts from the beginning", best)
         return None
     return facts
+
+
+def saved_steps(folder: Path) -> tuple[int, int, str]:
+    """Return the epochs and the further steps of the training in a folder, and its digest.
+
+    A folder without a training has -1 epochs.
+    """
+    path = checkpoint_path(folder, "last")
+    if not path.exists():
+        return -1, 0, ""
+    facts = read_checkpoint_facts(folder, "last")
+    return len(facts["history"]), facts["step"], fingerprint(path)
 
 
 def best_row(history: list[Row], best_by: BestBy) -> Row:

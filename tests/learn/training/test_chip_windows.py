@@ -220,12 +220,12 @@ def test_after_the_last_batch_nothing_is_left(start_batch):
 
 
 @pytest.mark.parametrize(("windows", "batches"), [(23, 2), (24, 3), (25, 3)])
-@pytest.mark.parametrize(
-    ("ranks", "parts"), [(2, {4}), (3, {2, 3}), (5, {1, 2}), (8, {1})]
-)
+@pytest.mark.parametrize(("ranks", "parts"), [(2, {4}), (3, {2, 3}), (5, {1, 2}), (8, {1})])
 def test_processes_share_every_batch_of_one_evenly(windows, batches, ranks, parts):
     alone = list(EpochBatches(windows, seed=1, batch_size=8))
-    shared = [EpochBatches(windows, seed=1, batch_size=8, rank=r, ranks=ranks) for r in range(ranks)]
+    shared = [
+        EpochBatches(windows, seed=1, batch_size=8, rank=r, ranks=ranks) for r in range(ranks)
+    ]
     assert [flat(each) for each in zip(*shared, strict=True)] == alone
     assert {len(order) for order in shared} == {batches}
     assert {len(part) for order in shared for part in order} == parts
