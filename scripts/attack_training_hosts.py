@@ -45,6 +45,8 @@ _WITHIN = 1e-5
 _NET = "10.213.7"
 _PORT = 29400
 _TEMPFAIL = 75
+_NAME = f"rs{os.getpid() % 100_000}"  # of namespaces and links, which have at most 15 letters
+_BRIDGE = f"{_NAME}b"
 
 
 class Host:
@@ -53,11 +55,11 @@ class Host:
     def __init__(self, number: int, folder: Path) -> None:
         """Make the namespace and connect it to the bridge."""
         self.number, self.folder = number, folder
-        self.space, self.link = f"roadseg{number}", f"rsveth{number}"
+        self.space, self.link = f"{_NAME}{number}", f"{_NAME}v{number}"
         self.address = f"{_NET}.{number}"
         _ip("netns", "add", self.space)
         _ip("link", "add", self.link, "type", "veth", "peer", "name", "eth0", "netns", self.space)
-        _ip("link", "set", self.link, "master", "rsbridge", "up")
+        _ip("link", "set", self.link, "master", _BRIDGE, "up")
         for words in (
             ["addr", "add", f"{self.address}/24", "dev", "eth0"],
             ["link", "set", "eth0", "up"],
@@ -101,6 +103,7 @@ class Host:
     def remove(self) -> None:
         """End all that runs in the namespace and remove it."""
         self.kill()
+        _ip("link", "delete", self.link)
         _ip("netns", "delete", self.space)
 
 
@@ -110,18 +113,18 @@ def _ip(*words: str) -> None:
 
 @contextmanager
 def _three_hosts(folder: Path) -> Iterator[list[Host]]:
-    _ip("link", "add", "rsbridge", "type", "bridge")
+    _ip("link", "add", _BRIDGE, "type", "bridge")
     hosts: list[Host] = []
     try:
-        _ip("addr", "add", f"{_NET}.254/24", "dev", "rsbridge")
-        _ip("link", "set", "rsbridge", "up")
+        _ip("addr", "add", f"{_NET}.254/24", "dev", _BRIDGE)
+        _ip("link", "set", _BRIDGE, "up")
         for number in (1, 2, 3):
             hosts.append(Host(number, folder))
         yield hosts
     finally:
         for host in hosts:
             host.remove()
-        _ip("link", "delete", "rsbridge")
+        _ip("link", "delete", _BRIDGE)
 
 
 class Site:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,8 @@ from conftest import write_chips
 from safetensors.torch import load_file
 from torch import nn
 
-from roadseg.errors import RoadsegError
+from roadseg.errors import ConfigError, RoadsegError
+from roadseg.learn.hardware.agreement import even_out, keeping_copies, need_same
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import (
     Parallel,
@@ -185,9 +187,50 @@ def found_again(together, device):
     ]
 
 
-def pair(device, model):
+def refused(together, facts):
+    """Give the error of processes whose facts differ."""
+    try:
+        need_same(together, facts)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def on_disks(together, folder, *, shared):
+    """Let two hosts with a process each, as it were, even out what they have."""
+    mine = folder / ("both" if shared else str(together.rank))
+    mine.mkdir(parents=True, exist_ok=True)
+    apart = keeping_copies(replace(together, local_rank=0, local_size=1), mine)
+    if together.rank == 1:
+        (mine / "last").write_text("further", encoding="ascii")
+    elif not shared:
+        (mine / "last").write_text("behind", encoding="ascii")
+    together.wait()
+    saved = (1, together.rank, (mine / "last").read_text(encoding="ascii"))
+    even_out(apart, mine, lambda: saved, ["absent", "last"])
+    return {
+        "keeps": gathered(apart.keeps, together),
+        "last": gathered((mine / "last").read_text(encoding="ascii"), together),
+        "left": gathered(len([*mine.iterdir()]), together),
+    }
+
+
+def agreement(together, folder):
+    """Give what becomes of facts that are equal or not, and of disks that are shared or not."""
+    rank = together.rank
+    return {
+        "texts": together.gather("" if rank else "ä" * 3),
+        "equal": gathered(refused(together, {"torch": "2", "batch": 8}), together),
+        "other": gathered(refused(together, {"torch": f"2.{rank}", "batch": 8}), together),
+        "own": on_disks(together, folder / "own", shared=False),
+        "shared": on_disks(together, folder / "shared", shared=True),
+    }
+
+
+def pair(device, model, folder):
     with parallel(device) as together:
         return {
+            "agreement": agreement(together, folder),
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
             "accumulation": accumulation(together, device),
@@ -445,7 +488,7 @@ def everything(name, folder):
         }
         found = resumed(folder, "gradients", STOPS)
         return [0], found | resumed(folder, "weights", [*STOPS][1:2], **averaging)
-    ends, found = run(partial(pair, model=new_model()), 2)
+    ends, found = run(partial(pair, model=new_model(), folder=folder), 2)
     errors = {program.__name__: run(program, 2)[1] for program in (failing, stopped)}
     return ends, found | {"errors": errors}
 

@@ -86,16 +86,7 @@ def find_place(hosts: Hosts) -> Place:
         RoadsegError: if there is no way to it, or its port on this host is in use.
     """
     target = _resolve(hosts)
-    family = socket.AF_INET6 if ":" in target else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((target, hosts.port))  # sends nothing
-            address: str = probe.getsockname()[0]
-    except OSError as error:
-        raise RoadsegError(
-            f"--rendezvous {hosts}: this host has no way to {target} ({error.strerror}); check "
-            "its network"
-        ) from error
+    address = _address_towards(target, hosts)
     is_loopback = ipaddress.ip_address(target).is_loopback
     if is_loopback and hosts.most > 1 and hosts.meeting not in {target, "localhost"}:
         raise ConfigError(
@@ -104,7 +95,7 @@ def find_place(hosts: Hosts) -> Place:
         )
     is_meeting = address == target
     if is_meeting and not is_loopback:
-        _require_free_port(hosts, family)
+        _require_free_port(hosts, _family(target))
     return Place(address, _interface_of(address), is_meeting, is_loopback)
 
 
@@ -117,6 +108,23 @@ def _resolve(hosts: Hosts) -> str:
             "give the address of the host where all meet"
         ) from error
     return str(found[0][4][0])
+
+
+def _address_towards(target: str, hosts: Hosts) -> str:
+    """Return the address of this host from which it reaches another one."""
+    try:
+        with socket.socket(_family(target), socket.SOCK_DGRAM) as probe:
+            probe.connect((target, hosts.port))  # sends nothing
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise RoadsegError(
+            f"--rendezvous {hosts}: this host has no way to {target} ({error.strerror}); check "
+            "its network"
+        ) from error
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _require_free_port(hosts: Hosts, family: socket.AddressFamily) -> None:

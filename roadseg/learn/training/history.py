@@ -17,7 +17,7 @@ from roadseg.system.fingerprints import GONE, fingerprint
 _log = logging.getLogger(__name__)
 _PLACES = {"init", "encoder_weights"}  # settings that may name a file; see pretrained.first_weights
 
-# Files of a training that another host needs to go on with it; the one last that says how far it is.
+# Files of a training that another host needs to go on; the last one says how far it has come.
 FILES = (
     *("metrics.csv", "curves.png", "best.json", "best.safetensors"),
     *("last.json", "last.safetensors"),
