@@ -106,6 +106,7 @@ def burn(
         DataError: if labels or image cannot be used, or no road touches the image.
         ConfigError: if there is no such option, or a value is outside its limits.
     """
+    from roadseg.dataset.scene_parts import parts_of_scenes  # noqa: PLC0415 - slow to import
     from roadseg.dataset.scenes import SceneTask, prepare_scene  # noqa: PLC0415 - slow to import
 
     of_labels, imagery = sections_of(options, LabelOptions, ImageryOptions)
@@ -113,9 +114,11 @@ def burn(
     given = nullcontext(Path(labels)) if is_file else table_file(labels)
     with given as roads, tempfile.TemporaryDirectory(prefix="roadseg-") as folder:
         mask = Path(folder) / "mask.tif"
+        path = Path(image).absolute()
+        part = parts_of_scenes({"burn": path}, {"burn": imagery}, within=imagery.area)["burn"]
         task = SceneTask(
             name="burn",
-            image=Path(image).absolute(),
+            image=path,
             labels=roads.absolute(),
             held={"labels": stamp(roads)},
             shared=False,
@@ -124,6 +127,7 @@ def burn(
             imagery=imagery,
             label_options=of_labels,
             sample_px=1,
+            part=part,
         )
         with progress_in_notebook():
             prepare_scene(task)
