@@ -64,14 +64,19 @@ def parts_of_scenes(
 
 
 def cut_to_area(
-    facts: RasterFacts, within: str | None, *, part: ScenePart | None = None
+    facts: RasterFacts,
+    within: str | None,
+    *,
+    part: ScenePart | None = None,
+    is_prepared: bool = False,
 ) -> RasterFacts:
     """Return the facts of the part of a scene that is in the area to work in.
 
     Args:
         facts: of the whole scene.
         within: `imagery.area`; None is everywhere.
-        part: what rasters of the scene show that are there already, so that others show the same.
+        part: of the scene; None is all of it.
+        is_prepared: whether its mask shows this part, so that other rasters have to as well.
 
     Raises:
         ConfigError: if the area is neither a box nor a file.
@@ -85,12 +90,10 @@ def cut_to_area(
         raise _touches_none(area, 1, [shown.grid])
     if found.shows_all(shown.grid):
         return shown
-    if part is None:
+    if not is_prepared:
         return facts.cut(found)
-    here = Window(
-        part.window.row + found.window.row, part.window.col + found.window.col, *found.window[2:]
-    )
-    return facts.cut(ScenePart(here, found.extent).within(part.window))
+    all_shown = Window(0, 0, shown.grid.height, shown.grid.width)
+    return facts.cut(ScenePart(shown.in_scene(all_shown), found.within(all_shown).extent))
 
 
 def extent_on(grid: Grid, within: str | None, *, path: Path) -> Extent | None:

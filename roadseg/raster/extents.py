@@ -119,7 +119,7 @@ def part_of(grid: Grid, ground: shapely.MultiPolygon) -> ScenePart | None:
     polygons = shapely.transform(ground, lambda xy: grid.from_metric(xy)[:, ::-1])
     shared = _polygons(shapely.intersection(shapely.make_valid(polygons), scene))
     # What only meets the border of a pixel does not touch the pixel.
-    held = _polygons(shapely.buffer(shared, -_HAIR_PX, join_style="mitre"))
+    held = _widened(shared, -_HAIR_PX)
     if held.is_empty:
         return None
     west, north, east, south = shapely.total_bounds(held)
@@ -127,7 +127,7 @@ def part_of(grid: Grid, ground: shapely.MultiPolygon) -> ScenePart | None:
     col, width = _side(west, east, grid.width)
     window = Window(row, col, height, width)
     # A hair of the scene is missing along its own border, which is no outline.
-    if shared.buffer(2 * _HAIR_PX, join_style="mitre").contains(_box(window)):
+    if _widened(shared, 2 * _HAIR_PX).contains(_box(window)):
         return ScenePart(window)
     return ScenePart(window, Extent(held).moved(row, col))
 
@@ -137,7 +137,7 @@ def joined_extent(extents: Iterable[Extent]) -> Extent:
 
     Those that end a hair inside of their rasters, where the area goes on in the next one, are one.
     """
-    wider = [shapely.buffer(each.polygons, _HAIR_PX, join_style="mitre") for each in extents]
+    wider = [_widened(each.polygons, _HAIR_PX) for each in extents]
     return Extent(_polygons(shapely.union_all(wider)))
 
 
@@ -174,6 +174,11 @@ def _side(start: float, stop: float, length: int) -> tuple[int, int]:
     lacking = max(LEAST_SIDE_PX - (last - first), 0)
     first = max(min(first - lacking // 2, length - LEAST_SIDE_PX), 0) if lacking else first
     return first, min(max(last - first, LEAST_SIDE_PX), length - first)
+
+
+def _widened(polygons: shapely.MultiPolygon, pixels: float) -> shapely.MultiPolygon:
+    with np.errstate(divide="ignore", invalid="ignore"):  # GEOS divides where corners coincide.
+        return _polygons(shapely.buffer(polygons, pixels, join_style="mitre"))
 
 
 def _polygons(geometry: shapely.Geometry) -> shapely.MultiPolygon:

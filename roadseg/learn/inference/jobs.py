@@ -200,7 +200,12 @@ class PredictionJob:
                     imagery=self._imagery_of.get(name, self._imagery),
                     gsd=options.gsd,
                 )
-                facts = cut_to_area(facts, self._imagery.area, part=self._part_of.get(name))
+                facts = cut_to_area(
+                    facts,
+                    self._imagery.area,
+                    part=self._part_of.get(name),
+                    is_prepared=name in self._part_of,
+                )
                 scaling = scaling_to_predict(facts, known, unknown=options.scaling)
             except RoadsegError as error:
                 self._fail(name, error)
