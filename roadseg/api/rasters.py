@@ -51,7 +51,7 @@ def predict(
             rasterio. Without it, set the pixel size with `gsd_m`.
         options: of the sections predict, imagery and compute of the config, such as `tta=True`,
             `engine="eager"`, `device="cpu"`, `bands=(1, 2, 3)`, `crs="EPSG:32632"`, `gsd_m=0.5`,
-            `area="district.gpkg"`.
+            `area="area.geojson"`.
 
     Returns:
         Probabilities of any road and of each speed bin, with their grid.

@@ -136,7 +136,7 @@ def map_images(
       roadseg map city.tif --output city-map
       roadseg map images/ --labels roads.gpkg --minutes 12
       roadseg map city.tif --checkpoint run/checkpoints/fold-0
-      roadseg map images/ --area district.gpkg
+      roadseg map images/ --area area.geojson
     """
     given = take_settings(values) + assignments
     summary = tool("map").run(

@@ -151,7 +151,7 @@ def predict(
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
       roadseg predict --output out --fuse spring.tif summer.tif
-      roadseg predict --output out --area 8.65,49.38,8.72,49.43 city.tif
+      roadseg predict --output out --area area.geojson city.tif
     """
     if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
         msg = "IMAGES and --output must be used together; --checkpoint and --mosaic need both"
