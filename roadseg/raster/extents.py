@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from roadseg.raster.windows import Window
 LEAST_SIDE_PX = 32  # Pixels of a scene or of a part of one; the network halves windows five times.
 _HAIR_PX = 0.001  # Pixels; who shares no more than this with the area does not touch it.
 _ROAD_M = 6.0  # Metres; thinning ends half of a road before the outline that cuts the road.
+
+_ASKING = threading.Lock()  # What GEOS prepares is not for several threads at once.
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,17 @@ class Extent:
 
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window belongs to the extent."""
-        return bool(self.polygons.intersects(_box(window)))
+        with _ASKING:
+            return bool(self.polygons.intersects(_box(window)))
 
     def inside(self, window: Window) -> Bools:
         """Return which pixels of a window belong to the extent, shape (row, col)."""
         row, col, height, width = window
         box = _box(window)
-        if self.polygons.contains(box):
-            return np.ones((height, width), dtype=bool)
-        if not self.polygons.intersects(box):
-            return np.zeros((height, width), dtype=bool)
+        with _ASKING:
+            is_all, is_some = self.polygons.contains(box), self.polygons.intersects(box)
+        if is_all or not is_some:
+            return np.full((height, width), is_all)
         # Of a long outline only what is near is burnt.
         near = _polygons(shapely.intersection(self.polygons, box.buffer(2, join_style="mitre")))
         shapes = shapely.transform(near, lambda xy: xy - (col, row))

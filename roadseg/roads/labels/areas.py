@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import shapely
@@ -51,7 +52,12 @@ class Area:
 
     def on(self, grid: Grid) -> shapely.MultiPolygon:
         """Return the part of the area on and around a scene, in the metric CRS of the scene."""
-        return polygons_in(shapely.union_all(_around(grid, self.polygons, self.crs)))
+        return polygons_in(shapely.union_all(_around(grid, self.polygons, self.crs, self.tree)))
+
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Index of the polygons."""
+        return shapely.STRtree(self.polygons)
 
 
 def read_area(text: str, *, folder: Path | None = None) -> Area:
@@ -167,36 +173,35 @@ def area_on(grid: Grid, files: Iterable[Roads]) -> shapely.MultiPolygon:
         grid: of a scene with a place on earth.
         files: of `read_areas`, at least one.
     """
-    shapes = np.concatenate([_around(grid, areas.shapes, areas.crs) for areas in files])
+    shapes = np.concatenate([_around(grid, areas.shapes, areas.crs, areas.tree) for areas in files])
     return polygons_in(shapely.union_all(shapes))
 
 
-def _around(grid: Grid, polygons: Shapes, crs: CRS) -> Shapes:
+def _around(grid: Grid, polygons: Shapes, crs: CRS, tree: shapely.STRtree) -> Shapes:
     """Return polygons cut to a box around a scene: far away a metric CRS has no place for them."""
     margin_m = grid.footprint_m.length / 100  # Sides of the box bend less than this.
     ground = shapely.segmentize(grid.footprint_m.buffer(margin_m), grid.footprint_m.length / _STEPS)
     outline = reproject(np.array([ground], dtype=object), grid.metric_crs, crs)
     if not crs.is_geographic:
         box = shapely.box(*shapely.total_bounds(outline))
-        cut = _cut(polygons, box)
+        cut = _cut(polygons, tree, box)
     else:
         box = _box_of_degrees(grid, ground, shapely.get_coordinates(outline))
         # The date line may lie in the box, or the degrees of the file count from elsewhere.
         turns = (-2 * _HALF_TURN, 0, 2 * _HALF_TURN)
-        cut = np.concatenate([_cut(_turned(polygons, turn), box) for turn in turns])
+        parts = [_turned(_cut(polygons, tree, _turned(box, turn)), -turn) for turn in turns]
+        cut = np.concatenate(parts)
     moved = reproject(shapely.segmentize(cut, box.length / _STEPS), crs, grid.metric_crs)
     return np.asarray(shapely.make_valid(moved), dtype=object)
 
 
-def _cut(polygons: Shapes, box: shapely.Polygon) -> Shapes:
-    near = polygons[shapely.STRtree(polygons).query(box)]
+def _cut(polygons: Shapes, tree: shapely.STRtree, box: shapely.Geometry) -> Shapes:
+    near = polygons[tree.query(box)]
     return np.asarray(shapely.intersection(near, box), dtype=object)
 
 
-def _turned(polygons: Shapes, degrees: float) -> Shapes:
-    return np.asarray(
-        shapely.transform(polygons, lambda xy: xy + np.array([degrees, 0])), dtype=object
-    )
+def _turned(shapes: Any, degrees: float) -> Any:  # noqa: ANN401 - one geometry or an array
+    return shapely.transform(shapes, lambda xy: xy + np.array([degrees, 0]))
 
 
 def _box_of_degrees(
