@@ -11,8 +11,9 @@ from pyproj import CRS
 from roadseg.arrays import Bools
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, is_local, reproject
-from roadseg.roads.conflation.conflate import NewRoads, find_new_roads, merged_graph
+from roadseg.roads.conflation.conflate import find_new_roads, merged_graph
 from roadseg.roads.conflation.map_ways import MapWays
+from roadseg.roads.conflation.new_roads import NewRoads
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -49,6 +50,7 @@ _FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "maproul
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
 _GAP = "joined across a gap that no image shows"
+_HIDDEN = "a short road between roads that are close together"
 
 
 @dataclass(frozen=True)
@@ -346,6 +348,8 @@ def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[st
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:
         notes.append(_GAP)
+    if new.is_hidden[row]:
+        notes.append(_HIDDEN)
     tags = {
         "highway": highway,
         "source": source_of(scene),
