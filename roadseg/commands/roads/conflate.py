@@ -344,7 +344,7 @@ def _classes(new: NewRoads) -> NDArray[np.object_]:
 
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
     """Return the tags of a new road."""
-    scene = new.attributes["source"][row] if "source" in new.attributes else None
+    scene = _text_of(new, "source", row) or None
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:
         notes.append(_GAP)
@@ -353,9 +353,16 @@ def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[st
     tags = {
         "highway": highway,
         "source": source_of(scene),
+        "source:date": _text_of(new, "last_seen", row),
         "fixme": "; ".join(notes),
     }
     return {key: value[:MOST_LETTERS] for key, value in tags.items() if value}
+
+
+def _text_of(new: NewRoads, name: str, row: int) -> str:
+    """Return the text of an attribute; "" if there is none."""
+    value = new.attributes[name][row] if name in new.attributes else None
+    return value if isinstance(value, str) else ""
 
 
 def _are_guessed(new: NewRoads) -> Bools:
