@@ -15,7 +15,7 @@ from pyproj import CRS
 from roadseg.arrays import Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
-from roadseg.roads.formats.by_suffix import READERS
+from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.labels.overture import is_segments, segment_tags
 from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.roads.labels.schemes import read_attributes
@@ -87,8 +87,8 @@ def read_ways(path: Path) -> AuditedWays:
     Raises:
         DataError: the file cannot be read whole, has no coordinate system, or no road.
     """
-    if graph_format := READERS.get(path.suffix.lower()):
-        graph = graph_format.reader()(path)
+    if read := reader_of(path):
+        graph = read(path)
         if is_local(graph.crs):
             raise DataError(
                 f"{path}: has no georeference, expected ways with a coordinate system; use a map "
