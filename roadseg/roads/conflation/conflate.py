@@ -8,7 +8,12 @@ from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.conflation.grown_map import grown, joined, with_insertions
-from roadseg.roads.conflation.hidden_parts import DETOUR, SHORTEST_M, find_hidden_parts
+from roadseg.roads.conflation.hidden_parts import (
+    DETOUR,
+    INFERRED,
+    SHORTEST_M,
+    find_hidden_parts,
+)
 from roadseg.roads.conflation.joining import (
     Joints,
     crossings,
@@ -30,6 +35,7 @@ from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.options import ConflateOptions
 
+_MOST_LINKED = 0.5  # Part of a new road that can be links across gaps.
 _MOST_ROUNDS = 5  # Two are usual: the second one finds nothing more.
 
 
@@ -45,7 +51,8 @@ def find_new_roads(
        by a detour of three times their length or not at all.
     3. Ends are drawn to the ways of the map (`find_joints`).
     4. A road has to be checked if it comes near an obstacle, may lie on another level than a way
-       that it meets, or is not connected with the map by roads that need no check.
+       that it meets, is mostly a link across a gap, or is not connected with the map by roads
+       that need no check.
     5. Where the others end or cross, ways of the map get a node, unless they have one there.
     6. To the map with these roads, short parts are added that the tolerance hides
        (`find_hidden_parts`), unless they would have to be checked.
@@ -124,6 +131,8 @@ class _Search:
         reasons = near_obstacles(lines, self._obstacles)
         for row, more in enumerate(on_other_levels(lines, ways)):
             reasons[row] |= more
+        for row in np.flatnonzero(_are_unseen(parts)).tolist():
+            reasons[row].add("no image shows it")
         reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
         crossed = crossings(lines, ways, clear_m=VERTEX_M)
         touches = np.asarray((way >= 0).any(axis=1))
@@ -166,6 +175,17 @@ def merged_graph(ways: MapWays, attributes: dict[str, NDArray[Any]], new: NewRoa
 def _confidence(graph: RoadGraph) -> Floats:
     nothing = np.full(len(graph.lines), np.nan)
     return np.asarray(graph.attributes.get(CONFIDENCE, nothing), dtype=np.float64)
+
+
+def _are_unseen(parts: MissingParts) -> Bools:
+    """Return which edges belong to connected parts that are mostly links across gaps."""
+    graph = parts.graph
+    inferred = graph.attributes.get(INFERRED, np.zeros(len(graph.lines))) == 1
+    if not inferred.any():
+        return np.zeros(len(graph.lines), dtype=bool)
+    component = components(graph)[graph.ends[:, 0]]
+    linked_m = np.bincount(component, parts.missing_m * inferred)
+    return np.asarray(linked_m > _MOST_LINKED * np.bincount(component, parts.missing_m))[component]
 
 
 def _are_long(parts: MissingParts, joints: Joints, ways: MapWays, min_length_m: float) -> Bools:

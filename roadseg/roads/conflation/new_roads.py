@@ -101,8 +101,8 @@ class DrawnParts:
 def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoads:
     """Give new roads their nodes: those on the map, those that they share, and their vertices.
 
-    Where the map, or a road before it, has a piece between the same two nodes as an added road,
-    that piece is left out, and the road is parted there.
+    Where the map, or a road before it, has a piece between the same two nodes as a road, that piece
+    is left out, and the road is parted there.
 
     Args:
         drawn: the roads.
@@ -148,7 +148,7 @@ def _without_doubles(
 
     Args:
         roads: the nodes of each.
-        added: shape (m,), which are added; of others only those without length are left out.
+        added: shape (m,), which are added; these come before those to check.
         ways: of the map.
         placed: the new nodes on these.
 
@@ -156,18 +156,14 @@ def _without_doubles(
         The row that each road had, and its nodes, of which there are at least two.
     """
     nodes = placed.insertions.put_in(ways.node, -1 - np.arange(len(placed.xy)))
-    is_used = np.isin(nodes, [ref for row in np.flatnonzero(added) for ref in roads[row]])
+    is_used = np.isin(nodes, [ref for refs in roads for ref in refs])
     is_piece = is_used[:-1] & is_used[1:]
     # The last node of a way and the first of the next are no piece.
     is_piece[placed.insertions.first_of(ways)[1:-1] - 1] = False
     taken = {*map(frozenset, zip(nodes[:-1][is_piece], nodes[1:][is_piece], strict=True))}
-    source, kept = [], []
-    for row, refs in enumerate(roads):
-        for part in _untaken(refs, taken) if added[row] else [refs]:
-            if len(part) > 1:
-                source.append(row)
-                kept.append(part)
-    return np.array(source, dtype=np.int64), kept
+    parts = {row: _untaken(roads[row], taken) for row in np.argsort(~added, kind="stable").tolist()}
+    kept = [(row, part) for row in range(len(roads)) for part in parts[row] if len(part) > 1]
+    return np.array([row for row, _ in kept], dtype=np.int64), [part for _, part in kept]
 
 
 def _untaken(refs: list[int], taken: set[frozenset[int]]) -> list[list[int]]:

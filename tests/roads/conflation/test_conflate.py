@@ -102,6 +102,15 @@ def test_a_link_leaves_out_no_road_in_between():
     assert drawn(new) == [[[100, 12], [100, 30], [100, 120]]]
 
 
+@pytest.mark.parametrize(("link_m", "reason"), [(49, ""), (51, "no image shows it")])
+def test_a_road_that_is_mostly_a_link_across_a_gap_has_to_be_checked(link_m, reason):
+    # The map hides 8 m at either end.
+    roads = [(100, 0), (100, 8 + link_m)], [(100, 8 + link_m), (100, 116)]
+    ways = ways_of(STREET, [(0, 116), (200, 116)])
+    predicted = graph(*roads, inferred=np.array([1, 0], dtype=np.uint8))
+    assert new_roads(predicted, ways).reason.tolist() == [reason] * 2
+
+
 def test_a_road_without_a_way_to_the_map_has_to_be_checked():
     new = new_roads(graph([(0, 300), (200, 300)]), ways_of(STREET))
     assert new.reason.tolist() == ["not connected with the map"]
