@@ -85,14 +85,13 @@ def run(
 
     A shard is a part of the work: it leaves no record, which is for the command without one.
     """
-    _require_whole(config, shard)
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
         return done
     found = _scenes_of(config, workspace, fold)
     touched = _in_area(config, found, config.imagery_of(read_chips(workspace.chips).set_of))
-    scenes, outside = _nth(touched, shard), len(found) - len(touched)
     job = _job_of_run(config, workspace, fold)
+    scenes, outside = _part(job, touched, shard), len(found) - len(touched)
     with _held(job, scenes):
         if shard is not None:
             return _summary(job, scenes, outside=outside, force=force)
@@ -131,18 +130,19 @@ def run_images(
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        ConfigError: if images are to be fused, but are tiles of one scene.
     """
-    _require_whole(config, shard, mosaic)
+    _require_scenes(config, mosaic)
     job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
     if mosaic is not None:
         vrt = output / f"{mosaic}.vrt"
-        with _held(job, [mosaic]):
+        scenes = _part(job, {mosaic: vrt}, shard)
+        with _held(job, scenes):
             write_mosaic(vrt, image_paths(images), crs=_crs(config))
-            return _summary(job, _nth({mosaic: vrt}, shard), force=force)
+            return _summary(job, scenes, force=force)
     found = find_images(images)
     touched = _in_area(config, found)
-    scenes = _nth(touched, shard)
+    scenes = _part(job, touched, shard)
     with _held(job, scenes):
         return _summary(job, scenes, outside=len(found) - len(touched), force=force)
 
@@ -223,7 +223,6 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
-    _require_whole(config, shard)
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
@@ -236,7 +235,7 @@ def plan(
     job = _job_of_run(config, workspace, fold)
     imagery_of = config.imagery_of(read_chips(workspace.chips).set_of)
     scenes = _in_area(config, _scenes_of(config, workspace, fold), imagery_of)
-    need = job.need(_nth(scenes, shard), force=force)
+    need = job.need(_part(job, scenes, shard), force=force)
     return planned(
         force=force,
         reads=need.reads,
@@ -257,10 +256,10 @@ def plan_images(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run_images` would do."""
-    _require_whole(config, shard, mosaic)
+    _require_scenes(config, mosaic)
     if mosaic is None:
-        scenes = _nth(_in_area(config, find_images(images)), shard)
         job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
+        scenes = _part(job, _in_area(config, find_images(images)), shard)
         need = job.need(scenes, force=force)
         why = "images are given" if need.writes else "all outputs exist"
         return Plan(
@@ -325,19 +324,12 @@ def _in_area(
     return {name: path for name, path in images.items() if name in parts}
 
 
-def _require_whole(
-    config: Config, shard: tuple[int, int] | None, mosaic: str | None = None
-) -> None:
-    """Refuse to fuse what is no set of whole images.
+def _require_scenes(config: Config, mosaic: str | None) -> None:
+    """Refuse to fuse what are no images of their own.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        ConfigError: if images are to be fused, but are tiles of one scene.
     """
-    if config.predict.fuse and shard is not None:
-        raise ConfigError(
-            "predict.fuse: a shard does not have all images of a place; predict without --shard, "
-            "with --workers or --scheduler instead"
-        )
     if config.predict.fuse and mosaic is not None:
         raise ConfigError(
             "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
@@ -408,6 +400,9 @@ def _job(
     )
 
 
-def _nth(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+def _part(job: AnyJob, scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+    """Return the scenes of a shard; with fusion those of whole places."""
     number, count = shard or (1, 1)
+    if isinstance(job, FusedPlaces) and count > 1:
+        return job.part(scenes, number, count)
     return dict(sorted(scenes.items())[number - 1 :: count])
