@@ -20,6 +20,7 @@ from roadseg.learn.inference.sliding_window import spread_starts
 from roadseg.raster import scene_reader, strips
 from roadseg.raster.images import read_part
 from roadseg.roads.formats.files import read_gpkg
+from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.system.workspace import Workspace
 
@@ -201,6 +202,18 @@ def test_python_predicts_in_an_area(scene, checkpoint, whole, draw):
     assert not found.road[~valid].any()
     with pytest.raises(DataError, match="touches none of 1 image"):
         roadseg.predict(scene, checkpoint, area="8,49,9,50", **options)
+
+
+def test_python_burns_in_an_area(scene, draw):
+    labels = scene.parents[1] / "roads/wide.geojson"
+    part = roadseg.burn(labels, scene, area=draw("a.gpkg", DISC))
+    everywhere = roadseg.burn(labels, scene)
+    known = part.pixels != IGNORE
+    assert known.sum() == pytest.approx(DISC.area, rel=0.05)
+    placed = (everywhere.pixels[np.newaxis], None, everywhere.grid.transform)
+    assert np.array_equal(
+        part.pixels[known], inside(placed, (None, known, part.grid.transform))[0][known]
+    )
 
 
 def test_roads_are_traced_up_to_the_outline(make_scene, draw, tmp_path):
