@@ -93,7 +93,7 @@ def see_shift(task: SceneTask, *, reach_m: float) -> Shift:
     Raises:
         DataError: if image or labels cannot be used.
     """
-    with open_scene(task.image, task.imagery) as image:
+    with open_scene(task.image, task.imagery, part=task.part) as image:
         facts = image.facts
         with open_labels(task, image) as (draw, _):
             blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_WINDOW_PX)

@@ -12,9 +12,10 @@ from affine import Affine
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.reference_graphs import reference_graph
-from roadseg.dataset.scenes import complete_area
+from roadseg.dataset.scenes import measured_ground
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
+from roadseg.raster.extents import ScenePart, part_of
 from roadseg.raster.grid import Grid, crs_setting, reproject
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
@@ -246,6 +247,7 @@ def _read_scene(
     # A predicted image may have been resampled, so the grid of its probability comes first.
     if probability is not None:
         grid = probability.grid
+        facts = facts and _where_predicted(facts, grid)
     else:
         grid = facts.grid if facts else _ground_of(graph, name)
     return ShownScene(name, grid, facts, probability, graph, reference=None)
@@ -258,6 +260,17 @@ def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
     if options.gsd_m is None or facts.grid.is_local:
         return facts
     return scene_facts(image, options.model_copy(update={"gsd_m": None}))
+
+
+def _where_predicted(facts: RasterFacts, grid: Grid) -> RasterFacts:
+    """Return the facts of the part of an image that its predicted raster shows."""
+    if facts.grid.is_local:
+        return facts
+    shown = reproject(np.array([grid.footprint]), grid.crs, facts.grid.metric_crs)[0]
+    part = part_of(facts.grid, shown)
+    return (
+        facts if part is None or part.shows_all(facts.grid) else facts.cut(ScenePart(part.window))
+    )
 
 
 def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
@@ -288,7 +301,9 @@ def _with_reference(
             tracing=config.graph,
             gsd_m=config.imagery.gsd_m,
         )
-        complete = complete_area(listed.area, scene.grid, config.labels)
+        complete = measured_ground(
+            listed.area, scene.grid, config.labels, within=config.imagery.area
+        )
     except RoadsegError as error:
         left_out.append(str(error))
         return scene

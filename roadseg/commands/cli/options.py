@@ -19,6 +19,7 @@ Option = Callable[[Command], Command]
 
 # The room and the class of the options of each section of the config.
 _SECTIONS = {
+    "imagery": ("raster", "ImageryOptions"),
     "compute": ("learn", "ComputeOptions"),
     "train": ("learn", "TrainOptions"),
     "predict": ("learn", "PredictOptions"),
@@ -269,6 +270,22 @@ OUTPUT = click.option(
 )
 
 
+def _from_here(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return a path, which begins in this folder, as an absolute one; a box as it is."""
+    if not value or "://" in value or value.startswith(("~", "/")):
+        return value
+    numbers = importlib.import_module("roadseg.raster.options").box_numbers(value)
+    return str(Path(value).absolute()) if numbers is None else value
+
+
+AREA = click.option(
+    "--area",
+    cls=FieldOption,
+    field=(*_SECTIONS["imagery"], "area"),
+    key="imagery.area",
+    metavar="FILE|BOX",
+    callback=_from_here,
+)
 WORKERS = of_config("compute", "--workers")
 SCHEDULER = of_config("compute", "--scheduler", metavar="ADDRESS")
 ON_ERROR = of_config("compute", "--on-error")
@@ -290,6 +307,7 @@ _SETTINGS = {
     },
     **{name: f"predict.{name}" for name in ("engine", "tta", "gsd", "scaling", "mask", "fuse")},
     "precision_of_roads": "graph.precision",
+    "area": "imagery.area",
 }
 DEVICES = (
     of_config("compute", "--device"),

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import shapely
@@ -20,16 +21,20 @@ from roadseg.dataset.reference_graphs import (
     measured_area,
     reference_graph,
 )
-from roadseg.dataset.scenes import complete_area
+from roadseg.dataset.scene_parts import extent_on
+from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import DataError
+from roadseg.raster.extents import Extent
 from roadseg.raster.images import read_preview, scene_facts
 from roadseg.raster.scaling import read_scaling
+from roadseg.raster.windows import Window
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.comparison import draw_comparison
 from roadseg.report.plots.reliability import write_reliability
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability, read_probability
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
@@ -264,7 +269,8 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
         record_of = listed.scene(name)
         own = config.of_set(record_of.set)
         scene = _read_scene(own, workspace, record_of)
-        of_scene = counted(chips, name, total=len(chips), unit="chips")
+        touched = [chip for chip in chips if scene.probability.touches(chip.window)]
+        of_scene = counted(touched, name, total=len(touched), unit="chips")
         scores += [_score_chip(config, scene, chip, fold=folds[chip.name]) for chip in of_scene]
         if number < config.evaluate.pictures:
             _draw(own, workspace, record_of, scene)
@@ -316,9 +322,11 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     probability = read_probability(path, gsd_m=config.imagery.gsd_m)
+    extent = extent_on(probability.grid, config.imagery.area, path=path)
+    probability = replace(probability, extent=extent)
     return _Scene(
         set=scene.set,
-        mask=read_mask(mask),
+        mask=_mask_inside(mask, extent),
         probability=probability,
         reference=reference_graph(
             scene,
@@ -329,8 +337,18 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
             gsd_m=config.imagery.gsd_m,
         ),
         predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
-        complete=complete_area(scene.area, probability.grid, config.labels),
+        complete=measured_ground(
+            scene.area, probability.grid, config.labels, within=config.imagery.area
+        ),
     )
+
+
+def _mask_inside(path: Path, extent: Extent | None) -> NDArray[np.uint8]:
+    """Read the mask of a scene, in which what lies outside of the area is ignored."""
+    mask = read_mask(path)
+    if extent is not None:
+        mask[~extent.inside(Window(0, 0, *mask.shape))] = IGNORE
+    return mask
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:
@@ -364,7 +382,7 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
-    facts = scene_facts(record.image, config.imagery)
+    facts = scene_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)
     inside = clip_graph(scene.reference, scene.probability.grid.footprint_m)
@@ -475,8 +493,8 @@ def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
     if not scores:
         of_fold = "" if fold == "each" else f" of fold {fold}"
         raise DataError(
-            f"no chip{of_fold} lies in a predicted scene; check which scenes failed, and run "
-            "`roadseg predict` again"
+            f"no chip{of_fold} lies in a predicted scene, or in imagery.area if that is set; check "
+            "which scenes failed, and run `roadseg predict` again"
         )
     pixels = sum((score.pixels for score in scores), Counts())
     roads = pool([score.roads for score in scores])

@@ -21,6 +21,7 @@ from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
+from roadseg.dataset.scene_parts import extent_on, parts_of_scenes
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.sources import find_images
@@ -71,6 +72,7 @@ class GraphSummary(Summary):
         emptied: scenes with roads of which none is kept.
         calibration: how often edges are real on chips held out; None if that is not known.
         failed: why scenes were skipped, by name.
+        outside: images that lie outside of the area to work in, left out.
     """
 
     scenes: list[str]
@@ -90,6 +92,7 @@ class GraphSummary(Summary):
     emptied: int = 0
     calibration: Calibration | None = None
     failed: dict[str, str] = field(default_factory=dict)
+    outside: int = 0
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
@@ -109,6 +112,8 @@ class GraphSummary(Summary):
             parts.append(str(self.calibration))
         if self.failed:
             parts.append(f"{count(len(self.failed), 'scene')} skipped")
+        if self.outside:
+            parts.append(f"{count(self.outside, 'image')} outside of the area")
         return "; ".join(parts)
 
 
@@ -135,6 +140,8 @@ class SceneToTrace:
         imagery = config.of_set(self.set).imagery
         crs = crs_setting(imagery.crs, "imagery.crs")
         pixels = open_probability(self.path, crs=crs, gsd_m=imagery.gsd_m)
+        extent = extent_on(pixels.grid, imagery.area, path=self.path)
+        pixels = replace(pixels, extent=extent)
         return replace(pixels, edge_model=self.edge_model) if self.edge_model else pixels
 
 
@@ -200,7 +207,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     """Return what `run_images` would do."""
     check_formats(config.graph.formats)
-    paths = find_images(images)
+    paths, _ = _in_area(config, find_images(images))
     _refuse_taken(paths)
     if config.compute.on_error == "stop":
         for name, path in paths.items():
@@ -215,12 +222,24 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
-    paths = find_images(images)
+    paths, outside = _in_area(config, find_images(images))
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
     with hold(output, [f"{name}.gpkg" for name in paths]):
-        summary = _trace_all(scenes, output, config)
+        summary = replace(_trace_all(scenes, output, config), outside=outside)
     _warn_of_precision(summary)
     return summary
+
+
+def _in_area(config: Config, paths: dict[str, Path]) -> tuple[dict[str, Path], int]:
+    """Return the rasters that touch the area to work in, and how many others there are.
+
+    Raises:
+        DataError: if none does.
+    """
+    own = dict.fromkeys(paths, config.imagery)
+    parts = parts_of_scenes(paths, own, within=config.imagery.area)
+    touched = {name: path for name, path in paths.items() if name in parts}
+    return touched, len(paths) - len(touched)
 
 
 def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE) -> RoadGraph:

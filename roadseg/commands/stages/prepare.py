@@ -73,6 +73,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         quality=quality,
         set_of=sources.set_of,
     )
+    summary = replace(summary, outside=sources.outside)
     for key, shift_m in summary.shifts_by_key.items():
         if math.hypot(*shift_m) > WORTH_M:
             logger.warning(
@@ -107,7 +108,7 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
         scenes = sources.images.items()
         for name, image in counted(scenes, "check", total=len(images), unit="images"):
             with told_by_set(sources.sets[name].key):
-                scene_facts(image, sources.sets[name].imagery)
+                scene_facts(image, sources.sets[name].imagery, part=sources.parts[name])
     return dry_run
 
 
@@ -160,6 +161,7 @@ def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[Scene
             imagery=sources.sets[name].imagery,
             label_options=sources.sets[name].labels,
             area=tuple(path.absolute() for path in sources.areas[name]),
+            part=sources.parts[name],
             sample_px=max(_SAMPLE_OF_A_SCENE_PX, _SAMPLE_PX // len(images)),
             force=force,
         )
@@ -294,6 +296,7 @@ def _write_chips(
             sources.sets[s.name].name,
             s.shift_m,
             sources.areas[s.name],
+            part.window if (part := sources.parts[s.name]) else None,
         )
         for s in scenes
     ]
@@ -316,6 +319,7 @@ def _look_at_examples(
             workspace.mask(chip.scene),
             sources.sets[chip.scene].imagery,
             scaling,
+            sources.parts[chip.scene],
         )
         for chip in choose_examples(scenes)
     ]

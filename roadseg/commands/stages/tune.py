@@ -19,7 +19,7 @@ from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import Area, measured_area, reference_graph
-from roadseg.dataset.scenes import complete_area
+from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.report.plots.tuning import write_tuning_plot
@@ -189,7 +189,7 @@ def read_held_out(
         tracing=config.graph,
         gsd_m=own.imagery.gsd_m,
     )
-    complete = complete_area(scene.area, grid, own.labels)
+    complete = measured_ground(scene.area, grid, own.labels, within=own.imagery.area)
     areas = [measured_area(grid, chip.window, complete) for chip in chips]
     references = [clip_graph(reference, area) for area in areas]
     return HeldOut(path, threshold, own.imagery.gsd_m, areas, references)
@@ -215,7 +215,14 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
         if threshold not in traced:
             traced[threshold] = _trace(pixels, options)
         paths, mask = traced[threshold]
-        graph = postprocess(paths, options, mask=mask, grid=pixels.grid, read_road=pixels.read_road)
+        graph = postprocess(
+            paths,
+            options,
+            mask=mask,
+            grid=pixels.grid,
+            border=pixels.border_m,
+            read_road=pixels.read_road,
+        )
         for col, (area, reference) in enumerate(zip(scene.areas, scene.references, strict=True)):
             inside = clip_graph(graph, area)
             if len(reference.lines) or len(inside.lines):

@@ -13,6 +13,7 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bytes, Ints
+from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, open_raster, reading
 from roadseg.raster.tiling import cover_tiles, place_tile
@@ -59,6 +60,27 @@ class TiledProbability:
     def __getstate__(self) -> dict[str, Any]:
         """Return what other processes can use: all but what is open."""
         return {**vars(self), "sources": None}
+
+    @cached_property
+    def border_m(self) -> shapely.Geometry:
+        """Where roads may be cut, see `border_of`: outside of the area of all tiles together."""
+        return border_of(self.grid, self._extent)
+
+    def touches(self, window: Window) -> bool:
+        """Return whether any pixel of a window may be road."""
+        rows = self._rows_in(window)
+        return any(self.tiles[row].touches(_moved(window, self.places[row])) for row in rows)
+
+    @cached_property
+    def _extent(self) -> Extent | None:
+        """The pixels in the area to work in, of all tiles; None if no tile has any outside."""
+        if all(tile.extent is None for tile in self.tiles):
+            return None
+        shapes = [
+            (tile.extent or Extent.of(Window(0, 0, *place[2:]))).moved(-place.row, -place.col)
+            for tile, place in zip(self.tiles, self.places, strict=True)
+        ]
+        return joined_extent(shapes)
 
     @contextmanager
     def opened(self) -> Iterator["TiledProbability"]:

@@ -65,6 +65,10 @@ class PixelSource(Protocol):
         """Grid of the pixels."""
 
     @property
+    def border_m(self) -> shapely.Geometry:
+        """Where roads may be cut: at the edge of the scene, and outside of the area to work in."""
+
+    @property
     def speed_bins(self) -> SpeedBins | None:
         """Speeds that the bins stand for; None if there are no bins."""
 
@@ -75,6 +79,9 @@ class PixelSource(Protocol):
     @property
     def edge_model(self) -> LogisticModel | None:
         """How probable it is that edges of their network are roads; None if not known."""
+
+    def touches(self, window: Window) -> bool:
+        """Return whether any pixel of a window may be road."""
 
     def opened(self) -> AbstractContextManager["PixelSource"]:
         """Return the same, open for many reads; other processes open it themselves."""
@@ -118,6 +125,7 @@ def find_graph(
     """
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
+    blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
     with pixels.opened() as source:
         parts = run(partial(find_paths, source, options), blocks)
         traced, mask = join_blocks(parts, grid)
@@ -126,6 +134,7 @@ def find_graph(
             options,
             mask=mask,
             grid=grid,
+            border=pixels.border_m,
             read_road=source.read_road,
             link_model=link_model,
         )
@@ -154,6 +163,7 @@ def postprocess(
     mask: CoarseMask,
     grid: Grid,
     read_road: ReadRoad,
+    border: shapely.Geometry | None = None,
     link_model: LinkModel | None = None,
 ) -> RoadGraph:
     """Prune traced roads, link them across gaps and simplify them.
@@ -166,13 +176,15 @@ def postprocess(
         mask: what is road in the scene.
         grid: of the scene.
         read_road: reads a window of the probability of any road, bytes.
+        border: where roads may be cut; None is the outline of the scene.
         link_model: tells how probable links are, unless the scene is a mask of 0 and 1; None for
             `general_model`.
     """
     ends = graph.nodes[graph.degree == 1]
     is_mask = are_two_valued(ends, grid=grid, read_road=read_road)
     model = None if is_mask else link_model or general_model()
-    scene = _Scene(options, mask, grid, read_road, model)
+    border = grid.footprint_m.exterior if border is None else border
+    scene = _Scene(options, mask, grid, border, read_road, model)
     graph = scene.prune_and_link(merge_chains(graph))
     graph = drop_components(graph, min_component_m=options.min_component_m)
     graph = neaten(graph) if options.neat else graph
@@ -186,6 +198,7 @@ class _Scene:
     options: TraceOptions
     mask: CoarseMask
     grid: Grid
+    border: shapely.Geometry
     read_road: ReadRoad
     link_model: LinkModel | None
 
@@ -195,7 +208,7 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
         for between ends that are repaired: straight and drawn out.
         """
-        border = self._border
+        border = self.border
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
@@ -210,10 +223,6 @@ class _Scene:
     def _max_gap_m(self) -> float:
         return self.options.gap_for(is_mask=self.link_model is None)
 
-    @property
-    def _border(self) -> shapely.Geometry:
-        return self.grid.footprint_m.exterior
-
     def _repair_ends(self, graph: RoadGraph, border: shapely.Geometry) -> RoadGraph:
         for repair in (straighten_ends, draw_out_ends):
             graph = repair(graph, mask=self.mask, border=border, border_m=BORDER_M)
@@ -221,7 +230,7 @@ class _Scene:
 
     def _prune(self, graph: RoadGraph) -> RoadGraph:
         graph = prune_spurs(
-            graph, min_spur_m=self.options.min_spur_m, border=self._border, border_m=BORDER_M
+            graph, min_spur_m=self.options.min_spur_m, border=self.border, border_m=BORDER_M
         )
         return merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
 
@@ -251,7 +260,7 @@ class _Scene:
         ends = graph.nodes[is_end]
         if len(tips):
             ends = ends[cKDTree(tips).query(ends, distance_upper_bound=_FORK_M)[0] > _FORK_M]
-        return shapely.GeometryCollection([self._border, *shapely.points(ends)])
+        return shapely.GeometryCollection([self.border, *shapely.points(ends)])
 
 
 def _tips(graph: RoadGraph) -> Floats:
@@ -306,7 +315,7 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
         said = np.where(np.isnan(said), graph.attributes["probability"], said)
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: said})
     model = pixels.edge_model or general_edge_model()
-    graph = with_confidence(graph, model, pixels.grid.footprint_m.exterior)
+    graph = with_confidence(graph, model, pixels.border_m)
     if pixels.edge_model is not None:
         graph = keep_likely_links(graph, min_confidence=options.min_link_probability)
     precision = options.precision

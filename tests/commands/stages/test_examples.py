@@ -94,6 +94,10 @@ def copy_city(path):
         shutil.copytree(name, path / name)
 
 
+def draw_area(path):
+    path.write_text(json.dumps(shapely.geometry.mapping(shapely.LineString(TINY).buffer(0.001))))
+
+
 PROVIDED = {  # what examples name, and how it is made
     "run/graphs/city.gpkg": partial(draw, ends=HEIDELBERG),
     "labels.geojson": partial(draw, ends=HEIDELBERG),
@@ -109,6 +113,7 @@ PROVIDED = {  # what examples name, and how it is made
     "truth.csv": write_wkt,
     "submission.csv": write_wkt,
     "run/tuned.json": write_shown_config,
+    "area.geojson": draw_area,
     "city.tif": partial(copied, "images/city_0.tif"),
     "spring.tif": partial(copied, "images/city_0.tif"),
     "summer.tif": partial(copied, "images/city_0.tif"),
