@@ -6,6 +6,7 @@ says where it is: zone and metres on the side of a square, or degrees on a merid
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import shapely
@@ -140,13 +141,30 @@ def join_tiles(tiles: Mapping[Tile, RoadGraph], *, crs: CRS, within_m: float) ->
     if not graphs:
         empty = RoadGraph(crs, np.zeros((0, 2)), np.zeros((0, 2), int), np.array([], object))
         return JoinedTiles(empty, 0, 0, 0)
-    graph, part = side_by_side([in_crs(graph, crs) for graph in graphs])
+    graph, part = side_by_side([in_crs(graph, crs) for graph in with_equal_columns(graphs)])
     graph, part, ids, shared = _share_nodes(graph, part, ids)
     ends = np.flatnonzero((ids != "") & (graph.degree == 1))
     pairs = ends[nearest_pairs(graph.nodes[ends], part[ends], within=within_m)]
     loose = len(ends) - 2 * len(pairs)
     graph = unite(graph, pairs) if len(pairs) else graph
     return JoinedTiles(merge_chains(graph), shared, len(pairs), loose)
+
+
+def with_equal_columns(graphs: Sequence[RoadGraph]) -> list[RoadGraph]:
+    """Return graphs with the attributes of all of them; what one lacks is NaN, or None for texts."""
+    kinds: dict[str, bool] = {}
+    for graph in graphs:
+        for name, column in graph.attributes.items():
+            kinds[name] = kinds.get(name, True) and column.dtype.kind in "biuf"
+
+    def columns(graph: RoadGraph) -> dict[str, NDArray[Any]]:
+        lacks = {
+            name: np.full(len(graph.lines), np.nan if is_number else None)
+            for name, is_number in kinds.items()
+        }
+        return {name: graph.attributes.get(name, lacks[name]) for name in kinds}
+
+    return [replace(graph, attributes=columns(graph)) for graph in graphs]
 
 
 def move_ends(graph: RoadGraph, places: Floats) -> RoadGraph:

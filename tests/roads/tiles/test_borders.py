@@ -16,7 +16,7 @@ from roadseg.roads.tiles.tiling import parse_tile
 UTM = CRS.from_epsg(32632)
 CORNER = np.array([475_000.0, 5_470_000.0])  # of four tiles of 1 km, and of two of 10 km
 ON_MERIDIAN, ON_EQUATOR = (12.0, 48.1), (9.3, 0.0)
-DATE_LINE = (180.0, -17.0)
+DATE_LINE = (180.0, -17.004)
 
 
 def graph_of(*lines, crs=UTM, at=CORNER, **attributes):
