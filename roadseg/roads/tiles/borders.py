@@ -81,7 +81,7 @@ def cut_graph(graph: RoadGraph, *, km: int) -> dict[Tile, RoadGraph]:
     for (zone, is_south), part in _by_zone(graph):
         side_m = km * 1000.0
         pieces = _cut_at(part, lambda xy, side_m=side_m: _square_cuts(xy, side_m))
-        cells = tile_cells(_middles(pieces), side_m)
+        cells = tile_cells(_middles(pieces), side_m, is_south=is_south)
         found, owner = np.unique(cells, axis=0, return_inverse=True)
         for number, (col, row) in enumerate(found.tolist()):
             tile = Tile(zone, is_south, km, col, row)

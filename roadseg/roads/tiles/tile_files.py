@@ -32,6 +32,7 @@ FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
 _STAC = "1.1.0"
 _ID = "road-networks"  # Of the collection.
 _DEGREE_DECIMALS = 7
+_ITEMS = "*/[!.]*.json"  # Not what is being written.
 _SHA256 = "1220"  # This begins the multihash of a digest of SHA-256.
 _GPKG_TYPE = "application/geopackage+sqlite3"
 _M2, _M = 1_000_000, 1000
@@ -132,7 +133,7 @@ def done_tiles(folder: Path) -> list[Tile]:
         ConfigError: if there is none, or they are not equally large.
         DataError: if an item cannot be read.
     """
-    paths = [path for path in sorted(folder.glob("*/*.json")) if path.name != COLLECTION]
+    paths = sorted(folder.glob(_ITEMS))
     tiles = sorted(tile for path in paths if is_done(folder, tile := _tile_at(path)))
     if not tiles:
         raise ConfigError(
@@ -154,7 +155,7 @@ def check_side(folder: Path, km: int) -> None:
     Raises:
         ConfigError: if so.
     """
-    path = next(folder.glob("*/*.json"), None)
+    path = next(folder.glob(_ITEMS), None)
     if path is not None and (found := _tile_at(path).km) != km:
         raise ConfigError(
             f"{folder}: holds tiles of {found} km, expected {km} km; use another folder, or "
@@ -167,7 +168,7 @@ def write_collection(folder: Path) -> Path:
     path = folder / COLLECTION
     names: list[Path] = []
     # Where another process has finished tiles meanwhile, it is written again with these.
-    while (found := sorted(folder.glob("*/*.json"))) != names:
+    while (found := sorted(folder.glob(_ITEMS))) != names:
         names = found
         items = []
         for name in names:

@@ -34,8 +34,10 @@ _BAND_DEG = 8
 _FIRST_NORTH = "N"
 _OFF_BAND_DEG = 1.0  # Degrees; the letter of a square on two bands may be that of either.
 _TILE_ID = re.compile(r"(\d{1,2})([C-HJ-NP-X])([A-HJ-NP-Z])([A-HJ-NP-V])(\d\d|\d{4}|)")
+_ON_EQUATOR_DEG = 1e-9  # Degrees, about 0.1 mm.
+_REACH_M = 1.0  # Metres; an area that reaches no further into a square does not touch it.
 _STEPS = 64  # Parts of a border that bends in another CRS.
-_MOST_CELLS = 20_000_000  # Squares around an area that are looked at.
+_MOST_CELLS = 2_000_000  # Squares around an area of a zone that are looked at.
 
 
 @dataclass(frozen=True, order=True)
@@ -170,12 +172,14 @@ def parse_tile(text: str) -> Tile:
 def tiles_on(area: shapely.Geometry, *, km: int) -> list[Tile]:
     """Return the tiles whose ground an area touches, sorted.
 
+    Where an area follows the side of a tile, rounding decides: less than 1 m does not count.
+
     Args:
         area: polygons in degrees of longitude and latitude, from -180 to 180.
         km: side of the squares, of `SIDES_KM`.
 
     Raises:
-        ConfigError: if the area has more than 20 million squares around it.
+        ConfigError: if the area has more than 2 million squares around it in a zone.
     """
     west, south, east, north = shapely.bounds(area).tolist()
     if not math.isfinite(west):
@@ -193,9 +197,13 @@ def tiles_on(area: shapely.Geometry, *, km: int) -> list[Tile]:
     return sorted(tiles)
 
 
-def tile_cells(xy: Floats, side_m: float) -> Ints:
+def tile_cells(xy: Floats, side_m: float, *, is_south: bool) -> Ints:
     """Return the column and row of the square at each place of a zone, shape (n, 2)."""
-    return np.floor(xy / side_m).astype(np.int64)
+    cells = np.floor(xy / side_m).astype(np.int64)
+    # What lies on the equator but for rounding is on this side of it.
+    last = round(SOUTH_M / side_m) - 1
+    cells[:, 1] = np.minimum(cells[:, 1], last) if is_south else np.maximum(cells[:, 1], 0)
+    return cells
 
 
 def zones_at(degrees: Floats) -> tuple[Ints, NDArray[np.bool_]]:
@@ -205,7 +213,7 @@ def zones_at(degrees: Floats) -> tuple[Ints, NDArray[np.bool_]]:
         degrees: shape (n, 2), longitude and latitude.
     """
     lon, lat = degrees.T
-    return ((lon + 180) % 360 // ZONE_DEG).astype(np.int64) + 1, lat < 0
+    return ((lon + 180) % 360 // ZONE_DEG).astype(np.int64) + 1, lat < -_ON_EQUATOR_DEG
 
 
 def zone_epsg(zone: int, *, is_south: bool) -> int:
@@ -246,9 +254,12 @@ def _in_zone(part: shapely.Geometry, zone: int, *, is_south: bool, km: int) -> l
             f"{_MOST_CELLS}; use larger tiles, or a smaller area"
         )
     col, row = (each.ravel() for each in np.meshgrid(cols, rows))
-    squares = shapely.box(col * side_m, row * side_m, (col + 1) * side_m, (row + 1) * side_m)
+    west, south = col * side_m, row * side_m
+    inner = shapely.box(
+        west + _REACH_M, south + _REACH_M, west + side_m - _REACH_M, south + side_m - _REACH_M
+    )
     shapely.prepare(ground)
-    shares = shapely.intersects(ground, squares) & ~shapely.touches(ground, squares)
+    shares = shapely.intersects(ground, inner)
     chosen = zip(col[shares].tolist(), row[shares].tolist(), strict=True)
     return [Tile(zone, is_south, km, east, north) for east, north in chosen]
 
