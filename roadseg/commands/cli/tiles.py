@@ -62,8 +62,12 @@ def tiles() -> None:
 @tiles.command("list")
 @click.option("--area", "ground", required=True, metavar="AREA", help=_AREA_HELP)
 @_KM
-@click.option("--folder", type=_FOLDER, help="Also tell which of the tiles are done in this folder.")
-@click.option("--output", type=_PATH, metavar="FILE", help=".gpkg or .geojson of the tiles to write.")
+@click.option(
+    "--folder", type=_FOLDER, help="Also tell which of the tiles are done in this folder."
+)
+@click.option(
+    "--output", type=_PATH, metavar="FILE", help=".gpkg or .geojson of the tiles to write."
+)
 @UNITS
 @JSON
 def list_tiles(
@@ -80,7 +84,9 @@ def list_tiles(
 @stage_command(
     _OUTPUT,
     _SOME_AREA,
-    click.option("--tile", "names", multiple=True, metavar="ID", help="Only this tile; repeatable."),
+    click.option(
+        "--tile", "names", multiple=True, metavar="ID", help="Only this tile; repeatable."
+    ),
     _KM,
     SHARD,
     PRECISION,

@@ -47,9 +47,7 @@ class TileList(Summary):
         return "\n".join(["; ".join(rows), " ".join([*self.tiles[:_SHOWN], *more])])
 
 
-def run(
-    area: str, *, km: int, folder: Path | None = None, output: Path | None = None
-) -> TileList:
+def run(area: str, *, km: int, folder: Path | None = None, output: Path | None = None) -> TileList:
     """List the tiles that an area touches.
 
     Args:

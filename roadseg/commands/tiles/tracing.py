@@ -133,7 +133,7 @@ def run(
         DataError: a raster cannot be read or has no georeference, or all tiles failed.
         OutputError: a file cannot be written.
     """
-    jobs = _jobs(config, images, output, area, tiles, km, shard)
+    jobs = _jobs(config, images, output, area=area, names=tiles, km=km, shard=shard)
     wanted = [job for job in jobs if force or not is_done(output, job.tile, job.facts.key)]
     formats = _formats(config)
     made: list[dict[str, Any]] = []
@@ -173,7 +173,7 @@ def plan(
     force: bool = False,
 ) -> Plan:
     """Return what `run` would do."""
-    jobs = _jobs(config, images, output, area, tiles, km, shard)
+    jobs = _jobs(config, images, output, area=area, names=tiles, km=km, shard=shard)
     wanted = [job for job in jobs if force or not is_done(output, job.tile, job.facts.key)]
     rasters = {raster.path for job in wanted for raster in job.rasters}
     why = f"{len(wanted)} of {count(len(jobs), 'tile')} are missing or not up to date"
@@ -207,7 +207,7 @@ def summary_of(
 
 def _formats(config: Config) -> list[str]:
     """Return the formats of the tiles; lines of a CSV are in pixels of a scene."""
-    formats = [name for name in config.graph.formats if name != "csv"]
+    formats: list[str] = [name for name in config.graph.formats if name != "csv"]
     check_formats(formats)
     return formats
 
@@ -216,6 +216,7 @@ def _jobs(
     config: Config,
     images: Iterable[str],
     output: Path,
+    *,
     area: str | None,
     names: Sequence[str],
     km: int,
@@ -337,20 +338,21 @@ def _with_sources(graph: RoadGraph, job: TileToTrace) -> RoadGraph:
 
 
 def _outline_degrees(grid: Grid) -> shapely.Geometry:
-    """Return the outline of a raster in degrees, on both sides of the date line if it lies there."""
+    """Return the outline of a raster in degrees, cut at the date line if it lies there."""
     dense = shapely.segmentize(grid.footprint, grid.footprint.length / 4 / _STEPS)
-    outline = reproject(np.array([dense], dtype=object), grid.crs, DEGREES)[0]
-    west, _, east, _ = outline.bounds
+    outline: shapely.Geometry = reproject(np.array([dense]), grid.crs, DEGREES)[0]
+    west, _, east, _ = shapely.bounds(outline)
     if east - west <= 180:  # noqa: PLR2004 - degrees
         return outline
     turned = shapely.transform(outline, lambda xy: np.column_stack([xy[:, 0] % 360, xy[:, 1]]))
     here = shapely.intersection(turned, shapely.box(0, -90, 180, 90))
     there = shapely.intersection(turned, shapely.box(180, -90, 360, 90))
     back = shapely.transform(there, lambda xy: np.column_stack([xy[:, 0] - 360, xy[:, 1]]))
-    return shapely.union(here, back)
+    joined: shapely.Geometry = shapely.union(here, back)
+    return joined
 
 
-def _with_margin(outline: shapely.Polygon, margin_m: float) -> shapely.Polygon:
+def _with_margin(outline: shapely.Polygon, margin_m: float) -> shapely.Geometry:
     """Return a box around an outline in degrees, on both sides of the date line if need be."""
     west, south, east, north = outline.bounds
     up = margin_m / _DEG_M

@@ -6,6 +6,7 @@ says where it is: zone and metres on the side of a square, or degrees on a merid
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def cut_graph(graph: RoadGraph, *, km: int) -> dict[Tile, RoadGraph]:
     tiles: dict[Tile, RoadGraph] = {}
     for (zone, is_south), part in _by_zone(graph):
         side_m = km * 1000.0
-        pieces = _cut_at(part, lambda xy, side_m=side_m: _square_cuts(xy, side_m))
+        pieces = _cut_at(part, partial(_square_cuts, side_m=side_m))
         cells = tile_cells(_middles(pieces), side_m, is_south=is_south)
         found, owner = np.unique(cells, axis=0, return_inverse=True)
         for number, (col, row) in enumerate(found.tolist()):
@@ -151,7 +152,7 @@ def join_tiles(tiles: Mapping[Tile, RoadGraph], *, crs: CRS, within_m: float) ->
 
 
 def with_equal_columns(graphs: Sequence[RoadGraph]) -> list[RoadGraph]:
-    """Return graphs with the attributes of all of them; what one lacks is NaN, or None for texts."""
+    """Return graphs with the attributes of all; what one lacks is NaN, or None for texts."""
     kinds: dict[str, bool] = {}
     for graph in graphs:
         for name, column in graph.attributes.items():
@@ -195,7 +196,7 @@ def _by_zone(graph: RoadGraph) -> Iterator[tuple[tuple[int, bool], RoadGraph]]:
             f"found roads from latitude {np.min(lat):.2f} to {np.max(lat):.2f}, expected "
             f"{SOUTHMOST:g} to {NORTHMOST:g}, which tiles cover; leave the others out"
         )
-    pieces = _cut_at(graph, lambda xy: _zone_cuts(xy, graph.crs))
+    pieces = _cut_at(graph, partial(_zone_cuts, crs=graph.crs))
     middles = np.column_stack(to_degrees.transform(*_middles(pieces).T))
     zones, is_south = zones_at(middles)
     number = zones * 2 + is_south
@@ -290,7 +291,7 @@ def _square_cuts(xy: Floats, side_m: float) -> tuple[dict[int, _Points], Bools]:
             for side in np.arange(first[row], last[row] + 1) * side_m:
                 if min(side - low[row], high[row] - side) > ON_BORDER_M:
                     cuts.setdefault(row, []).append(_crossing(xy[row], xy[row + 1], axis, side))
-    return cuts, is_cut
+    return cuts, np.asarray(is_cut)
 
 
 def _crossing(start: Floats, end: Floats, axis: int, side: float) -> tuple[float, Floats]:
@@ -325,9 +326,7 @@ def _zone_cuts(xy: Floats, crs: CRS) -> tuple[dict[int, _Points], Bools]:
     return cuts, np.asarray(is_cut)
 
 
-def _on_meridian(
-    start: Floats, ends: Floats, meridian: float, crs: CRS
-) -> tuple[float, Floats]:
+def _on_meridian(start: Floats, ends: Floats, meridian: float, crs: CRS) -> tuple[float, Floats]:
     """Return where a segment crosses a meridian: its share, and the place in the CRS."""
     to_degrees = transformer(crs, DEGREES)
 

@@ -14,6 +14,7 @@ that both find in the same way:
 from collections.abc import Callable
 
 import numpy as np
+from pyproj import CRS
 from scipy import ndimage
 
 from roadseg.arrays import Bools, Floats, Ints
@@ -115,7 +116,7 @@ def _settle(along: float, steps: Ints, is_road: Bools) -> float:
     """Return where on a border a line crosses that comes to it at a place, in metres."""
     gap = round(GAP_M / STEP_M)
     padded = np.pad(is_road, gap)
-    filled = ndimage.binary_closing(padded, np.ones(gap + 1))[gap:-gap]
+    filled = ndimage.binary_closing(padded, np.ones(gap + 1, dtype=bool))[gap:-gap]
     run, _ = ndimage.label(filled)
     near = np.flatnonzero(filled & (np.abs(steps * STEP_M - along) <= BESIDE_M))
     if len(near) == 0:
@@ -129,13 +130,13 @@ def _settle(along: float, steps: Ints, is_road: Bools) -> float:
     return float(steps[first] + steps[last]) / 2 * STEP_M
 
 
-def _is_road(xy: Floats, crs: object, pixels: list[tuple[PixelSource, int]]) -> Bools:
+def _is_road(xy: Floats, crs: CRS, pixels: list[tuple[PixelSource, int]]) -> Bools:
     """Return which places are road in any raster, shape (n,)."""
     found = np.zeros(len(xy), dtype=bool)
     for source, level in pixels:
         grid: Grid = source.grid
         cells = np.floor(
-            grid.to_pixel(np.column_stack(transformer(crs, grid.crs).transform(*xy.T)))  # type: ignore[arg-type]
+            grid.to_pixel(np.column_stack(transformer(crs, grid.crs).transform(*xy.T)))
         ).astype(np.int64)
         inside = ((cells >= 0) & (cells < (grid.height, grid.width))).all(axis=1)
         if inside.any():

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import shapely
 
 from roadseg.errors import ConfigError, DataError
@@ -199,9 +200,7 @@ def _read_item(path: Path) -> dict[str, Any]:
     return item
 
 
-def _item(
-    tile: Tile, graph: RoadGraph, facts: TileFacts, files: Sequence[Path]
-) -> dict[str, Any]:
+def _item(tile: Tile, graph: RoadGraph, facts: TileFacts, files: Sequence[Path]) -> dict[str, Any]:
     """Describe a tile.
 
     Source: STAC 1.1.0 with the extensions grid 1.1.0, projection 2.0.0 and file 2.1.0.
@@ -250,7 +249,7 @@ def _asset(path: Path) -> dict[str, Any]:
 
 def _collection(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     made = sorted(item["properties"]["datetime"] for item in items)
-    boxes = shapely.box(*zip(*(item["bbox"] for item in items), strict=True)) if items else []
+    boxes = shapely.box(*np.array([item["bbox"] for item in items]).reshape(-1, 4).T)
     bounds = shapely.total_bounds(boxes).tolist() if items else [-180.0, -90.0, 180.0, 90.0]
     total = sum(item["properties"]["roadseg:road_km"] for item in items)
     return {

@@ -68,9 +68,7 @@ def trace_tile(
                 measure_edges(moved, source, options, run=run), source, options, border=outline
             )
             graphs.append(in_crs(graph, tile.crs))
-            grounds.append(
-                reproject(np.array([source.grid.footprint_m]), moved.crs, tile.crs)[0]
-            )
+            grounds.append(reproject(np.array([source.grid.footprint_m]), moved.crs, tile.crs)[0])
     pixels = sum(crop.window.height * crop.window.width for crop in crops)
     if not graphs:
         return graph_from_lines(np.array([], dtype=object), tile.crs), pixels

@@ -1,12 +1,13 @@
 """The commands on tiles: list, trace, cut and join, and the catalogue that they keep."""
 
+import itertools
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import geopandas as gpd
 import numpy as np
@@ -113,7 +114,7 @@ def test_the_catalogue_is_valid_stac(mask, tmp_path):
         assert item.properties["grid:code"] == f"MGRS-{item.id}"
         assert item.properties["roadseg:inputs"].keys() == {"mask"}
         asset = item.assets["gpkg"]
-        assert os.stat(asset.get_absolute_href()).st_size == asset.extra_fields["file:size"]
+        assert Path(asset.get_absolute_href()).stat().st_size == asset.extra_fields["file:size"]
 
 
 def test_what_is_up_to_date_is_kept(mask, tmp_path):
@@ -151,7 +152,7 @@ def test_a_tile_made_again_alone_is_what_it_was(mask, tmp_path):
 def test_shards_make_all_tiles_between_them(mask, tmp_path):
     whole = trace(mask, tmp_path / "whole").made
     parts = [trace(mask, tmp_path / "parts", shard=(n, 3)).made for n in (1, 2, 3)]
-    assert sorted(sum(parts, [])) == whole
+    assert sorted(itertools.chain(*parts)) == whole
     assert bytes_of(tmp_path / "parts") == bytes_of(tmp_path / "whole")
     links = json.loads((tmp_path / "parts" / COLLECTION).read_text())["links"]
     assert sum(link["rel"] == "item" for link in links) == 4
@@ -276,13 +277,13 @@ def test_the_tiles_of_an_area_are_listed_with_those_that_are_done(mask, tmp_path
     trace(mask, tmp_path / "tiles", tiles=[NAMES[3]])
     box = shapely.union_all([parse_tile(n).degrees.centroid.buffer(1e-4) for n in NAMES]).bounds
     area = ",".join(map(str, box))
-    found = listing.run(
-        area, km=1, folder=tmp_path / "tiles", output=tmp_path / "tiles.gpkg"
-    )
+    found = listing.run(area, km=1, folder=tmp_path / "tiles", output=tmp_path / "tiles.gpkg")
     assert (found.tiles, found.done, found.km2) == (NAMES, [NAMES[3]], 4)
     assert str(found).startswith("4 tiles of 4.00 km2, 1 done; ")
     layer = gpd.read_file(tmp_path / "tiles.gpkg")
-    assert dict(zip(layer["tile"], layer["done"], strict=True)) == dict(zip(NAMES, [0, 0, 0, 1], strict=True))
+    assert dict(zip(layer["tile"], layer["done"], strict=True)) == dict(
+        zip(NAMES, [0, 0, 0, 1], strict=True)
+    )
     with pytest.raises(ConfigError, match=r"ends in \.gpkg or \.geojson"):
         listing.run(area, km=1, output=tmp_path / "tiles.txt")
 

@@ -8,7 +8,7 @@ from pyproj import CRS
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.graph.cleaning import merge_chains
-from roadseg.roads.graph.road_graph import graph_from_lines
+from roadseg.roads.graph.road_graph import graph_from_lines, take_edges
 from roadseg.roads.metrics.canonical import canonical_graph
 from roadseg.roads.tiles.borders import border_ids, cut_graph, join_tiles, move_ends
 from roadseg.roads.tiles.tiling import parse_tile
@@ -44,7 +44,9 @@ def test_an_edge_is_cut_where_it_crosses_and_both_tiles_have_the_node():
     tiles = cut_graph(graph_of([(-100, 10), (100, 30)]), km=1)
     assert [tile.id for tile in tiles] == ["32UMV7470", "32UMV7570"]
     assert ids_of(tiles) == [{"32N 475000.000 5470020.000"}] * 2
-    assert [graph.length_m.sum() for graph in tiles.values()] == pytest.approx([100.499] * 2, abs=1e-3)
+    assert [graph.length_m.sum() for graph in tiles.values()] == pytest.approx(
+        [100.499] * 2, abs=1e-3
+    )
 
 
 def test_an_edge_that_crosses_several_tiles_is_in_each_of_them():
@@ -188,12 +190,8 @@ def test_a_part_of_a_network_is_cut_as_the_whole_is(lines, chosen):
         return
     tile = list(tiles)[chosen % len(tiles)]
     touches = shapely.intersects(graph.lines, tile.square)
-    part = graph_from_edges(graph, touches)
+    part = take_edges(graph, touches)
     alone = cut_graph(part, km=1)[tile]
-    assert np.array_equal(np.sort(shapely.to_wkb(alone.lines)), np.sort(shapely.to_wkb(tiles[tile].lines)))
-
-
-def graph_from_edges(graph, chosen):
-    from roadseg.roads.graph.road_graph import take_edges
-
-    return take_edges(graph, chosen)
+    assert np.array_equal(
+        np.sort(shapely.to_wkb(alone.lines)), np.sort(shapely.to_wkb(tiles[tile].lines))
+    )

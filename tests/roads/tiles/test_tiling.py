@@ -81,7 +81,9 @@ def test_an_area_that_ends_at_a_border_does_not_touch_the_next_tile():
 
 
 def test_an_area_over_the_equator_and_the_date_line_has_tiles_on_all_sides():
-    area = shapely.union(shapely.box(179.99, -0.01, 180, 0.01), shapely.box(-180, -0.01, -179.99, 0.01))
+    area = shapely.union(
+        shapely.box(179.99, -0.01, 180, 0.01), shapely.box(-180, -0.01, -179.99, 0.01)
+    )
     assert {(tile.zone, tile.is_south) for tile in tiles_on(area, km=10)} == {
         (1, False),
         (1, True),

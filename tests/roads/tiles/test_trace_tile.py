@@ -58,7 +58,9 @@ def test_a_tile_that_is_traced_alone_is_that_of_the_whole(drawn, seed):
 def test_tiles_that_are_traced_alone_join_at_the_nodes_that_they_share(drawn):
     pixels = raster(drawn(SIDE_PX, seed=2))
     tiles = [parse_tile(f"32UMV{place}") for place in ("7470", "7570", "7471", "7571")]
-    joined = join_tiles({t: trace_tile(t, [pixels], OPTIONS)[0] for t in tiles}, crs=UTM, within_m=0)
+    joined = join_tiles(
+        {t: trace_tile(t, [pixels], OPTIONS)[0] for t in tiles}, crs=UTM, within_m=0
+    )
     inner = shapely.box(474_000, 5_470_000, 476_000, 5_472_000).exterior
     ends = shapely.points(joined.graph.nodes[joined.graph.degree == 1])
     assert joined.shared > 10
