@@ -21,7 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-HOUR_S, DAY_S = 3600.0, 86_400.0
+HOUR_S = 3600.0
+BYTES_A_PIXEL = 3  # of an image without compression
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ def summarise(record, place, tiles, options):
         f"{tiles.road_km:,.0f} km of roads\n"
         f"  core hours {total:,.0f} (of these {lost:,.0f} lost and done again)\n"
         f"  energy     {total * options.watts / 1000:,.0f} kWh at {options.watts:g} W a core\n"
+        f"  images     {tiles.megapixels * BYTES_A_PIXEL / 1e6:,.1f} TB to read, "
+        f"{tiles.megapixels * BYTES_A_PIXEL / tiles.seconds.sum():.1f} MB/s for each core\n"
         f"  disk       {bytes_of_rasters / 1e12:,.2f} TB of probabilities, "
         f"{bytes_of_graphs / 1e9:,.1f} GB of graphs\n"
         f"  money      {total * options.price:,.0f} at {options.price:g} a core hour"

@@ -76,10 +76,13 @@ class TilesSummary(Summary):
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
+        if not (self.made or self.failed):
+            same = f"{count(self.kept, 'tile')} up to date; use --force to make them again"
+            return f"{same}; {self.collection}"
         roads = f"{road_text(self.road_km)} of roads in {count(len(self.made), 'tile')}"
         parts = [f"{roads}: {self.nodes} nodes, {self.edges} edges", self.collection]
         if self.kept:
-            parts.append(f"{count(self.kept, 'tile')} up to date; use --force to make them again")
+            parts.append(f"{count(self.kept, 'tile')} already up to date")
         if self.failed:
             parts.append(f"{count(len(self.failed), 'tile')} skipped")
         return "; ".join(parts)

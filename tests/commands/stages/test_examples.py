@@ -94,6 +94,11 @@ def copy_city(path):
         shutil.copytree(name, path / name)
 
 
+def trace_country(path):
+    words = ["tiles", "trace", "--output", str(path), "--km", "1", "run/masks/city_0.tif"]
+    assert CliRunner().invoke(main, ["-q", *words]).exit_code == 0
+
+
 PROVIDED = {  # what examples name, and how it is made
     "run/graphs/city.gpkg": partial(draw, ends=HEIDELBERG),
     "labels.geojson": partial(draw, ends=HEIDELBERG),
@@ -116,6 +121,7 @@ PROVIDED = {  # what examples name, and how it is made
     "san_diego/": copy_city,
     "tianjin/": copy_city,
     "other-run/": lambda path: shutil.copytree("run", path),
+    "country/": trace_country,
     "tiles/": lambda path: copied("images/city_0.tif", path / "a.tif"),
 }
 
