@@ -142,7 +142,7 @@ def join_tiles(tiles: Mapping[Tile, RoadGraph], *, crs: CRS, within_m: float) ->
     if not graphs:
         empty = RoadGraph(crs, np.zeros((0, 2)), np.zeros((0, 2), int), np.array([], object))
         return JoinedTiles(empty, 0, 0, 0)
-    graph, part = side_by_side([in_crs(graph, crs) for graph in with_equal_columns(graphs)])
+    graph, part = side_by_side([in_crs(graph, crs) for graph in _with_equal_columns(graphs)])
     graph, part, ids, shared = _share_nodes(graph, part, ids)
     ends = np.flatnonzero((ids != "") & (graph.degree == 1))
     pairs = ends[nearest_pairs(graph.nodes[ends], part[ends], within=within_m)]
@@ -151,7 +151,7 @@ def join_tiles(tiles: Mapping[Tile, RoadGraph], *, crs: CRS, within_m: float) ->
     return JoinedTiles(merge_chains(graph), shared, len(pairs), loose)
 
 
-def with_equal_columns(graphs: Sequence[RoadGraph]) -> list[RoadGraph]:
+def _with_equal_columns(graphs: Sequence[RoadGraph]) -> list[RoadGraph]:
     """Return graphs with the attributes of all; what one lacks is NaN, or None for texts."""
     kinds: dict[str, bool] = {}
     for graph in graphs:

@@ -21,7 +21,7 @@ from roadseg.arrays import Bools, Floats, Ints
 from roadseg.raster.grid import DEGREES, Grid, transformer
 from roadseg.raster.windows import Window
 from roadseg.roads.graph.road_graph import RoadGraph, take_edges
-from roadseg.roads.tiles.borders import border_ids, move_ends, place_on_meridian
+from roadseg.roads.tiles.borders import ON_BORDER_M, border_ids, move_ends, place_on_meridian
 from roadseg.roads.tiles.tiling import ZONE_DEG, Tile
 from roadseg.roads.tracing.trace import PixelSource
 
@@ -31,8 +31,7 @@ GAP_M = 3.0  # Metres of no road that do not end a run.
 BESIDE_M = 2.0  # Metres from a run that a line may cross beside it.
 LONGEST_M = 30.0  # Metres of the longest run that has one crossing.
 
-_DEG_M = 111_319.49  # Metres of a degree of latitude on the sphere of UTM's ellipsoid, about.
-_ON_SIDE_M = 0.0005
+_DEG_M = 111_319.49  # Metres of a degree; it only has to be the same on both sides.
 
 IsRoad = Callable[[Floats], Bools]  # Places in degrees or metres, shape (n, 2), to shape (n,).
 
@@ -55,7 +54,7 @@ def settle_crossings(
         return graph
     places = graph.nodes.copy()
     west = ZONE_DEG * (tile.zone - 1) - 180.0
-    on_side = np.abs(places - np.round(places / tile.side_m) * tile.side_m) <= _ON_SIDE_M
+    on_side = np.abs(places - np.round(places / tile.side_m) * tile.side_m) <= ON_BORDER_M
     for axis in (0, 1):
         # Nodes at corners stay there.
         of_axis = rows[on_side[rows, axis] & ~on_side[rows, 1 - axis]]
