@@ -47,7 +47,7 @@ def run(network: Path, *, output: Path, km: int, force: bool = False) -> TilesSu
     inputs = {network.name: fingerprint(network)}
     facts = {tile: TileFacts({"cut": tile.id, "rule": _RULE}, inputs) for tile in tiles}
     wanted = [tile for tile in tiles if force or not is_done(output, tile, facts[tile].key)]
-    with hold(output, [f"{tile.id}.gpkg" for tile in wanted]):
+    with hold(output, [f"{tile.square_id}/{tile.id}.gpkg" for tile in wanted]):
         made = [
             write_tile(output, tile, tiles[tile], facts[tile], formats=["gpkg"]) for tile in wanted
         ]

@@ -141,7 +141,7 @@ def run(
     formats = _formats(config)
     made: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    with hold(output, [f"{job.tile.id}.gpkg" for job in wanted]):
+    with hold(output, [f"{job.tile.square_id}/{job.tile.id}.gpkg" for job in wanted]):
         outcomes = each(
             partial(_make, output, config.graph, formats),
             wanted,
