@@ -208,7 +208,7 @@ def test_a_killed_command_leaves_whole_tiles_only(mask, tmp_path):
     words = ["tiles", "trace", "--km", "1", "--output", "tiles", "--set", ONE_FORMAT[0], mask]
     process = subprocess.Popen([sys.executable, "-m", "roadseg", *words], cwd=tmp_path)
     end = time.monotonic() + 60
-    while not list(tmp_path.glob("tiles/*/*.json")) and time.monotonic() < end:
+    while not list(tmp_path.glob("tiles/*/[!.]*.json")) and time.monotonic() < end:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
