@@ -9,6 +9,7 @@ from roadseg.commands.cli import (
     results,
     run_commands,
     stages,
+    tiles,
 )
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
@@ -74,6 +75,7 @@ main.add_commands(
             results.audit,
             results.plot,
         ],
+        "Countries": [tiles.tiles],
         "Accuracy and speed": [
             improve.tune,
             improve.quantize,

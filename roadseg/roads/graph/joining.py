@@ -49,11 +49,11 @@ def join_scenes(graphs: Sequence[RoadGraph], areas: Polygons, *, within_m: float
         graph if ground is area else clip_graph(graph, ground)
         for graph, ground, area in zip(graphs, own, areas, strict=True)
     ]
-    graph, scene = _side_by_side(parts)
+    graph, scene = side_by_side(parts)
     pairs = _meeting_ends(graph, scene, np.array(own, dtype=object), within_m)
     if len(pairs) == 0:
         return graph
-    return merge_chains(_unite(graph, pairs))
+    return merge_chains(unite(graph, pairs))
 
 
 def in_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
@@ -72,7 +72,7 @@ def _own_ground(areas: Polygons, row: int) -> shapely.Polygon | shapely.MultiPol
     return cast("shapely.Polygon", own)
 
 
-def _side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
+def side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
     """Make one graph of several, which stay apart; also return the row of the part of each node."""
     sizes = np.array([len(part.nodes) for part in parts])
     first = np.cumsum(sizes) - sizes
@@ -108,7 +108,7 @@ def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: fl
     return ends[nearest_pairs(graph.nodes[ends], scene[ends], within=within_m)]
 
 
-def _unite(graph: RoadGraph, pairs: Ints) -> RoadGraph:
+def unite(graph: RoadGraph, pairs: Ints) -> RoadGraph:
     """Make one node of each pair of nodes."""
     # Edges between the nodes of each pair are put in, and contracted.
     links = lines_from(graph.nodes[pairs].reshape(-1, 2), np.full(len(pairs), 2))

@@ -123,22 +123,32 @@ def find_graph(
         run: does the work for all blocks; `map` does it here.
         link_model: tells how probable links across gaps are; None for `general_model`.
     """
+    with pixels.opened() as source:
+        graph = find_lines(source, options, run=run, link_model=link_model)
+        return rate_edges(measure_edges(graph, source, options, run=run), source, options)
+
+
+def find_lines(
+    pixels: PixelSource,
+    options: TraceOptions,
+    *,
+    run: Run = map,
+    link_model: LinkModel | None = None,
+) -> RoadGraph:
+    """Find the lines of the roads of an open scene, not yet measured, see `find_graph`."""
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
     blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
-    with pixels.opened() as source:
-        parts = run(partial(find_paths, source, options), blocks)
-        traced, mask = join_blocks(parts, grid)
-        graph = postprocess(
-            traced,
-            options,
-            mask=mask,
-            grid=grid,
-            border=pixels.border_m,
-            read_road=source.read_road,
-            link_model=link_model,
-        )
-        return rate_edges(measure_edges(graph, source, options, run=run), source, options)
+    traced, mask = join_blocks(run(partial(find_paths, pixels, options), blocks), grid)
+    return postprocess(
+        traced,
+        options,
+        mask=mask,
+        grid=grid,
+        border=pixels.border_m,
+        read_road=pixels.read_road,
+        link_model=link_model,
+    )
 
 
 def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> TracedBlock:
@@ -293,7 +303,13 @@ def measure_edges(
     return add_travel(graph, np.where(is_known, speed_kph, default_kph))
 
 
-def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> RoadGraph:
+def rate_edges(
+    graph: RoadGraph,
+    pixels: PixelSource,
+    options: TraceOptions,
+    *,
+    border: shapely.Geometry | None = None,
+) -> RoadGraph:
     """Return the graph with the `confidence` of its edges, and of these those that are sure enough.
 
     It is the probability that an edge is a road: by the model that was calibrated for the network,
@@ -309,13 +325,14 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
         pixels: the scene that they were traced on.
         options: how sure each link has to be, and how precise the edges that stay are to be
             together.
+        border: at which roads go on elsewhere; None for that of the scene.
     """
     if pixels.edge_model is None and is_of_mask(graph):
         said = graph.attributes[CONFIDENCE]
         said = np.where(np.isnan(said), graph.attributes["probability"], said)
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: said})
     model = pixels.edge_model or general_edge_model()
-    graph = with_confidence(graph, model, pixels.border_m)
+    graph = with_confidence(graph, model, pixels.border_m if border is None else border)
     if pixels.edge_model is not None:
         graph = keep_likely_links(graph, min_confidence=options.min_link_probability)
     precision = options.precision

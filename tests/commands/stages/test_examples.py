@@ -98,6 +98,11 @@ def draw_area(path):
     path.write_text(json.dumps(shapely.geometry.mapping(shapely.LineString(TINY).buffer(0.001))))
 
 
+def trace_country(path):
+    words = ["tiles", "trace", "--output", str(path), "--km", "1", "run/masks/city_0.tif"]
+    assert CliRunner().invoke(main, ["-q", *words]).exit_code == 0
+
+
 PROVIDED = {  # what examples name, and how it is made
     "run/graphs/city.gpkg": partial(draw, ends=HEIDELBERG),
     "labels.geojson": partial(draw, ends=HEIDELBERG),
@@ -121,6 +126,7 @@ PROVIDED = {  # what examples name, and how it is made
     "san_diego/": copy_city,
     "tianjin/": copy_city,
     "other-run/": lambda path: shutil.copytree("run", path),
+    "country/": trace_country,
     "tiles/": lambda path: copied("images/city_0.tif", path / "a.tif"),
 }
 
