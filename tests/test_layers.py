@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "roadseg"
 FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("errors", "arrays", "options"),
     ("system",),
+    ("system.web",),
     ("raster",),
     ("roads",),
     ("roads.graph", "roads.labels"),
@@ -30,7 +31,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("report",),
     ("commands.city", "commands.fusion", "commands.survey"),
     ("commands.stages",),
-    ("commands.roads", "commands.tools"),
+    ("commands.roads", "commands.services", "commands.tools"),
     ("api",),
     ("commands.cli",),
     ("__main__",),

@@ -1,0 +1,154 @@
+"""The commands that fetch: images, from services on the web or from a bucket."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from roadseg.commands.cli.options import JSON, together
+from roadseg.commands.cli.summaries import show
+
+AREA = click.option(
+    "--area",
+    required=True,
+    metavar="AREA",
+    help="Vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.",
+)
+CACHE = click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Folder for what has been fetched, from which the next fetch goes on "
+    "[default: roadseg/web in the cache folder of the user].",
+)
+RATE = click.option(
+    "--rate",
+    type=click.FloatRange(min=0.01, max=1000),
+    default=10.0,
+    show_default=True,
+    metavar="REQUESTS",
+    help="Requests per second, at most.",
+)
+LIMIT = click.option(
+    "--limit-mb",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1000.0,
+    show_default=True,
+    metavar="MB",
+    help="Most megabytes to fetch; a larger area is refused before anything is fetched.",
+)
+HEADERS = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Header for the host of the service, with keys as {env:NAME}; may be repeated.",
+)
+HOSTS = click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Further host to which the service may redirect; may be repeated.",
+)
+# How to treat a service: options that all commands of this group share.
+MANNERS = (CACHE, RATE, LIMIT, HEADERS, HOSTS)
+
+
+@click.group()
+def fetch() -> None:
+    """Fetch images of an area from a service.
+
+    A key of a service belongs in an environment variable. Write {env:NAME} in its place: only the
+    name is kept in records, logs and error messages.
+
+    \b
+    Example:
+      roadseg fetch images 'https://tiles.example.org/{z}/{x}/{y}.jpg' --zoom 18 \\
+        --area 8.65,49.38,8.72,49.43 --output images/
+    """
+
+
+@fetch.command()
+@click.argument("source")
+@AREA
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="FOLDER",
+    help="Folder for the GeoTIFFs and their records.",
+)
+@click.option(
+    "--zoom", type=click.IntRange(min=0, max=30), help="Level of the tiles, instead of --gsd-m."
+)
+@click.option(
+    "--gsd-m",
+    type=click.FloatRange(min=0.001, max=10_000),
+    metavar="METRES",
+    help="Pixel size on the ground: chooses the first level of tiles that is at least as fine, and "
+    "the pixels that a WMS draws. Other images keep their pixels.",
+)
+@click.option("--layer", metavar="NAME", help="Layer of a WMTS or WMS; without it they are listed.")
+@click.option("--asset", metavar="NAME", help="Asset of STAC items, such as visual.")
+@click.option("--name", metavar="NAME", help="Name of the GeoTIFF, without suffix.")
+@together(*MANNERS)
+@click.option("--dry-run", is_flag=True, help="Show what would be fetched, and how much it is.")
+@JSON
+def images(
+    source: str,
+    *,
+    area: str,
+    output: Path,
+    zoom: int | None,
+    gsd_m: float | None,
+    layer: str | None,
+    asset: str | None,
+    name: str | None,
+    cache: Path | None,
+    rate: float,
+    limit_mb: float,
+    headers: tuple[str, ...],
+    hosts: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Fetch images of an area from SOURCE as GeoTIFFs.
+
+    SOURCE is a template of tiles with {z}, {x} and {y} (or {-y}, {q}); the address of a WMTS or
+    WMS; a STAC item, collection or ItemCollection, or a search, stac:URL?collections=NAME; or a
+    raster on a server or in a bucket (https, s3, gs, az). The images are cut to the box around the
+    area, and parts that it does not touch are not fetched. Beside each lies a record with its
+    source, licence and date.
+
+    \b
+    Examples:
+      roadseg fetch images 'https://tiles.example.org/{z}/{x}/{y}.jpg?key={env:TILES_KEY}' \\
+        --gsd-m 0.5 --area area.geojson --output images/
+      roadseg fetch images 'https://wms.example.org/ows?service=WMS' --layer ortho --gsd-m 0.3 \\
+        --area 8.65,49.38,8.72,49.43 --output images/
+      roadseg fetch images 'stac:https://stac.example.org/search?collections=aerial' \\
+        --asset visual --area area.geojson --output images/
+    """
+    wish = service("fetch_images").Wish(
+        source=source,
+        area=area,
+        output=output,
+        zoom=zoom,
+        gsd_m=gsd_m,
+        layer=layer,
+        asset=asset,
+        name=name,
+        cache=cache,
+        rate=rate,
+        limit_mb=limit_mb,
+        headers=headers,
+        hosts=hosts,
+    )
+    show(service("fetch_images").run(wish, dry_run=dry_run), as_json=as_json)
+
+
+def service(name: str) -> ModuleType:
+    """Import a module of commands/services when it is needed, and not before."""
+    return importlib.import_module(f"roadseg.commands.services.{name}")
