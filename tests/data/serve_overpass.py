@@ -111,7 +111,7 @@ def serve_overpass():
     overpass = Overpass()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):  # noqa: N802 - as http.server calls it
+        def do_POST(self):
             form = self.rfile.read(int(self.headers["content-length"])).decode()
             question = parse_qs(form)["data"][0]
             status, body, headers = overpass.answer(question, dict(self.headers))

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 _EARTH = Geod(ellps="WGS84")
 _OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
 # Overpass is slow to begin an answer, and has few places for each user.
-_MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=5.0, quiet_s=TIMEOUT_S + 30.0)
+MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=5.0, quiet_s=TIMEOUT_S + 30.0)
 _SUFFIXES = (*DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
 
 
@@ -227,7 +227,7 @@ def _keys(output: Path) -> tuple[str, ...]:
 
 def _from_overpass(wish: RoadWish, area: Area, km2: float) -> _Fetched:
     server = wish.server or PUBLIC_SERVER
-    manners = replace(_MANNERS, hosts=frozenset(wish.hosts))
+    manners = replace(MANNERS, hosts=frozenset(wish.hosts))
     with Client(server, wish.headers, manners) as client:
         asked = OverpassArea(client, server, area.degrees, _keys(wish.output))
         boxes = len(asked.boxes())

@@ -1,5 +1,6 @@
 """Origins: where road labels came from, in a record beside their file."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -74,6 +75,16 @@ def read_origin(path: Path) -> Origin | None:
     if not all(isinstance(text, str) for text in (*texts, origin.date or "")):
         raise _unknown(record)
     return origin
+
+
+def read_origins(paths: Iterable[Path]) -> list[Origin]:
+    """Read the records beside files of labels, each once; files may have none.
+
+    Raises:
+        DataError: if a record cannot be read.
+    """
+    origins = (read_origin(path) for path in dict.fromkeys(paths))
+    return list(dict.fromkeys(origin for origin in origins if origin is not None))
 
 
 def _unknown(record: Path) -> DataError:
