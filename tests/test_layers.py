@@ -29,7 +29,7 @@ FLOORS = [  # from the ground up; rooms of one line do not import each other
     ("config",),
     ("report.plots",),
     ("report",),
-    ("commands.city", "commands.fusion", "commands.survey"),
+    ("commands.city", "commands.fusion", "commands.services.images", "commands.survey"),
     ("commands.stages",),
     ("commands.roads", "commands.services", "commands.tools"),
     ("api",),

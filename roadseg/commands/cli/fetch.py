@@ -131,7 +131,7 @@ def images(
       roadseg fetch images 'stac:https://stac.example.org/search?collections=aerial' \\
         --asset visual --area area.geojson --output images/
     """
-    wish = service("fetch_images").Wish(
+    wish = service("images.fetching").Wish(
         source=source,
         area=area,
         output=output,

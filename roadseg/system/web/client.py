@@ -66,12 +66,14 @@ class Client:
         home: an address; headers of `extra` are sent to its host, and to no other.
         extra: headers such as `X-Key: {env:MY_KEY}`.
         manners: towards the servers.
+        most_bytes: that may be received in all; None for no limit.
         received: bytes of bodies that have come so far.
     """
 
     home: str = ""
     extra: Iterable[str] = ()
     manners: Manners = field(default_factory=Manners)
+    most_bytes: int | None = None
     received: int = 0
 
     def __post_init__(self) -> None:
@@ -221,6 +223,12 @@ class Client:
 
     def _body(self, response: urllib3.BaseHTTPResponse, largest: int) -> bytes:
         """Read all of a body, unless it is too large or comes too slowly."""
+        if self.most_bytes is not None and self.received > self.most_bytes:
+            raise Failure(
+                f"more than {size_text(self.most_bytes / 1e6)} have come, the limit of --limit-mb; "
+                "what has come is in the cache",
+                is_final=True,
+            )
         body, begun = bytearray(), time.monotonic()
         promised = int(response.headers.get("content-length") or 0)
         while len(body) <= largest and promised <= largest:
