@@ -99,23 +99,29 @@ def _touching(
 def _located(path: Path, scratch: Path) -> "FileProcessor":
     """Return all ways of a file with the positions of their nodes."""
     module = osmium()
-    needed = _INDEX_SHARE * path.stat().st_size + _INDEX_STEP
-    free = shutil.disk_usage(scratch).free
-    if free < needed:  # A full disk would end the process without a word.
-        raise OutputError(
-            f"{scratch}: cannot be written: the positions of nodes may need "
-            f"{size_text(needed / 1e6)} for a while, and {size_text(free / 1e6)} are free; write "
-            "to another disk, or use the extract of a smaller region"
-        )
     index = partial_path(scratch / "places")
     ways: FileProcessor = module.FileProcessor(str(path), module.osm.NODE | module.osm.WAY)
     try:
+        _require_room(scratch, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
         ways.with_locations(f"sparse_file_array,{index}")
         index.unlink()  # It is kept as long as it is open.
+    except OutputError:
+        raise
     except (RuntimeError, OSError) as error:
         raise OutputError(f"{scratch}: cannot be written: {one_line(error)}") from error
     ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
     return ways
+
+
+def _require_room(folder: Path, needed: int) -> None:
+    """Refuse a disk that may become full: that would end the process without a word."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OutputError(
+            f"{folder}: cannot be written: the positions of nodes may need "
+            f"{size_text(needed / 1e6)} for a while, and {size_text(free / 1e6)} are free; write "
+            "to another disk, or use the extract of a smaller region"
+        )
 
 
 def _lines(path: Path, ways: "FileProcessor") -> Iterator[tuple[int, str]]:
@@ -137,9 +143,9 @@ def _lines(path: Path, ways: "FileProcessor") -> Iterator[tuple[int, str]]:
             continue
     if incomplete:
         _log.warning(
-            "%s: %s left out, because nodes of theirs are not in the file or have no valid id: %s",
+            "%s: left out %s, because nodes are not in the file or have no positive id: %s",
             path,
-            f"{count(len(incomplete), 'way')} {'is' if len(incomplete) == 1 else 'are'}",
+            count(len(incomplete), "way"),
             first([str(way) for way in incomplete]),
         )
 
