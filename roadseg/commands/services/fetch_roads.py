@@ -244,7 +244,13 @@ def _boxes(number: int) -> str:
 def _from_extract(wish: RoadWish, area: Area) -> _Fetched:
     path = with_home(wish.source)
     scratch = next(folder for folder in wish.output.absolute().parents if folder.is_dir())
-    objects, date = read_extract(path, area.degrees, _keys(wish.output), scratch=scratch)
+    objects, date = read_extract(
+        path,
+        area.degrees,
+        _keys(wish.output),
+        scratch=scratch,
+        every_node=_is_osm(wish.output),
+    )
     former = read_origin(path)
     date = date or (former.date if former else None)
     return _of_objects(objects, "extract of OpenStreetMap", str(path), date, wish.area)

@@ -1,34 +1,38 @@
 """Extracts of OpenStreetMap: the ways of an area out of a file of any size."""
 
-import itertools
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import shapely
 
 from roadseg.errors import DataError, OutputError
-from roadseg.roads.osm.osm_map import osm_errors, osmium
+from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, osm_errors, osmium
 from roadseg.roads.osm.osm_objects import CollectedObjects, OsmObjects, is_time
 from roadseg.system.files import partial_path
 from roadseg.system.text import count, first, one_line, size_text
 
 if TYPE_CHECKING:
-    from osmium import FileProcessor
-    from osmium.osm import Box
+    from osmium.osm import Box, Way
 
 _log = logging.getLogger(__name__)
 
-_AT_ONCE = 20_000  # Ways whose lines are in memory together.
+_FARTHEST = 180 * UNITS_PER_DEGREE
 # An index keeps 16 bytes for each node, of which a PBF file needs at least 8, and grows in steps.
 _INDEX_SHARE, _INDEX_STEP = 2, 2**28
 
 
 def read_extract(
-    path: Path, area: shapely.MultiPolygon, keys: tuple[str, ...], *, scratch: Path
+    path: Path,
+    area: shapely.MultiPolygon,
+    keys: tuple[str, ...],
+    *,
+    scratch: Path,
+    every_node: bool = False,
 ) -> tuple[OsmObjects, str | None]:
     """Read the ways that touch an area, each as a whole, out of a file of OpenStreetMap data.
 
@@ -40,6 +44,8 @@ def read_extract(
         area: in degrees.
         keys: ways with one of these keys are read.
         scratch: folder for the temporary file.
+        every_node: read versions and tags of nodes, too. This takes up to 1.7 GB of memory,
+            because osmium keeps a bit for each id that a node may have.
 
     Returns:
         The ways and their nodes; and the time of the data that the header states, None if none.
@@ -55,8 +61,8 @@ def read_extract(
     with osm_errors(path):
         header = module.FileProcessor(str(path)).header
         _check_cover(path, header.box(), area)
-        ways = _touching(path, area, keys, scratch)
-        objects = _objects(path, ways)
+        objects = _ways(path, area.bounds, keys, scratch).touching(area)
+        objects = _with_nodes(path, objects) if every_node else objects
     date = header.get("osmosis_replication_timestamp", "")
     return objects, date if is_time(date) else None
 
@@ -81,26 +87,58 @@ def _check_cover(path: Path, box: "Box", area: shapely.MultiPolygon) -> None:
         )
 
 
-def _touching(
-    path: Path, area: shapely.MultiPolygon, keys: tuple[str, ...], scratch: Path
-) -> list[int]:
-    """Return the ids of the ways with these keys that touch an area."""
+def _ways(
+    path: Path, bounds: tuple[float, ...], keys: tuple[str, ...], scratch: Path
+) -> OsmObjects:
+    """Return the ways with these keys whose own box meets that of an area; warn of incomplete ones.
+
+    Their nodes have no versions.
+    """
+    west, south, east, north = (round(side * UNITS_PER_DEGREE) for side in bounds)
+    collected, incomplete = CollectedObjects(), []
+    for way in _located(path, keys, scratch):
+        if way.id == 0:
+            raise DataError(
+                f"{path}: contains ways without ids, expected OpenStreetMap data with ids; use "
+                "the file as it is, or convert it with `roadseg convert`"
+            )
+        nodes = [(node.ref, node.x, node.y) for node in way.nodes]
+        xs, ys = [node[1] for node in nodes], [node[2] for node in nodes]
+        if max(xs, default=0) > _FARTHEST:  # That is how osmium writes that there is no node.
+            incomplete.append(way.id)
+        elif (
+            nodes and min(xs) <= east and max(xs) >= west and min(ys) <= north and max(ys) >= south
+        ):
+            collected.add_way(way.id, way.version, [node[0] for node in nodes], dict(way.tags))
+            for ref, x, y in nodes:
+                collected.add_node(ref, 0, (x, y), {})
+    if incomplete:
+        _log.warning(
+            "%s: left out %s, because nodes are not in the file or have no positive id: %s",
+            path,
+            count(len(incomplete), "way"),
+            first([str(way) for way in incomplete]),
+        )
+    return collected.objects()
+
+
+def _with_nodes(path: Path, objects: OsmObjects) -> OsmObjects:
+    """Return objects with the versions and tags of their nodes."""
     module = osmium()
-    shapely.prepare(area)
-    found: list[int] = []
-    lines = _lines(path, _located(path, scratch).with_filter(module.filter.KeyFilter(*keys)))
-    while batch := list(itertools.islice(lines, _AT_ONCE)):
-        ids, shapes = zip(*batch, strict=True)
-        touches = shapely.intersects(area, shapely.from_wkb(np.array(shapes, dtype=object)))
-        found += np.array(ids)[touches].tolist()
-    return found
+    versions, tags = objects.node_version.copy(), {}
+    nodes = module.FileProcessor(str(path), module.osm.NODE)
+    for node in nodes.with_filter(module.filter.IdFilter(objects.node_id.tolist())):
+        versions[np.searchsorted(objects.node_id, node.id)] = node.version
+        if len(node.tags):
+            tags[node.id] = dict(node.tags)
+    return replace(objects, node_version=versions, node_tags=tags)
 
 
-def _located(path: Path, scratch: Path) -> "FileProcessor":
-    """Return all ways of a file with the positions of their nodes."""
+def _located(path: Path, keys: tuple[str, ...], scratch: Path) -> "Iterable[Way]":
+    """Return the ways with these keys, with the positions of their nodes."""
     module = osmium()
     index = partial_path(scratch / "places")
-    ways: FileProcessor = module.FileProcessor(str(path), module.osm.NODE | module.osm.WAY)
+    ways = module.FileProcessor(str(path), module.osm.NODE | module.osm.WAY)
     try:
         _require_room(scratch, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
         ways.with_locations(f"sparse_file_array,{index}")
@@ -110,7 +148,7 @@ def _located(path: Path, scratch: Path) -> "FileProcessor":
     except (RuntimeError, OSError) as error:
         raise OutputError(f"{scratch}: cannot be written: {one_line(error)}") from error
     ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
-    return ways
+    return cast("Iterable[Way]", ways.with_filter(module.filter.KeyFilter(*keys)))
 
 
 def _require_room(folder: Path, needed: int) -> None:
@@ -122,44 +160,3 @@ def _require_room(folder: Path, needed: int) -> None:
             f"{size_text(needed / 1e6)} for a while, and {size_text(free / 1e6)} are free; write "
             "to another disk, or use the extract of a smaller region"
         )
-
-
-def _lines(path: Path, ways: "FileProcessor") -> Iterator[tuple[int, str]]:
-    """Yield id and line of each way; warn of ways that have none."""
-    module = osmium()
-    line = module.geom.WKBFactory().create_linestring
-    incomplete: list[int] = []
-    for way in ways:
-        if way.id == 0:
-            raise DataError(
-                f"{path}: contains ways without ids, expected OpenStreetMap data with ids; use "
-                "the file as it is, or convert it with `roadseg convert`"
-            )
-        try:
-            yield way.id, line(way)
-        except module.InvalidLocationError:
-            incomplete.append(way.id)
-        except RuntimeError:  # That is what osmium raises for ways of fewer than two places.
-            continue
-    if incomplete:
-        _log.warning(
-            "%s: left out %s, because nodes are not in the file or have no positive id: %s",
-            path,
-            count(len(incomplete), "way"),
-            first([str(way) for way in incomplete]),
-        )
-
-
-def _objects(path: Path, way_ids: list[int]) -> OsmObjects:
-    """Read ways and their nodes by the ids of the ways."""
-    module = osmium()
-    collected = CollectedObjects()
-    ways = module.FileProcessor(str(path), module.osm.WAY)
-    for way in ways.with_filter(module.filter.IdFilter(way_ids)):
-        refs = [node.ref for node in way.nodes]
-        collected.add_way(way.id, way.version, refs, dict(way.tags))
-    nodes = module.FileProcessor(str(path), module.osm.NODE)
-    for node in nodes.with_filter(module.filter.IdFilter(collected.needed_nodes)):
-        place = node.location.x, node.location.y
-        collected.add_node(node.id, node.version, place, dict(node.tags))
-    return collected.objects()

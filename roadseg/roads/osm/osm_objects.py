@@ -129,11 +129,6 @@ class CollectedObjects:
         if tags:
             self._node_tags[number] = tags
 
-    @property
-    def needed_nodes(self) -> list[int]:
-        """Ids of the nodes of all ways."""
-        return np.unique(np.array(self._refs, dtype=np.int64)).tolist()  # type: ignore[no-any-return]
-
     def objects(self) -> OsmObjects:
         """Return them by rising ids, each in its latest version.
 

@@ -21,7 +21,7 @@ def extract(tmp_path):
     def read(body):
         path = tmp_path / "map.osm"
         path.write_text(f"{HEAD}{body}</osm>")
-        return read_extract(path, AREA, HIGHWAYS, scratch=tmp_path)[0]
+        return read_extract(path, AREA, HIGHWAYS, scratch=tmp_path, every_node=True)[0]
 
     return read
 
@@ -40,8 +40,14 @@ def test_a_way_whose_nodes_are_missing_is_left_out_and_named(extract, caplog):
     assert caplog.text.rstrip().endswith(": 6")
 
 
-def test_a_way_with_one_place_only_is_no_line(extract):
-    assert len(extract(INSIDE + ROAD.replace('ref="2"', 'ref="1"')).way_id) == 0
+def test_a_way_of_a_single_node_is_no_line(extract):
+    assert len(extract(INSIDE + ROAD.replace('<nd ref="2"/>', "")).way_id) == 0
+
+
+def test_nodes_have_no_versions_unless_they_are_needed(tmp_path):
+    (tmp_path / "map.osm").write_text(f"{HEAD}{INSIDE}{ROAD}</osm>")
+    found, _ = read_extract(tmp_path / "map.osm", AREA, HIGHWAYS, scratch=tmp_path)
+    assert found.node_version.tolist() == [0, 0]
 
 
 def test_ways_without_ids_are_refused(extract):
