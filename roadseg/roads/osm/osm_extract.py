@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Iterable
+
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -17,6 +17,8 @@ from roadseg.system.files import partial_path
 from roadseg.system.text import count, first, one_line, size_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from osmium.osm import Box, Way
 
 _log = logging.getLogger(__name__)
