@@ -16,7 +16,7 @@ from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_f
 from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
 from roadseg.report.stac_mlm import mlm_item
-from roadseg.roads.labels.origins import Origin, read_origins
+from roadseg.roads.labels.origins import Origin, credits_of, read_origins
 from roadseg.system.workspace import Fold, Workspace
 
 _NAMES = 5  # Names of files that a card lists; the others are counted.
@@ -68,7 +68,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         LABELS: {
             "files": _files(scene.labels for scene in listed.scenes),
             "licence": config.labels.licence or _licences(origins),
-            "credits": [origin.credit for origin in origins],
+            "credits": credits_of(origins),
             "schemes": sorted({record.scheme for record in records.values()}),
         },
     }

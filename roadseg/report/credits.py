@@ -6,7 +6,7 @@ from pathlib import Path
 from roadseg.config import Config
 from roadseg.raster.images import open_raster
 from roadseg.report.scenes import Shown
-from roadseg.roads.labels.origins import read_origins
+from roadseg.roads.labels.origins import credits_of, read_origins
 from roadseg.system.stage_records import Record
 from roadseg.system.text import first
 
@@ -31,7 +31,7 @@ def credit_lines(config: Config, shown: Shown, prepare: Record | None) -> list[s
     images = [scene.image.path for scene in shown.scenes if scene.image]
     schemes = (prepare.summary or {}).get("schemes", {}) if prepare else {}
     origins = read_origins(shown.labels)
-    fetched = [text for origin in origins for text in (origin.credit, origin.licence)]
+    fetched = [*credits_of(origins), *(origin.licence for origin in origins)]
     sources = [_OF_SCHEME[scheme] for scheme in schemes if scheme in _OF_SCHEME]
     # A record names the same project, and the day of its data.
     sources = [each for each in sources if not any(text.startswith(each) for text in fetched)]

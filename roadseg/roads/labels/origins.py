@@ -1,6 +1,6 @@
 """Origins: where road labels came from, in a record beside their file."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,11 +31,6 @@ class Origin:
     attribution: str
     date: str | None
     area: str
-
-    @property
-    def credit(self) -> str:
-        """Who is to be named, with the date of the data."""
-        return f"{self.attribution} ({self.date})" if self.date else self.attribution
 
 
 def origin_suffix(path: Path) -> str:
@@ -85,6 +80,18 @@ def read_origins(paths: Iterable[Path]) -> list[Origin]:
     """
     origins = (read_origin(path) for path in dict.fromkeys(paths))
     return list(dict.fromkeys(origin for origin in origins if origin is not None))
+
+
+def credits_of(origins: Collection[Origin]) -> list[str]:
+    """Return whom to name, each once, with the dates of the data: the earliest and the latest."""
+    names = dict.fromkeys(origin.attribution for origin in origins)
+    return [_credit(name, [o.date for o in origins if o.attribution == name]) for name in names]
+
+
+def _credit(name: str, dates: list[str | None]) -> str:
+    known = sorted({date for date in dates if date})
+    span = " to ".join(dict.fromkeys([*known[:1], *known[-1:]]))
+    return f"{name} ({span})" if span else name
 
 
 def _unknown(record: Path) -> DataError:

@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,17 @@ def test_a_file_without_a_record_has_no_origin(tmp_path):
     assert read_origin(tmp_path / "roads.gpkg") is None
 
 
-def test_a_credit_has_the_date_if_it_is_known():
-    undated = Origin(*ORIGIN.__dict__.values())
-    assert ORIGIN.credit == "© OSM (2026-11-20T20:21:02Z)"
-    assert Origin(**{**vars(undated), "date": None}).credit == "© OSM"
+@pytest.mark.parametrize(
+    ("dates", "credit"),
+    [
+        ([None], "© OSM"),
+        (["2026-11-20"], "© OSM (2026-11-20)"),
+        (["2026-11-20", "2026-11-20"], "© OSM (2026-11-20)"),
+        (["2026-11-22", "2026-11-20", None, "2026-11-21"], "© OSM (2026-11-20 to 2026-11-22)"),
+    ],
+)
+def test_a_credit_has_the_dates_that_are_known(dates, credit):
+    assert credits_of([replace(ORIGIN, date=date) for date in dates]) == [credit]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"service": 1}'])
