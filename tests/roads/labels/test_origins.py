@@ -6,6 +6,7 @@ import pytest
 from roadseg.errors import DataError
 from roadseg.roads.labels.origins import (
     Origin,
+    credits_of,
     origin_path,
     read_origin,
     read_origins,
