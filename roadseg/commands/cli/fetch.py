@@ -158,7 +158,7 @@ def images(
     show_default=True,
     metavar="SOURCE",
     help="overpass; overture; a file of OpenStreetMap data (.osm.pbf, .osm); or a folder, file or "
-    "address (s3, gs, abfs) of Overture's segments.",
+    "address (s3://...) of Overture's segments.",
 )
 @click.option(
     "--output",

@@ -345,8 +345,14 @@ def test_parquet_that_is_damaged_is_told(tmp_path, content):
 
 
 def test_segments_that_do_not_exist_are_told(tmp_path):
-    with pytest.raises(DataError, match="nowhere does not exist; expected segments"):
-        fetch(tmp_path / "roads.gpkg", tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"nowhere\.parquet does not exist; expected segments"):
+        fetch(tmp_path / "roads.gpkg", tmp_path / "nowhere.parquet")
+
+
+@pytest.mark.parametrize("source", ["overpas", "roads.geojson", "s3://", "s3:///roads"])
+def test_a_source_that_is_none_is_told(tmp_path, source):
+    with pytest.raises(ConfigError, match=f"--from {source}: expected overpass, overture, a file"):
+        fetch(tmp_path / "roads.gpkg", source)
 
 
 def test_a_process_that_is_killed_leaves_no_file(tmp_path, overpass):
