@@ -17,6 +17,7 @@ from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
 from roadseg.report.credits import copyrights
 from roadseg.report.stac_mlm import mlm_item
+from roadseg.roads.labels.origins import Origin, credits_of, read_origins
 from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
 
@@ -45,6 +46,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     facts, listed = read_checkpoint_facts(folder, "best"), read_chips(workspace.chips)
     training = read_fold_chips(workspace, listed.chips, fold).training
     records = _scene_records(workspace, listed.scenes)
+    origins = read_origins(scene.labels for scene in listed.scenes)
     properties = {
         TRAINING: {
             "fold": fold,
@@ -68,7 +70,8 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         },
         LABELS: {
             "files": _files(scene.labels for scene in listed.scenes),
-            "licence": config.labels.licence,
+            "licence": config.labels.licence or _licences(origins),
+            "credits": credits_of(origins),
             "schemes": sorted({record.scheme for record in records.values()}),
         },
     }
@@ -110,6 +113,11 @@ def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[
 def _files(paths: Iterable[Path]) -> dict[str, Any]:
     names = sorted({path.name for path in paths})
     return {"count": len(names), "names": names[:_NAMES]}
+
+
+def _licences(origins: Iterable[Origin]) -> str | None:
+    """Return the licences of labels that were fetched; None if there are none."""
+    return " and ".join(dict.fromkeys(origin.licence for origin in origins)) or None
 
 
 def _degrees(chips: Sequence[ChipRecord]) -> Corners:

@@ -149,6 +149,80 @@ def images(
     show(service("fetch_images").run(wish, dry_run=dry_run), as_json=as_json)
 
 
+@fetch.command()
+@AREA
+@click.option(
+    "--from",
+    "source",
+    default="overpass",
+    show_default=True,
+    metavar="SOURCE",
+    help="overpass; overture; a file of OpenStreetMap data (.osm.pbf, .osm); or a folder, file or "
+    "address (s3, gs, abfs) of Overture's segments.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="File to write: .gpkg, .geojson, .parquet or .fgb; .osm.pbf or .osm with the ids of "
+    "OpenStreetMap.",
+)
+@click.option("--server", metavar="ADDRESS", help="Overpass server, instead of the public one.")
+@click.option("--release", metavar="NAME", help="Release of Overture, instead of the newest one.")
+@click.option(
+    "--limit-km2",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10_000.0,
+    show_default=True,
+    metavar="KM2",
+    help="Largest area; a larger one is refused before anything is fetched.",
+)
+@HEADERS
+@HOSTS
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@JSON
+def roads(
+    *,
+    area: str,
+    source: str,
+    output: Path,
+    server: str | None,
+    release: str | None,
+    limit_km2: float,
+    headers: tuple[str, ...],
+    hosts: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Fetch the roads of an area as road labels.
+
+    Roads come from an Overpass server, from a release of Overture, or from an extract of
+    OpenStreetMap on disk. Every road that touches the area is fetched as a whole. The area is
+    `--area`; a file .osm.pbf or .osm is a map for `roadseg conflate --into`: it keeps the ids and
+    versions of OpenStreetMap, and also contains railways, waterways, runways and buildings. Beside
+    the file lies a record with the source, licence and date of the data.
+
+    \b
+    Examples:
+      roadseg fetch roads --area 8.65,49.38,8.72,49.43 --output roads.gpkg
+      roadseg fetch roads --area area.geojson --from overture --output roads.parquet
+      roadseg fetch roads --area area.geojson --from region.osm.pbf --output city.osm.pbf
+    """
+    wish = service("fetch_roads").RoadWish(
+        area=area,
+        output=output,
+        source=source,
+        server=server,
+        release=release,
+        limit_km2=limit_km2,
+        headers=headers,
+        hosts=hosts,
+        force=force,
+    )
+    show(service("fetch_roads").run(wish), as_json=as_json)
+
+
 def service(name: str) -> ModuleType:
     """Import a module of commands/services when it is needed, and not before."""
     return importlib.import_module(f"roadseg.commands.services.{name}")

@@ -22,6 +22,7 @@ OF_COMMANDS = {  # what has the name of a setting, and means something else
     ("score", "gsd_m"),
     ("convert", "gsd_m"),
     ("route", "goal"),
+    ("roads", "area"),
 }
 
 
