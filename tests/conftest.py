@@ -128,6 +128,19 @@ def dask():
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def maps():
+    """Give the module of the map server (tests/data/map_server.py)."""
+    return _load(TESTS / "data" / "map_server.py")
+
+
+@pytest.fixture
+def world(maps):
+    """Serve maps of a drawn world from this process; give the server."""
+    with maps.serving() as world:
+        yield world
+
+
 @pytest.fixture(autouse=True)
 def _level_of_logs():
     """Let INFO be logged, as by every command, whatever one in this process has set."""

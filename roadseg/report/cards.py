@@ -15,10 +15,13 @@ from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
+from roadseg.report.credits import copyrights
 from roadseg.report.stac_mlm import mlm_item
 from roadseg.roads.labels.origins import Origin, credits_of, read_origins
+from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
 
+_LOOKED_AT = 100  # Images; those of one source say the same.
 _NAMES = 5  # Names of files that a card lists; the others are counted.
 
 
@@ -61,7 +64,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         },
         IMAGES: {
             "files": _files(scene.image for scene in listed.scenes),
-            "licence": config.imagery.licence,
+            "licence": config.imagery.licence or _copyrights(listed.scenes),
             "gsd_range_m": facts.get("gsd_range_m", [facts["gsd_m"]] * 2),
             "nodata": facts["nodata"],
         },
@@ -81,6 +84,12 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         properties=properties,
     )
     write_card(folder, item)
+
+
+def _copyrights(scenes: Sequence[SceneRecord]) -> str | None:
+    """Return what images say of their owners and licences; None if they say nothing."""
+    some = [scene.image for scene in scenes[:_LOOKED_AT] if scene.image.is_file()]
+    return first(list(dict.fromkeys(filter(None, copyrights(some)))), 3) or None
 
 
 def _scores(columns: Mapping[str, float]) -> dict[str, float]:

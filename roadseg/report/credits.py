@@ -37,7 +37,7 @@ def credit_lines(config: Config, shown: Shown, prepare: Record | None) -> list[s
     sources = [each for each in sources if not any(text.startswith(each) for text in fetched)]
     sets = config.sets
     names = {
-        "Images": [*_copyrights(images), *(of.imagery.licence for of in sets)],
+        "Images": [*copyrights(images), *(of.imagery.licence for of in sets)],
         "Labels": [*fetched, *sources, *(of.labels.licence for of in sets)],
     }
     return [f"{what}: {first(found, 3)}" for what, each in names.items() if (found := _known(each))]
@@ -47,7 +47,12 @@ def _known(names: Iterable[str | None]) -> Sequence[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _copyrights(images: Iterable[Path]) -> Iterator[str]:
+def copyrights(images: Iterable[Path]) -> Iterator[str]:
+    """Yield the copyright that each image carries, such as one that was fetched; empty for none.
+
+    Raises:
+        DataError: if an image cannot be opened.
+    """
     for path in images:
         with open_raster(path) as source:
             yield source.tags().get(_COPYRIGHT, "").strip()

@@ -34,7 +34,7 @@ def colours(x, y):
     return rgb.astype(np.uint8)
 
 
-def picture(west, south, east, north, height, width):
+def picture(west, south, east, north, height, width):  # noqa: PLR0917 - box and shape
     """Draw a box of Web Mercator."""
     x = west + (np.arange(width) + 0.5) * (east - west) / width
     y = north - (np.arange(height) + 0.5) * (north - south) / height
@@ -80,10 +80,10 @@ class Handler(BaseHTTPRequestHandler):
             fault = next((f for f in world.faults if re.search(f[0], self.path) and f[2] > 0), None)
             if fault:
                 fault[2] -= 1
-        if world.key and KEY not in parse_qs(urlsplit(self.path).query).get("key", []):
-            if self.headers.get("X-Key") != KEY:
-                self.give(403, b"who are you?", "text/plain")
-                return
+        keys = [*parse_qs(urlsplit(self.path).query).get("key", []), self.headers.get("X-Key")]
+        if world.key and KEY not in keys:
+            self.give(403, b"who are you?", "text/plain")
+            return
         if fault:
             fault[1](self)
             return
@@ -134,6 +134,15 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
+class QuietServer(ThreadingHTTPServer):
+    """A server that says nothing of clients that hang up."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        """Say nothing."""
+
+
 class World:
     """A server that runs in this process.
 
@@ -151,8 +160,8 @@ class World:
         """Start to serve."""
         self.files, self.faults, self.asked, self.headers = {}, [], [], []
         self.key, self.gives_ranges, self.lock = False, True, threading.Lock()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads, self.server.world = True, self
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
+        self.server.world = self
         self.address = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -207,3 +216,56 @@ def endless(handler):
             handler.wfile.write(bytes(2**20))
     except OSError:
         return
+
+
+def wmts_capabilities(address, *, template=True):
+    """Give the capabilities of a WMTS with a layer in Web Mercator, zoom 14 to 16."""
+    matrices = "".join(
+        f"<TileMatrix><ows:Identifier>{zoom}</ows:Identifier>"
+        f"<ScaleDenominator>{2 * HALF_M / 256 / 2**zoom / 0.00028!r}</ScaleDenominator>"
+        f"<TopLeftCorner>{-HALF_M} {HALF_M}</TopLeftCorner>"
+        "<TileWidth>256</TileWidth><TileHeight>256</TileHeight>"
+        f"<MatrixWidth>{2**zoom}</MatrixWidth><MatrixHeight>{2**zoom}</MatrixHeight></TileMatrix>"
+        for zoom in (15, 14, 16)
+    )
+    resource = (
+        f'<ResourceURL format="image/png" resourceType="tile" template="{address}'
+        '/xyz/{TileMatrix}/{TileCol}/{TileRow}.png"/>'
+    )
+    layers = "".join(
+        f"<Layer><ows:Title>{title}</ows:Title><ows:Identifier>{name}</ows:Identifier>"
+        '<Style isDefault="true"><ows:Identifier>default</ows:Identifier></Style>'
+        "<Format>image/png</Format><Dimension><ows:Identifier>Time</ows:Identifier>"
+        "<Default>2024-05-17</Default></Dimension><TileMatrixSetLink>"
+        f"<TileMatrixSet>google</TileMatrixSet></TileMatrixSetLink>{resource * template}</Layer>"
+        for name, title in (("ortho", "Orthophotos"), ("map", "Map"))
+    )
+    get = f'<ows:Get xlink:href="{address}/wmts?"/>'
+    return (
+        '<?xml version="1.0"?><Capabilities xmlns="http://www.opengis.net/wmts/1.0" '
+        'xmlns:ows="http://www.opengis.net/ows/1.1" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        'version="1.0.0"><ows:ServiceIdentification><ows:Fees>none</ows:Fees>'
+        "<ows:AccessConstraints>CC-BY-4.0</ows:AccessConstraints></ows:ServiceIdentification>"
+        "<ows:ServiceProvider><ows:ProviderName>Survey of Testland</ows:ProviderName>"
+        '</ows:ServiceProvider><ows:OperationsMetadata><ows:Operation name="GetTile"><ows:DCP>'
+        f"<ows:HTTP>{get}</ows:HTTP></ows:DCP></ows:Operation></ows:OperationsMetadata>"
+        f"<Contents>{layers}<TileMatrixSet><ows:Identifier>google</ows:Identifier>"
+        "<ows:SupportedCRS>urn:ogc:def:crs:EPSG::3857</ows:SupportedCRS>"
+        f"{matrices}</TileMatrixSet></Contents></Capabilities>"
+    ).encode()
+
+
+def wms_capabilities(address):
+    """Give the capabilities of a WMS 1.3.0 with one layer, whose CRS its parent names."""
+    return (
+        '<?xml version="1.0"?><WMS_Capabilities xmlns="http://www.opengis.net/wms" '
+        'xmlns:xlink="http://www.w3.org/1999/xlink" version="1.3.0"><Service><Name>WMS</Name>'
+        "<Fees>none</Fees><AccessConstraints>dl-de/by-2-0</AccessConstraints>"
+        "<MaxWidth>400</MaxWidth><MaxHeight>400</MaxHeight></Service><Capability><Request><GetMap>"
+        "<Format>image/jpeg</Format><Format>image/png</Format><DCPType><HTTP><Get>"
+        f'<OnlineResource xlink:href="{address}/ows?map=a.map&amp;"/></Get></HTTP></DCPType>'
+        "</GetMap></Request><Layer><Title>All</Title><CRS>EPSG:4326</CRS><CRS>EPSG:3857</CRS>"
+        "<Attribution><Title>City of Testburg</Title></Attribution>"
+        "<Layer><Name>dop20</Name><Title>Aerial 20 cm</Title></Layer></Layer></Capability>"
+        "</WMS_Capabilities>"
+    ).encode()

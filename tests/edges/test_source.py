@@ -35,6 +35,7 @@ ELSEWHERE = {  # (module, function): why it needs no `whole` of its own
         "__init__",
     ): "there, or a partial name, which `put` turns into another",
     ("system/locks.py", "_take"): "a file that is locked and stays empty",
+    ("system/web/cache.py", "keep"): "a cache, whose readers notice what is cut short",
     ("system/fingerprints.py", "_remember"): "a cache, to which processes add lines",
     ("learn/hardware/ipex.py", "_quiet"): "os.devnull",
     ("learn/inference/onnx.py", "build"): "in a folder that its caller has from `whole_folder`",

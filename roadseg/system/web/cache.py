@@ -2,12 +2,13 @@
 
 import hashlib
 import os
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from roadseg.errors import OutputError
-from roadseg.system.files import whole
+from roadseg.system.files import partial_path, remove_partial_once
 
 
 def usual_cache() -> Path:
@@ -48,8 +49,21 @@ class Cache:
         Raises:
             OutputError: if it cannot be written.
         """
-        with whole(self.path(asked)) as partial:
+        path = self.path(asked)
+        partial = partial_path(path, f"{threading.get_ident()}-")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_partial_once(path.parent)
+            # The disk may take its time: what an outage cuts short is noticed by its reader.
             partial.write_bytes(body)
+            partial.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                partial.unlink()
+            raise OutputError(
+                f"{self.folder}: the cache cannot be written: {error.strerror}; name another "
+                "folder with --cache"
+            ) from error
 
     def forget(self, asked: str) -> None:
         """Remove an answer that has been damaged on the disk."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 from urllib.parse import SplitResult, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -120,10 +120,7 @@ class Client:
             ConfigError: if the address is none, or its key is not in the environment.
             DataError: if there is no right answer after all tries.
         """
-        value = self._ask(address, read, largest, headers or {}, form, ())
-        if value is None:
-            raise DataError(f"{without_keys(address)}: does not exist")
-        return value
+        return cast("Value", self._ask(address, read, largest, headers or {}, form, ()))
 
     def find(
         self,
@@ -301,7 +298,7 @@ class _Pace:
 
     def _sleep(self, seconds: float) -> None:
         if self.stopped.wait(max(seconds, 0)):
-            raise Failure("stopped", is_final=True)
+            raise DataError("stopped, because the work of which this is a part has ended")
 
 
 def _answer(url: str, response: urllib3.BaseHTTPResponse, body: bytes) -> Answer:
@@ -349,7 +346,7 @@ def _host(parts: SplitResult) -> str:
 
 def _require_address(url: str) -> None:
     parts = urlsplit(url)
-    if parts.scheme not in _PORTS or not parts.hostname or url != one_line(url).strip():
+    if parts.scheme not in _PORTS or not parts.hostname or url.split() != [url]:
         raise ConfigError(
             f"{without_keys(url)[:200]}: expected an address such as https://example.org/tiles"
         )

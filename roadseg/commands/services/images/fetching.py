@@ -86,7 +86,7 @@ class FetchSummary(Summary):
     Attributes:
         images: one or several.
         expected: how much was to be fetched, in words.
-        received_mb: megabytes that came by HTTP.
+        received_mb: megabytes that came; 0 from buckets, which GDAL reads.
     """
 
     images: list[FetchedImage]
@@ -101,10 +101,8 @@ class FetchSummary(Summary):
             rows.append(f"{each.image}: {each.state}, {size}, {each.crs}")
             rows += [f"  {remark}" for remark in each.remarks]
             rows.append(f"  credit: {each.credit or 'the service states none; look up its terms'}")
-        received = f"{size_text(self.received_mb)} received"
-        return "\n".join(
-            [*rows, f"{count(len(self.images), 'image')}: {self.expected}; {received}"]
-        )
+        received = f"; {size_text(self.received_mb)} received" if self.received_mb else ""
+        return "\n".join([*rows, f"{count(len(self.images), 'image')}: {self.expected}{received}"])
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from roadseg.commands.services.images.levels import (
     with_tile_px,
     xyz_level,
 )
-from roadseg.commands.services.images.records import is_fetched, slug, write_record
+from roadseg.commands.services.images.records import day_of, is_fetched, write_record
 from roadseg.commands.services.images.templates import check_template, host_of, tile_address
 from roadseg.commands.services.images.tiles import (
     TileReader,
@@ -152,5 +152,7 @@ def _gsd_m(plan: TilePlan) -> float:
 
 
 def names_of(address: str, service: TileService) -> tuple[str, ...]:
-    """Return the parts of the name of an image of a WMTS or WMS."""
-    return host_of(address), slug(service.layer), f"z{slug(service.level.name)}"
+    """Return the parts of the name of an image of a WMTS or WMS: with its day, if it is known."""
+    level = service.level.name
+    size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
+    return host_of(address), service.layer, size, day_of(service.credit)

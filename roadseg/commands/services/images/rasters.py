@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import rasterio
 import shapely
+from numpy.typing import NDArray
 from pyproj import CRS
 from rasterio.enums import MaskFlags
 from rasterio.errors import RasterioIOError
@@ -68,6 +69,10 @@ class RemoteRaster:
     credit: Credit = field(default_factory=Credit)
 
 
+class _UnreadError(Exception):
+    """Pixels that GDAL cannot read."""
+
+
 @dataclass(frozen=True)
 class CutPlan:
     """The part of a raster to copy.
@@ -113,13 +118,18 @@ def open_remote(
             else:
                 with rasterio.open(raster.address) as source:
                     yield source, Path(raster.address).stat().st_size
-        except RasterioIOError as error:
+        except (RasterioIOError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
-            reason = one_line(error.__cause__ or error).replace(shown, "").strip(" :")
+            reason = one_line(_innermost(error)).replace(shown, "").strip(" :")
             reason = f"{without_keys(reason):.300}"
             hint = _hint(parts.scheme)
             raise DataError(f"{shown}: cannot be read as a raster ({reason}){hint}") from error
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return the first of the errors that followed from each other."""
+    return error if error.__cause__ is None else _innermost(error.__cause__)
 
 
 def _hint(scheme: str) -> str:
@@ -201,10 +211,26 @@ def copy_part(path: Path, source: rasterio.DatasetReader, window: Window, origin
             height = min(_STRIP_PX, window.height - row)
             there = RasterWindow(window.col, window.row + row, window.width, height)
             here = RasterWindow(0, row, window.width, height)
-            target.write(source.read(window=there), window=here)
-            if has_mask:
-                target.write_mask(source.dataset_mask(window=there), window=here)
+            pixels, mask = _read(source, there, has_mask=has_mask)
+            target.write(pixels, window=here)
+            if mask is not None:
+                target.write_mask(mask, window=here)
             progress.add()
+
+
+def _read(
+    source: rasterio.DatasetReader, window: RasterWindow, *, has_mask: bool
+) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
+    """Read the bands of a window, and its mask.
+
+    Raises:
+        _UnreadError: if GDAL cannot; another error of its kind means that writing failed.
+    """
+    try:
+        mask = source.dataset_mask(window=window) if has_mask else None
+        return source.read(window=window), mask
+    except RasterioIOError as error:
+        raise _UnreadError from error
 
 
 def _profile(source: rasterio.DatasetReader, window: Window) -> dict[str, Any]:

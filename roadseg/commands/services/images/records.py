@@ -13,6 +13,7 @@ from roadseg.system.text import one_line
 from roadseg.system.web.keys import without_keys
 
 _SUFFIX = ".source.json"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 _ASKED = ("source", "service", "layer", "level", "area", "bounds")
 _LONGEST_NAME = 100  # Characters.
@@ -75,6 +76,11 @@ def slug(text: str) -> str:
     return _UNSAFE.sub("-", text).strip("-")[:_LONGEST_NAME]
 
 
+def day_of(credit: Credit) -> str:
+    """Return the day, or the first day, of images; empty if it is unknown."""
+    return credit.date[:10] if _DAY.match(credit.date) else ""
+
+
 def plain(text: str | None) -> str:
     """Return a text of a service as it is kept: one line, not endless, without keys."""
     return without_keys(one_line(text or ""))[:_MOST_LETTERS]
@@ -112,7 +118,7 @@ def is_fetched(image: Path, origin: Origin) -> bool:
 
 def tags_of(origin: Origin) -> dict[str, str]:
     """Return what an image says of itself in its tags, which stay with the file."""
-    day = origin.credit.date[:10].replace("-", ":")
+    day = day_of(origin.credit).replace("-", ":")
     return {
         name: text
         for name, text in {
