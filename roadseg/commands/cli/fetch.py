@@ -155,7 +155,7 @@ def images(
     show_default=True,
     metavar="SOURCE",
     help="overpass; overture; a file of OpenStreetMap data (.osm.pbf, .osm); or a folder, file or "
-    "address (s3, gs, abfs) of Overture's segments.",
+    "address (s3://...) of Overture's segments.",
 )
 @click.option(
     "--output",
@@ -195,10 +195,10 @@ def roads(
     """Fetch the roads of an area as road labels.
 
     Roads come from an Overpass server, from a release of Overture, or from an extract of
-    OpenStreetMap on disk. Every road that touches the area is fetched as a whole. The area is
-    `--area`; a file .osm.pbf or .osm is a map for `roadseg conflate --into`: it keeps the ids and
-    versions of OpenStreetMap, and also contains railways, waterways, runways and buildings. Beside
-    the file lies a record with the source, licence and date of the data.
+    OpenStreetMap on disk. Every road that touches the area is fetched as a whole. A
+    file .osm.pbf or .osm is a map for `roadseg conflate --into`: it keeps the ids and versions of
+    OpenStreetMap, and also contains railways, waterways, runways and buildings. Beside the file
+    lies a record with the source, licence and date of the data.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ from roadseg.roads.labels.origins import (
     read_origin,
     write_origin,
 )
-from roadseg.roads.labels.overture_files import BUCKETS, find_release, read_segments, release_of
+from roadseg.roads.labels.overture_files import BUCKET, find_release, read_segments, release_of
 from roadseg.roads.osm.osm_extract import read_extract
 from roadseg.roads.osm.osm_map import OSM_SUFFIXES
 from roadseg.roads.osm.osm_objects import HIGHWAYS, OF_MAPS, OsmObjects, write_osm_objects
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 _EARTH = Geod(ellps="WGS84")
 _OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
 # Overpass is slow to begin an answer, and has few places for each user.
-MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=5.0, quiet_s=TIMEOUT_S + 30.0)
+MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
 _SUFFIXES = (*DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
 
 
@@ -180,6 +180,7 @@ def _check(wish: RoadWish) -> None:
         raise ConfigError(f"--output {output}: is a folder; name a file in it")
     if output.exists() and not wish.force:
         raise ConfigError(f"--output {output}: exists; add --force to replace it")
+    _check_source(wish.source)
     if wish.server is not None and wish.source != OVERPASS:
         raise ConfigError(f"--server: is for --from overpass, not for --from {wish.source}")
     if wish.release is not None and wish.source != OVERTURE:
@@ -197,13 +198,27 @@ def _check(wish: RoadWish) -> None:
         raise ConfigError(f"--output {output}: is the file to read; write to another one")
 
 
+def _check_source(source: str) -> None:
+    """Refuse a source that is none."""
+    if source in (OVERPASS, OVERTURE) or _is_file(source):
+        return
+    path = with_home(source)
+    is_parquet = path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
+    bucket, _, _ = source.removeprefix(BUCKET).partition("/")
+    if not (bucket if source.startswith(BUCKET) else is_parquet):
+        raise ConfigError(
+            f"--from {source}: expected overpass, overture, a file of OpenStreetMap data (.osm.pbf "
+            "or .osm), or a folder, .parquet file or s3:// address of Overture's segments"
+        )
+
+
 def _is_osm(path: Path) -> bool:
     return path.name.lower().endswith(OSM_SUFFIXES)
 
 
 def _is_file(source: str) -> bool:
     """Return whether a source is a file of OpenStreetMap data."""
-    return _is_osm(Path(source)) and not source.startswith(BUCKETS)
+    return _is_osm(Path(source)) and not source.startswith(BUCKET)
 
 
 def _is_overture(source: str) -> bool:
@@ -268,7 +283,7 @@ def _from_overture(wish: RoadWish, area: Area, km2: float) -> _Fetched:
     address = wish.source
     if address == OVERTURE:
         address = find_release(wish.release)
-    elif not address.startswith(BUCKETS):
+    elif not address.startswith(BUCKET):
         address = str(with_home(address))
     _log.info("%s: reading the roads of %.2f km2", without_keys(address), km2)
     lines, columns = read_segments(address, area.degrees)

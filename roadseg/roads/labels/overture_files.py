@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Source: https://docs.overturemaps.org/getting-data/cloud-sources.
 PUBLIC_BUCKET = "s3://overturemaps-us-west-2/release"
-BUCKETS = ("s3://", "gs://", "abfs://", "abfss://")
+BUCKET = "s3://"
 
 _PUBLIC_REGION = "us-west-2"
 _RELEASE = re.compile(r"\d{4}-\d\d-\d\d\.\d+")
@@ -72,7 +72,7 @@ def read_segments(
     """Read the roads that touch an area, each as a whole, by the bounds of segments and row groups.
 
     Args:
-        address: a folder or file of GeoParquet, on disk or in a bucket (s3, gs, abfs), with
+        address: a folder or file of GeoParquet, on disk or in a bucket (s3://...), with
             segments or with all of a release.
         area: in degrees.
 
@@ -170,12 +170,8 @@ def _file_system(address: str) -> tuple["fs.FileSystem", str]:
     """
     from pyarrow import fs  # noqa: PLC0415 - of an extra
 
-    if not address.startswith(BUCKETS):
+    if not address.startswith(BUCKET):
         return fs.LocalFileSystem(), str(Path(address).absolute())
-    if not address.startswith("s3://"):
-        with _errors(address):
-            system, path = fs.FileSystem.from_uri(address)
-            return system, path
     is_public = address.startswith(f"{PUBLIC_BUCKET}/") or address == PUBLIC_BUCKET
     signs = not is_public and any(os.environ.get(name) for name in _KEYS_OF_S3)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
@@ -187,7 +183,7 @@ def _file_system(address: str) -> tuple["fs.FileSystem", str]:
         request_timeout=_QUIET_S,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=4),
     )
-    return system, address.removeprefix("s3://").rstrip("/")
+    return system, address.removeprefix(BUCKET).rstrip("/")
 
 
 @contextmanager

@@ -17,10 +17,11 @@ from click.testing import CliRunner
 
 from roadseg.api import read_graph
 from roadseg.commands.cli.main import main
-from roadseg.commands.roads import convert
+from roadseg.commands.roads import conflate, convert
 from roadseg.commands.services import fetch_roads
 from roadseg.commands.services.fetch_roads import RoadWish, run
 from roadseg.errors import ConfigError, DataError, OutputError
+from roadseg.roads.audit.ways import read_ways
 from roadseg.roads.labels.origins import read_origin
 from roadseg.roads.labels.roads import read_roads
 from roadseg.roads.osm.osm_map import read_osm_map
@@ -101,6 +102,22 @@ def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
         assert each.places.tolist() == original.places.tolist()
         assert each.tags == original.tags
         assert sorted(each.obstacles.kind) == ["building", "railway"]
+
+
+def test_conflate_changes_a_fetched_map_by_its_ids_and_versions(tmp_path, overpass):
+    fetch(tmp_path / "map.osm.pbf", "overpass", server=overpass.address)
+    line = {"type": "LineString", "coordinates": [[8.6025, 49.405], [8.6025, 49.4062]]}
+    (tmp_path / "new.geojson").write_text(json.dumps(line))
+    conflate.run(tmp_path / "new.geojson", tmp_path / "map.osm.pbf", output=tmp_path / "conflated")
+    changes = (tmp_path / "conflated" / "changes.osc").read_text()
+    assert '<way id="101" version="7" action="modify">' in changes
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "parquet", "osm.pbf"])
+def test_audit_names_the_ways_of_fetched_roads_by_their_ids(tmp_path, region, suffix):
+    fetch(tmp_path / f"roads.{suffix}", region)
+    ways = read_ways(tmp_path / f"roads.{suffix}")
+    assert ways.ids[ways.names == "Main Road"].tolist() == ["101"]
 
 
 def test_tags_of_nodes_are_kept_in_a_map(tmp_path, overpass):
@@ -345,8 +362,14 @@ def test_parquet_that_is_damaged_is_told(tmp_path, content):
 
 
 def test_segments_that_do_not_exist_are_told(tmp_path):
-    with pytest.raises(DataError, match="nowhere does not exist; expected segments"):
-        fetch(tmp_path / "roads.gpkg", tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"nowhere\.parquet does not exist; expected segments"):
+        fetch(tmp_path / "roads.gpkg", tmp_path / "nowhere.parquet")
+
+
+@pytest.mark.parametrize("source", ["overpas", "roads.geojson", "s3://", "s3:///roads"])
+def test_a_source_that_is_none_is_told(tmp_path, source):
+    with pytest.raises(ConfigError, match=f"--from {source}: expected overpass, overture, a file"):
+        fetch(tmp_path / "roads.gpkg", source)
 
 
 def test_a_process_that_is_killed_leaves_no_file(tmp_path, overpass):
