@@ -181,6 +181,9 @@ def test_an_example_works(call, project, example):
 def test_an_example_of_long_work_can_be_parsed(example):
     name, *words = shlex.split(example)[1:]
     command = main.commands[name]
+    if isinstance(command, click.Group):
+        name, *words = words
+        command = command.commands[name]
     assert command.make_context(name, words, parent=click.Context(main)).params
 
 
