@@ -1,4 +1,4 @@
-"""The commands that fetch: images, from services on the web or from a bucket."""
+"""The commands that fetch images or roads of an area, from services on the web and from files."""
 
 import importlib
 from pathlib import Path
@@ -58,15 +58,15 @@ MANNERS = (CACHE, RATE, LIMIT, HEADERS, HOSTS)
 
 @click.group()
 def fetch() -> None:
-    """Fetch images of an area from a service.
+    """Fetch images or roads of an area from a service.
 
     A key of a service belongs in an environment variable. Write {env:NAME} in its place: only the
     name is kept in records, logs and error messages.
 
     \b
-    Example:
-      roadseg fetch images 'https://tiles.example.org/{z}/{x}/{y}.jpg' --zoom 18 \\
-        --area 8.65,49.38,8.72,49.43 --output images/
+    Examples:
+      roadseg fetch images 'https://a.org/{z}/{x}/{y}.jpg' --zoom 18 --area a.gpkg --output images/
+      roadseg fetch roads --area a.gpkg --output roads.gpkg
     """
 
 
@@ -124,12 +124,9 @@ def images(
 
     \b
     Examples:
-      roadseg fetch images 'https://tiles.example.org/{z}/{x}/{y}.jpg?key={env:TILES_KEY}' \\
-        --gsd-m 0.5 --area area.geojson --output images/
-      roadseg fetch images 'https://wms.example.org/ows?service=WMS' --layer ortho --gsd-m 0.3 \\
-        --area 8.65,49.38,8.72,49.43 --output images/
-      roadseg fetch images 'stac:https://stac.example.org/search?collections=aerial' \\
-        --asset visual --area area.geojson --output images/
+      roadseg fetch images 'https://a.org/{z}/{x}/{y}.jpg' --gsd-m 0.5 --area a.gpkg --output out/
+      roadseg fetch images 'https://a.org/wms?key={env:KEY}' --gsd-m 1 --area a.gpkg --output out/
+      roadseg fetch images 'stac:https://a.org/search?collections=b' --area a.gpkg --output out/
     """
     wish = service("images.fetching").Wish(
         source=source,

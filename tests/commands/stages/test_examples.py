@@ -179,8 +179,9 @@ def test_an_example_works(call, project, example):
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if is_only_parsed(shlex.split(e))])
 def test_an_example_of_long_work_can_be_parsed(example):
-    words, command = shlex.split(example)[1:], main
-    while isinstance(command, click.Group):
+    name, *words = shlex.split(example)[1:]
+    command = main.commands[name]
+    if isinstance(command, click.Group):
         name, *words = words
         command = command.commands[name]
     assert command.make_context(name, words, parent=click.Context(main)).params
