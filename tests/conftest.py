@@ -128,6 +128,19 @@ def dask():
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def maps():
+    """Give the module of the map server (tests/data/map_server.py)."""
+    return _load(TESTS / "data" / "map_server.py")
+
+
+@pytest.fixture
+def world(maps):
+    """Serve maps of a drawn world from this process; give the server."""
+    with maps.serving() as world:
+        yield world
+
+
 @pytest.fixture(autouse=True)
 def _level_of_logs():
     """Let INFO be logged, as by every command, whatever one in this process has set."""
@@ -285,3 +298,16 @@ def finished(finished_city, tmp_path):
     (folder / "roadseg.json").write_text(json.dumps(settings))
     config = load_config(folder / "roadseg.json")
     return config, Workspace(config.run)
+
+
+@pytest.fixture(scope="session")
+def drawn_map():
+    """Give the module with a drawn map of OpenStreetMap (tests/data/serve_overpass.py)."""
+    return _load(TESTS / "data" / "serve_overpass.py")
+
+
+@pytest.fixture
+def overpass(drawn_map):
+    """Start a stand-in for an Overpass server, which knows the drawn map."""
+    with drawn_map.serve_overpass() as server:
+        yield server

@@ -87,6 +87,7 @@ class Shown:
         bins: of the speeds.
         scene_of: name of the scene of each chip.
         left_out: what cannot be shown, and why.
+        labels: files with the labels of the scenes, as prepare has read them.
     """
 
     scenes: list[ShownScene]
@@ -97,6 +98,7 @@ class Shown:
     bins: SpeedBins
     scene_of: dict[str, str]
     left_out: list[str] = field(default_factory=list)
+    labels: tuple[Path, ...] = ()
 
 
 def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> Shown:
@@ -129,6 +131,7 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
         bins=chips.bins if chips else DEFAULT_BINS,
         scene_of={chip.name: chip.scene for chip in chips.chips} if chips else {},
         left_out=left_out,
+        labels=tuple(dict.fromkeys(scene.labels for scene in listed.values())),
     )
 
 

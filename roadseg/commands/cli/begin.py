@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roadseg.commands.cli.command import PARTLY, load, tool
+from roadseg.commands.cli.command import PARTLY, announce, load, show, tool
 from roadseg.commands.cli.options import (
     AREA,
     CONFIG,
@@ -22,7 +22,6 @@ from roadseg.commands.cli.options import (
     take_settings,
     together,
 )
-from roadseg.commands.cli.summaries import announce, show
 
 
 @click.command()

@@ -5,6 +5,7 @@ import click
 from roadseg.commands.cli import (
     begin,
     config_commands,
+    fetch,
     improve,
     results,
     run_commands,
@@ -46,6 +47,7 @@ main.add_commands(
             begin.map_images,
             begin.init,
             config_commands.config,
+            fetch.fetch,
             begin.demo,
             begin.doctor,
             begin.models,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, road_tool, tool
+from roadseg.commands.cli.command import load, road_tool, show, tool
 from roadseg.commands.cli.options import (
     CONFIG,
     JSON,
@@ -18,7 +18,6 @@ from roadseg.commands.cli.options import (
     options_of,
     together,
 )
-from roadseg.commands.cli.summaries import show
 from roadseg.system.units import Units, choose_units
 
 _ROADS = click.Path(path_type=Path)

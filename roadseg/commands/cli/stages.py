@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import stage, stage_command, stage_function
+from roadseg.commands.cli.command import announce, stage, stage_command, stage_function
 from roadseg.commands.cli.options import (
     AREA,
     DEVICES,
@@ -24,7 +24,6 @@ from roadseg.commands.cli.options import (
     TRAINED_FOLD,
     WORKERS,
 )
-from roadseg.commands.cli.summaries import announce
 
 if TYPE_CHECKING:
     from roadseg.config import Config

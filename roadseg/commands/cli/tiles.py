@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import stage_command
+from roadseg.commands.cli.command import show, stage_command
 from roadseg.commands.cli.options import (
     FORCE,
     JSON,
@@ -18,7 +18,6 @@ from roadseg.commands.cli.options import (
     WORKERS,
 )
 from roadseg.commands.cli.results import UNITS
-from roadseg.commands.cli.summaries import show
 
 if TYPE_CHECKING:
     from roadseg.config import Config

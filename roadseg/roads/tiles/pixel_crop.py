@@ -41,7 +41,8 @@ class PixelCrop:
         """Where roads may be cut: at the edge of the window, and where the scene cuts them."""
         of_scene = np.array([self.pixels.border_m], dtype=object)
         moved = reproject(of_scene, self.pixels.grid.metric_crs, self.grid.metric_crs)[0]
-        return shapely.union(self.grid.footprint_m.exterior, moved)
+        border: shapely.Geometry = shapely.union(self.grid.footprint_m.exterior, moved)
+        return border
 
     @property
     def speed_bins(self) -> SpeedBins | None:

@@ -18,10 +18,13 @@ OF_COMMANDS = {  # what has the name of a setting, and means something else
     ("export", "window_px"),
     ("export", "batch_size"),
     ("init", "images"),
+    ("images", "area"),
+    ("images", "gsd_m"),
     ("map", "minutes"),
     ("score", "gsd_m"),
     ("convert", "gsd_m"),
     ("route", "goal"),
+    ("roads", "area"),
 }
 
 

@@ -33,6 +33,7 @@ PARSED = {  # and why
     "demo": "trains for minutes",
     "map": "the same, and says on stderr what it has done",
     "export": "traces a network for every format, as tests/learn does",
+    "fetch": "asks services on the web",
 }
 QUICK = {"plot": ["speeds", "--dpi", "50"]}
 HEIDELBERG, CALIFORNIA = ((8.65, 49.38), (8.69, 49.41)), ((-122.2, 37.3), (-122.1, 37.2))
@@ -191,6 +192,9 @@ def test_an_example_works(call, project, example):
 def test_an_example_of_long_work_can_be_parsed(example):
     name, *words = shlex.split(example)[1:]
     command = main.commands[name]
+    if isinstance(command, click.Group):
+        name, *words = words
+        command = command.commands[name]
     assert command.make_context(name, words, parent=click.Context(main)).params
 
 
