@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
-from roadseg.system.parallel import Executor
+from roadseg.system.hosts.parallel import Executor
 from roadseg.system.units import Units
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation

@@ -40,7 +40,7 @@ from roadseg.roads.tracing.tuning import (
     search,
 )
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.parallel import in_order
+from roadseg.system.hosts.parallel import in_order
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_stage_key
