@@ -162,7 +162,7 @@ class Cluster:
             workers = None if worker is None else [worker]
             return await self._client.run(function, *args, workers=workers)
 
-        answers = self._dask.utils.sync(self._loop, run, callback_timeout=timeout_s)
+        answers = self._dask.utils.sync(self._client.loop, run, callback_timeout=timeout_s)
         return None if worker is None else answers[worker]
 
     def close(self) -> None:
