@@ -89,11 +89,12 @@ class Cluster:
         """
         self._check_address()
         try:
-            if not self._can_work():
+            if not (is_able := self._can_work()):
                 _log.info("--scheduler %s: waiting for workers", self._address)
-            while not self._can_work():
+            while not is_able:
                 self._require_time("has had no usable worker")
                 time.sleep(self._check_s)
+                is_able = self._can_work()
             self._client = self._dask.Client(
                 self._address, timeout=self._timeout_s, set_as_default=False
             )

@@ -18,8 +18,6 @@ QUICK = {  # A host that was cut off is given up by Dask after these; by default
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "11s",
 }
 
-DATE = "2026-01-01T00:00:00Z"  # That GeoPackages have for the time at which they are written.
-
 
 def wait_until(is_true, patience_s=PATIENCE_S):
     """Wait for what is to come true; return it."""
@@ -82,13 +80,13 @@ class Hosts:
         ip(*inside, "link", "set", "eth0", "up")
         ip(*inside, "link", "set", "lo", "up")
         hide = [f"mount -t tmpfs -o size={disk} none /tmp"]
-        if not self.hidden.is_relative_to("/tmp"):
+        if not self.hidden.is_relative_to("/tmp"):  # noqa: S108 - another one on each host
             hide += [f"mount -t tmpfs none '{self.hidden}'"]
         script = " && ".join([*hide, "mkdir /tmp/worker", "cd /tmp/worker", 'exec "$@"'])
         program = PROGRAM.format(module="dask_worker", before=before)
         worker = [
             *(sys.executable, "-c", program, self.address_of_workers, "--nthreads", str(threads)),
-            *("--no-nanny", "--no-dashboard", "--local-directory", "/tmp/worker"),
+            *("--no-nanny", "--no-dashboard", "--local-directory", "/tmp/worker"),  # noqa: S108
         ]
         self.run(["ip", "netns", "exec", name, "unshare", "-m", "sh", "-c", script, "-", *worker])
         return number
@@ -113,18 +111,17 @@ class Hosts:
 
 
 def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+    subprocess.run(["ip", *words], check=True, capture_output=True)  # noqa: S607
 
 
 @pytest.fixture
-def hosts(tmp_path_factory, monkeypatch):
+def hosts(tmp_path_factory):
     """Give hosts of this test's own, or skip it."""
     pytest.importorskip("distributed")
     if "ROADSEG_HOSTS" not in os.environ:
         pytest.skip("takes minutes; set ROADSEG_HOSTS=1 to run it")
     if why := why_no_hosts():
         pytest.skip(why)
-    monkeypatch.setenv("OGR_CURRENT_DATE", DATE)
     hosts = Hosts(tmp_path_factory.getbasetemp())
     try:
         yield hosts

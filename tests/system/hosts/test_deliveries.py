@@ -14,22 +14,11 @@ from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.hosts.parcels import Output
 from roadseg.system.hosts.task_files import TaskFiles
 
-distributed = pytest.importorskip("distributed")
-SEEN = parcels.Parcel.is_on_one_disk
-
-
-def see(is_seen):
-    """Let a worker see the disk of the command, or not."""
-    parcels.Parcel.is_on_one_disk = SEEN if is_seen else property(lambda _: False)
-
 
 @pytest.fixture
-def apart(dask):
-    """Give a cluster whose workers do as if they saw no file of the command."""
-    with distributed.Client(dask, set_as_default=False) as client:
-        client.run(see, is_seen=False)
-        yield Executor(scheduler=dask.scheduler_address)
-        client.run(see, is_seen=True)
+def executor(apart):
+    """Give the executor of workers that do as if they saw no file of the command."""
+    return Executor(scheduler=apart)
 
 
 def double(target, source):
@@ -82,28 +71,30 @@ def sources(tmp_path):
     return paths
 
 
-def test_outputs_come_back_under_their_names(apart, sources, tmp_path):
+def test_outputs_come_back_under_their_names(executor, sources, tmp_path):
     target = tmp_path / "out"
-    found = made(partial(double, target), sources, apart, partial(files_to, target))
+    found = made(partial(double, target), sources, executor, partial(files_to, target))
     assert [path for path, _ in found] == [target / source.name for source in sources]
-    assert [(target / s.name).read_bytes() for s in sources] == [2 * s.read_bytes() for s in sources]
+    assert [(target / s.name).read_bytes() for s in sources] == [
+        2 * s.read_bytes() for s in sources
+    ]
     assert len(list(target.iterdir())) == len(sources)
 
 
-def test_the_work_was_done_on_copies(apart, sources, tmp_path):
+def test_the_work_was_done_on_copies(executor, sources, tmp_path):
     target = tmp_path / "out"
-    found = made(partial(double, target), sources, apart, partial(files_to, target))
+    found = made(partial(double, target), sources, executor, partial(files_to, target))
     assert all("jobs" in there for _, there in found)
 
 
-def test_large_outputs_come_in_pieces(apart, sources, tmp_path):
+def test_large_outputs_come_in_pieces(executor, sources, tmp_path):
     sources[0].write_bytes(os.urandom(parcels.PIECE_BYTES))
     target = tmp_path / "out"
-    made(partial(double, target), sources[:1], apart, partial(files_to, target))
+    made(partial(double, target), sources[:1], executor, partial(files_to, target))
     assert (target / sources[0].name).read_bytes() == 2 * sources[0].read_bytes()
 
 
-def test_a_folder_comes_back_as_a_whole(apart, sources, tmp_path):
+def test_a_folder_comes_back_as_a_whole(executor, sources, tmp_path):
     target = tmp_path / "out"
     (target / "0").mkdir(parents=True)
     (target / "0/stale").touch()
@@ -111,36 +102,36 @@ def test_a_folder_comes_back_as_a_whole(apart, sources, tmp_path):
     def files(source):
         return TaskFiles(reads=(source,), writes=(target / source.stem,))
 
-    made(partial(copy_to_folder, target), sources[:1], apart, files)
+    made(partial(copy_to_folder, target), sources[:1], executor, files)
     assert [path.name for path in (target / "0").iterdir()] == ["in"]
     assert (target / "0/in/a").read_bytes() == sources[0].read_bytes()
 
 
-def test_an_input_that_was_not_changed_does_not_come_back(apart, sources):
+def test_an_input_that_was_not_changed_does_not_come_back(executor, sources):
     before = sources[0].stat().st_ino
 
     def files(source):
         return TaskFiles(reads=(source,), writes=(source, source.with_suffix(".new")))
 
-    made(add_file, sources[:1], apart, files)
+    made(add_file, sources[:1], executor, files)
     assert sources[0].with_suffix(".new").exists()
     assert sources[0].stat().st_ino == before
 
 
-def test_errors_name_the_files_of_the_command(apart, sources):
-    (error,) = made(fail, sources[:1], apart, lambda source: TaskFiles(reads=(source,)))
+def test_errors_name_the_files_of_the_command(executor, sources):
+    (error,) = made(fail, sources[:1], executor, lambda source: TaskFiles(reads=(source,)))
     assert isinstance(error, DataError)
     assert str(error) == f"{sources[0]}: bad"
 
 
-def test_errors_that_are_not_about_data_name_the_worker(apart, sources):
-    (error,) = made(fail_by_worker, sources[:1], apart, lambda s: TaskFiles(reads=(s,)))
+def test_errors_that_are_not_about_data_name_the_worker(executor, sources):
+    (error,) = made(fail_by_worker, sources[:1], executor, lambda s: TaskFiles(reads=(s,)))
     assert str(error).startswith(f"{sources[0]}: no engine (on worker tcp://")
 
 
-def test_files_that_are_no_inputs_are_not_there(apart, sources):
+def test_files_that_are_no_inputs_are_not_there(executor, sources):
     found = made(
-        partial(read_too_much, sources[1]), sources[:1], apart, lambda s: TaskFiles(reads=(s,))
+        partial(read_too_much, sources[1]), sources[:1], executor, lambda s: TaskFiles(reads=(s,))
     )
     assert found == [False]
 
@@ -167,7 +158,7 @@ def test_a_worker_cannot_write_elsewhere(name):
         _inside(Output(0, name, 0, b""))
 
 
-def test_a_worker_that_loses_its_outputs_makes_them_again(apart, sources, tmp_path, monkeypatch):
+def test_a_worker_that_loses_its_outputs_makes_them_again(executor, sources, tmp_path, monkeypatch):
     sources[0].write_bytes(os.urandom(parcels.PIECE_BYTES))
     target, run_on, lost = tmp_path / "out", schedulers.Cluster.run_on, []
 
@@ -178,13 +169,13 @@ def test_a_worker_that_loses_its_outputs_makes_them_again(apart, sources, tmp_pa
         return run_on(cluster, worker, function, *args, **named)
 
     monkeypatch.setattr(schedulers.Cluster, "run_on", lose)
-    made(partial(double, target), sources[:1], apart, partial(files_to, target))
+    made(partial(double, target), sources[:1], executor, partial(files_to, target))
     assert lost
     assert (target / sources[0].name).read_bytes() == 2 * sources[0].read_bytes()
 
 
-def test_a_failed_work_leaves_no_folder(apart, sources, tmp_path):
+def test_a_failed_work_leaves_no_folder(executor, sources, tmp_path):
     target = tmp_path / "out"
-    made(fail, sources[:1], apart, partial(files_to, target))
+    made(fail, sources[:1], executor, partial(files_to, target))
     assert not target.exists()
     assert Path(sources[0]).exists()
