@@ -125,10 +125,19 @@ def options_of(room: str, kind: str, values: Mapping[str, object]) -> Any:  # no
     try:
         return _options_class(room, kind).model_validate(given)
     except ValueError as error:  # Click lets some of them through, such as a number "nan".
-        names = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
-        fault = cast("ValidationError", error).errors()[0]
-        msg = f"{', '.join(names)}: {fault['msg']}"
-        raise click.UsageError(msg) from error
+        from roadseg.system.schemas import expected_and_got  # noqa: PLC0415 - slow to import
+
+        fault: dict[str, Any] = dict(cast("ValidationError", error).errors()[0])
+        if fault["loc"]:
+            words = _words_of(fault["loc"][0])
+            raise click.UsageError(f"{words}: {expected_and_got(fault)}") from error
+        words = ", ".join(f"{_words_of(name)} {value}" for name, value in given.items())
+        raise click.UsageError(f"{words}: {fault['ctx']['error']}") from error
+
+
+def _words_of(name: str) -> str:
+    """Return how the option of a setting is written."""
+    return f"--{name.replace('_', '-')}"
 
 
 def of_config(

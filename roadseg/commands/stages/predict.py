@@ -80,12 +80,11 @@ def run(
 
     A shard is a part of the work: it leaves no record, which is for the command without one.
     """
-    _require_whole(config, shard)
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
         return done
-    scenes = _nth(_scenes_of(config, workspace, fold), shard)
     job = _job_of_run(config, workspace, fold)
+    scenes = _part(job, _scenes_of(config, workspace, fold), shard)
     with _held(job, scenes):
         if shard is not None:
             return _summary(job, scenes, force=force)
@@ -124,12 +123,12 @@ def run_images(
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        ConfigError: if images are to be fused, but are tiles of one scene.
     """
-    _require_whole(config, shard, mosaic)
+    _require_scenes(config, mosaic)
     job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
     vrt = output / f"{mosaic}.vrt"
-    scenes = _nth(find_images(images) if mosaic is None else {mosaic: vrt}, shard)
+    scenes = _part(job, find_images(images) if mosaic is None else {mosaic: vrt}, shard)
     with _held(job, scenes):
         if mosaic is not None:
             write_mosaic(vrt, image_paths(images), crs=_crs(config))
@@ -209,7 +208,6 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
-    _require_whole(config, shard)
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
@@ -220,7 +218,7 @@ def plan(
     if after or not stage_plan.runs or not all(path.exists() for path in weights):
         return stage_plan
     job = _job_of_run(config, workspace, fold)
-    need = job.need(_nth(_scenes_of(config, workspace, fold), shard), force=force)
+    need = job.need(_part(job, _scenes_of(config, workspace, fold), shard), force=force)
     return planned(
         force=force,
         reads=need.reads,
@@ -241,10 +239,10 @@ def plan_images(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run_images` would do."""
-    _require_whole(config, shard, mosaic)
+    _require_scenes(config, mosaic)
     if mosaic is None:
-        scenes = _nth(find_images(images), shard)
         job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
+        scenes = _part(job, find_images(images), shard)
         need = job.need(scenes, force=force)
         why = "images are given" if need.writes else "all outputs exist"
         return Plan(
@@ -294,19 +292,12 @@ def _scenes_of(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) ->
     }
 
 
-def _require_whole(
-    config: Config, shard: tuple[int, int] | None, mosaic: str | None = None
-) -> None:
-    """Refuse to fuse what is no set of whole images.
+def _require_scenes(config: Config, mosaic: str | None) -> None:
+    """Refuse to fuse what are no images of their own.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        ConfigError: if images are to be fused, but are tiles of one scene.
     """
-    if config.predict.fuse and shard is not None:
-        raise ConfigError(
-            "predict.fuse: a shard does not have all images of a place; predict without --shard, "
-            "with --workers or --scheduler instead"
-        )
     if config.predict.fuse and mosaic is not None:
         raise ConfigError(
             "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
@@ -375,6 +366,9 @@ def _job(
     )
 
 
-def _nth(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+def _part(job: AnyJob, scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+    """Return the scenes of a shard; with fusion those of whole places."""
     number, count = shard or (1, 1)
+    if isinstance(job, FusedPlaces) and count > 1:
+        return job.part(scenes, number, count)
     return dict(sorted(scenes.items())[number - 1 :: count])

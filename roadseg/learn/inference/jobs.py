@@ -39,6 +39,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.raster.windows import fitting_batch
+from roadseg.roads.masks.image_dates import day_tags, day_taken
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.thresholding import write_road_mask
 from roadseg.roads.options import TraceOptions
@@ -377,6 +378,7 @@ def _tags(image: Path, trained: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
 
     return (
         ("ROADSEG_SOURCE", image.name),
+        *day_tags(day_taken(image)).items(),
         ("ROADSEG_FOLD", listed(facts.get("fold") for facts in trained)),
         ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
         ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),

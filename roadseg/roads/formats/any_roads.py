@@ -24,7 +24,7 @@ from roadseg.raster.grid import (
     transformer,
     utm_epsg,
 )
-from roadseg.roads.formats.by_suffix import READERS
+from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.formats.pairing import RoadSource, match
 from roadseg.roads.formats.tables import attributes_of
 from roadseg.roads.graph.road_graph import (
@@ -159,8 +159,8 @@ def read_drawn(
     if source.table:
         place = _place(source, pixels)
         return graph_drawn(source, source.table.graph(source.image, place))
-    if graph_format := READERS.get(source.path.suffix.lower()):
-        return graph_drawn(source, graph_format.reader()(source.path))
+    if read := reader_of(source.path):
+        return graph_drawn(source, read(source.path))
     if source.is_raster:
         return _trace(source, pixels, trace)
     return _read_gpkg(source) or _read_lines(source, every_column=every_column)

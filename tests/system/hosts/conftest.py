@@ -106,6 +106,7 @@ class Hosts:
             process.kill()
             process.wait()
         for name in self.names:
+            ip("link", "del", name)  # Without it the kernel keeps the name for a while.
             ip("netns", "del", name)
         ip("link", "del", self.bridge)
 
