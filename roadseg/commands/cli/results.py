@@ -60,6 +60,8 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
     metavar="FILE",
     help="CSV table to write, with a row per pair of files and one for all.",
 )
+@of_field("learn", "ComputeOptions", "--workers")
+@of_field("learn", "ComputeOptions", "--scheduler")
 @UNITS
 @JSON
 def score(
@@ -74,6 +76,8 @@ def score(
     spacing_m: float | None,
     snap_m: float | None,
     tolerance_m: float | None,
+    workers: int | None,
+    scheduler: str | None,
 ) -> None:
     """Compare PREDICTED roads with a REFERENCE (APLS, TOPO and more).
 
@@ -95,8 +99,15 @@ def score(
         "tolerance_m": tolerance_m,
     }
     parameters = options_of("roads", "CompareOptions", values)
+    compute = options_of("learn", "ComputeOptions", {"workers": workers, "scheduler": scheduler})
     summary = road_tool("score").run(
-        reference, predicted, options=parameters, image=image, gsd_m=gsd_m, table=table
+        reference,
+        predicted,
+        options=parameters,
+        image=image,
+        gsd_m=gsd_m,
+        table=table,
+        executor=compute.executor,
     )
     show(summary, as_json=as_json)
 

@@ -202,7 +202,7 @@ def graph(
     return stage_function("graph", f"{do}_images")(config, images, output=output)
 
 
-@stage_command(AREA)
+@stage_command(AREA, WORKERS, SCHEDULER)
 def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
     """Compute metrics of pixels and graphs on the held-out chips.
 

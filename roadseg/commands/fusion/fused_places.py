@@ -19,7 +19,8 @@ from roadseg.raster.windows import Rows, cut_blocks
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
 from roadseg.roads.masks.image_dates import without_day
 from roadseg.roads.masks.mask_files import read_raster_key
-from roadseg.system.parallel import Executor, each
+from roadseg.system.hosts.parallel import Executor, each
+from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
 from roadseg.system.text import count
@@ -123,7 +124,7 @@ class FusedPlaces:
         self.failed = self.job.failed
         found = self._places(done)
         waiting = [place for place in found if force or not place.is_there]
-        work = each(fuse_place, waiting, executor=self.executor)
+        work = each(fuse_place, waiting, executor=self.executor, files=files_of_place)
         for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
             if outcome.error is not None:
                 raise outcome.error
@@ -205,6 +206,14 @@ class FusedPlaces:
                 for path in (alone.with_suffix(".qml"), alone):
                     if path.exists():
                         path.replace(scene.path.with_suffix(path.suffix))
+
+
+def files_of_place(place: Place) -> TaskFiles:
+    """Return the files of the work of `fuse_place`."""
+    path = place.scene.path
+    return TaskFiles(
+        reads=tuple(image.path for image in place.images), writes=(path.with_suffix(".qml"), path)
+    )
 
 
 def _groups(places: Sequence[list[str]]) -> list[list[str]]:

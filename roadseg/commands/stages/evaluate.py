@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,8 @@ from roadseg.roads.metrics.spread import Spread, spread_of
 from roadseg.roads.metrics.topo import Topo
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
+from roadseg.system.hosts.parallel import in_order
+from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
@@ -252,6 +255,21 @@ class ChipScore:
         return self.roads.reference.road_km + self.roads.predicted.road_km > 0
 
 
+@dataclass(frozen=True)
+class SceneToScore:
+    """A scene whose chips are held out.
+
+    Attributes:
+        record: the scene.
+        chips: of it, each with its fold.
+        is_drawn: whether a picture of it is wanted.
+    """
+
+    record: SceneRecord
+    chips: tuple[tuple[ChipRecord, int], ...]
+    is_drawn: bool
+
+
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on what was held out."""
     record = _record(config, workspace)
@@ -263,17 +281,22 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     chips_of = held_out_chips(workspace, listed, predicted)
     folds = read_folds(workspace.folds, listed.chips)
     record.begin()
-    scores: list[ChipScore] = []
-    shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
-    for number, (name, chips) in enumerate(shown):
-        record_of = listed.scene(name)
-        own = config.of_set(record_of.set)
-        scene = _read_scene(own, workspace, record_of)
-        touched = [chip for chip in chips if scene.probability.touches(chip.window)]
-        of_scene = counted(touched, name, total=len(touched), unit="chips")
-        scores += [_score_chip(config, scene, chip, fold=folds[chip.name]) for chip in of_scene]
-        if number < config.evaluate.pictures:
-            _draw(own, workspace, record_of, scene)
+    tasks = [
+        SceneToScore(
+            listed.scene(name),
+            tuple((chip, folds[chip.name]) for chip in chips),
+            is_drawn=number < config.evaluate.pictures,
+        )
+        for number, (name, chips) in enumerate(chips_of.items())
+    ]
+    of_scenes = in_order(
+        partial(score_scene, config, workspace),
+        tasks,
+        what="evaluate",
+        executor=config.compute.executor,
+        files=partial(files_of_scene, workspace),
+    )
+    scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
     summary = _with_reliability(_summary(config, scores, fold=predicted.fold), calibration)
     _write_table(workspace, scores)
@@ -284,6 +307,28 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     record.finish(summary, [workspace.evaluation, *drawn])
     _update_card(workspace, summary)
     return summary
+
+
+def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> list[ChipScore]:
+    """Score the chips of a scene, and draw it if that is wanted."""
+    own = config.of_set(task.record.set)
+    scene = _read_scene(own, workspace, task.record)
+    touched = [chip for chip in task.chips if scene.probability.touches(chip[0].window)]
+    shown = counted(touched, task.record.name, total=len(touched), unit="chips")
+    scores = [_score_chip(config, scene, chip, fold=fold) for chip, fold in shown]
+    if task.is_drawn:
+        _draw(own, workspace, task.record, scene)
+    return scores
+
+
+def files_of_scene(workspace: Workspace, task: SceneToScore) -> TaskFiles:
+    """Return the files of the work of `score_scene`."""
+    scene, name = task.record, task.record.name
+    made = workspace.mask(name), workspace.probability(name), workspace.graph(name)
+    reads = (*made, scene.labels, *scene.area)
+    if not task.is_drawn:
+        return TaskFiles(reads)
+    return TaskFiles((*reads, scene.image, workspace.scaling), writes=(workspace.picture(name),))
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:

@@ -28,6 +28,7 @@ from roadseg.learn.inference.tasks import (
     Task,
     Trained,
     edge_model_of,
+    files_of_task,
     opened,
     predict_task,
     read_alike,
@@ -47,7 +48,8 @@ from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
-from roadseg.system.parallel import Outcome, each
+from roadseg.system.hosts.outcomes import Outcome
+from roadseg.system.hosts.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
@@ -241,7 +243,9 @@ class PredictionJob:
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
             work = partial(predict_task, add_km2=progress.add) if here else predict_task
-            for outcome in each(work, tasks, executor=compute.executor, begin=share_cores):
+            for outcome in each(
+                work, tasks, executor=compute.executor, begin=share_cores, files=files_of_task
+            ):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
                 if not here:
@@ -362,9 +366,12 @@ def _pieces(
     """
     for scene in scenes:
         missing = scene.strips.missing
+        # What is there already stays with this process, which finishes the raster.
+        is_all = not (shared and scene.strips.is_begun)
         size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
         for first in range(0, max(len(missing), 1), size):
-            yield scene, tuple(_joined(missing[first : first + size])), len(missing) <= size
+            rows = tuple(_joined(missing[first : first + size]))
+            yield scene, rows, is_all and len(missing) <= size
 
 
 def _joined(strips: Sequence[range]) -> Iterator[range]:

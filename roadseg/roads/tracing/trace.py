@@ -154,8 +154,7 @@ def find_lines(
 def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> TracedBlock:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
-    around = widened(block, height=grid.height, width=grid.width)
-    is_road = pixels.read_road(around) >= options.level_for(pixels.threshold)
+    is_road = pixels.read_road(window_of(block, grid)) >= options.level_for(pixels.threshold)
     return trace_block(
         is_road,
         block,
@@ -345,6 +344,23 @@ def is_of_mask(graph: RoadGraph) -> bool:
     return bool(np.isin(lowest, (0, 1)).all())
 
 
+def window_of(item: Window | SamplePoints, grid: Grid) -> Window:
+    """Return the pixels of a scene that the work on an item of `find_graph` reads.
+
+    Args:
+        item: a block of the scene, or sample points in one.
+        grid: of the scene.
+    """
+    if isinstance(item, Window):
+        return widened(item, height=grid.height, width=grid.width)
+    margin = margin_px(grid)
+    top, left = np.maximum(np.floor(item.places.min(axis=0)).astype(int) - margin, 0).tolist()
+    last_row, last_col = np.ceil(item.places.max(axis=0)).astype(int).tolist()
+    height = min(last_row + margin, grid.height) - top
+    width = min(last_col + margin, grid.width) - left
+    return Window(top, left, height, width)
+
+
 def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeStatistics:
     """Read the pixels around sample points that lie in one block of a scene, and sum them up.
 
@@ -353,13 +369,9 @@ def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeSt
         level: the lowest byte of probability that is road.
         samples: at least one.
     """
-    grid, margin = pixels.grid, margin_px(pixels.grid)
-    top, left = np.maximum(np.floor(samples.places.min(axis=0)).astype(int) - margin, 0).tolist()
-    last_row, last_col = np.ceil(samples.places.max(axis=0)).astype(int).tolist()
-    height = min(last_row + margin, grid.height) - top
-    width = min(last_col + margin, grid.width) - left
-    road, bins = pixels.read_all(Window(top, left, height, width))
-    return sample_edges(samples, road, bins, origin=(top, left), level=level)
+    window = window_of(samples, pixels.grid)
+    road, bins = pixels.read_all(window)
+    return sample_edges(samples, road, bins, origin=(window.row, window.col), level=level)
 
 
 def _speeds(statistics: EdgeStatistics, bins: SpeedBins | None) -> Floats:

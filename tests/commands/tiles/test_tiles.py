@@ -164,6 +164,19 @@ def test_several_processes_make_the_same_tiles(mask, tmp_path):
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
 
 
+def test_workers_without_the_disk_of_the_command_make_the_same_tiles(mask, tmp_path, apart):
+    formats = ['graph.formats=["gpkg","shp"]']
+    settings = [*formats, f'compute.scheduler="{apart}"']
+    trace(mask, tmp_path / "here", settings=formats)
+    trace(mask, tmp_path / "there", settings=settings)
+    assert bytes_of(tmp_path / "here") == bytes_of(tmp_path / "there")
+    names = [
+        sorted(path.name for path in (tmp_path / folder).rglob("*")) for folder in ("here", "there")
+    ]
+    assert names[0] == names[1]
+    assert trace(mask, tmp_path / "there", settings=settings).kept == 4
+
+
 def test_an_area_chooses_tiles_which_stay_whole(mask, tmp_path):
     box = parse_tile("32UMV7571").degrees.centroid.buffer(0.001).bounds
     assert trace(mask, tmp_path, area=",".join(map(str, box))).made == ["32UMV7571"]
