@@ -15,7 +15,7 @@ from roadseg.dataset.sets import SceneSet, scene_sets
 from roadseg.errors import ConfigError
 from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOptions, TrainOptions
 from roadseg.options import Section, setting
-from roadseg.raster.options import ImageryOptions
+from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
 from roadseg.system.files import whole, with_home
 from roadseg.system.records import parse_json
@@ -358,6 +358,11 @@ def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
         is_path = name is not None and ("/" in name or "." in name)
         return str(change_path(Path(str(name)))) if is_path else name
 
+    def change_area(text: str | None) -> str | None:
+        if text is None or box_numbers(text) is not None:
+            return text
+        return change(str(with_home(text)))
+
     sets = {
         name: of.model_copy(
             update={
@@ -369,7 +374,11 @@ def _with_paths(config: Config, change: Callable[[str], str]) -> Config:
         for name, of in config.imagery.sets.items()
     }
     sections: dict[str, dict[str, Any]] = {
-        "imagery": {"images": tuple(map(change, config.imagery.images)), "sets": sets},
+        "imagery": {
+            "images": tuple(map(change, config.imagery.images)),
+            "area": change_area(config.imagery.area),
+            "sets": sets,
+        },
         "labels": {
             "roads": tuple(map(change, config.labels.roads)),
             "area": tuple(map(change, config.labels.area)),

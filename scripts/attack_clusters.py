@@ -30,7 +30,7 @@ _OTHER = (
 )
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 _JOINS_S = 5.0
-_PATIENCE_S = 150.0  # of which the scheduler may take 60, and a busy machine as much to begin
+_PATIENCE_S = 150.0  # of which the scheduler may take 45, and a busy machine as much to begin
 _SCENES = 12
 
 Case = Callable[[ExitStack], str]
@@ -108,6 +108,12 @@ def _cases() -> dict[str, tuple[Case, int]]:
             ),
             1,
         ),
+        "sends rubbish": (
+            lambda parts: parts.enter_context(
+                _listening(lambda peer: peer.sendall(random.Random(0).randbytes(10_000)))  # noqa: S311
+            ),
+            1,
+        ),
         "no workers": (lambda parts: _scheduler(parts)[1], 1),
         "workers join later": (lambda parts: _cluster(parts, after_s=_JOINS_S), 0),
         "one of two workers killed": (lambda parts: _cluster(parts, workers=2, kill=1), 0),
@@ -115,6 +121,14 @@ def _cases() -> dict[str, tuple[Case, int]]:
         "scheduler killed": (lambda parts: _cluster(parts, scheduler=signal.SIGKILL), 1),
         "scheduler halted": (lambda parts: _cluster(parts, scheduler=signal.SIGSTOP), 1),
         "worker without roadseg": (lambda parts: _cluster(parts, before=none), 1),
+        "worker with another roadseg": (
+            lambda parts: _cluster(parts, before='{"roadseg": "0.0.1"}'),
+            1,
+        ),
+        "worker with another Python": (
+            lambda parts: _cluster(parts, before='{"python": "3.9.1.final.0"}'),
+            1,
+        ),
         "after all of it": (_cluster, 0),
     }
 

@@ -22,7 +22,7 @@ import shapely
 from roadseg.roads.audit.audit import audit_ways
 from roadseg.roads.audit.profiles import Cover
 from roadseg.roads.audit.stretches import CONFIRMED, NO_DATA, NOT_SEEN, SHIFTED, STATUSES
-from roadseg.roads.audit.ways import MapWays, read_ways
+from roadseg.roads.audit.ways import AuditedWays, read_ways
 from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
 
@@ -93,7 +93,7 @@ def measure(ways: list, cover: Cover, case: str, seed: int) -> tuple[np.ndarray,
     widths_m = np.concatenate([each.columns["width_m"] for each in ways]).astype(float)
     drawn, before = disturb(lines, widths_m, case, np.random.default_rng(seed))
     ids = np.arange(len(drawn)).astype(str)
-    given = MapWays(
+    given = AuditedWays(
         "map", cover.crs, drawn, {"row": np.arange(len(drawn))}, ids, ids, ids, Counter()
     )
     options = AuditOptions()

@@ -128,6 +128,39 @@ def dask():
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def maps():
+    """Give the module of the map server (tests/data/map_server.py)."""
+    return _load(TESTS / "data" / "map_server.py")
+
+
+@pytest.fixture
+def world(maps):
+    """Serve maps of a drawn world from this process; give the server."""
+    with maps.serving() as world:
+        yield world
+
+
+def see_disk(is_seen):
+    """Let a worker see the disk of the command, or not."""
+    from roadseg.system.hosts.parcels import Parcel  # noqa: PLC0415 - on the worker
+
+    if not hasattr(Parcel, "seen_before"):
+        Parcel.seen_before = Parcel.is_on_one_disk
+    Parcel.is_on_one_disk = Parcel.seen_before if is_seen else property(lambda _: False)
+
+
+@pytest.fixture
+def apart(dask):
+    """Give the address of a cluster whose workers do as if they saw no file of the command."""
+    from distributed import Client  # noqa: PLC0415 - an optional library
+
+    with Client(dask, set_as_default=False) as client:
+        client.run(see_disk, is_seen=False)
+        yield dask.scheduler_address
+        client.run(see_disk, is_seen=True)
+
+
 @pytest.fixture(autouse=True)
 def _level_of_logs():
     """Let INFO be logged, as by every command, whatever one in this process has set."""
@@ -285,3 +318,16 @@ def finished(finished_city, tmp_path):
     (folder / "roadseg.json").write_text(json.dumps(settings))
     config = load_config(folder / "roadseg.json")
     return config, Workspace(config.run)
+
+
+@pytest.fixture(scope="session")
+def drawn_map():
+    """Give the module with a drawn map of OpenStreetMap (tests/data/serve_overpass.py)."""
+    return _load(TESTS / "data" / "serve_overpass.py")
+
+
+@pytest.fixture
+def overpass(drawn_map):
+    """Start a stand-in for an Overpass server, which knows the drawn map."""
+    with drawn_map.serve_overpass() as server:
+        yield server

@@ -23,6 +23,7 @@ from roadseg.api.runs import (
     tune,
     write_report,
 )
+from roadseg.api.services import fetch_roads
 from roadseg.api.tools import bench, demo, doctor, export, init, models, plot
 from roadseg.config import Config
 from roadseg.raster.grid import Grid
@@ -49,6 +50,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "export",
+    "fetch_roads",
     "init",
     "load_config",
     "models",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roadseg.commands.roads.audit import AuditSummary
     from roadseg.roads.audit.profiles import Raster
     from roadseg.roads.audit.tables import AuditTables
-    from roadseg.roads.audit.ways import MapWays
+    from roadseg.roads.audit.ways import AuditedWays
 
 _SUFFIX = ".gpkg"
 
@@ -99,7 +99,7 @@ def audit(
 
     limits = options_of(AuditOptions, options)
     with _rasters(probabilities) as rasters:
-        tables = AuditTables(audit_ways(_map_ways(roads), rasters, limits))
+        tables = AuditTables(audit_ways(_audited_ways(roads), rasters, limits))
     summary = summarise(tables, limits, rasters=len(rasters), output=None, page=None)
     return MapAudit(summary, tables)
 
@@ -124,8 +124,8 @@ def _rasters(probabilities: AnyPath | Probability | Mask) -> Iterator[Sequence["
         yield open_rasters(path)
 
 
-def _map_ways(roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"]) -> "MapWays":
-    from roadseg.roads.audit.ways import map_ways, read_ways  # noqa: PLC0415 - slow to import
+def _audited_ways(roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"]) -> "AuditedWays":
+    from roadseg.roads.audit.ways import audited_ways, read_ways  # noqa: PLC0415 - slow to import
 
     if isinstance(roads, str | Path):
         return read_ways(Path(roads))
@@ -134,4 +134,4 @@ def _map_ways(roads: Union[Graph, AnyPath, "gpd.GeoDataFrame"]) -> "MapWays":
         raise DataError(f"{TABLE}: has no georeference, expected ways with a coordinate system")
     names = [name for name in table.columns if name != table.geometry.name]
     columns = {str(name): table[name].to_numpy() for name in names}
-    return map_ways(TABLE, table.crs, np.asarray(table.geometry, dtype=object), columns)
+    return audited_ways(TABLE, table.crs, np.asarray(table.geometry, dtype=object), columns)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadseg.api.files import AnyPath, table_file
-from roadseg.api.keywords import sections_of, takes
+from roadseg.api.keywords import options_of, sections_of, takes
 from roadseg.api.notebooks import progress_in_notebook
 from roadseg.arrays import Bools, Bytes
 from roadseg.raster.grid import Grid
@@ -88,7 +88,7 @@ class Mask:
         return file.getvalue()
 
 
-@takes(LabelOptions, ImageryOptions)
+@takes(ImageryOptions, LabelOptions)
 def burn(
     labels: "AnyPath | gpd.GeoDataFrame",
     image: AnyPath,
@@ -100,22 +100,28 @@ def burn(
         labels: any file with road lines or polygons, a raster mask, or a GeoDataFrame.
         image: any raster that GDAL reads.
         options: of the sections labels and imagery of the config, such as `buffer_m=3`,
-            `scheme="osm"`, `gsd_m=0.5`; `crs` applies to labels and image without a CRS.
+            `scheme="osm"`, `gsd_m=0.5`; `crs` applies to labels and image without a CRS. `area`
+            is `imagery.area`: the mask shows what is in this area, and ignores the rest.
 
     Raises:
         DataError: if labels or image cannot be used, or no road touches the image.
         ConfigError: if there is no such option, or a value is outside its limits.
     """
+    from roadseg.dataset.scene_parts import parts_of_scenes  # noqa: PLC0415 - slow to import
     from roadseg.dataset.scenes import SceneTask, prepare_scene  # noqa: PLC0415 - slow to import
 
+    # Labels have an area as well: where they are complete, which a mask does not show.
+    area = options_of(ImageryOptions, {"area": options.pop("area", None)}).area
     of_labels, imagery = sections_of(options, LabelOptions, ImageryOptions)
     is_file = isinstance(labels, str | Path)
     given = nullcontext(Path(labels)) if is_file else table_file(labels)
     with given as roads, tempfile.TemporaryDirectory(prefix="roadseg-") as folder:
         mask = Path(folder) / "mask.tif"
+        path = Path(image).absolute()
+        part = parts_of_scenes({"burn": path}, {"burn": imagery}, within=area)["burn"]
         task = SceneTask(
             name="burn",
-            image=Path(image).absolute(),
+            image=path,
             labels=roads.absolute(),
             held={"labels": stamp(roads)},
             shared=False,
@@ -124,6 +130,7 @@ def burn(
             imagery=imagery,
             label_options=of_labels,
             sample_px=1,
+            part=part,
         )
         with progress_in_notebook():
             prepare_scene(task)

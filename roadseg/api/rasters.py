@@ -50,7 +50,8 @@ def predict(
         transform: for an array: the transform from (col, row) to (x, y) in the CRS `crs`, as in
             rasterio. Without it, set the pixel size with `gsd_m`.
         options: of the sections predict, imagery and compute of the config, such as `tta=True`,
-            `engine="eager"`, `device="cpu"`, `bands=(1, 2, 3)`, `crs="EPSG:32632"`, `gsd_m=0.5`.
+            `engine="eager"`, `device="cpu"`, `bands=(1, 2, 3)`, `crs="EPSG:32632"`, `gsd_m=0.5`,
+            `area="area.geojson"`.
 
     Returns:
         Probabilities of any road and of each speed bin, with their grid.
@@ -95,6 +96,7 @@ def _predict_fused(
         DataError: if they show several places.
     """
     from roadseg.commands.fusion.fused_places import FusedPlaces  # noqa: PLC0415 - torch is slow
+    from roadseg.dataset.scene_parts import parts_of_scenes  # noqa: PLC0415 - slow to import
     from roadseg.learn.inference.jobs import PredictionJob  # noqa: PLC0415 - torch is slow
 
     with TemporaryDirectory() as temporary:
@@ -108,7 +110,9 @@ def _predict_fused(
             tracing=TraceOptions(),
         )
         fused = FusedPlaces(job, folder, job.write_mask, compute.executor)
-        places = fused.run(find_images(map(str, images)), force=False)
+        found = find_images(map(str, images))
+        parts = parts_of_scenes(found, dict.fromkeys(found, imagery), within=imagery.area)
+        places = fused.run({name: found[name] for name in parts}, force=False)
         if len(places) > 1:
             names = " and ".join(place.name for place in places[:2])
             raise DataError(

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from roadseg.errors import DataError
+from roadseg.raster.extents import ScenePart
 from roadseg.raster.windows import Window
 from roadseg.roads.options import ShiftMetres
 from roadseg.roads.speeds import SpeedBins
@@ -65,6 +66,8 @@ class SceneRecord:
         set: name of the set of imagery.sets that it belongs to; empty where a run has no sets.
         shift_m: metres east and north by which its labels were moved.
         area: vector files with the polygons in which its labels are complete; none: everywhere.
+        window: pixels of the image that the scene is; None is all of them. Windows of chips count
+            in it, as do the rasters of the scene.
     """
 
     __pydantic_config__ = STRICT
@@ -76,6 +79,12 @@ class SceneRecord:
     set: SetName = ""
     shift_m: LabelShift = NO_SHIFT
     area: tuple[FilePath, ...] = ()
+    window: Annotated[Window, AfterValidator(_is_somewhere)] | None = None
+
+    @property
+    def part(self) -> ScenePart | None:
+        """The part of the image that the scene is; None is all of it."""
+        return None if self.window is None else ScenePart(self.window)
 
 
 @dataclass(frozen=True)

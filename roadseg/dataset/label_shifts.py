@@ -9,7 +9,7 @@ import numpy as np
 
 from roadseg.arrays import Bytes
 from roadseg.dataset.chips import NO_SHIFT, LabelShift
-from roadseg.dataset.scenes import SceneTask, open_labels
+from roadseg.dataset.scenes import SceneTask, open_labels, sources_of_task
 from roadseg.dataset.shifts import NOT_SEEN, SURE, Shift, combine_shifts, estimate_shift
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import RasterFacts, open_scene, read_window
@@ -17,7 +17,7 @@ from roadseg.raster.sampling import spread
 from roadseg.raster.scaling import fit_scaling
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.roads.masks.burning import road_pixels
-from roadseg.system.parallel import Executor, each
+from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 
 SCENES = 96  # Scenes that the shift of the set is found from, at most.
@@ -76,7 +76,8 @@ def _rounded(start: LabelShift, further: Shift) -> LabelShift:
 def _see_all(tasks: Sequence[SceneTask], reach_m: float, executor: Executor) -> list[Shift]:
     """Return the shift of each scene; those that cannot be used fail later, and say nothing."""
     shifts = [NOT_SEEN] * len(tasks)
-    work = each(partial(see_shift, reach_m=reach_m), tasks, executor=executor)
+    see = partial(see_shift, reach_m=reach_m)
+    work = each(see, tasks, executor=executor, files=sources_of_task)
     for outcome in counted(work, "shifts", total=len(tasks), unit="scenes"):
         if outcome.result is not None:
             shifts[outcome.index] = outcome.result
@@ -93,7 +94,7 @@ def see_shift(task: SceneTask, *, reach_m: float) -> Shift:
     Raises:
         DataError: if image or labels cannot be used.
     """
-    with open_scene(task.image, task.imagery) as image:
+    with open_scene(task.image, task.imagery, part=task.part) as image:
         facts = image.facts
         with open_labels(task, image) as (draw, _):
             blocks = cut_blocks(facts.grid.height, facts.grid.width, block_px=_WINDOW_PX)

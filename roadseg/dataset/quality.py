@@ -14,6 +14,7 @@ from roadseg.arrays import Bytes
 from roadseg.dataset.chips import ChipRecord
 from roadseg.dataset.scenes import SceneSummary
 from roadseg.dataset.shifts import Shift, combine_shifts, directions, estimate_shift
+from roadseg.raster.extents import ScenePart
 from roadseg.raster.images import read_window, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import spread
@@ -121,6 +122,7 @@ class PrepareSummary:
         moved_m: metres east and north, the median over the scenes.
         moved_range_m: least and largest length of such a move, metres.
         sets: figures of each set by name; empty where a run has no sets.
+        outside: images that lie outside of the area to work in, left out.
     """
 
     scenes: int
@@ -147,6 +149,7 @@ class PrepareSummary:
     moved_m: list[float]
     moved_range_m: list[float]
     sets: dict[str, SetFigures] = field(default_factory=dict)
+    outside: int = 0
 
     @property
     def shifts_by_key(self) -> dict[str, list[float]]:
@@ -171,6 +174,7 @@ class PrepareSummary:
             if any(of.shift_m for of in self.sets.values())
             else shift_text(self.shift_m),
             "sheets": str(Path(self.sheets[0]).parent) if self.sheets else "",
+            "outside": self.outside and f"{count(self.outside, 'image')} outside of the area",
             **{f"skipped {name}": why for name, why in self.failed.items()},
         }
         width = max(len(name) for name in rows)
@@ -220,6 +224,7 @@ class ExampleTask:
     mask: Path
     imagery: ImageryOptions
     scaling: Scaling
+    part: ScenePart | None = None
 
 
 def choose_examples(scenes: Sequence[SceneSummary]) -> list[ChipRecord]:
@@ -238,7 +243,7 @@ def make_example(task: ExampleTask) -> Example:
     Raises:
         DataError: if the image cannot be read.
     """
-    facts = scene_facts(task.image, task.imagery)
+    facts = scene_facts(task.image, task.imagery, part=task.part)
     window = _around(task.chip.window, facts.grid.height, facts.grid.width)
     bands, valid = read_window(facts, window)
     image = np.where(valid, task.scaling.apply(bands), np.uint8(0))

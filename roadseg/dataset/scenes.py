@@ -15,11 +15,12 @@ from pydantic import Field
 
 from roadseg.dataset.chips import NO_SHIFT, ChipRecord, LabelShift
 from roadseg.errors import DataError
+from roadseg.raster.extents import ScenePart, ground_of
 from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import OpenScene, RasterFacts, open_scene
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
-from roadseg.roads.labels.areas import area_on, read_areas
+from roadseg.roads.labels.areas import area_on, polygons_in, read_areas, work_area
 from roadseg.roads.labels.roads import (
     LabelFile,
     Roads,
@@ -33,6 +34,7 @@ from roadseg.roads.masks.mask_labels import is_mask_file, open_mask_labels
 from roadseg.roads.masks.raster_styles import mask_renderer, write_style
 from roadseg.roads.options import LabelOptions
 from roadseg.system.fingerprints import stamp
+from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of, read_json, write_json
 from roadseg.system.schemas import STRICT, Band, Count, FileName, Metres, read_strict
@@ -59,6 +61,7 @@ class SceneTask:
         sample_px: how many pixels to sample for the scaling.
         shift_m: metres east and north by which the labels are moved.
         area: vector files with the polygons in which labels are complete; none: everywhere.
+        part: the part of the scene that is in the area to work in; None is all of it.
         force: whether to make it again even if nothing changed.
     """
 
@@ -74,6 +77,7 @@ class SceneTask:
     sample_px: int
     shift_m: LabelShift = NO_SHIFT
     area: tuple[Path, ...] = ()
+    part: ScenePart | None = None
     force: bool = False
 
 
@@ -150,19 +154,31 @@ def prepare_scene(task: SceneTask) -> PreparedScene:
         OutputError: if the mask cannot be written.
     """
     settings = [
-        task.imagery.model_dump(mode="json", exclude={"images", "percentiles", "licence"}),
+        task.imagery.model_dump(mode="json", exclude={"images", "percentiles", "licence", "area"}),
         task.label_options.model_dump(mode="json", exclude={"roads", "licence", "area"}),
         task.shared,
         task.shift_m,
     ]
-    key = key_of({"settings": settings}, task.held)
-    with open_scene(task.image, task.imagery) as image:
+    own = {} if task.part is None else {"part": task.part.digest}
+    key = key_of({"settings": settings, **own}, task.held)
+    with open_scene(task.image, task.imagery, part=task.part) as image:
         sample = image.sample(pixels=task.sample_px)
         summary = None if task.force else _prepared_before(task, key)
         if summary is None:
             summary = _make_mask(task, image, key)
             write_scene_summary(task.record, summary, key=key)
     return PreparedScene(summary, sample)
+
+
+def sources_of_task(task: SceneTask) -> TaskFiles:
+    """Return the files that a scene is made from."""
+    return TaskFiles(reads=(task.image, task.labels, *task.area))
+
+
+def files_of_task(task: SceneTask) -> TaskFiles:
+    """Return the files of the work of `prepare_scene`, which looks at what it made before."""
+    made = (task.mask.with_suffix(".qml"), task.mask, task.record)
+    return TaskFiles(reads=(*sources_of_task(task).reads, *made), writes=made)
 
 
 def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile:
@@ -177,6 +193,29 @@ def read_labels(path: Path, options: LabelOptions, *, content: str) -> LabelFile
         DataError: if it cannot be used.
     """
     return _read_once(path, content, options.model_dump_json())
+
+
+def measured_ground(
+    paths: Sequence[Path], grid: Grid, options: LabelOptions, *, within: str | None
+) -> shapely.MultiPolygon | None:
+    """Return where a prediction is measured, in the metric CRS of a scene; None: everywhere.
+
+    That is where the labels are complete, in the area to work in.
+
+    Args:
+        paths: vector files with polygons.
+        grid: of the scene.
+        options: how label files are read.
+        within: `imagery.area`.
+
+    Raises:
+        DataError: if a file cannot be used, or the scene has no place on the ground.
+    """
+    complete, area = complete_area(paths, grid, options), work_area(within)
+    if area is None:
+        return complete
+    worked = area.on(grid)
+    return worked if complete is None else polygons_in(complete & worked)
 
 
 def complete_area(
@@ -306,6 +345,8 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
     )
 
     def on_image(draw: Draw, window: Window) -> NDArray[np.uint8]:
+        if not facts.touches(window):
+            return np.full(window[2:], IGNORE, dtype=np.uint8)
         mask = draw(window)
         if not facts.is_all_valid:
             mask[~image.valid(window)] = IGNORE
@@ -318,7 +359,8 @@ def open_labels(task: SceneTask, image: OpenScene) -> Iterator[tuple[Draw, Scene
         with open_mask_labels(task.labels, facts, options, shift_m=shift_m) as labels:
             yield partial(on_image, labels.read), summary
     else:
-        ground = facts.grid.footprint_m if area is None else area & facts.grid.footprint_m
+        shown = ground_of(facts.grid, facts.extent)
+        ground = shown if area is None else area & shown
         roads, summary = _lay_labels(task, facts, summary, ground)
         areas = road_areas(roads, facts.grid, bins=task.label_options.bins)
         yield partial(on_image, lambda window: burn_roads(areas, facts.grid.crop(*window))), summary

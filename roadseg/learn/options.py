@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from roadseg.options import LARGEST_SEED, Section, Text, setting
-from roadseg.system.parallel import Executor
+from roadseg.system.hosts.parallel import Executor
 from roadseg.system.units import Units
 
 Kind = Literal["turns", "warp", "colour"]  # of augmentation
@@ -393,7 +393,7 @@ class ComputeOptions(Section):
         "Address of a Dask scheduler, such as tcp://host:8786, whose workers process the scenes.",
     )
     scheduler_timeout_s: float = setting(
-        60.0,
+        45.0,
         "seconds",
         "How long to wait for the scheduler and for workers.",
         gt=0,

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.vrt import WarpedVRT
 
 from roadseg.errors import DataError
+from roadseg.raster.extents import LEAST_SIDE_PX, Extent, ScenePart
 from roadseg.raster.grid import Grid, crs_setting, grid_of
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sampling import PLACES, spread_windows
@@ -26,7 +27,6 @@ from roadseg.raster.windows import Window
 from roadseg.system.files import is_virtual
 from roadseg.system.text import one_line
 
-LEAST_SIDE_PX = 32  # Pixels of a scene; the network halves windows five times.
 CACHE_BYTES = 2**26  # Bytes of blocks that GDAL holds, at least.
 
 _FURTHER = (1, 4, 16)  # Times as many pixels are read where most of a scene has no data.
@@ -52,6 +52,8 @@ class RasterFacts:
             file itself says hold none.
         is_masked: whether the file says of some pixels that they have no data: it has an alpha
             band, a mask or a nodata value.
+        part: the part of the scene that `grid` shows, if that is not all of it, see `cut`.
+        scene_grid: where the pixels of the whole scene lie, if `grid` shows a part of it.
     """
 
     path: Path
@@ -61,10 +63,53 @@ class RasterFacts:
     names: tuple[str, ...]
     nodata: float | None = None
     is_masked: bool = True
+    part: ScenePart | None = None
+    scene_grid: Grid | None = None
+
+    @property
+    def extent(self) -> Extent | None:
+        """The pixels of `grid` that are in the area to work in; None is all of them."""
+        return self.part.extent if self.part else None
+
+    def cut(self, part: ScenePart | None) -> "RasterFacts":
+        """Return the facts of a part of the whole scene; None leaves it as it is."""
+        if part is None:
+            return self
+        grid = self.grid.crop(*part.window)
+        return replace(self, grid=grid, part=part, scene_grid=self.grid)
+
+    @property
+    def whole(self) -> Grid:
+        """Where the pixels of the whole scene lie."""
+        return self.scene_grid or self.grid
+
+    @property
+    def pixels(self) -> int:
+        """Number of pixels that may have data, about."""
+        return self.extent.pixels if self.extent else self.grid.height * self.grid.width
+
+    def touches(self, window: Window) -> bool:
+        """Return whether any pixel of a window of `grid` may have data."""
+        return self.extent is None or self.extent.touches(window)
+
+    def in_scene(self, window: Window) -> Window:
+        """Return a window of `grid` as one of the whole scene."""
+        row, col = self.part.window[:2] if self.part else (0, 0)
+        return Window(window[0] + row, window[1] + col, *window[2:])
+
+    def in_part(self, window: Window) -> Window:
+        """Return a window of the whole scene as one of `grid`, beyond which it may reach."""
+        row, col = self.part.window[:2] if self.part else (0, 0)
+        return Window(window[0] - row, window[1] - col, *window[2:])
 
     @property
     def is_all_valid(self) -> bool:
         """Whether every pixel has data, found without reading any; False when in doubt."""
+        return self.is_file_valid and self.extent is None
+
+    @property
+    def is_file_valid(self) -> bool:
+        """Whether the file has data everywhere, in the area and outside of it; alike."""
         return not self.is_masked and self.nodata is None and self.is_whole_numbers
 
     @property
@@ -159,19 +204,28 @@ def read_facts(
         return _facts(path, source, crs=crs, bands=bands, gsd_m=gsd_m, nodata=nodata)
 
 
-def scene_facts(path: Path, options: ImageryOptions) -> RasterFacts:
-    """Read where a scene of a dataset lies and what its bands are, without its pixels.
+def scene_facts(
+    path: Path, options: ImageryOptions, *, part: ScenePart | None = None
+) -> RasterFacts:
+    """Read where a scene of a dataset, or a part of it, lies and what its bands are.
 
     Raises:
         DataError: if it cannot be used, see `read_facts`.
     """
-    with open_scene(path, options) as scene:
+    with open_scene(path, options, part=part) as scene:
         return scene.facts
 
 
 @contextmanager
-def open_scene(path: Path, options: ImageryOptions) -> Iterator["OpenScene"]:
+def open_scene(
+    path: Path, options: ImageryOptions, *, part: ScenePart | None = None
+) -> Iterator["OpenScene"]:
     """Open a scene of a dataset once for its facts, its sample and its valid pixels.
+
+    Args:
+        path: any raster GDAL reads.
+        options: how it is read.
+        part: of the scene; None is all of it.
 
     Raises:
         DataError: if it cannot be used, see `read_facts`, or be read inside the block.
@@ -181,7 +235,18 @@ def open_scene(path: Path, options: ImageryOptions) -> Iterator["OpenScene"]:
         facts = _facts(
             path, source, crs=crs, bands=options.bands, gsd_m=options.gsd_m, nodata=options.nodata
         )
-        yield OpenScene(facts, source)
+        yield OpenScene(facts.cut(part), source)
+
+
+def scene_grid(path: Path, options: ImageryOptions) -> Grid:
+    """Read where the pixels of a scene of a dataset lie, without checking more of it.
+
+    Raises:
+        DataError: if the file cannot be read, or has no place on the ground.
+    """
+    crs = crs_setting(options.crs, "imagery.crs")
+    grid = read_grid(path, crs=crs, gsd_m=options.gsd_m)
+    return grid.resampled(options.gsd_m) if options.gsd_m and not grid.is_local else grid
 
 
 def sample_pixels(facts: RasterFacts, *, pixels: int) -> NDArray[Any]:
@@ -213,21 +278,31 @@ class OpenScene:
             DataError: if the file cannot be read.
         """
         source = self.source
-        enough = min(pixels, source.height * source.width) // 2
+        first, extent = _region(self.facts, source)
+        enough = min(pixels, first.height * first.width) // 2
         for times in _FURTHER:
             windows = spread_windows(
-                source.height,
-                source.width,
+                first.height,
+                first.width,
                 block=source.block_shapes[0],
                 pixels=pixels * times,
                 places=PLACES * times,
             )
-            reads = (read_pixels(source, self.facts, window=area(window)) for window in windows)
-            sample = np.concatenate([_of_valid(*read) for read in reads], axis=1)
+            touched = [w for w in windows if extent is None or extent.touches(w)]
+            reads = [_of_valid(*self._read_sample(w, first, extent)) for w in touched]
+            bands = len(self.facts.bands)
+            empty = np.zeros((bands, 0), dtype=self.facts.dtype)
+            sample = np.concatenate([empty, *reads], axis=1)
             if sample.shape[1] >= enough:
                 break
         count = min(sample.shape[1], pixels)
         return sample[:, np.arange(count) * sample.shape[1] // max(count, 1)]
+
+    def _read_sample(self, window: Window, region: Window, extent: Extent | None) -> Read:
+        """Read a window of a region of the file."""
+        here = Window(window.row + region.row, window.col + region.col, *window[2:])
+        values, valid = read_pixels(self.source, self.facts, window=area(here))
+        return values, valid if extent is None else valid & extent.inside(window)
 
     def valid(self, window: Window) -> NDArray[np.bool_]:
         """Read which pixels of a window of the scene's grid have data, shape (row, col).
@@ -236,13 +311,15 @@ class OpenScene:
             DataError: if the file cannot be read.
         """
         facts = self.facts
-        if facts.is_all_valid:
-            return np.ones(window[2:], dtype=bool)
-        with _on_grid(self.source, facts.grid, facts.meaningless) as seen:
+        inside = _inside(facts, window)
+        if facts.is_file_valid or not inside.any():
+            return inside
+        with _on_grid(self.source, facts.whole, facts.meaningless) as seen:
+            here = area(facts.in_scene(window))
             # Only where the values themselves tell are the bands read as well.
             if facts.nodata is None and facts.is_whole_numbers:
-                return valid_pixels(seen, area(window))
-            return read_pixels(seen, facts, window=area(window))[1]
+                return inside & valid_pixels(seen, here)
+            return inside & read_pixels(seen, facts, window=here)[1]
 
 
 def read_grid(path: Path, *, crs: CRS | None = None, gsd_m: float | None = None) -> Grid:
@@ -277,8 +354,25 @@ def read_window(facts: RasterFacts, window: Window) -> Read:
     Raises:
         DataError: if the file cannot be read.
     """
-    with open_raster(facts.path, facts.grid, nodata=facts.meaningless) as source:
-        return read_pixels(source, facts, window=area(window))
+    if not facts.touches(window):
+        return nothing(facts, window)
+    with open_raster(facts.path, facts.whole, nodata=facts.meaningless) as source:
+        return read_part(source, facts, window)
+
+
+def read_part(source: rasterio.DatasetReader, facts: RasterFacts, window: Window) -> Read:
+    """Read a window of `facts.grid` from the open raster of the whole scene."""
+    if not facts.touches(window):
+        return nothing(facts, window)
+    values, valid = read_pixels(source, facts, window=area(facts.in_scene(window)))
+    return values, valid & _inside(facts, window)
+
+
+def nothing(facts: RasterFacts, window: Window) -> Read:
+    """Return what a window holds that lies outside of the area, without reading it."""
+    height, width = window[2:]
+    values = np.zeros((len(facts.bands), height, width), dtype=facts.dtype)
+    return values, np.zeros((height, width), dtype=bool)
 
 
 def read_preview(facts: RasterFacts, *, side: int) -> Read:
@@ -294,7 +388,14 @@ def read_preview(facts: RasterFacts, *, side: int) -> Read:
     thinning = max(1.0, max(height, width) / side)
     shape = (max(1, round(height / thinning)), max(1, round(width / thinning)))
     with open_raster(facts.path) as source:
-        return read_pixels(source, facts, shape=shape)
+        if facts.part is None:
+            return read_pixels(source, facts, shape=shape)
+        region, extent = _region(facts, source)
+        values, valid = read_pixels(source, facts, window=area(region), shape=shape)
+    if extent is not None:
+        extent = extent.scaled(shape[0] / region.height, shape[1] / region.width)
+        valid &= extent.inside(Window(0, 0, *shape))
+    return values, valid
 
 
 def is_masked(source: rasterio.DatasetReader) -> bool:
@@ -331,6 +432,27 @@ def area(window: Window) -> rasterio.windows.Window:
     """Return a window as rasterio has it."""
     row, col, height, width = window
     return rasterio.windows.Window(col, row, width, height)
+
+
+def _inside(facts: RasterFacts, window: Window) -> NDArray[np.bool_]:
+    """Return which pixels of a window of `facts.grid` are in the area."""
+    return facts.extent.inside(window) if facts.extent else np.ones(window[2:], dtype=bool)
+
+
+def _region(facts: RasterFacts, source: rasterio.DatasetReader) -> tuple[Window, Extent | None]:
+    """Return the pixels of the file that the scene shows, and its extent in these pixels."""
+    if facts.part is None:
+        return Window(0, 0, source.height, source.width), None
+    row, col, height, width = facts.part.window
+    down, across = source.height / facts.whole.height, source.width / facts.whole.width
+    first_row, first_col = math.floor(row * down), math.floor(col * across)
+    last_row = min(math.ceil((row + height) * down), source.height)
+    last_col = min(math.ceil((col + width) * across), source.width)
+    region = Window(first_row, first_col, last_row - first_row, last_col - first_col)
+    extent = facts.part.extent
+    if extent is not None:
+        extent = extent.moved(-row, -col).scaled(down, across).moved(first_row, first_col)
+    return region, extent
 
 
 def _facts(

@@ -10,6 +10,18 @@ _Band = Annotated[int, Field(ge=1, le=65_536)] | Text
 Bands = tuple[_Band, ...]
 
 
+def box_numbers(text: str) -> list[float] | None:
+    """Return the numbers that a text lists with commas between; None if it is the name of a file.
+
+    A single number is a name.
+    """
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        return None
+    return numbers if len(numbers) > 1 else None
+
+
 class ImageryOptions(Section):
     """The images, and how their pixels become the input of the network."""
 
@@ -38,6 +50,12 @@ class ImageryOptions(Section):
     )
     nodata: float | None = setting(
         None, "pixel value", "Pixels with this value in every band have no data."
+    )
+    area: Text | None = setting(
+        None,
+        "path or degrees",
+        "Area to work in: a vector file with polygons, or minx,miny,maxx,maxy in degrees; the rest "
+        "of the images is not read and has no data. null: everywhere.",
     )
     chip_px: int = setting(
         1300,

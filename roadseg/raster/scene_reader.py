@@ -13,9 +13,9 @@ from roadseg.raster.images import (
     CACHE_BYTES,
     RasterFacts,
     Read,
-    area,
+    nothing,
     open_raster,
-    read_pixels,
+    read_part,
     reading,
 )
 from roadseg.raster.windows import Window
@@ -37,7 +37,7 @@ class SceneReader:
     def __enter__(self) -> Self:
         """Have GDAL hold as much as the windows need; threads open the file when they read."""
         facts = self._facts
-        with open_raster(facts.path, facts.grid, nodata=facts.meaningless) as source:
+        with open_raster(facts.path, facts.whole, nodata=facts.meaningless) as source:
             needed = cache_bytes(source, self._rows)
         self._opened.enter_context(rasterio.Env(GDAL_CACHEMAX=needed))
         return self
@@ -48,16 +48,18 @@ class SceneReader:
 
     def read(self, window: Window) -> Read:
         """Read a window, as `read_window`."""
+        if not self._facts.touches(window):
+            return nothing(self._facts, window)
         # A file takes with it the environment that it was opened in; this one stays in its thread.
         with reading(self._facts.path), rasterio.Env():
             if not hasattr(self._own, "source"):
                 self._own.source = self._open()
-            return read_pixels(self._own.source, self._facts, window=area(window))
+            return read_part(self._own.source, self._facts, window)
 
     def _open(self) -> rasterio.DatasetReader:
         facts = self._facts
         with self._lock:
-            opened = open_raster(facts.path, facts.grid, nodata=facts.meaningless)
+            opened = open_raster(facts.path, facts.whole, nodata=facts.meaningless)
             source: rasterio.DatasetReader = self._opened.enter_context(opened)
         return source
 

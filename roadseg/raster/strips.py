@@ -54,6 +54,17 @@ class Strips:
         return cls(path.with_name(f"{_HIDDEN}{path.name}-{key}"), height, width, bands)
 
     @property
+    def is_begun(self) -> bool:
+        """Whether any strip is there."""
+        return any(self._pixels(rows).path.exists() for rows in self._all())
+
+    def files(self, rows: range) -> tuple[Path, ...]:
+        """Return the files of the strips of some rows; that of the pixels of each comes last."""
+        strips = [strip for strip in self._all() if strip.start in rows]
+        files = [(_gaps_of(pixels), pixels) for pixels in map(self._pixels, strips)]
+        return tuple(file.path for pair in files for file in pair)
+
+    @property
     def size(self) -> int:
         """Bytes of all strips."""
         return sum(self._pixels(rows).size for rows in self._all())

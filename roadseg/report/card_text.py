@@ -129,6 +129,7 @@ def _sources(properties: Item) -> Iterator[str]:
     images, labels = properties[IMAGES], properties[LABELS]
     yield f"- Images: {_files(images['files'])}; licence: {images['licence'] or 'not given'}"
     yield f"- Labels: {_files(labels['files'])}; licence: {labels['licence'] or 'not given'}"
+    yield from (f"- Labels are from {credit}" for credit in labels.get("credits", ()))
     yield f"- Scheme of the labels: {', '.join(labels['schemes']) or 'not known'}"
 
 

@@ -15,9 +15,13 @@ from roadseg.dataset.scenes import SceneSummary, read_scene_summary
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.report.card_files import read_weights, write_card
 from roadseg.report.card_text import IMAGES, LABELS, TRAINING, VALIDATION
+from roadseg.report.credits import copyrights
 from roadseg.report.stac_mlm import mlm_item
+from roadseg.roads.labels.origins import Origin, credits_of, read_origins
+from roadseg.system.text import first
 from roadseg.system.workspace import Fold, Workspace
 
+_LOOKED_AT = 100  # Images; those of one source say the same.
 _NAMES = 5  # Names of files that a card lists; the others are counted.
 
 
@@ -42,6 +46,7 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
     facts, listed = read_checkpoint_facts(folder, "best"), read_chips(workspace.chips)
     training = read_fold_chips(workspace, listed.chips, fold).training
     records = _scene_records(workspace, listed.scenes)
+    origins = read_origins(scene.labels for scene in listed.scenes)
     properties = {
         TRAINING: {
             "fold": fold,
@@ -59,13 +64,14 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         },
         IMAGES: {
             "files": _files(scene.image for scene in listed.scenes),
-            "licence": config.imagery.licence,
+            "licence": config.imagery.licence or _copyrights(listed.scenes),
             "gsd_range_m": facts.get("gsd_range_m", [facts["gsd_m"]] * 2),
             "nodata": facts["nodata"],
         },
         LABELS: {
             "files": _files(scene.labels for scene in listed.scenes),
-            "licence": config.labels.licence,
+            "licence": config.labels.licence or _licences(origins),
+            "credits": credits_of(origins),
             "schemes": sorted({record.scheme for record in records.values()}),
         },
     }
@@ -78,6 +84,12 @@ def write_model_card(config: Config, workspace: Workspace, *, fold: Fold, epochs
         properties=properties,
     )
     write_card(folder, item)
+
+
+def _copyrights(scenes: Sequence[SceneRecord]) -> str | None:
+    """Return what images say of their owners and licences; None if they say nothing."""
+    some = [scene.image for scene in scenes[:_LOOKED_AT] if scene.image.is_file()]
+    return first(list(dict.fromkeys(filter(None, copyrights(some)))), 3) or None
 
 
 def _scores(columns: Mapping[str, float]) -> dict[str, float]:
@@ -101,6 +113,11 @@ def _scene_records(workspace: Workspace, scenes: Sequence[SceneRecord]) -> dict[
 def _files(paths: Iterable[Path]) -> dict[str, Any]:
     names = sorted({path.name for path in paths})
     return {"count": len(names), "names": names[:_NAMES]}
+
+
+def _licences(origins: Iterable[Origin]) -> str | None:
+    """Return the licences of labels that were fetched; None if there are none."""
+    return " and ".join(dict.fromkeys(origin.licence for origin in origins)) or None
 
 
 def _degrees(chips: Sequence[ChipRecord]) -> Corners:

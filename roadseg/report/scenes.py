@@ -12,9 +12,10 @@ from affine import Affine
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.reference_graphs import reference_graph
-from roadseg.dataset.scenes import complete_area
+from roadseg.dataset.scenes import measured_ground
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import DataError, RoadsegError
+from roadseg.raster.extents import ScenePart, part_of
 from roadseg.raster.grid import Grid, crs_setting, reproject
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
@@ -86,6 +87,7 @@ class Shown:
         bins: of the speeds.
         scene_of: name of the scene of each chip.
         left_out: what cannot be shown, and why.
+        labels: files with the labels of the scenes, as prepare has read them.
     """
 
     scenes: list[ShownScene]
@@ -96,6 +98,7 @@ class Shown:
     bins: SpeedBins
     scene_of: dict[str, str]
     left_out: list[str] = field(default_factory=list)
+    labels: tuple[Path, ...] = ()
 
 
 def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> Shown:
@@ -128,6 +131,7 @@ def read_scenes(config: Config, workspace: Workspace, names: Sequence[str]) -> S
         bins=chips.bins if chips else DEFAULT_BINS,
         scene_of={chip.name: chip.scene for chip in chips.chips} if chips else {},
         left_out=left_out,
+        labels=tuple(dict.fromkeys(scene.labels for scene in listed.values())),
     )
 
 
@@ -246,6 +250,7 @@ def _read_scene(
     # A predicted image may have been resampled, so the grid of its probability comes first.
     if probability is not None:
         grid = probability.grid
+        facts = facts and _where_predicted(facts, grid)
     else:
         grid = facts.grid if facts else _ground_of(graph, name)
     return ShownScene(name, grid, facts, probability, graph, reference=None)
@@ -258,6 +263,17 @@ def _photo_facts(image: Path, options: ImageryOptions) -> RasterFacts:
     if options.gsd_m is None or facts.grid.is_local:
         return facts
     return scene_facts(image, options.model_copy(update={"gsd_m": None}))
+
+
+def _where_predicted(facts: RasterFacts, grid: Grid) -> RasterFacts:
+    """Return the facts of the part of an image that its predicted raster shows."""
+    if facts.grid.is_local:
+        return facts
+    shown = reproject(np.array([grid.footprint]), grid.crs, facts.grid.metric_crs)[0]
+    part = part_of(facts.grid, shown)
+    return (
+        facts if part is None or part.shows_all(facts.grid) else facts.cut(ScenePart(part.window))
+    )
 
 
 def _ground_of(graph: RoadGraph | None, name: str) -> Grid:
@@ -288,7 +304,9 @@ def _with_reference(
             tracing=config.graph,
             gsd_m=config.imagery.gsd_m,
         )
-        complete = complete_area(listed.area, scene.grid, config.labels)
+        complete = measured_ground(
+            listed.area, scene.grid, config.labels, within=config.imagery.area
+        )
     except RoadsegError as error:
         left_out.append(str(error))
         return scene

@@ -24,6 +24,9 @@ MASK_SUFFIXES = (
     *(".tif", ".tiff", ".png", ".jpg", ".jpeg", ".vrt", ".jp2", ".img", ".bmp", ".gif"),
 )
 
+# Further suffixes of the parts of a Shapefile.
+SHAPEFILE_PARTS = (".shx", ".dbf", ".prj", ".cpg", ".qix", ".sbn", ".sbx")
+
 PARQUET_SUFFIXES = (".parquet", ".geoparquet")
 
 # Suffixes of files from which GDAL reads vectors, packed or not.

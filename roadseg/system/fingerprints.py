@@ -62,7 +62,7 @@ def _fingerprint(path: Path) -> str:
         inside = _IN_ARCHIVE.fullmatch(str(path))
         return f"{_fingerprint(Path(inside[1]))}{inside[2]}" if inside else str(path)
     # A file without parts has the digest of its bytes; else a digest of all digests counts.
-    digests = [f"{name} {_known_digest(part)}" for name, part in _parts(path)]
+    digests = [f"{name} {known_digest(part)}" for name, part in parts_of(path)]
     if len(digests) == 1 and not path.is_dir():
         return digests[0].lstrip()
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()[:_DIGITS]
@@ -85,7 +85,7 @@ def stamp(path: Path) -> str:
     return f"{path} {status.st_size} {status.st_mtime_ns}"
 
 
-def _parts(path: Path) -> Iterator[tuple[str, Path]]:
+def parts_of(path: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files of which one consists, with names that stay when they move together."""
     if path.is_dir():
         inside = (part for part in path.rglob("*") if part.is_file() and part.suffix != ".lock")
@@ -112,7 +112,7 @@ def _sources(vrt: Path) -> list[Path]:
     return [file for file in files if file != vrt and file.is_file()]
 
 
-def _known_digest(path: Path) -> str:
+def known_digest(path: Path) -> str:
     """Return the digest of a file, from memory where it has not changed since it was read."""
     status = path.stat()
     # Reading a pipe could wait without end.

@@ -76,5 +76,6 @@ def test_an_option_is_shown_with_its_type_but_without_its_limits():
 def test_sections_that_share_an_option_declare_it_alike():
     label, imagery = LabelOptions.model_fields, ImageryOptions.model_fields
     both = label.keys() & imagery.keys()
-    assert both == {"crs", "licence"}
-    assert all(label[name].annotation == imagery[name].annotation for name in both)
+    assert both == {"area", "crs", "licence"}  # `burn` takes the area of imagery
+    shared = both - {"area"}
+    assert all(label[name].annotation == imagery[name].annotation for name in shared)

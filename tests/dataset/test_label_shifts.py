@@ -20,7 +20,7 @@ from roadseg.raster.options import ImageryOptions
 from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.options import LabelOptions
-from roadseg.system.parallel import HERE
+from roadseg.system.hosts.parallel import HERE
 
 SIDE = 240
 WEST, NORTH = 660000.0, 4000000.0

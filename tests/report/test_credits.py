@@ -1,5 +1,7 @@
 """Credits of a report: what images, labels and config say of whom to name."""
 
+from dataclasses import replace
+
 import pytest
 import rasterio
 
@@ -7,6 +9,7 @@ from roadseg.config import load_config
 from roadseg.raster.images import read_facts
 from roadseg.report.credits import credit_lines
 from roadseg.report.scenes import Shown, ShownScene
+from roadseg.roads.labels.origins import Origin, write_origin
 from roadseg.roads.speeds import DEFAULT_BINS
 from roadseg.system.stage_records import Record
 
@@ -55,3 +58,12 @@ def test_the_copyright_in_images_is_named_once(tmp_path, make_scene):
             target.update_tags(TIFFTAG_COPYRIGHT="© 2020 City of Example")
     lines = credit_lines(load_config(None), shown(*images), None)
     assert lines == ["Images: © 2020 City of Example"]
+
+
+def test_a_record_beside_fetched_labels_names_its_source_with_the_date(tmp_path, image, prepared):
+    origin = Origin("Overpass", "x", "ODbL-1.0", "© OpenStreetMap contributors", "2026-11-20", "1")
+    write_origin(tmp_path / "roads.gpkg", origin)
+    fetched = replace(shown(image), labels=(tmp_path / "roads.gpkg", tmp_path / "other.gpkg"))
+    assert credit_lines(load_config(None), fetched, prepared(osm=1)) == [
+        "Labels: © OpenStreetMap contributors (2026-11-20), ODbL-1.0"
+    ]

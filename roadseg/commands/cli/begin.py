@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from roadseg.commands.cli.command import PARTLY, load, tool
+from roadseg.commands.cli.command import PARTLY, announce, load, show, tool
 from roadseg.commands.cli.options import (
+    AREA,
     CONFIG,
     DEVICES,
     FORCE,
@@ -21,7 +22,6 @@ from roadseg.commands.cli.options import (
     take_settings,
     together,
 )
-from roadseg.commands.cli.summaries import announce, show
 
 
 @click.command()
@@ -34,6 +34,7 @@ from roadseg.commands.cli.summaries import announce, show
     metavar="[NAME=]FOLDER",
     help="Folder whose images and labels form one set; may be repeated.",
 )
+@AREA
 @of_config("train", "--minutes")
 @click.option(
     "--output",
@@ -52,6 +53,7 @@ def init(
     output: Path,
     assignments: tuple[str, ...],
     *,
+    area: str | None,
     minutes: float | None,
     force: bool,
     as_json: bool,
@@ -67,6 +69,7 @@ def init(
       roadseg init --images images/ --labels roads/ --force
       roadseg init --city san_diego/ --city tianjin/
     """
+    assignments += take_settings({"area": area})
     if minutes is not None:
         assignments += (f"train.minutes={minutes}",)
     settings = importlib.import_module("roadseg.config").load_config(None, assignments)
@@ -106,7 +109,7 @@ def init(
     show_default=True,
     help="Folder for all outputs: config, graphs, report and others.",
 )
-@together(FORCE, SET, JSON, *PREDICTING, WORKERS, ON_ERROR, *DEVICES)
+@together(AREA, FORCE, SET, JSON, *PREDICTING, WORKERS, ON_ERROR, *DEVICES)
 def map_images(
     images: tuple[str, ...],
     labels: tuple[str, ...],
@@ -132,6 +135,7 @@ def map_images(
       roadseg map city.tif --output city-map
       roadseg map images/ --labels roads.gpkg --minutes 12
       roadseg map city.tif --checkpoint run/checkpoints/fold-0
+      roadseg map images/ --area area.geojson
     """
     given = take_settings(values) + assignments
     summary = tool("map").run(

@@ -1,9 +1,12 @@
-"""A command on a run folder: made of a function that takes config, workspace and options."""
+"""Commands on a run folder, made of functions; what commands print when they are done."""
 
 import contextlib
+import dataclasses
 import functools
 import importlib
+import json
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +28,6 @@ from roadseg.commands.cli.options import (
     together,
 )
 from roadseg.commands.cli.process import is_first
-from roadseg.commands.cli.summaries import show
 from roadseg.system.units import choose_units
 
 if TYPE_CHECKING:
@@ -132,3 +134,29 @@ def tool(name: str) -> ModuleType:
 def road_tool(name: str) -> ModuleType:
     """Import a command on road networks when it is needed, and not before."""
     return importlib.import_module(f"roadseg.commands.roads.{name}")
+
+
+def show(summary: Any, *, as_json: bool) -> None:  # noqa: ANN401 - any stage's summary
+    """Print the summary of a command, unless another process does."""
+    if is_first():
+        click.echo(json_text(dataclasses.asdict(summary)) if as_json else str(summary))
+
+
+def announce(stage: str, summary: object) -> None:
+    """Print on stderr what one stage of several did."""
+    text = str(summary).replace("\n", "\n" + " " * 10)
+    click.echo(f"{stage:<9} {text}", err=True)
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON that every reader takes: no NaN or infinity, and paths as text."""
+    return json.dumps(_finite(value), default=str, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    """Return a value with null for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

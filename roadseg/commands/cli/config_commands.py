@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load
+from roadseg.commands.cli.command import load, show
 from roadseg.commands.cli.options import CONFIG, JSON, SET
-from roadseg.commands.cli.summaries import show
 from roadseg.system.text import count
 
 _ALWAYS_JSON = click.option(

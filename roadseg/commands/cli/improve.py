@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import load, stage_command, stage_function, tool
+from roadseg.commands.cli.command import load, show, stage_command, stage_function, tool
 from roadseg.commands.cli.options import (
     CONFIG,
     FOLD,
@@ -17,7 +17,6 @@ from roadseg.commands.cli.options import (
     of_config,
     together,
 )
-from roadseg.commands.cli.summaries import show
 
 if TYPE_CHECKING:
     from roadseg.config import Config

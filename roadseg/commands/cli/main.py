@@ -5,10 +5,12 @@ import click
 from roadseg.commands.cli import (
     begin,
     config_commands,
+    fetch,
     improve,
     results,
     run_commands,
     stages,
+    tiles,
 )
 from roadseg.commands.cli.group import Group
 from roadseg.commands.cli.logs import LOGGING, send_logs
@@ -45,6 +47,7 @@ main.add_commands(
             begin.map_images,
             begin.init,
             config_commands.config,
+            fetch.fetch,
             begin.demo,
             begin.doctor,
             begin.models,
@@ -74,6 +77,7 @@ main.add_commands(
             results.audit,
             results.plot,
         ],
+        "Countries": [tiles.tiles],
         "Accuracy and speed": [
             improve.tune,
             improve.quantize,

@@ -19,6 +19,7 @@ Option = Callable[[Command], Command]
 
 # The room and the class of the options of each section of the config.
 _SECTIONS = {
+    "imagery": ("raster", "ImageryOptions"),
     "compute": ("learn", "ComputeOptions"),
     "train": ("learn", "TrainOptions"),
     "predict": ("learn", "PredictOptions"),
@@ -125,10 +126,19 @@ def options_of(room: str, kind: str, values: Mapping[str, object]) -> Any:  # no
     try:
         return _options_class(room, kind).model_validate(given)
     except ValueError as error:  # Click lets some of them through, such as a number "nan".
-        names = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
-        fault = cast("ValidationError", error).errors()[0]
-        msg = f"{', '.join(names)}: {fault['msg']}"
-        raise click.UsageError(msg) from error
+        from roadseg.system.schemas import expected_and_got  # noqa: PLC0415 - slow to import
+
+        fault: dict[str, Any] = dict(cast("ValidationError", error).errors()[0])
+        if fault["loc"]:
+            words = _words_of(fault["loc"][0])
+            raise click.UsageError(f"{words}: {expected_and_got(fault)}") from error
+        words = ", ".join(f"{_words_of(name)} {value}" for name, value in given.items())
+        raise click.UsageError(f"{words}: {fault['ctx']['error']}") from error
+
+
+def _words_of(name: str) -> str:
+    """Return how the option of a setting is written."""
+    return f"--{name.replace('_', '-')}"
 
 
 def of_config(
@@ -260,6 +270,22 @@ OUTPUT = click.option(
 )
 
 
+def _from_here(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return a path, which begins in this folder, as an absolute one; a box as it is."""
+    if not value or "://" in value or value.startswith(("~", "/")):
+        return value
+    numbers = importlib.import_module("roadseg.raster.options").box_numbers(value)
+    return str(Path(value).absolute()) if numbers is None else value
+
+
+AREA = click.option(
+    "--area",
+    cls=FieldOption,
+    field=(*_SECTIONS["imagery"], "area"),
+    key="imagery.area",
+    metavar="FILE|BOX",
+    callback=_from_here,
+)
 WORKERS = of_config("compute", "--workers")
 SCHEDULER = of_config("compute", "--scheduler", metavar="ADDRESS")
 ON_ERROR = of_config("compute", "--on-error")
@@ -281,6 +307,7 @@ _SETTINGS = {
     },
     **{name: f"predict.{name}" for name in ("engine", "tta", "gsd", "scaling", "mask", "fuse")},
     "precision_of_roads": "graph.precision",
+    "area": "imagery.area",
 }
 DEVICES = (
     of_config("compute", "--device"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, road_tool, tool
+from roadseg.commands.cli.command import load, road_tool, show, tool
 from roadseg.commands.cli.options import (
     CONFIG,
     JSON,
@@ -18,7 +18,6 @@ from roadseg.commands.cli.options import (
     options_of,
     together,
 )
-from roadseg.commands.cli.summaries import show
 from roadseg.system.units import Units, choose_units
 
 _ROADS = click.Path(path_type=Path)
@@ -61,6 +60,8 @@ UNITS = of_field("learn", "ComputeOptions", "--units", callback=_units)
     metavar="FILE",
     help="CSV table to write, with a row per pair of files and one for all.",
 )
+@of_field("learn", "ComputeOptions", "--workers")
+@of_field("learn", "ComputeOptions", "--scheduler")
 @UNITS
 @JSON
 def score(
@@ -75,6 +76,8 @@ def score(
     spacing_m: float | None,
     snap_m: float | None,
     tolerance_m: float | None,
+    workers: int | None,
+    scheduler: str | None,
 ) -> None:
     """Compare PREDICTED roads with a REFERENCE (APLS, TOPO and more).
 
@@ -96,8 +99,15 @@ def score(
         "tolerance_m": tolerance_m,
     }
     parameters = options_of("roads", "CompareOptions", values)
+    compute = options_of("learn", "ComputeOptions", {"workers": workers, "scheduler": scheduler})
     summary = road_tool("score").run(
-        reference, predicted, options=parameters, image=image, gsd_m=gsd_m, table=table
+        reference,
+        predicted,
+        options=parameters,
+        image=image,
+        gsd_m=gsd_m,
+        table=table,
+        executor=compute.executor,
     )
     show(summary, as_json=as_json)
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import click
 
-from roadseg.commands.cli.command import load, tool
+from roadseg.commands.cli.command import load, show, tool
 from roadseg.commands.cli.failures import keep_run
 from roadseg.commands.cli.options import CONFIG, JSON, RUN, SET, together
-from roadseg.commands.cli.summaries import show
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roadseg.commands.cli.command import stage, stage_command, stage_function
+from roadseg.commands.cli.command import announce, stage, stage_command, stage_function
 from roadseg.commands.cli.options import (
+    AREA,
     DEVICES,
     FOLD_OR_EACH,
     FUSE,
@@ -23,14 +24,13 @@ from roadseg.commands.cli.options import (
     TRAINED_FOLD,
     WORKERS,
 )
-from roadseg.commands.cli.summaries import announce
 
 if TYPE_CHECKING:
     from roadseg.config import Config
     from roadseg.system.workspace import Fold, FoldOrEach, Workspace
 
 
-@stage_command(WORKERS, SCHEDULER, ON_ERROR)
+@stage_command(AREA, WORKERS, SCHEDULER, ON_ERROR)
 def prepare(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
     """Make masks, cut scenes into chips, and divide these into folds.
 
@@ -114,6 +114,7 @@ def train(
         metavar="NAME",
         help="Treat IMAGES as adjoining tiles of one scene with this name.",
     ),
+    AREA,
     SHARD,
     *PREDICTING,
     FUSE,
@@ -149,6 +150,7 @@ def predict(
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out city.tif
       roadseg predict --checkpoint run/checkpoints/fold-0 --output out --mosaic city tiles/
       roadseg predict --output out --fuse spring.tif summer.tif
+      roadseg predict --output out --area area.geojson city.tif
     """
     if not _all_or_none(images, output) or ((mosaic or checkpoints) and not images):
         msg = "IMAGES and --output must be used together; --checkpoint and --mosaic need both"
@@ -170,7 +172,9 @@ def predict(
     )
 
 
-@stage_command(PRECISION, OUTPUT, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1))
+@stage_command(
+    PRECISION, OUTPUT, AREA, WORKERS, SCHEDULER, ON_ERROR, click.argument("images", nargs=-1)
+)
 def graph(
     config: "Config",
     workspace: "Workspace",
@@ -198,7 +202,7 @@ def graph(
     return stage_function("graph", f"{do}_images")(config, images, output=output)
 
 
-@stage_command()
+@stage_command(AREA, WORKERS, SCHEDULER)
 def evaluate(config: "Config", workspace: "Workspace", *, do: str, force: bool) -> object:
     """Compute metrics of pixels and graphs on the held-out chips.
 
@@ -222,7 +226,7 @@ def report(config: "Config", workspace: "Workspace", *, do: str, force: bool) ->
     return stage_function("report", do)(config, workspace, force=force)
 
 
-@stage_command(FOLD_OR_EACH, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
+@stage_command(FOLD_OR_EACH, AREA, *PREDICTING, WORKERS, SCHEDULER, ON_ERROR, *DEVICES, *LAUNCHING)
 def run(
     config: "Config", workspace: "Workspace", *, do: str, force: bool, fold: "FoldOrEach"
 ) -> object:

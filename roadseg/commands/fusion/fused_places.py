@@ -2,7 +2,7 @@
 
 import logging
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +17,10 @@ from roadseg.learn.inference.jobs import Need
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.windows import Rows, cut_blocks
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
+from roadseg.roads.masks.image_dates import without_day
 from roadseg.roads.masks.mask_files import read_raster_key
-from roadseg.system.parallel import Executor, each
+from roadseg.system.hosts.parallel import Executor, each
+from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.records import key_of
 from roadseg.system.text import count
@@ -85,6 +87,7 @@ class FusedPlaces:
         folder: for the results.
         write_mask: writes the mask of a place if it is wanted.
         executor: of the work on places.
+        is_part: whether the images are a part of all, in which there may be nothing to fuse.
         failed: images that were skipped, and why.
         images_of: the images of each place, when they are fused.
     """
@@ -93,6 +96,7 @@ class FusedPlaces:
     folder: Path
     write_mask: Callable[[SceneToPredict], None]
     executor: Executor
+    is_part: bool = False
     failed: dict[str, str] = field(default_factory=dict)
     images_of: Mapping[str, list[str]] = field(default_factory=dict)
 
@@ -120,7 +124,7 @@ class FusedPlaces:
         self.failed = self.job.failed
         found = self._places(done)
         waiting = [place for place in found if force or not place.is_there]
-        work = each(fuse_place, waiting, executor=self.executor)
+        work = each(fuse_place, waiting, executor=self.executor, files=files_of_place)
         for outcome in counted(work, "fuse", total=len(waiting), unit="places"):
             if outcome.error is not None:
                 raise outcome.error
@@ -128,6 +132,27 @@ class FusedPlaces:
         for place in found:
             self.write_mask(place.scene)
         return [place.scene for place in found]
+
+    def part(self, images: Images, number: int, count: int) -> Images:
+        """Return one of several parts of the images, with all images of its places.
+
+        Every N-th group of places that share images is in it, and every N-th of the images that
+        cannot be predicted.
+
+        Args:
+            images: all of them.
+            number: of the part, from 1.
+            count: how many parts there are.
+
+        Raises:
+            DataError: if no two images show the same ground, or one has no georeference.
+        """
+        found = self._places(self.job.describe(images))
+        groups = _groups([[image.name for image in place.images] for place in found])
+        described = {name for names in groups for name in names}
+        groups += [[name] for name in sorted(images) if name not in described]
+        self.is_part = True
+        return {name: images[name] for names in groups[number - 1 :: count] for name in names}
 
     def need(self, images: Images, *, force: bool) -> Need:
         """Return what predicting and fusing them takes, and raise what would stop it."""
@@ -151,7 +176,7 @@ class FusedPlaces:
                     "ground is not known; leave out --fuse, or add a georeference"
                 )
         found = places({name: scene.facts.grid for name, scene in by_name.items()})
-        if by_name and all(len(names) == 1 for names in found.values()):
+        if by_name and not self.is_part and all(len(names) == 1 for names in found.values()):
             raise DataError(
                 f"predict.fuse: nothing to fuse in {count(len(by_name), 'image')}, because no two "
                 f"images share {SHARED:.0%} of their ground; leave out --fuse (predict.fuse)"
@@ -161,7 +186,7 @@ class FusedPlaces:
     def _place(self, images: list[SceneToPredict]) -> Place:
         first = images[0]
         thresholds = [image.threshold for image in images if image.threshold is not None]
-        tags = dict(first.tags)
+        tags = without_day(dict(first.tags))
         tags["ROADSEG_SOURCE"] = ",".join(dict(image.tags)["ROADSEG_SOURCE"] for image in images)
         scene = replace(
             first,
@@ -181,6 +206,24 @@ class FusedPlaces:
                 for path in (alone.with_suffix(".qml"), alone):
                     if path.exists():
                         path.replace(scene.path.with_suffix(path.suffix))
+
+
+def files_of_place(place: Place) -> TaskFiles:
+    """Return the files of the work of `fuse_place`."""
+    path = place.scene.path
+    return TaskFiles(
+        reads=tuple(image.path for image in place.images), writes=(path.with_suffix(".qml"), path)
+    )
+
+
+def _groups(places: Sequence[list[str]]) -> list[list[str]]:
+    """Join the images of places that share some, in the order of the names."""
+    groups: list[set[str]] = []
+    for names in places:
+        shared = [group for group in groups if not group.isdisjoint(names)]
+        groups = [group for group in groups if group not in shared]
+        groups.append(set(names).union(*shared))
+    return sorted(map(sorted, groups))
 
 
 def fuse_place(place: Place) -> None:

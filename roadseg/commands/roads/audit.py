@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadseg.errors import ConfigError
+from roadseg.errors import ConfigError, DataError
 from roadseg.raster.sources import image_paths
 from roadseg.report.audit_page import build_audit_page
 from roadseg.report.page import write_page
@@ -147,7 +147,19 @@ def open_rasters(path: Path) -> list[Raster]:
     Raises:
         DataError: there is none, one cannot be read, or one has no georeference.
     """
-    return [open_probability(each) for each in image_paths([str(path)], setting="--probabilities")]
+    return list(map(_open_placed, image_paths([str(path)], setting="--probabilities")))
+
+
+def _open_placed(path: Path) -> Raster:
+    """Open a raster, and refuse one on which the ways of a map have no place."""
+    # The size of a pixel, which counts only without a georeference, is that of any.
+    raster = open_probability(path, gsd_m=1.0)
+    if raster.grid.is_local:
+        raise DataError(
+            f"{path}: has no georeference, so the ways of the map cannot be placed on it; add one "
+            "with gdal_translate -a_srs -a_ullr"
+        )
+    return raster
 
 
 def summarise(

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Bools
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, is_local, reproject
-from roadseg.roads.conflation.conflate import NewRoads, find_new_roads, merged_graph
+from roadseg.roads.conflation.conflate import find_new_roads, merged_graph
 from roadseg.roads.conflation.map_ways import MapWays
+from roadseg.roads.conflation.new_roads import NewRoads
 from roadseg.roads.conflation.obstacles import Obstacles
 from roadseg.roads.formats.any_roads import (
     DrawnRoads,
@@ -24,11 +24,10 @@ from roadseg.roads.formats.any_roads import (
     read_drawn,
 )
 from roadseg.roads.formats.files import write_gpkg
-from roadseg.roads.formats.osm_ways import MOST_LETTERS, is_text, source_of
+from roadseg.roads.formats.osm_ways import MOST_LETTERS, classes, source_of
 from roadseg.roads.formats.pairing import RoadSource, find_sources
 from roadseg.roads.graph.road_graph import DECIMALS, RoadGraph, unique_pairs
-from roadseg.roads.labels.highways import highway_class, highway_of
-from roadseg.roads.labels.schemes import OWN_SPEED
+from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.traffic import SPEED_KNOWN
 from roadseg.roads.options import NO_ROADS, ConflateOptions
 from roadseg.roads.osm.maproulette import write_challenge
@@ -49,6 +48,7 @@ _FILES = ("merged.gpkg", "merged.osm.pbf", "changes.osc", "review.osm", "maproul
 _MARGIN_M = 1000.0  # Metres around the predicted roads within which ways of the map are read.
 _METRES_PER_DEGREE = 111_000.0  # Of latitude.
 _GAP = "joined across a gap that no image shows"
+_HIDDEN = "a short road between roads that are close together"
 
 
 @dataclass(frozen=True)
@@ -235,12 +235,12 @@ def conflate(predicted: DrawnRoads, into: MapRoads, options: ConflateOptions) ->
     check_nearness(here, there, str(predicted.source))
     ways = _ways(into, here.drawn)
     new = find_new_roads(there.graph, ways, _obstacles(into.osm, crs), options)
-    classes = _classes(new)
+    highways = classes(new.attributes, len(new.lines))
     guessed = _are_guessed(new)
     tags = [
-        _tags(new, row, str(classes[row]), is_guessed=guessed[row]) for row in range(len(guessed))
+        _tags(new, row, str(highways[row]), is_guessed=guessed[row]) for row in range(len(guessed))
     ]
-    columns = {"highway": classes.astype(object), "added": np.ones(len(classes), dtype=np.uint8)}
+    columns = {"highway": highways, "added": np.ones(len(highways), dtype=np.uint8)}
     new = replace(new, attributes={**new.attributes, **columns})
     attributes = {**here.drawn.attributes, "added": np.zeros(len(ways.lines), dtype=np.uint8)}
     merged = merged_graph(ways, attributes, new)
@@ -329,29 +329,27 @@ def _obstacles(osm: OsmMap | None, crs: CRS) -> Obstacles:
     return Obstacles(found.kind, reproject(found.shapes, DEGREES, crs), found.reach_m)
 
 
-def _classes(new: NewRoads) -> NDArray[np.object_]:
-    """Return the `highway` of each new road: its own, or that of its speed."""
-    number = len(new.lines)
-    speed = new.attributes.get(OWN_SPEED, np.full(number, np.nan)).astype(np.float64)
-    by_speed = highway_of(speed).astype(object)
-    own = new.attributes.get("highway", np.full(number, None))
-    stated = np.array([is_text(name) for name in own.tolist()], dtype=bool)
-    known = new.attributes.get(SPEED_KNOWN, np.ones(number))
-    return np.where(stated, own, np.where(known == 0, "road", by_speed))
-
-
 def _tags(new: NewRoads, row: int, highway: str, *, is_guessed: bool) -> dict[str, str]:
     """Return the tags of a new road."""
-    scene = new.attributes["source"][row] if "source" in new.attributes else None
+    scene = _text_of(new, "source", row) or None
     notes = [str(new.reason[row])] if new.reason[row] else []
     if is_guessed:
         notes.append(_GAP)
+    if new.is_hidden[row]:
+        notes.append(_HIDDEN)
     tags = {
         "highway": highway,
         "source": source_of(scene),
+        "source:date": _text_of(new, "last_seen", row),
         "fixme": "; ".join(notes),
     }
     return {key: value[:MOST_LETTERS] for key, value in tags.items() if value}
+
+
+def _text_of(new: NewRoads, name: str, row: int) -> str:
+    """Return the text of an attribute; "" if there is none."""
+    value = new.attributes[name][row] if name in new.attributes else None
+    return value if isinstance(value, str) else ""
 
 
 def _are_guessed(new: NewRoads) -> Bools:

@@ -6,6 +6,7 @@ import logging
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from roadseg.roads.formats.any_roads import (
     check_nearness,
     common_crs,
     find_placement,
+    image_of,
     place_roads,
     read_drawn,
 )
@@ -36,7 +38,8 @@ from roadseg.roads.metrics.pixels import (
 from roadseg.roads.options import CompareOptions, TraceOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.files import whole
-from roadseg.system.progress import counted
+from roadseg.system.hosts.parallel import HERE, Executor, in_order
+from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.text import Summary, count, first
 from roadseg.system.text import table as aligned
 from roadseg.system.units import (
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
+_Sources = Mapping[str, tuple[RoadSource, RoadSource | None]]  # Both sides of each pair.
 
 _SIDES = ("reference", "predicted")
 _SHOWN_PAIRS = 20  # Up to so many pairs have rows of their own in the printed table.
@@ -125,6 +129,7 @@ def run(
     image: Path | None = None,
     gsd_m: float | None = None,
     table: Path | None = None,
+    executor: Executor = HERE,
 ) -> ScoreSummary:
     """Compare every place of the reference with what was predicted there.
 
@@ -135,6 +140,7 @@ def run(
         image: image, or folder of images, in whose pixels the lines of a WKT CSV are.
         gsd_m: metres of a pixel of a WKT CSV without image, or of a raster without georeference.
         table: CSV file to write, a row for each pair and one for all.
+        executor: of the work on pairs.
 
     Raises:
         DataError: a file cannot be read or used, or files do not belong together.
@@ -148,16 +154,27 @@ def run(
         held = count(len(left_over), "prediction")
         logger.warning("not scored, because no reference matches: %s (%s)", held, first(left_over))
     pixels = find_placement(image, gsd_m)
-    pairs: list[_Pair] = []
-    records: list[Record] = []
-    for name, other in counted(matched.items(), "score", total=len(matched), unit="pairs"):
-        sources = sides[0][name], None if other is None else sides[1][other]
-        pairs.append(_measure(name, *sources, pixels, options))
-        paths = {
-            "reference_path": str(sources[0]),
-            "predicted_path": sources[1] and str(sources[1]),
+    to_compare = {
+        name: (sides[0][name], None if other is None else sides[1][other])
+        for name, other in matched.items()
+    }
+    pairs = in_order(
+        partial(_measure, to_compare, pixels, options),
+        list(to_compare),
+        what="score",
+        unit="pairs",
+        executor=executor,
+        files=partial(_files_of_pair, to_compare, pixels),
+    )
+    records = [
+        {
+            "name": name,
+            "reference_path": str(ours),
+            "predicted_path": theirs and str(theirs),
+            **_record(pair, options),
         }
-        records.append({"name": name, **paths, **_record(pairs[-1], options)})
+        for (name, (ours, theirs)), pair in zip(to_compare.items(), pairs, strict=True)
+    ]
     pooled = _record(_pool(pairs), options)
     if table is not None:
         _write_table(table, [*records, {"name": "pooled", **pooled}])
@@ -166,14 +183,16 @@ def run(
     return ScoreSummary(distances.pop("protocol"), distances, records, pooled, missing, left_over)
 
 
-def _measure(
-    name: str,
-    reference: RoadSource,
-    predicted: RoadSource | None,
-    pixels: PixelPlacement,
-    options: CompareOptions,
-) -> _Pair:
+def _files_of_pair(pairs: _Sources, pixels: PixelPlacement, name: str) -> TaskFiles:
+    """Return the files that `_measure` reads."""
+    sources = [source for source in pairs[name] if source is not None]
+    images = (image_of(source, pixels) for source in sources)
+    return TaskFiles(reads=(*(source.path for source in sources), *filter(None, images)))
+
+
+def _measure(pairs: _Sources, pixels: PixelPlacement, options: CompareOptions, name: str) -> _Pair:
     """Read both sides of a pair, bring them to one CRS, and measure how alike they are."""
+    reference, predicted = pairs[name]
     ours = read_drawn(reference, _beside(reference, predicted, pixels))
     theirs = None
     if predicted is not None:

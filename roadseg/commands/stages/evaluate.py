@@ -3,6 +3,8 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import shapely
@@ -20,16 +22,20 @@ from roadseg.dataset.reference_graphs import (
     measured_area,
     reference_graph,
 )
-from roadseg.dataset.scenes import complete_area
+from roadseg.dataset.scene_parts import extent_on
+from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import DataError
+from roadseg.raster.extents import Extent
 from roadseg.raster.images import read_preview, scene_facts
 from roadseg.raster.scaling import read_scaling
+from roadseg.raster.windows import Window
 from roadseg.report.card_files import add_evaluation
 from roadseg.report.plots.comparison import draw_comparison
 from roadseg.report.plots.reliability import write_reliability
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.masks.burning import IGNORE
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import Probability, read_probability
 from roadseg.roads.metrics.compare import Measures, Side, compare, pool
@@ -39,6 +45,8 @@ from roadseg.roads.metrics.spread import Spread, spread_of
 from roadseg.roads.metrics.topo import Topo
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
+from roadseg.system.hosts.parallel import in_order
+from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord, read_summary
 from roadseg.system.text import Summary, count
@@ -247,6 +255,21 @@ class ChipScore:
         return self.roads.reference.road_km + self.roads.predicted.road_km > 0
 
 
+@dataclass(frozen=True)
+class SceneToScore:
+    """A scene whose chips are held out.
+
+    Attributes:
+        record: the scene.
+        chips: of it, each with its fold.
+        is_drawn: whether a picture of it is wanted.
+    """
+
+    record: SceneRecord
+    chips: tuple[tuple[ChipRecord, int], ...]
+    is_drawn: bool
+
+
 def run(config: Config, workspace: Workspace, *, force: bool = False) -> EvaluateSummary:
     """Compare masks and graphs with the labels, chip by chip, on what was held out."""
     record = _record(config, workspace)
@@ -258,16 +281,22 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     chips_of = held_out_chips(workspace, listed, predicted)
     folds = read_folds(workspace.folds, listed.chips)
     record.begin()
-    scores: list[ChipScore] = []
-    shown = counted(chips_of.items(), "evaluate", total=len(chips_of), unit="scenes")
-    for number, (name, chips) in enumerate(shown):
-        record_of = listed.scene(name)
-        own = config.of_set(record_of.set)
-        scene = _read_scene(own, workspace, record_of)
-        of_scene = counted(chips, name, total=len(chips), unit="chips")
-        scores += [_score_chip(config, scene, chip, fold=folds[chip.name]) for chip in of_scene]
-        if number < config.evaluate.pictures:
-            _draw(own, workspace, record_of, scene)
+    tasks = [
+        SceneToScore(
+            listed.scene(name),
+            tuple((chip, folds[chip.name]) for chip in chips),
+            is_drawn=number < config.evaluate.pictures,
+        )
+        for number, (name, chips) in enumerate(chips_of.items())
+    ]
+    of_scenes = in_order(
+        partial(score_scene, config, workspace),
+        tasks,
+        what="evaluate",
+        executor=config.compute.executor,
+        files=partial(files_of_scene, workspace),
+    )
+    scores = [score for of_scene in of_scenes for score in of_scene]
     calibration = read_summary(workspace.record("graph"), _Calibrated).calibration
     summary = _with_reliability(_summary(config, scores, fold=predicted.fold), calibration)
     _write_table(workspace, scores)
@@ -278,6 +307,28 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Evaluat
     record.finish(summary, [workspace.evaluation, *drawn])
     _update_card(workspace, summary)
     return summary
+
+
+def score_scene(config: Config, workspace: Workspace, task: SceneToScore) -> list[ChipScore]:
+    """Score the chips of a scene, and draw it if that is wanted."""
+    own = config.of_set(task.record.set)
+    scene = _read_scene(own, workspace, task.record)
+    touched = [chip for chip in task.chips if scene.probability.touches(chip[0].window)]
+    shown = counted(touched, task.record.name, total=len(touched), unit="chips")
+    scores = [_score_chip(config, scene, chip, fold=fold) for chip, fold in shown]
+    if task.is_drawn:
+        _draw(own, workspace, task.record, scene)
+    return scores
+
+
+def files_of_scene(workspace: Workspace, task: SceneToScore) -> TaskFiles:
+    """Return the files of the work of `score_scene`."""
+    scene, name = task.record, task.record.name
+    made = workspace.mask(name), workspace.probability(name), workspace.graph(name)
+    reads = (*made, scene.labels, *scene.area)
+    if not task.is_drawn:
+        return TaskFiles(reads)
+    return TaskFiles((*reads, scene.image, workspace.scaling), writes=(workspace.picture(name),))
 
 
 def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool = False) -> Plan:
@@ -316,9 +367,11 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
     mask = require(workspace.mask(scene.name), made_by="prepare")
     path = require(workspace.probability(scene.name), made_by="predict")
     probability = read_probability(path, gsd_m=config.imagery.gsd_m)
+    extent = extent_on(probability.grid, config.imagery.area, path=path)
+    probability = replace(probability, extent=extent)
     return _Scene(
         set=scene.set,
-        mask=read_mask(mask),
+        mask=_mask_inside(mask, extent),
         probability=probability,
         reference=reference_graph(
             scene,
@@ -329,8 +382,18 @@ def _read_scene(config: Config, workspace: Workspace, scene: SceneRecord) -> _Sc
             gsd_m=config.imagery.gsd_m,
         ),
         predicted=read_gpkg(require(workspace.graph(scene.name), made_by="graph")),
-        complete=complete_area(scene.area, probability.grid, config.labels),
+        complete=measured_ground(
+            scene.area, probability.grid, config.labels, within=config.imagery.area
+        ),
     )
+
+
+def _mask_inside(path: Path, extent: Extent | None) -> NDArray[np.uint8]:
+    """Read the mask of a scene, in which what lies outside of the area is ignored."""
+    mask = read_mask(path)
+    if extent is not None:
+        mask[~extent.inside(Window(0, 0, *mask.shape))] = IGNORE
+    return mask
 
 
 def _score_chip(config: Config, scene: _Scene, chip: ChipRecord, *, fold: int) -> ChipScore:
@@ -364,7 +427,7 @@ def _update_card(workspace: Workspace, metrics: EvaluateSummary) -> None:
 
 def _draw(config: Config, workspace: Workspace, record: SceneRecord, scene: _Scene) -> None:
     """Draw the labels, probabilities and graph of a scene side by side."""
-    facts = scene_facts(record.image, config.imagery)
+    facts = scene_facts(record.image, config.imagery, part=record.part)
     pixels, _ = read_preview(facts, side=_PICTURE_PX)
     image = read_scaling(workspace.scaling).apply(pixels)
     inside = clip_graph(scene.reference, scene.probability.grid.footprint_m)
@@ -475,8 +538,8 @@ def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
     if not scores:
         of_fold = "" if fold == "each" else f" of fold {fold}"
         raise DataError(
-            f"no chip{of_fold} lies in a predicted scene; check which scenes failed, and run "
-            "`roadseg predict` again"
+            f"no chip{of_fold} lies in a predicted scene, or in imagery.area if that is set; check "
+            "which scenes failed, and run `roadseg predict` again"
         )
     pixels = sum((score.pixels for score in scores), Counts())
     roads = pool([score.roads for score in scores])

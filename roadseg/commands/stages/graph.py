@@ -6,6 +6,7 @@ In a run, the confidence of edges is calibrated by the labels of the chips held 
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,25 +17,35 @@ import numpy as np
 from roadseg.commands.fusion.edge_images import with_images
 from roadseg.commands.stages.edge_calibration import calibrate_run, keep_calibration
 from roadseg.commands.stages.made_from import graph_from
-from roadseg.commands.stages.road_networks import RoadNetwork, trace_network, with_origin
+from roadseg.commands.stages.road_networks import (
+    RoadNetwork,
+    files_of_block,
+    trace_network,
+    with_origin,
+)
 from roadseg.config import Config
 from roadseg.dataset.calibration import Calibration
 from roadseg.dataset.chips import read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
-from roadseg.errors import DataError
+from roadseg.dataset.scene_parts import extent_on, parts_of_scenes
+from roadseg.errors import DataError, RoadsegError
 from roadseg.raster.grid import crs_setting
+from roadseg.raster.images import open_raster
 from roadseg.raster.sources import find_images
-from roadseg.roads.formats.by_suffix import check_formats, write_graphs
+from roadseg.roads.formats.by_suffix import check_formats, graph_files, write_graphs
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.formats.spacenet_csv import write_submission
 from roadseg.roads.graph.cleaning import part_lengths
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.logistic import LogisticModel
+from roadseg.roads.masks.fusion import images_of
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.tracing.trace import find_graph, rate_edges
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.hosts.outcomes import Outcome
+from roadseg.system.hosts.parallel import HERE, Executor, each, in_order
+from roadseg.system.hosts.task_files import FilesOf, TaskFiles
 from roadseg.system.locks import hold
-from roadseg.system.parallel import HERE, Executor, Outcome, each, in_order
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import Summary, count
@@ -71,6 +82,7 @@ class GraphSummary(Summary):
         emptied: scenes with roads of which none is kept.
         calibration: how often edges are real on chips held out; None if that is not known.
         failed: why scenes were skipped, by name.
+        outside: images that lie outside of the area to work in, left out.
     """
 
     scenes: list[str]
@@ -90,6 +102,7 @@ class GraphSummary(Summary):
     emptied: int = 0
     calibration: Calibration | None = None
     failed: dict[str, str] = field(default_factory=dict)
+    outside: int = 0
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
@@ -109,6 +122,8 @@ class GraphSummary(Summary):
             parts.append(str(self.calibration))
         if self.failed:
             parts.append(f"{count(len(self.failed), 'scene')} skipped")
+        if self.outside:
+            parts.append(f"{count(self.outside, 'image')} outside of the area")
         return "; ".join(parts)
 
 
@@ -135,6 +150,8 @@ class SceneToTrace:
         imagery = config.of_set(self.set).imagery
         crs = crs_setting(imagery.crs, "imagery.crs")
         pixels = open_probability(self.path, crs=crs, gsd_m=imagery.gsd_m)
+        extent = extent_on(pixels.grid, imagery.area, path=self.path)
+        pixels = replace(pixels, extent=extent)
         return replace(pixels, edge_model=self.edge_model) if self.edge_model else pixels
 
 
@@ -200,7 +217,7 @@ def plan(config: Config, workspace: Workspace, *, after: str = "", force: bool =
 def plan_images(config: Config, images: Iterable[str], *, output: Path) -> Plan:
     """Return what `run_images` would do."""
     check_formats(config.graph.formats)
-    paths = find_images(images)
+    paths, _ = _in_area(config, find_images(images))
     _refuse_taken(paths)
     if config.compute.on_error == "stop":
         for name, path in paths.items():
@@ -215,19 +232,33 @@ def _record(config: Config, workspace: Workspace) -> StageRecord[GraphSummary]:
 
 def run_images(config: Config, images: Iterable[str], *, output: Path) -> GraphSummary:
     """Find the road graph of any masks or probability rasters."""
-    paths = find_images(images)
+    paths, outside = _in_area(config, find_images(images))
     scenes = [SceneToTrace(name, path) for name, path in paths.items()]
     with hold(output, [f"{name}.gpkg" for name in paths]):
-        summary = _trace_all(scenes, output, config)
+        summary = replace(_trace_all(scenes, output, config), outside=outside)
     _warn_of_precision(summary)
     return summary
 
 
+def _in_area(config: Config, paths: dict[str, Path]) -> tuple[dict[str, Path], int]:
+    """Return the rasters that touch the area to work in, and how many others there are.
+
+    Raises:
+        DataError: if none does.
+    """
+    own = dict.fromkeys(paths, config.imagery)
+    parts = parts_of_scenes(paths, own, within=config.imagery.area)
+    touched = {name: path for name, path in paths.items() if name in parts}
+    return touched, len(paths) - len(touched)
+
+
 def find_roads(config: Config, scene: SceneToTrace, *, executor: Executor = HERE) -> RoadGraph:
     """Find all roads of a scene, however sure they are; its blocks are the executor's work."""
-    run = partial(in_order, what=scene.name, unit="blocks", executor=executor)
+    pixels = replace(scene.open(config), edge_model=None)
+    files = partial(files_of_block, pixels)
+    run = partial(in_order, what=scene.name, unit="blocks", executor=executor, files=files)
     options = config.graph.model_copy(update={"precision": None})
-    return find_graph(replace(scene.open(config), edge_model=None), options, run=run)
+    return find_graph(pixels, options, run=run)
 
 
 def trace_scene(
@@ -257,6 +288,20 @@ def trace_scene(
     )
 
 
+def rasters_of(scene: SceneToTrace) -> TaskFiles:
+    """Return the files from which the roads of a scene are found: fused ones need their images."""
+    with suppress(RoadsegError), open_raster(scene.path) as raster:
+        images = (image.path for image in images_of(scene.path, raster.tags()))
+        return TaskFiles(reads=(scene.path, *images))
+    return TaskFiles(reads=(scene.path,))
+
+
+def files_of_scene(config: Config, folder: Path, scene: SceneToTrace) -> TaskFiles:
+    """Return the files of the work of `trace_scene`."""
+    writes = graph_files(folder, scene.name, config.graph.formats)
+    return replace(rasters_of(scene), writes=writes)
+
+
 def _calibrated(
     scenes: list[SceneToTrace], config: Config, workspace: Workspace
 ) -> tuple[list[SceneToTrace], Calibration | None]:
@@ -271,7 +316,7 @@ def _calibrated(
     chips_of = held_out_chips(workspace, listed, predicted)
     held_out = [scene for scene in scenes if scene.name in chips_of]
     graphs: dict[str, RoadGraph] = {}
-    outcomes = _outcomes(partial(find_roads, config), held_out, config)
+    outcomes = _outcomes(partial(find_roads, config), held_out, config, rasters_of)
     for outcome in counted(outcomes, "trace", total=len(held_out), unit="scenes"):
         if outcome.error is None:
             graphs[held_out[outcome.index].name] = cast("RoadGraph", outcome.result)
@@ -315,7 +360,8 @@ def _trace_all(scenes: list[SceneToTrace], folder: Path, config: Config) -> Grap
     names = [scene.name for scene in scenes]
     traced: dict[str, Traced] = {}
     failed: dict[str, str] = {}
-    outcomes = _outcomes(partial(trace_scene, config, folder), scenes, config)
+    files = partial(files_of_scene, config, folder)
+    outcomes = _outcomes(partial(trace_scene, config, folder), scenes, config, files)
     for outcome in counted(outcomes, "graph", total=len(names), unit="scenes"):
         if outcome.error is None:
             traced[names[outcome.index]] = cast("Traced", outcome.result)
@@ -365,12 +411,12 @@ def _refuse_taken(paths: dict[str, Path]) -> None:
 
 
 def _outcomes(
-    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config
+    work: Callable[..., Result], scenes: list[SceneToTrace], config: Config, files: FilesOf
 ) -> Iterator[Outcome[Result]]:
     """Do work on many scenes beside each other, on few one by one with their blocks beside."""
     compute = config.compute
     if len(scenes) >= max(compute.workers, _MANY if compute.scheduler else 1):
-        return each(work, scenes, executor=compute.executor)
+        return each(work, scenes, executor=compute.executor, files=files)
     return each(partial(work, executor=compute.executor), scenes)
 
 

@@ -8,10 +8,10 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from roadseg.config import Config
-from roadseg.dataset.sets import SceneSet, find_sources
+from roadseg.dataset.sets import SceneSet, Source, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.options import ImageryOptions
@@ -27,6 +27,9 @@ from roadseg.system.stage_records import (
 )
 from roadseg.system.workspace import NETWORK, SUBMISSION, Fold, FoldOrEach, Workspace, require
 
+if TYPE_CHECKING:
+    from roadseg.raster.extents import ScenePart
+
 # First weights of an encoder that are what they are called, wherever they come from.
 _WORDS = (None, "auto", "imagenet")
 _BEFORE_REPORT = ("prepare", "split", "train", "predict", "graph", "evaluate")
@@ -36,6 +39,7 @@ _NOT_SHOWN: dict[str, Any] = {
     "compute": True,
     "imagery": {
         "images": True,
+        "area": True,
         "sets": {"__all__": {"images": True, "roads": True, "labels": {"area"}}},
     },
     "labels": {"roads", "area"},
@@ -77,14 +81,18 @@ class Sources:
         labels: its label file.
         sets: the set that it belongs to.
         areas: files with the polygons in which its labels are complete; none: everywhere.
+        parts: the part of it that is in the area to work in; None is all of it.
         held: fingerprint of each file.
+        outside: number of images outside of this area, which are no scenes.
     """
 
     images: Mapping[str, Path]
     labels: Mapping[str, Path]
     sets: Mapping[str, SceneSet]
     areas: Mapping[str, tuple[Path, ...]]
+    parts: Mapping[str, "ScenePart | None"]
     held: Mapping[Path, str]
+    outside: int = 0
 
     @property
     def set_of(self) -> dict[str, str]:
@@ -111,7 +119,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
         if of.imagery.crs is not None:  # pyproj is slow to import.
             grid = importlib.import_module("roadseg.raster.grid")
             grid.crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
-    found = find_sources(config.sets)
+    all_found = find_sources(config.sets)
+    parts = _parts(config, all_found)
+    found = {name: all_found[name] for name in parts}
     images = {name: source.image for name, source in found.items()}
     labels = {name: source.labels for name, source in found.items()}
     areas = {name: source.area for name, source in found.items()}
@@ -128,7 +138,27 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
                 "use another folder (`run` in the config, or --run)"
             )
     sets = {name: source.of for name, source in found.items()}
-    return Sources(images, labels, sets, areas, fingerprints(paths))
+    outside = len(all_found) - len(found)
+    return Sources(images, labels, sets, areas, parts, fingerprints(paths), outside)
+
+
+def _parts(config: Config, found: Mapping[str, Source]) -> Mapping[str, "ScenePart | None"]:
+    """Return the scenes in the area to work in, each with the part of it that is in there."""
+    if config.imagery.area is None:  # What reads areas is slow to import.
+        return dict.fromkeys(found)
+    scene_parts = importlib.import_module("roadseg.dataset.scene_parts")
+    images = {name: source.image for name, source in found.items()}
+    imagery = {name: source.of.imagery for name, source in found.items()}
+    parts = scene_parts.parts_of_scenes(images, imagery, within=config.imagery.area)
+    return cast("Mapping[str, ScenePart | None]", parts)
+
+
+def area_from(config: Config) -> dict[str, str]:
+    """Return what changes when the area to work in does, as an input of a stage; none without."""
+    if config.imagery.area is None:
+        return {}
+    areas = importlib.import_module("roadseg.roads.labels.areas")
+    return {"area to work in": areas.area_content(config.imagery.area)}
 
 
 def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
@@ -138,6 +168,7 @@ def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
         "settings": _settings(config.imagery, config.labels)
         | {f"set {of.name}": _settings(of.imagery, of.labels) for of in config.sets if of.name},
         "inputs": {
+            **area_from(config),
             **{f"image of {name}": held[path] for name, path in sources.images.items()},
             **{f"set of {name}": of.name for name, of in sources.sets.items() if of.name},
             **{f"labels of {name}": held[path] for name, path in sources.labels.items()},
@@ -153,7 +184,7 @@ def made_of_sources(config: Config, sources: Sources) -> MadeFrom:
 def _settings(imagery: ImageryOptions, labels: LabelOptions) -> dict[str, Any]:
     """Return the settings of images and labels that decide about what is made of them."""
     return {
-        "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets"}),
+        "imagery": imagery.model_dump(mode="json", exclude={"licence", "images", "sets", "area"}),
         "labels": labels.model_dump(mode="json", exclude={"licence", "roads", "area"}),
     }
 
@@ -262,9 +293,10 @@ def predict_from(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) 
     if fold == "each":
         numbers = fold_numbers(workspace)
         trained = {f"what train made of fold {one}": _held_out(workspace, one) for one in numbers}
-        return {"settings": settings, "inputs": trained}
+        return {"settings": settings, "inputs": trained | area_from(config)}
     record = require(workspace.train_record(fold), made_by=f"train --fold {fold}")
-    return {"settings": settings, "inputs": {"what train made": read_stage_key(record)}}
+    trained = {"what train made": read_stage_key(record)}
+    return {"settings": settings, "inputs": trained | area_from(config)}
 
 
 def _held_out(workspace: Workspace, fold: int) -> str:
@@ -288,7 +320,7 @@ def graph_from(config: Config, workspace: Workspace) -> MadeFrom:
     predicted = require(workspace.record("predict"), made_by="predict")
     return {
         "settings": config.graph.model_dump(mode="json"),
-        "inputs": {"what predict made": read_stage_key(predicted)},
+        "inputs": {"what predict made": read_stage_key(predicted), **area_from(config)},
     }
 
 
@@ -297,7 +329,7 @@ def evaluate_from(config: Config, workspace: Workspace) -> MadeFrom:
     graphs = require(workspace.record("graph"), made_by="graph")
     return {
         "settings": config.evaluate.model_dump(mode="json") | compare_options(config).model_dump(),
-        "inputs": {"what graph made": read_stage_key(graphs)},
+        "inputs": {"what graph made": read_stage_key(graphs), **area_from(config)},
     }
 
 
@@ -309,10 +341,11 @@ def compare_options(config: Config) -> CompareOptions:
 def report_from(config: Config, workspace: Workspace, names: Sequence[str]) -> MadeFrom:
     """Return what the report shows, given the scenes in it."""
     held = fingerprints(_shown(workspace, names))
+    shown = {str(path.relative_to(workspace.root)): mark for path, mark in held.items()}
     return {
         "settings": config.model_dump(mode="json", exclude=_NOT_SHOWN)
         | {"units": config.compute.units},
-        "inputs": {str(path.relative_to(workspace.root)): mark for path, mark in held.items()},
+        "inputs": shown | area_from(config),
     }
 
 

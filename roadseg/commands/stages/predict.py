@@ -12,8 +12,9 @@ from roadseg.commands.fusion.fused_places import FusedPlaces
 from roadseg.commands.stages.made_from import fold_numbers, predict_from
 from roadseg.commands.stages.out_of_fold import OutOfFold
 from roadseg.config import Config
-from roadseg.dataset.chips import ChipRecord, read_chips
+from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
 from roadseg.dataset.held_out import folds_of_scenes, read_fold_chips
+from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.inference.jobs import PredictionJob, mask_path
 from roadseg.learn.inference.tasks import read_alike, weights_of
@@ -45,6 +46,7 @@ class PredictSummary(Summary):
         folder: where their rasters are.
         failed: why scenes were skipped, by name.
         images_of: the images that each scene was fused from; empty without fusion.
+        outside: images that lie outside of the area to work in, left out.
     """
 
     checkpoint: str
@@ -54,6 +56,7 @@ class PredictSummary(Summary):
     folder: str
     failed: dict[str, str] = field(default_factory=dict)
     images_of: dict[str, list[str]] = field(default_factory=dict)
+    outside: int = 0
 
     def __str__(self) -> str:
         """Return the figures as a sentence."""
@@ -62,6 +65,8 @@ class PredictSummary(Summary):
             images = {name for names in self.images_of.values() for name in names}
             scenes = f"{count(len(self.scenes), 'place')} fused from {len(images)} images"
         skipped = f"; {count(len(self.failed), 'scene')} skipped" if self.failed else ""
+        if self.outside:
+            skipped += f"; {count(self.outside, 'image')} outside of the area"
         return f"{scenes}, {self.megapixels:.1f} megapixels{skipped}; {self.folder}"
 
 
@@ -80,17 +85,18 @@ def run(
 
     A shard is a part of the work: it leaves no record, which is for the command without one.
     """
-    _require_whole(config, shard)
     record = _record(config, workspace, fold)
     if not force and (done := record.summary()):
         return done
-    scenes = _nth(_scenes_of(config, workspace, fold), shard)
+    found = _scenes_of(config, workspace, fold)
+    touched = _in_area(config, found, config.imagery_of(read_chips(workspace.chips).set_of))
     job = _job_of_run(config, workspace, fold)
+    scenes, outside = _part(job, touched, shard), len(found) - len(touched)
     with _held(job, scenes):
         if shard is not None:
-            return _summary(job, scenes, force=force)
+            return _summary(job, scenes, outside=outside, force=force)
         record.begin()
-        summary = _summary(job, scenes, force=force)
+        summary = _summary(job, scenes, outside=outside, force=force)
         outputs = list(map(workspace.probability, summary.scenes))
         if config.predict.mask:
             outputs += [mask_path(job.folder, name) for name in summary.scenes]
@@ -124,16 +130,21 @@ def run_images(
         shard: number of a part, from 1, and number of parts, of which each has every N-th scene.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        ConfigError: if images are to be fused, but are tiles of one scene.
     """
-    _require_whole(config, shard, mosaic)
+    _require_scenes(config, mosaic)
     job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
-    vrt = output / f"{mosaic}.vrt"
-    scenes = _nth(find_images(images) if mosaic is None else {mosaic: vrt}, shard)
-    with _held(job, scenes):
-        if mosaic is not None:
+    if mosaic is not None:
+        vrt = output / f"{mosaic}.vrt"
+        scenes = _part(job, {mosaic: vrt}, shard)
+        with _held(job, scenes):
             write_mosaic(vrt, image_paths(images), crs=_crs(config))
-        return _summary(job, scenes, force=force)
+            return _summary(job, scenes, force=force)
+    found = find_images(images)
+    touched = _in_area(config, found)
+    scenes = _part(job, touched, shard)
+    with _held(job, scenes):
+        return _summary(job, scenes, outside=len(found) - len(touched), force=force)
 
 
 def _held(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
@@ -141,17 +152,20 @@ def _held(job: AnyJob, scenes: Iterable[str]) -> AbstractContextManager[None]:
     return hold(job.folder, [f"{name}.tif" for name in scenes])
 
 
-def _summary(job: AnyJob, scenes: dict[str, Path], *, force: bool) -> PredictSummary:
+def _summary(
+    job: AnyJob, scenes: dict[str, Path], *, outside: int = 0, force: bool
+) -> PredictSummary:
     """Predict scenes, and say what was done."""
     done = job.run(scenes, force=force)
     return PredictSummary(
         checkpoint=", ".join(map(str, job.folders)),
         fold=job.fold,
         scenes=[scene.name for scene in done],
-        megapixels=sum(scene.facts.grid.height * scene.facts.grid.width for scene in done) / 1e6,
+        megapixels=sum(scene.facts.pixels for scene in done) / 1e6,
         folder=str(job.folder),
         failed=job.failed,
         images_of=dict(job.images_of) if isinstance(job, FusedPlaces) else {},
+        outside=outside,
     )
 
 
@@ -209,7 +223,6 @@ def plan(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run` would do, if necessary after an earlier stage."""
-    _require_whole(config, shard)
     path = workspace.record("predict")
     planned = partial(plan_stage, after or _record(config, workspace, fold), path, PredictSummary)
     amount = Amount[PredictSummary](None, lambda done: done.megapixels, "megapixels")
@@ -220,7 +233,9 @@ def plan(
     if after or not stage_plan.runs or not all(path.exists() for path in weights):
         return stage_plan
     job = _job_of_run(config, workspace, fold)
-    need = job.need(_nth(_scenes_of(config, workspace, fold), shard), force=force)
+    imagery_of = config.imagery_of(read_chips(workspace.chips).set_of)
+    scenes = _in_area(config, _scenes_of(config, workspace, fold), imagery_of)
+    need = job.need(_part(job, scenes, shard), force=force)
     return planned(
         force=force,
         reads=need.reads,
@@ -241,10 +256,10 @@ def plan_images(
     shard: tuple[int, int] | None = None,
 ) -> Plan:
     """Return what `run_images` would do."""
-    _require_whole(config, shard, mosaic)
+    _require_scenes(config, mosaic)
     if mosaic is None:
-        scenes = _nth(find_images(images), shard)
         job = _job_of_images(config, tuple(map(checkpoint_folder, checkpoints)), output)
+        scenes = _part(job, _in_area(config, find_images(images)), shard)
         need = job.need(scenes, force=force)
         why = "images are given" if need.writes else "all outputs exist"
         return Plan(
@@ -294,19 +309,27 @@ def _scenes_of(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) ->
     }
 
 
-def _require_whole(
-    config: Config, shard: tuple[int, int] | None, mosaic: str | None = None
-) -> None:
-    """Refuse to fuse what is no set of whole images.
+def _in_area(
+    config: Config,
+    images: dict[str, Path],
+    imagery_of: Mapping[str, ImageryOptions] | None = None,
+) -> dict[str, Path]:
+    """Return the images that touch the area to work in, of which the headers are read.
 
     Raises:
-        ConfigError: if images are to be fused, but are tiles of one scene or parted by a shard.
+        DataError: if none does.
     """
-    if config.predict.fuse and shard is not None:
-        raise ConfigError(
-            "predict.fuse: a shard does not have all images of a place; predict without --shard, "
-            "with --workers or --scheduler instead"
-        )
+    own = imagery_of or dict.fromkeys(images, config.imagery)
+    parts = parts_of_scenes(images, own, within=config.imagery.area)
+    return {name: path for name, path in images.items() if name in parts}
+
+
+def _require_scenes(config: Config, mosaic: str | None) -> None:
+    """Refuse to fuse what are no images of their own.
+
+    Raises:
+        ConfigError: if images are to be fused, but are tiles of one scene.
+    """
     if config.predict.fuse and mosaic is not None:
         raise ConfigError(
             "predict.fuse: with --mosaic all images are adjoining tiles of one scene; use one of "
@@ -321,7 +344,8 @@ def _job_of_run(config: Config, workspace: Workspace, fold: Fold | FoldOrEach) -
 
     def job_of(fold: Fold, folder: Path) -> PredictionJob:
         of_scenes = config if folder == workspace.probabilities else _without_masks(config)
-        return _job(of_scenes, (workspace.checkpoint(fold),), folder, imagery_of, listed.set_of)
+        network = (workspace.checkpoint(fold),)
+        return _job(of_scenes, network, folder, imagery_of, listed)
 
     def job_into(folder: Path) -> PredictionJob | OutOfFold:
         if fold != "each":
@@ -361,7 +385,7 @@ def _job(
     checkpoints: tuple[Path, ...],
     folder: Path,
     imagery_of: Mapping[str, ImageryOptions] | None = None,
-    set_of: Mapping[str, str] | None = None,
+    listed: ChipList | None = None,
 ) -> PredictionJob:
     return PredictionJob(
         checkpoints,
@@ -371,10 +395,14 @@ def _job(
         compute=config.compute,
         tracing=config.graph,
         imagery_of=imagery_of,
-        set_of=set_of,
+        set_of=listed.set_of if listed else None,
+        part_of={scene.name: scene.part for scene in listed.scenes} if listed else None,
     )
 
 
-def _nth(scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+def _part(job: AnyJob, scenes: dict[str, Path], shard: tuple[int, int] | None) -> dict[str, Path]:
+    """Return the scenes of a shard; with fusion those of whole places."""
     number, count = shard or (1, 1)
+    if isinstance(job, FusedPlaces) and count > 1:
+        return job.part(scenes, number, count)
     return dict(sorted(scenes.items())[number - 1 :: count])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +23,13 @@ from roadseg.dataset.quality import (
     shift_text,
     summarise,
 )
-from roadseg.dataset.scenes import PreparedScene, SceneSummary, SceneTask, prepare_scene
+from roadseg.dataset.scenes import (
+    PreparedScene,
+    SceneSummary,
+    SceneTask,
+    files_of_task,
+    prepare_scene,
+)
 from roadseg.dataset.sets import told_by_set
 from roadseg.dataset.shifts import WORTH_M, combine_shifts
 from roadseg.errors import DataError
@@ -32,11 +39,14 @@ from roadseg.raster.scaling import Scaling, filled_share, fit_scaling, write_sca
 from roadseg.report.plots.sheets import write_sheets
 from roadseg.roads.options import LabelOptions
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.parallel import Executor, Outcome, each
+from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.progress import counted
 from roadseg.system.stage_records import StageRecord
 from roadseg.system.text import count, first
 from roadseg.system.workspace import Workspace
+
+if TYPE_CHECKING:
+    from roadseg.system.hosts.outcomes import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +83,7 @@ def run(config: Config, workspace: Workspace, *, force: bool = False) -> Prepare
         quality=quality,
         set_of=sources.set_of,
     )
+    summary = replace(summary, outside=sources.outside)
     for key, shift_m in summary.shifts_by_key.items():
         if math.hypot(*shift_m) > WORTH_M:
             logger.warning(
@@ -107,7 +118,7 @@ def plan(config: Config, workspace: Workspace, *, force: bool = False) -> Plan:
         scenes = sources.images.items()
         for name, image in counted(scenes, "check", total=len(images), unit="images"):
             with told_by_set(sources.sets[name].key):
-                scene_facts(image, sources.sets[name].imagery)
+                scene_facts(image, sources.sets[name].imagery, part=sources.parts[name])
     return dry_run
 
 
@@ -160,6 +171,7 @@ def _tasks(workspace: Workspace, sources: Sources, *, force: bool) -> list[Scene
             imagery=sources.sets[name].imagery,
             label_options=sources.sets[name].labels,
             area=tuple(path.absolute() for path in sources.areas[name]),
+            part=sources.parts[name],
             sample_px=max(_SAMPLE_OF_A_SCENE_PX, _SAMPLE_PX // len(images)),
             force=force,
         )
@@ -190,7 +202,7 @@ def _prepare_all(
     An error names options by the key of the set of its scene.
     """
     outcomes: list[Outcome[PreparedScene]] = []
-    work = each(prepare_scene, tasks, executor=compute.executor)
+    work = each(prepare_scene, tasks, executor=compute.executor, files=files_of_task)
     for outcome in counted(work, "prepare", total=len(tasks), unit="scenes"):
         if outcome.error is not None:
             if compute.on_error == "stop":
@@ -294,6 +306,7 @@ def _write_chips(
             sources.sets[s.name].name,
             s.shift_m,
             sources.areas[s.name],
+            part.window if (part := sources.parts[s.name]) else None,
         )
         for s in scenes
     ]
@@ -316,6 +329,7 @@ def _look_at_examples(
             workspace.mask(chip.scene),
             sources.sets[chip.scene].imagery,
             scaling,
+            sources.parts[chip.scene],
         )
         for chip in choose_examples(scenes)
     ]

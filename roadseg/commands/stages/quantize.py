@@ -26,7 +26,7 @@ from roadseg.dataset.reference_graphs import (
     reference_graph,
     score_routes,
 )
-from roadseg.dataset.scenes import complete_area
+from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import RoadsegError
 from roadseg.learn.inference.engine_store import (
     engine_folder,
@@ -331,7 +331,8 @@ class Chips:
     def open(self, record: ChipRecord) -> Chip:
         """Return a chip of the files of its scene."""
         listed = self.listed.scene(record.scene)
-        scene = scene_facts(listed.image, self.config.of_set(listed.set).imagery)
+        imagery = self.config.of_set(listed.set).imagery
+        scene = scene_facts(listed.image, imagery, part=listed.part)
         mask = self.workspace.mask(record.scene)
         return Chip(scene, mask, record.window, self.checkpoint.scaling, set=listed.set)
 
@@ -351,7 +352,7 @@ class Chips:
                 tracing=self.config.graph,
                 gsd_m=own.imagery.gsd_m,
             )
-            complete = complete_area(labels.area, grid, own.labels)
+            complete = measured_ground(labels.area, grid, own.labels, within=own.imagery.area)
             for chip in itertools.chain([first], chips):
                 area = measured_area(grid, chip.window, complete)
                 yield self._compare(chip, reference, area, quantised)

@@ -13,6 +13,7 @@ from roadseg.commands.stages.training_jobs import data_facts, training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
 from roadseg.dataset.calibration import read_calibration, write_calibration
+from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
 from roadseg.learn.hardware.agreement import even_out, keeping_copies, need_same
@@ -265,10 +266,20 @@ def _with_rehearsal(plan: Plan, job: TrainingJob, config: Config) -> Plan:
 
 def _with_forecast(plan: Plan, config: Config) -> Plan:
     """Return the plan with the time that all epochs take, before there are chips."""
-    scenes = [
-        (scene_facts(image, of.imagery), of.weight)
+    found = {
+        name: (image, of)
         for of, images in find_scenes(config.sets)
-        for image in images.values()
+        for name, image in images.items()
+    }
+    parts = parts_of_scenes(
+        {name: image for name, (image, _) in found.items()},
+        {name: of.imagery for name, (_, of) in found.items()},
+        within=config.imagery.area,
+    )
+    scenes = [
+        (scene_facts(image, of.imagery, part=parts[name]), of.weight)
+        for name, (image, of) in found.items()
+        if name in parts
     ]
     seen = forecast_training(scenes, config, device=chosen_device(config.compute))
     return _with_epochs(plan, seen.options, seen.epoch_s, "estimated on random pixels")

@@ -82,7 +82,10 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
     imagery = config.imagery_of(listed.set_of)
-    scenes = {scene.name: scene_facts(scene.image, imagery[scene.name]) for scene in listed.scenes}
+    scenes = {
+        scene.name: scene_facts(scene.image, imagery[scene.name], part=scene.part)
+        for scene in listed.scenes
+    }
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     set_of, weights = listed.set_of, _scene_weights(config, listed)
     training, validation = (

@@ -19,7 +19,7 @@ from roadseg.config import Config, with_relative_paths
 from roadseg.dataset.chips import ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import Predicted, held_out_chips, read_predicted
 from roadseg.dataset.reference_graphs import Area, measured_area, reference_graph
-from roadseg.dataset.scenes import complete_area
+from roadseg.dataset.scenes import measured_ground
 from roadseg.errors import DataError
 from roadseg.raster.windows import Window, cut_blocks
 from roadseg.report.plots.tuning import write_tuning_plot
@@ -40,7 +40,8 @@ from roadseg.roads.tracing.tuning import (
     search,
 )
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
-from roadseg.system.parallel import in_order
+from roadseg.system.hosts.parallel import in_order
+from roadseg.system.hosts.task_files import TaskFiles
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import write_json
 from roadseg.system.stage_records import StageRecord, read_stage_key
@@ -189,10 +190,22 @@ def read_held_out(
         tracing=config.graph,
         gsd_m=own.imagery.gsd_m,
     )
-    complete = complete_area(scene.area, grid, own.labels)
+    complete = measured_ground(scene.area, grid, own.labels, within=own.imagery.area)
     areas = [measured_area(grid, chip.window, complete) for chip in chips]
     references = [clip_graph(reference, area) for area in areas]
     return HeldOut(path, threshold, own.imagery.gsd_m, areas, references)
+
+
+def _files_of_scene(workspace: Workspace, given: tuple[SceneRecord, list[ChipRecord]]) -> TaskFiles:
+    """Return the files that `read_held_out` reads."""
+    scene = given[0]
+    made = workspace.mask(scene.name), workspace.probability(scene.name)
+    return TaskFiles(reads=(*made, scene.labels, *scene.area))
+
+
+def _files_of_held_out(scene: HeldOut) -> TaskFiles:
+    """Return the files that `score_scene` reads."""
+    return TaskFiles(reads=(scene.probability,))
 
 
 def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> NDArray[np.float64]:
@@ -215,7 +228,14 @@ def score_scene(config: Config, trials: Sequence[Settings], scene: HeldOut) -> N
         if threshold not in traced:
             traced[threshold] = _trace(pixels, options)
         paths, mask = traced[threshold]
-        graph = postprocess(paths, options, mask=mask, grid=pixels.grid, read_road=pixels.read_road)
+        graph = postprocess(
+            paths,
+            options,
+            mask=mask,
+            grid=pixels.grid,
+            border=pixels.border_m,
+            read_road=pixels.read_road,
+        )
         for col, (area, reference) in enumerate(zip(scene.areas, scene.references, strict=True)):
             inside = clip_graph(graph, area)
             if len(reference.lines) or len(inside.lines):
@@ -229,7 +249,8 @@ def _search(
     fold, executor = predicted.fold, config.compute.executor
     listed = _held_out_chips(workspace, predicted)
     read = partial(read_held_out, config, workspace)
-    scenes = in_order(read, listed, what="read labels", executor=executor)
+    files = partial(_files_of_scene, workspace)
+    scenes = in_order(read, listed, what="read labels", executor=executor, files=files)
     if not any(len(graph.lines) for scene in scenes for graph in scene.references):
         raise DataError(
             f"{_name(fold)}: the held-out chips have no labelled roads, so settings cannot be "
@@ -239,7 +260,9 @@ def _search(
 
         def score(trials: Sequence[Settings]) -> Sequence[NDArray[np.float64]]:
             work = partial(score_scene, config, trials)
-            scores = in_order(work, scenes, what="this round", executor=executor)
+            scores = in_order(
+                work, scenes, what="this round", executor=executor, files=_files_of_held_out
+            )
             progress.add(len(trials))
             return list(np.concatenate(scores, axis=1))
 

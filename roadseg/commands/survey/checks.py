@@ -28,12 +28,18 @@ def check_settings(config: Config, *, fold: Fold | FoldOrEach = 0) -> None:
 
 
 def check_scenes(config: Config) -> int:
-    """Return the number of scenes, each of which has an image and labels.
+    """Return the number of scenes in the area to work in, each with an image and labels.
 
     Raises:
         ConfigError, DataError: if there are none, or one has no labels.
     """
-    return len(find_sources(config.sets))
+    found = find_sources(config.sets)
+    if config.imagery.area is None:  # What reads areas is slow to import.
+        return len(found)
+    scene_parts = importlib.import_module("roadseg.dataset.scene_parts")
+    images = {name: source.image for name, source in found.items()}
+    imagery = {name: source.of.imagery for name, source in found.items()}
+    return len(scene_parts.parts_of_scenes(images, imagery, within=config.imagery.area))
 
 
 def check_training(config: Config) -> None:

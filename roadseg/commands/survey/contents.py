@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.dataset.nodata_collars import collar_share
+from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.errors import DataError
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import RasterFacts, read_window, scene_facts
@@ -83,8 +84,8 @@ def survey_images(
         skip: whether images that cannot be used are left out.
 
     Raises:
-        DataError: if there are none, one cannot be used, all are masks, or their numbers of
-            bands differ.
+        DataError: if there are none, one cannot be used, all are masks, their numbers of bands
+            differ, or none lies in the area to work in.
     """
     facts, unusable = _read_headers(image_paths(patterns), options)
     if unusable and (not skip or not facts):
@@ -96,10 +97,9 @@ def survey_images(
             f"{masks[0]}: this and all other images found ({len(masks)}) look like road masks; "
             "use --images for the images and --labels for the masks"
         )
-    scenes = {
-        name: facts[path]
-        for name, path in name_images([p for p in facts if p not in masks]).items()
-    }
+    named = name_images([path for path in facts if path not in masks])
+    parts = parts_of_scenes(named, dict.fromkeys(named, options), within=options.area)
+    scenes = {name: facts[named[name]].cut(part) for name, part in parts.items()}
     require_alike(scenes.values())
     looked_at = spread(list(scenes), _PIXELS_OF)
     collars = {name: collar_share(*_corners(scenes[name])) for name in looked_at}

@@ -29,6 +29,7 @@ from roadseg.commands.survey.defaults import (
 )
 from roadseg.config import Config
 from roadseg.dataset.sets import told_by_set
+from roadseg.raster.options import box_numbers
 from roadseg.raster.sources import image_paths, source_path
 from roadseg.system.files import is_virtual
 
@@ -56,6 +57,7 @@ class Survey:
     def values(self, settings: Config, folder: Path) -> dict[str, Any]:
         """Return the values of a config in a folder; its paths start there if they can."""
         values = settings.model_dump(mode="json") | {"run": _run_folder(settings, folder)}
+        values["imagery"]["area"] = area_from(settings.imagery.area, folder)
         for section, chosen in self.defaults.settings.items():
             values[section] |= chosen
         values["imagery"].pop("sets")
@@ -159,6 +161,13 @@ def _image_patterns(images: list[str], survey: ImageSurvey) -> list[str]:
     if is_on_disk and len(globs) < len(kept) and set(image_paths(globs)) == set(kept):
         return globs
     return sorted(map(str, kept))
+
+
+def area_from(text: str | None, folder: Path) -> str | None:
+    """Return an area to work in as a config in a folder has it: a box, or the path of its file."""
+    if text is None or "://" in text or box_numbers(text) is not None:
+        return text
+    return path_from(text, folder)
 
 
 def path_from(path: str, folder: Path) -> str:

@@ -29,6 +29,7 @@ _COLUMNS, _ROWS = 5, 2
 _SEED = 3
 _SCENE_16_BIT = 4  # Number of the scene whose pixels are 16-bit.
 _SCENES_WITHOUT_SPEED = (2, 5)  # Their speeds follow from road_type and lane_number.
+_LONGEST_GAP_M = 25.0  # Metres; trees and cars of drawn cities hide no more of a road at once.
 
 CONFIG: dict[str, Any] = {
     "run": "run",
@@ -44,6 +45,7 @@ CONFIG: dict[str, Any] = {
         "warmup_steps": 12,
     },
     "predict": {"window_px": 512, "overlap_px": 64},
+    "graph": {"max_gap_m": _LONGEST_GAP_M},
 }
 
 

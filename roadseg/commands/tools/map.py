@@ -14,9 +14,10 @@ import numpy as np
 from roadseg.commands.stages import graph, pipeline, predict, report
 from roadseg.commands.stages.evaluate import EvaluateSummary
 from roadseg.commands.stages.graph import GraphSummary
-from roadseg.commands.survey.values import path_from
+from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
+from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import ConfigError
 from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
@@ -144,7 +145,7 @@ def run(
             path.unlink(missing_ok=True)
             say("init", _write_config(path, images, labels, settings))
         config = load_config(path, settings)
-        _require_same(config, path, images, labels)
+        _require_same(load_config(path), config, path, images, labels)
         workspace = Workspace(config.run)
         if labels:
             done = pipeline.run(config, workspace, force=force, say=say).stages
@@ -171,9 +172,12 @@ def _write_config(
         planned = load_config(None, [*own, *settings])
         return init.run(images, labels, path, settings=planned)
     folder = path.absolute().parent
+    imagery: dict[str, Any] = {"images": [path_from(image, folder) for image in _absolute(images)]}
+    if (area := load_config(None, settings).imagery.area) is not None:
+        imagery["area"] = area_from(area, folder)
     values: dict[str, Any] = {
         "run": ".",
-        "imagery": {"images": [path_from(image, folder) for image in _absolute(images)]},
+        "imagery": imagery,
         "predict": {"gsd": "auto", "scaling": "auto"},
     }
     with whole(path) as partial:
@@ -181,8 +185,10 @@ def _write_config(
     return f"wrote {path}"
 
 
-def _require_same(config: Config, path: Path, images: Sequence[str], labels: Sequence[str]) -> None:
-    """Refuse a folder that contains the map of other images or labels.
+def _require_same(
+    begun: Config, config: Config, path: Path, images: Sequence[str], labels: Sequence[str]
+) -> None:
+    """Refuse a folder that contains the map of other images or labels, or of another area.
 
     Masks of roads among the images are not in the config.
     """
@@ -190,6 +196,12 @@ def _require_same(config: Config, path: Path, images: Sequence[str], labels: Seq
         set(map(normpath, image_paths(of))) for of in (config.imagery.images, _absolute(images))
     )
     roads = _absolute(config.labels.roads)
+    if begun.imagery.area != config.imagery.area:
+        raise ConfigError(
+            f"{path}: this folder already contains the map of "
+            f"{begun.imagery.area or 'the whole of the images'}, not of the area "
+            f"{config.imagery.area}; use another --output, or delete it"
+        )
     if not given >= mapped or roads != _absolute(labels):
         held = [*config.imagery.images, *roads]
         raise ConfigError(
@@ -258,4 +270,5 @@ def _km2(config: Config, raster: Path) -> float:
     crs = crs_setting(config.imagery.crs, "imagery.crs")
     grid = open_probability(raster, crs=crs, gsd_m=config.imagery.gsd_m).grid
     width, height = grid.pixel_size_m
-    return grid.width * width * grid.height * height / _M2
+    extent = extent_on(grid, config.imagery.area, path=raster)
+    return (extent.pixels if extent else grid.width * grid.height) * width * height / _M2

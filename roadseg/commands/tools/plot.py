@@ -199,7 +199,7 @@ def _read_scene(
     config: Config, workspace: Workspace, chips: ChipList, scene: SceneRecord, paper: Paper
 ) -> _Scene:
     own = config.of_set(scene.set)
-    facts = scene_facts(scene.image, own.imagery)
+    facts = scene_facts(scene.image, own.imagery, part=scene.part)
     labels = reference_graph(
         scene,
         workspace.mask(scene.name),

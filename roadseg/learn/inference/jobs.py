@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import DataError, RoadsegError
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
@@ -18,7 +19,7 @@ from roadseg.learn.inference.domain_shift import warn_of_shift
 from roadseg.learn.inference.engine_store import PACKAGES, read_engine_facts, unusable
 from roadseg.learn.inference.estimates import predict_memory_mb
 from roadseg.learn.inference.sliding_window import (
-    count_windows,
+    count_touching,
     seconds_per_window,
     share_cores,
 )
@@ -27,6 +28,7 @@ from roadseg.learn.inference.tasks import (
     Task,
     Trained,
     edge_model_of,
+    files_of_task,
     opened,
     predict_task,
     read_alike,
@@ -34,17 +36,20 @@ from roadseg.learn.inference.tasks import (
 )
 from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.options import ComputeOptions, PredictOptions
+from roadseg.raster.extents import ScenePart
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import Scaling
 from roadseg.raster.strips import require_room
 from roadseg.raster.windows import fitting_batch
+from roadseg.roads.masks.image_dates import day_tags, day_taken
 from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.roads.masks.thresholding import write_road_mask
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.dry_runs import Files, files
 from roadseg.system.fingerprints import fingerprint, fingerprints, stamp
-from roadseg.system.parallel import Outcome, each
+from roadseg.system.hosts.outcomes import Outcome
+from roadseg.system.hosts.parallel import each
 from roadseg.system.progress import Progress, counted
 from roadseg.system.records import key_of
 from roadseg.system.text import about_memory, about_time, count
@@ -89,6 +94,7 @@ class PredictionJob:
         tracing: TraceOptions,
         imagery_of: Mapping[str, ImageryOptions] | None = None,
         set_of: Mapping[str, str] | None = None,
+        part_of: Mapping[str, ScenePart | None] | None = None,
     ) -> None:
         """Name what predicts, and where to.
 
@@ -101,6 +107,7 @@ class PredictionJob:
             tracing: from which probability on a pixel of a mask is road.
             imagery_of: how single scenes are read, by name, where that differs.
             set_of: the set of scenes of the run that trained the networks, by name.
+            part_of: what the masks of these scenes show, by name; None is all.
 
         Raises:
             CheckpointError: if a checkpoint cannot be read, or they cannot predict together.
@@ -108,6 +115,7 @@ class PredictionJob:
         self._imagery, self._compute, self._tracing = imagery, compute, tracing
         self._options = predict
         self._imagery_of, self._set_of = imagery_of or {}, set_of or {}
+        self._part_of = part_of or {}
         self.folder = folder
         self.folders = tuple(path.absolute() for path in checkpoints)
         self.failed: dict[str, str] = {}
@@ -147,7 +155,7 @@ class PredictionJob:
             require_room(scene.path, int(_ROOM * scene.strips.missing_bytes))
         if waiting and self._is_here(len(waiting)):
             chosen_device(self._compute)
-        pixels = sum(scene.facts.grid.height * scene.facts.grid.width for scene in waiting)
+        pixels = sum(scene.facts.pixels for scene in waiting)
         batch_size = self._batch_size(list(map(self._windows, scenes)))
         return Need(
             reads=[
@@ -195,6 +203,12 @@ class PredictionJob:
                     imagery=self._imagery_of.get(name, self._imagery),
                     gsd=options.gsd,
                 )
+                facts = cut_to_area(
+                    facts,
+                    self._imagery.area,
+                    part=self._part_of.get(name),
+                    is_prepared=name in self._part_of,
+                )
                 scaling = scaling_to_predict(facts, known, unknown=options.scaling)
             except RoadsegError as error:
                 self._fail(name, error)
@@ -206,6 +220,7 @@ class PredictionJob:
                 "nodata": facts.nodata,
                 "size": (facts.grid.height, facts.grid.width),
             }
+            settings |= {} if facts.part is None else {"part": facts.part.digest}
             threshold = threshold_of(trained, self._set_of.get(name, ""))
             settings |= {} if threshold is None else {"threshold": threshold}
             settings |= {} if scaling is known else {"ranges": scaling.ranges[facts.dtype]}
@@ -228,7 +243,9 @@ class PredictionJob:
         total = sum(task.km2 for task in tasks)
         with Progress("predict", total=total, unit="km2") as progress:
             work = partial(predict_task, add_km2=progress.add) if here else predict_task
-            for outcome in each(work, tasks, executor=compute.executor, begin=share_cores):
+            for outcome in each(
+                work, tasks, executor=compute.executor, begin=share_cores, files=files_of_task
+            ):
                 task = tasks[outcome.index]
                 left[task.scene.name] -= 1
                 if not here:
@@ -263,15 +280,17 @@ class PredictionJob:
         return made.pop() if len(made) == 1 else options.batch_size
 
     def _windows(self, scene: SceneToPredict) -> int:
-        options, grid = self._options, scene.facts.grid
-        return count_windows(
-            grid.height, grid.width, window_px=options.window_px, overlap_px=options.overlap_px
+        options = self._options
+        return count_touching(
+            scene.facts, window_px=options.window_px, overlap_px=options.overlap_px
         )
 
     def _announce(self, tasks: Sequence[Task], *, here: bool) -> None:
         """Log before the start what is to be done, what memory it takes, and here how long."""
         trained, scenes = tasks[0].trained, {task.scene.name: task.scene for task in tasks}
-        megapixels, km2 = sum(t.pixels for t in tasks) / 1e6, sum(t.km2 for t in tasks)
+        pixels = [scene.facts.pixels * _missing(scene) for scene in scenes.values()]
+        sizes = [scene.pixel_km2 for scene in scenes.values()]
+        megapixels, km2 = sum(pixels) / 1e6, float(np.dot(pixels, sizes))
         needed = (self._memory_mb(scene, trained.batch_size) for scene in scenes.values())
         memory = about_memory(max(needed))
         parts = [
@@ -347,9 +366,12 @@ def _pieces(
     """
     for scene in scenes:
         missing = scene.strips.missing
+        # What is there already stays with this process, which finishes the raster.
+        is_all = not (shared and scene.strips.is_begun)
         size = _STRIPS_OF_A_TASK if shared else max(len(missing), 1)
         for first in range(0, max(len(missing), 1), size):
-            yield scene, tuple(_joined(missing[first : first + size])), len(missing) <= size
+            rows = tuple(_joined(missing[first : first + size]))
+            yield scene, rows, is_all and len(missing) <= size
 
 
 def _joined(strips: Sequence[range]) -> Iterator[range]:
@@ -370,6 +392,7 @@ def _tags(image: Path, trained: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
 
     return (
         ("ROADSEG_SOURCE", image.name),
+        *day_tags(day_taken(image)).items(),
         ("ROADSEG_FOLD", listed(facts.get("fold") for facts in trained)),
         ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
         ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),

@@ -16,6 +16,7 @@ from roadseg.arrays import Bools, Bytes
 from roadseg.errors import RoadsegError
 from roadseg.learn.hardware.launchers import bind, shares_of_cores
 from roadseg.learn.inference.engines import Engine
+from roadseg.raster.images import RasterFacts
 from roadseg.raster.windows import (
     CERTAIN,
     Rows,
@@ -68,7 +69,8 @@ def predict_rows(
 
     As `predict_parts`, but in whole rows, as float32 0..1: for scenes that fit into memory.
     """
-    scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
+    wanted = ((height, rows), (width, None))
+    scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
     parts = itertools.chain.from_iterable(_predict(engine, reader, scene, torch.clone))
     for start, group in itertools.groupby(parts, key=lambda part: part.row):
         _, _, values, known, _ = zip(*map(_sound, group), strict=True)
@@ -85,12 +87,14 @@ def predict_parts(
     width: int,
     overlap_px: int,
     rows: range | None = None,
+    cols: range | None = None,
 ) -> Generator[Rows, None, None]:
     """Predict the probabilities of a scene of any size, and give out what is finished at once.
 
     Windows are read ahead in threads; those without a valid pixel are not shown to the network.
     Only the rows that two rows of windows share are held in memory. What is given out does not
-    depend on `rows`, bit for bit, as long as the engine treats all windows of a batch the same way.
+    depend on `rows` and `cols`, bit for bit, as long as the engine treats all windows of a batch
+    the same way.
 
     Args:
         engine: takes batches of one size; the last one is filled up by repeating a window.
@@ -101,12 +105,14 @@ def predict_parts(
         width: columns of the scene.
         overlap_px: overlap of neighbouring windows, at least.
         rows: rows of the scene to give out; None is all of them.
+        cols: columns, alike; windows that have no pixel of both are not read.
 
     Yields:
         From left to right and top to bottom: probabilities, uint8 with 255 for certain, 0 where
         there is no data, and which pixels have data.
     """
-    scene = _Scene(engine.window_px, overlap_px, classes=classes, size=(height, width), rows=rows)
+    wanted = ((height, rows), (width, cols))
+    scene = _Scene(engine.window_px, overlap_px, classes=classes, wanted=wanted)
     launched: list[_Part] = []
     with closing(_predict(engine, reader, scene, _as_bytes)) as batches:
         for parts in batches:
@@ -116,13 +122,26 @@ def predict_parts(
 
 
 def count_windows(height: int, width: int, *, window_px: int, overlap_px: int) -> int:
-    """Return how many windows a scene is predicted in."""
-    sides = (
-        spread_starts(length, window_px=window_px, overlap_px=overlap_px)
-        for length in (height, width)
+    """Return how many windows a whole scene is predicted in."""
+    down, across = (_Side(length, window_px, overlap_px).starts for length in (height, width))
+    return len(down) * len(across)
+
+
+def count_touching(facts: RasterFacts, *, window_px: int, overlap_px: int) -> int:
+    """Return how many windows of a scene, or of the part of it that is wanted, touch its area."""
+    lengths = (facts.whole.height, facts.whole.width)
+    down, across = (
+        _Side(length, window_px, overlap_px, wanted).starts
+        for length, wanted in zip(lengths, shown(facts), strict=True)
     )
-    rows, cols = map(len, sides)
-    return rows * cols
+    windows = (Window(*place, window_px, window_px) for place in itertools.product(down, across))
+    return sum(facts.touches(facts.in_part(window)) for window in windows)
+
+
+def shown(facts: RasterFacts) -> tuple[range, range]:
+    """Return the rows and the columns of the whole scene that are to be predicted."""
+    row, col, height, width = facts.in_scene(Window(0, 0, facts.grid.height, facts.grid.width))
+    return range(row, row + height), range(col, col + width)
 
 
 def seconds_per_window(engine: Engine, *, bands: int) -> float:
@@ -144,13 +163,31 @@ def share_cores(number: int, processes: int) -> None:
 
 
 class _Side:
-    """The windows along one side of a scene."""
+    """The windows along one side of a scene that have pixels that are wanted."""
 
-    def __init__(self, length: int, window_px: int, overlap_px: int) -> None:
-        self.starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px)
-        self.weights = torch.from_numpy(blend_weights(self.starts, window_px=window_px))
-        ends = [*self.starts[1:], length]
-        self.finished = [end - start for start, end in zip(self.starts, ends, strict=True)]
+    def __init__(
+        self, length: int, window_px: int, overlap_px: int, wanted: range | None = None
+    ) -> None:
+        self.wanted = wanted or range(length)
+        starts = spread_starts(length, window_px=window_px, overlap_px=overlap_px)
+        ends = [*starts[1:], length]
+        kept = [
+            number
+            for number, start in enumerate(starts)
+            if start < self.wanted.stop and start + window_px > self.wanted.start
+        ]
+        # Weights are those among all windows of the side, so that no pixel depends on `wanted`.
+        weights = blend_weights(starts, window_px=window_px)
+        self.weights = torch.from_numpy(weights[kept])
+        self.starts = [starts[number] for number in kept]
+        self.finished = [ends[number] - starts[number] for number in kept]
+
+    def kept(self, number: int) -> tuple[int, slice]:
+        """Return what is wanted of the finished pixels of a window: the first, and all of them."""
+        start = self.starts[number]
+        first = max(start, self.wanted.start)
+        stop = max(min(start + self.finished[number], self.wanted.stop), first)
+        return first, slice(first - start, stop - start)
 
 
 class _Scene:
@@ -166,11 +203,10 @@ class _Scene:
         overlap_px: int,
         *,
         classes: int,
-        size: tuple[int, int],
-        rows: range | None,
+        wanted: tuple[tuple[int, range | None], tuple[int, range | None]],
     ) -> None:
-        self._rows, self._cols = (_Side(length, window_px, overlap_px) for length in size)
-        self._wanted = rows or range(size[0])
+        """Take the length of each side of the scene, and what is wanted along it."""
+        self._rows, self._cols = (_Side(n, window_px, overlap_px, part) for n, part in wanted)
         self._classes = classes
         self._window_px = window_px
         self._depth = window_px - min(self._rows.finished[:-1], default=window_px)
@@ -181,37 +217,35 @@ class _Scene:
         self._down: Tensor  # and of its rows, (window, row, 1, 1)
 
     def windows(self) -> Iterator[tuple[int, int, Window]]:
-        """Give the windows that touch the rows wanted, with their numbers of row and column."""
+        """Give the windows that have pixels that are wanted, with numbers of row and column."""
         size = self._window_px
         for row, top in enumerate(self._rows.starts):
-            if top < self._wanted.stop and top + size > self._wanted.start:
-                for col, left in enumerate(self._cols.starts):
-                    yield row, col, Window(top, left, size, size)
+            for col, left in enumerate(self._cols.starts):
+                yield row, col, Window(top, left, size, size)
 
     @torch.inference_mode()
     def add(self, item: _Item, values: Tensor | None, finish: Callable[[Tensor], Tensor]) -> _Part:
         """Add the probabilities of a window, (class, row, col), None where it has no data.
 
         Returns:
-            What no later window changes, of the rows wanted, made of a tensor that is used again
+            What no later window changes, of the pixels wanted, made of a tensor that is used again
             and may be changed.
         """
-        top, left = self._rows.starts[item.row], self._cols.starts[item.col]
         height, width = self._rows.finished[item.row], self._cols.finished[item.col]
-        first = max(top, self._wanted.start)
-        kept = slice(first - top, max(min(top + height, self._wanted.stop), first) - top)
-        known = item.known[kept, :width]
+        (top, rows), (left, cols) = self._rows.kept(item.row), self._cols.kept(item.col)
+        known = item.known[rows, cols]
+        place = self._cols.starts[item.col] - self._cols.starts[0]
         if values is None:
-            self._skip(left, width)
-            return _Part(first, left, finish(torch.zeros(*known.shape, self._classes)), known)
+            self._skip(place, width)
+            return _Part(top, left, finish(torch.zeros(*known.shape, self._classes)), known)
         summed = self._sum_up(item, values)[:, :width]
         if self._depth:
-            self._carry(summed, left, height)
-        finished = summed[kept]
+            self._carry(summed, place, height)
+        finished = summed[rows, cols]
         if not known.all():
             held = torch.from_numpy(known).to(finished.device, non_blocking=True)
             finished = finished * held[..., None]
-        return _Part(first, left, finish(finished), known)
+        return _Part(top, left, finish(finished), known)
 
     def _sum_up(self, item: _Item, values: Tensor) -> Tensor:
         """Weigh a window, and add what the windows to its left have for its columns."""

@@ -1,7 +1,7 @@
 """One prediction: rows of a scene to probabilities, by networks that a process opens once."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.dataset.calibration import read_calibration
+from roadseg.dataset.scene_parts import cut_to_area
 from roadseg.errors import CheckpointError, OutputError, RoadsegError
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.inference.compatibility import scaling_to_predict, scene_to_predict
+from roadseg.learn.inference.engine_store import PACKAGES, engine_folder
 from roadseg.learn.inference.engines import Engine, ensemble, open_engine, with_tta
-from roadseg.learn.inference.sliding_window import count_windows, predict_parts
+from roadseg.learn.inference.sliding_window import count_touching, predict_parts, shown
 from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
 from roadseg.learn.network.checkpoints import (
     checkpoint_path,
@@ -39,6 +41,7 @@ from roadseg.roads.masks.probabilities import (
 )
 from roadseg.roads.speeds import SpeedBins
 from roadseg.system.fingerprints import stamp
+from roadseg.system.hosts.task_files import TaskFiles
 
 AddKm2 = Callable[[float], object]
 
@@ -203,11 +206,10 @@ def predict_scene(
     scaling = Scaling.from_json(trained[0]["scaling"])
     bins = SpeedBins(tuple(trained[0]["bin_edges"]), trained[0]["bin_unit"])
     facts = scene_to_predict(image, trained[0], imagery=imagery, gsd=options.gsd)
+    facts = cut_to_area(facts, imagery.area)
     scaling = scaling_to_predict(facts, scaling, unknown=options.scaling)
     height, width = facts.grid.height, facts.grid.width
-    windows = count_windows(
-        height, width, window_px=options.window_px, overlap_px=options.overlap_px
-    )
+    windows = count_touching(facts, window_px=options.window_px, overlap_px=options.overlap_px)
     engine = opened(
         Trained(
             folders=folders,
@@ -220,13 +222,8 @@ def predict_scene(
     )
     values = np.zeros((len(bins.band_names), height, width), dtype=np.uint8)
     with SceneReader(facts, rows=options.window_px) as source:
-        for part in predict_parts(
-            engine,
-            partial(_read, source, facts, scaling),
-            classes=len(values),
-            height=height,
-            width=width,
-            overlap_px=options.overlap_px,
+        for part in _predict(
+            engine, source, facts, scaling, bands=len(values), overlap_px=options.overlap_px
         ):
             rows, cols = part.known.shape
             inside = values[:, part.start : part.start + rows, part.col : part.col + cols]
@@ -238,6 +235,7 @@ def predict_scene(
         bins,
         threshold=threshold_of(trained),
         edge_model=edge_model_of(folders),
+        extent=facts.extent,
     )
 
 
@@ -263,14 +261,29 @@ def predict_task(task: Task, *, add_km2: AddKm2 = lambda _: None) -> None:
             scene.write_strips(parts)
 
 
+def files_of_task(task: Task) -> TaskFiles:
+    """Return the files of the work of `predict_task`."""
+    path = task.scene.path
+    strips = (file for rows in task.rows for file in task.scene.strips.files(rows))
+    folders = task.trained.folders
+    return TaskFiles(
+        reads=(
+            task.scene.facts.path,
+            *map(weights_of, folders),
+            *(engine_folder(folder, name) for folder in folders for name in PACKAGES),
+        ),
+        writes=(path.with_suffix(".qml"), path) if task.is_all else tuple(strips),
+    )
+
+
 def _parts(task: Task, source: SceneReader, rows: range, add_km2: AddKm2) -> Iterator[Rows]:
     scene = task.scene
-    parts = predict_parts(
+    parts = _predict(
         opened(task.trained),
-        partial(_read, source, scene.facts, scene.scaling),
-        classes=len(scene.bins.band_names),
-        height=scene.facts.grid.height,
-        width=scene.facts.grid.width,
+        source,
+        scene.facts,
+        scene.scaling,
+        bands=len(scene.bins.band_names),
         overlap_px=task.trained.options.overlap_px,
         rows=rows,
     )
@@ -280,13 +293,41 @@ def _parts(task: Task, source: SceneReader, rows: range, add_km2: AddKm2) -> Ite
             add_km2(part.known.size * scene.pixel_km2)
 
 
+def _predict(
+    engine: Engine,
+    source: SceneReader,
+    facts: RasterFacts,
+    scaling: Scaling,
+    *,
+    bands: int,
+    overlap_px: int,
+    rows: range | None = None,
+) -> Generator[Rows, None, None]:
+    """Predict rows of a scene or of a part of it, in the windows of the whole scene."""
+    down, across = shown(facts)
+    parts = predict_parts(
+        engine,
+        partial(_read, source, facts, scaling),
+        classes=bands,
+        height=facts.whole.height,
+        width=facts.whole.width,
+        overlap_px=overlap_px,
+        rows=down if rows is None else range(down.start + rows.start, down.start + rows.stop),
+        cols=across,
+    )
+    with closing(parts):
+        for part in parts:
+            start, col = part.start - down.start, part.col - across.start
+            yield part._replace(start=start, col=col)
+
+
 def _read(
     source: SceneReader, facts: RasterFacts, scaling: Scaling, window: Window
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Read a window in whole; beyond the scene's edge its pixels are mirrored and not valid."""
+    """Read a window of the whole scene in whole; beyond its edge pixels are mirrored, not valid."""
     row, col, height, width = window
-    rows, cols = min(height, facts.grid.height - row), min(width, facts.grid.width - col)
-    bands, valid = source.read(Window(row, col, rows, cols))
+    rows, cols = min(height, facts.whole.height - row), min(width, facts.whole.width - col)
+    bands, valid = source.read(facts.in_part(Window(row, col, rows, cols)))
     return mirrored(scaling.apply(bands), valid, height=height, width=width)
 
 

@@ -27,7 +27,7 @@ from roadseg.roads.audit.stretches import (
     cut_stretches,
     with_statuses,
 )
-from roadseg.roads.audit.ways import MapWays
+from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.graph.travel import vote_speeds
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.metrics.differences import cut_lines
@@ -72,7 +72,7 @@ class Audit:
         thresholds: the lowest and the highest threshold of the rasters.
     """
 
-    ways: MapWays
+    ways: AuditedWays
     lines: Lines
     way: Ints
     status: Ints
@@ -100,7 +100,7 @@ class Audit:
         return np.asarray(self.length_m * severity)
 
 
-def audit_ways(ways: MapWays, rasters: Sequence[Raster], options: AuditOptions) -> Audit:
+def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptions) -> Audit:
     """Hold the ways of a map against the probabilities of an image.
 
     Ways are looked at twice if the first look shows that the whole map is shifted by a metre or
@@ -181,7 +181,7 @@ def common_shift(offset_m: Floats, left: Floats) -> Floats:
     return np.asarray(shift)
 
 
-def _on_rasters(ways: MapWays, cover: Cover) -> Ints:
+def _on_rasters(ways: AuditedWays, cover: Cover) -> Ints:
     """Return the rows of the ways that touch a raster.
 
     Raises:

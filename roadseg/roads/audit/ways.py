@@ -15,7 +15,7 @@ from pyproj import CRS
 from roadseg.arrays import Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
-from roadseg.roads.formats.by_suffix import READERS
+from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.labels.overture import is_segments, segment_tags
 from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.roads.labels.schemes import read_attributes
@@ -36,7 +36,7 @@ _NAMES = ("name", "street_name", "ref")
 
 
 @dataclass(frozen=True)
-class MapWays:
+class AuditedWays:
     """The ways of a map, one line each.
 
     Attributes:
@@ -59,22 +59,22 @@ class MapWays:
     classes: NDArray[np.str_]
     left_out: Counter[str]
 
-    def take(self, rows: Ints) -> "MapWays":
+    def take(self, rows: Ints) -> "AuditedWays":
         """Return the chosen ways."""
         columns = {key: column[rows] for key, column in self.columns.items()}
         texts = {key: getattr(self, key)[rows] for key in ("ids", "names", "classes")}
         return replace(self, lines=self.lines[rows], columns=columns, **texts)
 
-    def swapped(self) -> "MapWays":
+    def swapped(self) -> "AuditedWays":
         """Return the ways with x and y of their vertices swapped."""
         return replace(self, lines=shapely.transform(self.lines, lambda xy: xy[:, ::-1]))
 
-    def to_crs(self, crs: CRS) -> "MapWays":
+    def to_crs(self, crs: CRS) -> "AuditedWays":
         """Return the ways in another coordinate system."""
         return replace(self, crs=crs, lines=reproject(self.lines, self.crs, crs))
 
 
-def read_ways(path: Path) -> MapWays:
+def read_ways(path: Path) -> AuditedWays:
     """Read the ways of a map on which cars may drive, with all their attributes.
 
     Which these are follows from the attributes as for labels: footways and the like are left out,
@@ -87,21 +87,21 @@ def read_ways(path: Path) -> MapWays:
     Raises:
         DataError: the file cannot be read whole, has no coordinate system, or no road.
     """
-    if graph_format := READERS.get(path.suffix.lower()):
-        graph = graph_format.reader()(path)
+    if read := reader_of(path):
+        graph = read(path)
         if is_local(graph.crs):
             raise DataError(
                 f"{path}: has no georeference, expected ways with a coordinate system; use a map "
                 "that lies on the image"
             )
-        return map_ways(str(path), graph.crs, graph.lines, dict(graph.attributes))
+        return audited_ways(str(path), graph.crs, graph.lines, dict(graph.attributes))
     file = read_vectors(path, list)
     cleaned = clean_shapes(file.geometries)
     crs = file_crs(path, file, cleaned.shapes, None)
-    return map_ways(str(path), crs, file.geometries, file.columns)
+    return audited_ways(str(path), crs, file.geometries, file.columns)
 
 
-def map_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> MapWays:
+def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> AuditedWays:
     """Return the roads for cars of a map; see `read_ways`.
 
     Raises:
@@ -128,7 +128,7 @@ def map_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> MapW
             "file",
             *(source, ", ".join(_IDS[:4])),
         )
-    return MapWays(
+    return AuditedWays(
         source=source,
         crs=crs,
         lines=cleaned.shapes[reason == ""],

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 from shapely.ops import substring
@@ -56,6 +58,11 @@ class MapWays:
         sizes = np.diff(self.first)
         return np.asarray(travelled - np.repeat(travelled[self.first[:-1]], sizes))
 
+    @property
+    def node_count(self) -> int:
+        """Number after the highest one of a node."""
+        return int(self.node.max(initial=-1)) + 1
+
     @cached_property
     def is_junction(self) -> Bools:
         """Whether at every vertex, shape (k,), ways meet or a way ends."""
@@ -101,7 +108,7 @@ class MapWays:
         vertex = ranges(self.first[near], sizes)
         nodes, number = np.unique(self.node[vertex], return_inverse=True)
         is_step = np.diff(np.repeat(near, sizes)) == 0
-        before = self._vertices_before(way, along_m)
+        before = self.vertices_before(way, along_m)
         place = len(nodes) + np.arange(len(way))
         sides = [np.searchsorted(nodes, self.node[vertices]) for vertices in (before, before + 1)]
         steps = np.concatenate(
@@ -123,7 +130,7 @@ class MapWays:
         is_beside = (before[:, np.newaxis] == before) & (beside <= limit_m)
         return np.where(is_beside, np.minimum(metres, beside), metres)
 
-    def _vertices_before(self, way: Ints, along_m: Floats) -> Ints:
+    def vertices_before(self, way: Ints, along_m: Floats) -> Ints:
         """Return the vertex before each place along its way, which is never the last one."""
         vertices = [slice(self.first[row], self.first[row + 1] - 1) for row in way.tolist()]
         return np.array(
@@ -159,6 +166,21 @@ class Insertions:
     part: Floats
     node: Ints
 
+    def put_in(self, old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+        """Return values of the vertices of all ways with those of the new nodes among them.
+
+        Args:
+            old: shape (k, ...), of the vertices of `MapWays`.
+            new: shape (n, ...), of the new nodes.
+        """
+        order = np.lexsort([self.part, self.vertex])
+        return np.insert(old, self.vertex[order] + 1, new[self.node[order]], axis=0)
+
+    def first_of(self, ways: MapWays) -> Ints:
+        """Return `MapWays.first` with the new nodes."""
+        put_in = np.bincount(self.way, minlength=len(ways.lines))
+        return np.asarray(ways.first + np.append(0, np.cumsum(put_in)))
+
 
 @dataclass(frozen=True)
 class PlacedNodes:
@@ -188,7 +210,7 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
         along_m: shape (q,), distance of each place from the start of its way.
     """
     ref = np.zeros(len(way), dtype=np.int64)
-    made: list[tuple[int, int, float]] = []
+    made: list[tuple[int, float]] = []
     last_way, last_m = -1, 0.0
     for row in np.lexsort([along_m, way]).tolist():
         here, at_m = int(way[row]), float(along_m[row])
@@ -198,19 +220,18 @@ def place_nodes(ways: MapWays, way: Ints, along_m: Floats) -> PlacedNodes:
             continue
         if here != last_way or at_m - last_m > _SNAP_M:
             last_way, last_m = here, at_m
-            made.append((here, *_segment(ways, here, at_m)))
+            made.append((here, at_m))
         ref[row] = -len(made)
-    in_way, vertex = np.array([each[:2] for each in made], dtype=np.int64).reshape(-1, 2).T
-    part = np.array([each[2] for each in made], dtype=np.float64)
+    in_way = np.array([here for here, _ in made], dtype=np.int64)
+    vertex, part = place_on(ways, in_way, np.array([at_m for _, at_m in made], dtype=np.float64))
     before, after = ways.xy[vertex], ways.xy[np.minimum(vertex + 1, len(ways.xy) - 1)]
     xy = before + part[:, np.newaxis] * (after - before)
     return PlacedNodes(ref, xy, Insertions(in_way, vertex, part, np.arange(len(made))))
 
 
-def _segment(ways: MapWays, way: int, along_m: float) -> tuple[int, float]:
-    """Return the vertex before a place on a way, and how far on to the next it lies, 0 to 1."""
-    first, last = int(ways.first[way]), int(ways.first[way + 1]) - 1
-    along = ways.along[first : last + 1]
-    vertex = int(np.clip(np.searchsorted(along, along_m, side="right") - 1, 0, last - first - 1))
-    length = float(along[vertex + 1] - along[vertex])
-    return first + vertex, (along_m - float(along[vertex])) / length if length > 0 else 0.0
+def place_on(ways: MapWays, way: Ints, along_m: Floats) -> tuple[Ints, Floats]:
+    """Return the vertex before each place on a way, and how far on to the next it lies, 0 to 1."""
+    vertex = ways.vertices_before(way, along_m)
+    length = ways.along[vertex + 1] - ways.along[vertex] if len(way) else np.zeros(0)
+    beyond = along_m - ways.along[vertex]
+    return vertex, np.divide(beyond, length, out=np.zeros_like(beyond), where=length > 0)

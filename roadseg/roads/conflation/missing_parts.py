@@ -8,10 +8,10 @@ from shapely.ops import substring
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.conflation.map_ways import MapWays
-from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.graph.road_graph import RoadGraph, take_edges
 from roadseg.roads.metrics.differences import missing_roads
 
-_EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
+EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
 _ROUNDING_M = 0.002  # Metres; a part that begins so near to an end of its edge begins there.
 _STEPS = 24  # Places, a metre apart, along a road that is led back to the map.
 _MARGIN_M = 0.5  # Metres by which a road may end further on than the way of the map.
@@ -23,7 +23,8 @@ class MissingParts:
     """Parts of predicted roads that a map lacks.
 
     Attributes:
-        graph: the parts as edges, with the attributes of the predicted edges.
+        graph: the parts as edges, with the attributes of the predicted edges, and the rows of these
+            as `EDGE`.
         is_cut: shape (n,), nodes where a part was cut from a road that the map has.
         is_dead_end: shape (n,), nodes where the predicted road ends.
         missing_m: shape (m,), how much of each part is missing, without what leads back to the map.
@@ -34,8 +35,25 @@ class MissingParts:
     is_dead_end: Bools
     missing_m: Floats
 
+    def take(self, chosen: Bools) -> "MissingParts":
+        """Return the chosen parts."""
+        used = np.unique(self.graph.ends[chosen])
+        return MissingParts(
+            take_edges(self.graph, chosen),
+            self.is_cut[used],
+            self.is_dead_end[used],
+            self.missing_m[chosen],
+        )
 
-def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: float) -> MissingParts:
+
+def find_missing_parts(
+    predicted: RoadGraph,
+    ways: MapWays,
+    edges: Ints,
+    *,
+    tolerance_m: float,
+    longest_m: float = np.inf,
+) -> MissingParts:
     """Find the parts of predicted roads that a map lacks.
 
     1. Where a way of the map ends, and no other goes on, its last metres count for nothing, so that
@@ -48,21 +66,27 @@ def find_missing_parts(predicted: RoadGraph, ways: MapWays, *, tolerance_m: floa
     Args:
         predicted: roads in metres.
         ways: of the map, in the same metres.
+        edges: rows of the roads that are looked at; the others only go on from these.
         tolerance_m: distance up to which roads are the same; above 0.
+        longest_m: parts of which more is missing are left out.
 
     Returns:
-        The parts of any length, in the order of their edges.
+        The parts of any other length, in the order of their edges.
     """
     rows = np.arange(len(predicted.lines))
-    numbered = replace(predicted, attributes={**predicted.attributes, _EDGE: rows})
+    numbered = replace(predicted, attributes={**predicted.attributes, EDGE: rows})
+    numbered = take_edges(numbered, edges)
     lines = ways.without_dead_ends(tolerance_m - _MARGIN_M)
     mapped = RoadGraph(predicted.crs, np.zeros((0, 2)), np.zeros((0, 2), np.int64), lines)
     graph = missing_roads(numbered, mapped, tolerance_m=tolerance_m, min_length_m=0)
-    edge = graph.attributes.pop(_EDGE)
-    spans = _spans(graph, predicted, edge)
+    spans = _spans(graph, predicted, graph.attributes[EDGE])
+    room = _room(spans, predicted, graph.attributes[EDGE])
+    chosen = graph.length_m <= longest_m
+    graph, spans, room = take_edges(graph, chosen), spans[chosen], room[chosen]
+    edge = graph.attributes[EDGE]
     length = predicted.length_m[edge]
     is_cut_end = np.column_stack([spans[:, 0] > _ROUNDING_M, spans[:, 1] < length - _ROUNDING_M])
-    led = _lead_back(spans, predicted, edge, ways)
+    led = _lead_back(spans, room, predicted, edge, ways)
     missing_m, lines = graph.length_m, graph.lines.copy()
     for row in np.flatnonzero((led != spans).any(axis=1)).tolist():
         lines[row] = substring(predicted.lines[edge[row]], *led[row])
@@ -86,14 +110,21 @@ def _spans(graph: RoadGraph, predicted: RoadGraph, edge: Ints) -> Floats:
     return np.column_stack([begin, begin + graph.length_m])
 
 
-def _lead_back(spans: Floats, predicted: RoadGraph, edge: Ints, ways: MapWays) -> Floats:
-    """Return spans that go on to where the road comes closest to a way of the map."""
-    length = predicted.length_m[edge]
+def _room(spans: Floats, predicted: RoadGraph, edge: Ints) -> Floats:
+    """Return how far each part can go on along its edge at either end, shape (m, 2)."""
     # Half of what lies between two parts of one edge belongs to each.
     is_next = np.diff(edge) == 0
     between = (spans[1:, 0] - spans[:-1, 1]) / 2
-    room = np.column_stack([spans[:, 0], length - spans[:, 1]])
+    room = np.column_stack([spans[:, 0], predicted.length_m[edge] - spans[:, 1]])
     room[1:, 0][is_next] = room[:-1, 1][is_next] = between[is_next]
+    return room
+
+
+def _lead_back(
+    spans: Floats, room: Floats, predicted: RoadGraph, edge: Ints, ways: MapWays
+) -> Floats:
+    """Return spans that go on to where the road comes closest to a way of the map."""
+    length = predicted.length_m[edge]
     led = spans.copy()
     for side, sign in ((0, -1), (1, 1)):
         steps = np.minimum(np.arange(_STEPS + 1), np.maximum(room[:, side], 0)[:, np.newaxis])

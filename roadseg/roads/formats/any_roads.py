@@ -24,7 +24,7 @@ from roadseg.raster.grid import (
     transformer,
     utm_epsg,
 )
-from roadseg.roads.formats.by_suffix import READERS
+from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.formats.pairing import RoadSource, match
 from roadseg.roads.formats.tables import attributes_of
 from roadseg.roads.graph.road_graph import (
@@ -159,8 +159,8 @@ def read_drawn(
     if source.table:
         place = _place(source, pixels)
         return graph_drawn(source, source.table.graph(source.image, place))
-    if graph_format := READERS.get(source.path.suffix.lower()):
-        return graph_drawn(source, graph_format.reader()(source.path))
+    if read := reader_of(source.path):
+        return graph_drawn(source, read(source.path))
     if source.is_raster:
         return _trace(source, pixels, trace)
     return _read_gpkg(source) or _read_lines(source, every_column=every_column)
@@ -224,14 +224,23 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
         )
     from roadseg.raster.images import read_grid  # noqa: PLC0415 - rasterio is slow to import
 
-    names = list(pixels.images)
-    is_only = len(names) == 1 and source.table and len(source.table.images) == 1
-    name = names[0] if is_only else match([source.image], names)[source.image]
-    if name is None:
+    image = image_of(source, pixels)
+    if image is None:
+        names = list(pixels.images)
         raise DataError(
             f"{source}: none of the {len(names)} images has a matching name ({first(names)})"
         )
-    return read_grid(pixels.images[name], gsd_m=pixels.gsd_m)
+    return read_grid(image, gsd_m=pixels.gsd_m)
+
+
+def image_of(source: RoadSource, pixels: PixelPlacement) -> Path | None:
+    """Return the image in whose pixels the lines of a WKT CSV are; None if there is none."""
+    if not source.table or not pixels.images:
+        return None
+    names = list(pixels.images)
+    is_only = len(names) == 1 and len(source.table.images) == 1
+    name = names[0] if is_only else match([source.image], names)[source.image]
+    return None if name is None else pixels.images[name]
 
 
 def drivable(roads: DrawnRoads) -> DrawnRoads:

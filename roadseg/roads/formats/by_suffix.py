@@ -1,13 +1,15 @@
 """Formats of road graphs by the suffix of their files: who writes and who reads each."""
 
 import importlib
+import zipfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast
 
 from roadseg.errors import ConfigError
 from roadseg.roads.formats.extras import check_package
+from roadseg.system.files import SHAPEFILE_PARTS
 
 if TYPE_CHECKING:
     from roadseg.raster.grid import Grid
@@ -63,9 +65,34 @@ FORMATS = {
     "overture": FormatModule("overture", "write_overture"),
 }
 READERS = {f".{suffix}": each for suffix, each in FORMATS.items() if each.read}
+_ZIPPED = ("link.csv", "gmns")  # A file by which a zip is of a format, and this.
 _PACKAGES = {"parquet": "pyarrow", "overture": "pyarrow", "pbf": "osmium"}
 _SAME_FORMAT = {".geoparquet": "parquet", ".json": "geojson"}  # Further suffixes of formats.
 _SUBMISSION = "csv"  # SpaceNet's: its lines are in the pixels of scenes, of which it holds many.
+
+
+def reader_of(path: Path) -> Reader | None:
+    """Return the function that reads a file of graphs; None if GDAL reads it, or nothing does."""
+    suffix = path.suffix.lower()
+    name, zipped = _ZIPPED
+    if suffix == ".zip" and name in zip_members(path):
+        return FORMATS[zipped].reader()
+    return READERS[suffix].reader() if suffix in READERS else None
+
+
+def zip_members(path: Path) -> dict[str, str]:
+    """Return the names of the files in a zip by their names without folders; none if it is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return {}
+    # The first of equal names counts; macOS adds a folder with further ones.
+    return {
+        PurePosixPath(name).name: name
+        for name in reversed(names)
+        if not name.startswith("__MACOSX")
+    }
 
 
 def write_graphs(
@@ -105,6 +132,16 @@ def write_graphs(
                 f"{path}: cannot be written: csv has lines in pixels, but this graph is not of "
                 "one image; omit the format csv"
             )
+
+
+def graph_files(folder: Path, name: str, formats: Collection[str]) -> tuple[Path, ...]:
+    """Return the files and folders that `write_graphs` writes, in the order of the formats."""
+    parts = [
+        part
+        for suffix in formats
+        for part in (*(SHAPEFILE_PARTS if suffix == "shp" else ()), f".{suffix}")
+    ]
+    return tuple(folder / f"{name}{part}" for part in parts)
 
 
 def format_of(path: Path) -> str:

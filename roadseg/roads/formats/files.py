@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,9 @@ _IN_METRES = {"COORDINATE_PRECISION": "3", "SIGNIFICANT_FIGURES": "9"}
 _GPKG = {"VERSION": "1.2"}  # GDAL before 3.7 warns of later ones, which have nothing that we need.
 
 
-def write_gpkg(path: Path, graph: RoadGraph) -> None:
+def write_gpkg(
+    path: Path, graph: RoadGraph, *, node_columns: Mapping[str, NDArray[Any]] | None = None
+) -> None:
     """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
 
     Layer `nodes`: osmid (the row of the node), x and y in metres, street_count, maybe_bridge. Layer
@@ -45,14 +48,21 @@ def write_gpkg(path: Path, graph: RoadGraph) -> None:
     edges of the same two nodes), length in metres, and the attributes, `travel_time_s` as
     travel_time and `width_m` as width. Table `layer_styles` tells QGIS how to show them.
 
+    Args:
+        path: the file.
+        graph: roads.
+        node_columns: further columns of nodes, shape (n,) each.
+
     Raises:
         ValueError: if an attribute has the name of one of these columns.
         OutputError: if the file cannot be written.
     """
-    edges = edge_table(graph)
+    edges, nodes = edge_table(graph), node_table(graph)
+    for name, column in (node_columns or {}).items():
+        nodes.insert(nodes.columns.get_loc("geometry"), name, column)
     styles = style_table(edges.columns)
     with whole(path) as partial:
-        _write_layer(partial, node_table(graph), "Point", layer="nodes", append=False)
+        _write_layer(partial, nodes, "Point", layer="nodes", append=False)
         _write_layer(partial, edges, "LineString", layer="edges")
         _write_layer(partial, styles, None, layer=STYLE_LAYER, fid="id")
         require_whole(_has_all(partial, styles=len(styles)))

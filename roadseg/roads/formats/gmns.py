@@ -1,8 +1,11 @@
 """GMNS: networks of the General Modeling Network Specification, for models of traffic."""
 
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +17,7 @@ from shapely.errors import ShapelyError
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
+from roadseg.roads.formats.by_suffix import zip_members
 from roadseg.roads.formats.tables import EDGE_COLUMNS, attributes_of, edge_table, in_degrees
 from roadseg.roads.graph.road_graph import ONE_WAY, RoadGraph, first_drawn, take_edges
 from roadseg.roads.labels.schemes import OWN_SPEED
@@ -93,7 +97,7 @@ def _link_table(graph: RoadGraph, lines: Lines) -> pd.DataFrame:
 
 
 def read_gmns(path: Path) -> RoadGraph:
-    """Read the links of a GMNS folder, in metres.
+    """Read the links of a GMNS folder, or of one in a zip, in metres.
 
     `config.csv` tells the CRS, else degrees, and the unit of `free_speed`, else km/h. The line of
     a link is its `geometry` (WKT), or that of `geometry.csv`, or else straight. Links of
@@ -104,7 +108,7 @@ def read_gmns(path: Path) -> RoadGraph:
         DataError: if a file is missing or cannot be read, or does not hold such links.
     """
     nodes, links = _table(path, _NODES, _NODE_COLUMNS), _table(path, _LINKS, _LINK_COLUMNS)
-    facts = _table(path, _CONFIG, ()) if (path / _CONFIG).exists() else pd.DataFrame()
+    facts = _table(path, _CONFIG, ()) if _has(path, _CONFIG) else pd.DataFrame()
     places = nodes[["x_coord", "y_coord"]].to_numpy(dtype=np.float64)
     ends = _ends(path, nodes, links)
     one_way = links["directed"].astype(str).str.lower().isin(_TRUE).to_numpy().astype(np.int64)
@@ -119,11 +123,32 @@ def read_gmns(path: Path) -> RoadGraph:
     return _joined(RoadGraph(_crs(path, facts), places, ends, lines, attributes))
 
 
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open a file of a folder or of a zip.
+
+    Raises:
+        OSError, KeyError: if it is not there.
+    """
+    if path.is_dir():
+        with (path / name).open("rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(path) as archive, archive.open(zip_members(path).get(name, name)) as file:
+        yield file
+
+
+def _has(path: Path, name: str) -> bool:
+    return (path / name).exists() if path.is_dir() else name in zip_members(path)
+
+
 def _table(path: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     file = path / name
     try:
-        table = pd.read_csv(file, dtype={"node_id": str, "from_node_id": str, "to_node_id": str})
-    except (OSError, ValueError, LookupError) as error:
+        with _opened(path, name) as source:
+            ids = dict.fromkeys(("node_id", "from_node_id", "to_node_id"), str)
+            table = pd.read_csv(source, dtype=ids)
+    except (OSError, ValueError, LookupError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{file}: cannot be read ({one_line(error):.200}); expected a GMNS folder with "
             f"{_NODES} and {_LINKS}"

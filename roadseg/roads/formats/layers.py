@@ -21,9 +21,15 @@ from roadseg.roads.formats.osm_ways import require_place
 from roadseg.roads.formats.tables import edge_table, node_table
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
-from roadseg.system.files import check_replaceable, whole, whole_folder, whole_parts, write_error
+from roadseg.system.files import (
+    SHAPEFILE_PARTS,
+    check_replaceable,
+    whole,
+    whole_folder,
+    whole_parts,
+    write_error,
+)
 
-_PARTS = (".shx", ".dbf", ".prj", ".cpg", ".qix", ".sbn", ".sbx")  # Of a Shapefile.
 _GDB = "gdb"  # A file in every file geodatabase.
 _IDS = ("osmid", "u", "v", "key", "street_count")  # Whole numbers, which 32 bits hold.
 _WEB = CRS.from_epsg(3857)  # Of the tiles of maps on the web.
@@ -54,7 +60,7 @@ def write_shp(path: Path, graph: RoadGraph) -> None:
         OutputError: if its files cannot be written.
     """
     short = {full: cut for cut, full in SHAPEFILE_NAMES.items()}
-    with whole_parts(path, *_PARTS) as partial:
+    with whole_parts(path, *SHAPEFILE_PARTS) as partial:
         _write(partial, edge_table(graph).rename(columns=short), "ESRI Shapefile")
 
 

@@ -1,13 +1,13 @@
 """Ways of OpenStreetMap out of the edges of a graph, for its XML and its PBF files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from roadseg.arrays import Floats, Ints
+from roadseg.arrays import Array, Floats, Ints
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local
 from roadseg.roads.formats.tables import in_degrees
@@ -68,15 +68,19 @@ def ways_of(refs: Ints, sizes: Ints) -> Iterator[list[list[int]]]:
         yield [nodes[n : n + MOST_NODES] for n in range(0, size - 1, MOST_NODES - 1)]
 
 
-def classes(graph: RoadGraph) -> NDArray[np.object_]:
-    """Return the `highway` of each edge: its own, or the class by its speed; "road" if unknown."""
-    count = len(graph.lines)
-    speed_kph = graph.attributes.get("speed_kph", np.full(count, np.nan))
-    by_speed = highway_of(speed_kph).astype(object)
-    classes = graph.attributes.get("highway", by_speed)
-    has_class = np.array([is_text(name) for name in classes.tolist()], dtype=bool)
-    known = graph.attributes.get("speed_known", np.ones(count))
-    return np.where(known == 0, "road", np.where(has_class, classes, by_speed))
+def classes(attributes: Mapping[str, Array], count: int) -> NDArray[np.object_]:
+    """Return the `highway` of roads: their own, or the class by their speed; "road" if unknown.
+
+    Args:
+        attributes: of the roads, each of shape (count,).
+        count: how many roads there are.
+    """
+    nothing = np.full(count, np.nan)
+    speed_kph = np.asarray(attributes.get("speed_kph", nothing), dtype=np.float64)
+    is_assumed = attributes.get("speed_known", nothing) == 0
+    by_speed = np.where(is_assumed, "road", highway_of(speed_kph).astype(object))
+    own = attributes.get("highway", np.full(count, None))
+    return np.where([is_text(name) for name in own.tolist()], own, by_speed)
 
 
 def source_of(scene: object) -> str:

@@ -64,7 +64,7 @@ def _tags(graph: RoadGraph) -> list[str]:
     """Return the tags of each edge."""
     nothing = np.full(len(graph.lines), "", dtype=object)
     columns = (
-        classes(graph).tolist(),
+        classes(graph.attributes, len(graph.lines)).tolist(),
         graph.attributes.get("source", nothing).tolist(),
         gap_notes(graph).tolist(),
     )

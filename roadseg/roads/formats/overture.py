@@ -76,7 +76,7 @@ def _facts(graph: RoadGraph, nodes: list[str]) -> dict[str, list[Any]]:
         for name in ("name", "source", "confidence", "width_m", CARS)
     }
     one_way = graph.attributes.get(ONE_WAY, np.zeros(count)).tolist()
-    highways = classes(graph).tolist()
+    highways = classes(graph.attributes, len(graph.lines)).tolist()
     is_link = [name.endswith("_link") for name in highways]
     connectors = [
         # A loop has one connector, at both its ends.

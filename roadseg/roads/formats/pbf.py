@@ -153,7 +153,8 @@ def _tags(graph: RoadGraph) -> Iterator[dict[str, str]]:
 
 def _classes(graph: RoadGraph) -> NDArray[np.object_]:
     """Return the `highway` of each edge, of those that all routers know where it says nothing."""
-    own, by_speed = classes(graph), highway_of(driven_kph(graph)).astype(object)
+    own = classes(graph.attributes, len(graph.lines))
+    by_speed = highway_of(driven_kph(graph)).astype(object)
     by_speed[by_speed == UNKNOWN_CLASS] = _PLAIN_CLASS
     return np.where(own == UNKNOWN_CLASS, by_speed, own)
 
@@ -198,7 +199,8 @@ def _known_speeds(graph: RoadGraph) -> NDArray[np.str_]:
 
 def _directions(graph: RoadGraph) -> list[str]:
     one_way = graph.attributes.get(ONE_WAY, np.zeros(len(graph.lines))).tolist()
-    both = ["no" if name.startswith("motorway") else "" for name in classes(graph).tolist()]
+    own = classes(graph.attributes, len(graph.lines)).tolist()
+    both = ["no" if name.startswith("motorway") else "" for name in own]
     return [_DIRECTIONS.get(way, other) for way, other in zip(one_way, both, strict=True)]
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Ints
+from roadseg.arrays import Array, Bools, Ints
 from roadseg.raster.grid import reproject, transformer
 from roadseg.roads.graph.cleaning import contract_edges, merge_chains, nearest_pairs
 from roadseg.roads.graph.clipping import clip_graph
@@ -49,11 +49,11 @@ def join_scenes(graphs: Sequence[RoadGraph], areas: Polygons, *, within_m: float
         graph if ground is area else clip_graph(graph, ground)
         for graph, ground, area in zip(graphs, own, areas, strict=True)
     ]
-    graph, scene = _side_by_side(parts)
+    graph, scene = side_by_side(parts)
     pairs = _meeting_ends(graph, scene, np.array(own, dtype=object), within_m)
     if len(pairs) == 0:
         return graph
-    return merge_chains(_unite(graph, pairs))
+    return merge_chains(unite(graph, pairs))
 
 
 def in_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
@@ -72,12 +72,15 @@ def _own_ground(areas: Polygons, row: int) -> shapely.Polygon | shapely.MultiPol
     return cast("shapely.Polygon", own)
 
 
-def _side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
+def side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
     """Make one graph of several, which stay apart; also return the row of the part of each node."""
     sizes = np.array([len(part.nodes) for part in parts])
     first = np.cumsum(sizes) - sizes
-    names = list(dict.fromkeys(name for part in parts for name in part.attributes))
-    attributes = {name: np.concatenate([part.attributes[name] for part in parts]) for name in names}
+    kinds = {name: column.dtype for part in parts for name, column in part.attributes.items()}
+    attributes = {
+        name: np.concatenate([_column(part, name, kind) for part in parts])
+        for name, kind in kinds.items()
+    }
     graph = RoadGraph(
         parts[0].crs,
         np.concatenate([part.nodes for part in parts]),
@@ -86,6 +89,13 @@ def _side_by_side(parts: Sequence[RoadGraph]) -> tuple[RoadGraph, Ints]:
         attributes,
     )
     return graph, np.repeat(np.arange(len(parts)), sizes)
+
+
+def _column(part: RoadGraph, name: str, kind: np.dtype[Any]) -> Array:
+    """Return an attribute; where a graph lacks it, its text is empty and its number 0."""
+    if name in part.attributes:
+        return part.attributes[name]
+    return np.full(len(part.lines), "" if kind.hasobject else 0, dtype=kind)
 
 
 def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: float) -> Ints:
@@ -98,7 +108,7 @@ def _meeting_ends(graph: RoadGraph, scene: Ints, grounds: Polygons, within_m: fl
     return ends[nearest_pairs(graph.nodes[ends], scene[ends], within=within_m)]
 
 
-def _unite(graph: RoadGraph, pairs: Ints) -> RoadGraph:
+def unite(graph: RoadGraph, pairs: Ints) -> RoadGraph:
     """Make one node of each pair of nodes."""
     # Edges between the nodes of each pair are put in, and contracted.
     links = lines_from(graph.nodes[pairs].reshape(-1, 2), np.full(len(pairs), 2))

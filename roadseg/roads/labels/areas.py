@@ -3,18 +3,24 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.raster.options import box_numbers
 from roadseg.roads.labels.roads import Roads, Shapes, read_roads
 from roadseg.roads.options import LabelOptions
+from roadseg.system.files import is_virtual, with_home
+from roadseg.system.fingerprints import GONE, fingerprint, stamp
 
+_HALF_TURN = 180.0  # Degrees.
 _STEPS = 64  # Along an outline that bends when it is brought to another CRS.
 _BOUNDS = 4  # Numbers of a box: minx, miny, maxx, maxy.
 _ANY_SHAPE = LabelOptions(scheme="constant", exclude=(), tunnels=True)
@@ -46,7 +52,12 @@ class Area:
 
     def on(self, grid: Grid) -> shapely.MultiPolygon:
         """Return the part of the area on and around a scene, in the metric CRS of the scene."""
-        return polygons_in(shapely.union_all(_around(grid, self.polygons, self.crs)))
+        return polygons_in(shapely.union_all(_around(grid, self.polygons, self.crs, self.tree)))
+
+    @cached_property
+    def tree(self) -> shapely.STRtree:
+        """Index of the polygons."""
+        return shapely.STRtree(self.polygons)
 
 
 def read_area(text: str, *, folder: Path | None = None) -> Area:
@@ -61,9 +72,9 @@ def read_area(text: str, *, folder: Path | None = None) -> Area:
         ConfigError: if the numbers are no box on earth.
         DataError: if the file cannot be read whole, or holds no polygon.
     """
-    if (box := _box(text)) is not None:
-        return Area(text, DEGREES, np.array([box], dtype=object))
-    path = (folder or Path()) / text
+    if (boxes := _boxes(text)) is not None:
+        return Area(text, DEGREES, boxes)
+    path = (folder or Path()) / with_home(text)
     if path.is_dir() or (not path.suffix and not path.exists()):
         raise ConfigError(
             f"{text}: expected an area: a vector file with polygons, or a box in degrees such as "
@@ -73,23 +84,67 @@ def read_area(text: str, *, folder: Path | None = None) -> Area:
     return Area(text, areas.crs, areas.shapes)
 
 
-def _box(text: str) -> shapely.Polygon | None:
-    """Return the box that a text names by numbers; None if it is no list of numbers."""
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
+def work_area(text: str | None) -> Area | None:
+    """Return the area that `imagery.area` names, read once while its file stays as it is.
+
+    Args:
+        text: as `read_area` takes it; None is everywhere.
+
+    Raises:
+        ConfigError: if the numbers are no box on earth.
+        DataError: if the file cannot be read whole, or holds no polygon.
+    """
+    if text is None:
+        return None
+    path = Path(text)
+    is_file = box_numbers(text) is None and not is_virtual(path) and path.is_file()
+    return _read_once(text, stamp(path) if is_file else "")
+
+
+@lru_cache(maxsize=8)
+def _read_once(text: str, _content: str) -> Area:
+    return read_area(text)
+
+
+def area_content(text: str) -> str:
+    """Return what changes when an area does: the bounds of a box, or the fingerprint of its file.
+
+    Raises:
+        DataError: if the file is missing.
+    """
+    if (numbers := box_numbers(text)) is not None:
+        return ",".join(f"{number:.9g}" for number in numbers)
+    if (content := fingerprint(Path(text))) == GONE:
+        raise DataError(
+            f"imagery.area: {text} does not exist; expected a vector file with polygons, or a box "
+            "in degrees: minx,miny,maxx,maxy"
+        )
+    return content
+
+
+def _boxes(text: str) -> Shapes | None:
+    """Return the box that a text names by numbers; None if it is no list of numbers.
+
+    A box whose west lies east of its east crosses the antimeridian, and becomes two.
+    """
+    numbers = box_numbers(text)
+    if numbers is None:
         return None
     if len(numbers) != _BOUNDS or not all(map(math.isfinite, numbers)):
         raise ConfigError(
             f"{text}: expected four numbers minx,miny,maxx,maxy in degrees, got {len(numbers)}"
         )
     west, south, east, north = numbers
-    if not (-180 <= west < east <= 180 and -90 <= south < north <= 90):  # noqa: PLR2004 - degrees
+    is_on_earth = max(-west, west, -east, east) <= _HALF_TURN and -90 <= south < north <= 90  # noqa: PLR2004 - degrees
+    if is_on_earth and west - east > _HALF_TURN:
+        sides = ((west, _HALF_TURN), (-_HALF_TURN, east))
+        return np.array([shapely.box(w, south, e, north) for w, e in sides if w < e], dtype=object)
+    if not (is_on_earth and west < east):
         raise ConfigError(
             f"{text}: not a box in degrees; expected minx < maxx from -180 to 180 (longitude), "
             "then miny < maxy from -90 to 90 (latitude), in the order minx,miny,maxx,maxy"
         )
-    return shapely.box(west, south, east, north)
+    return np.array([shapely.box(west, south, east, north)], dtype=object)
 
 
 def read_areas(path: Path, *, crs: CRS | None = None, purpose: str = _LABELS) -> Roads:
@@ -118,18 +173,55 @@ def area_on(grid: Grid, files: Iterable[Roads]) -> shapely.MultiPolygon:
         grid: of a scene with a place on earth.
         files: of `read_areas`, at least one.
     """
-    shapes = np.concatenate([_around(grid, areas.shapes, areas.crs) for areas in files])
+    shapes = np.concatenate([_around(grid, areas.shapes, areas.crs, areas.tree) for areas in files])
     return polygons_in(shapely.union_all(shapes))
 
 
-def _around(grid: Grid, polygons: Shapes, crs: CRS) -> Shapes:
+def _around(grid: Grid, polygons: Shapes, crs: CRS, tree: shapely.STRtree) -> Shapes:
     """Return polygons cut to a box around a scene: far away a metric CRS has no place for them."""
     margin_m = grid.footprint_m.length / 100  # Sides of the box bend less than this.
     ground = shapely.segmentize(grid.footprint_m.buffer(margin_m), grid.footprint_m.length / _STEPS)
     outline = reproject(np.array([ground], dtype=object), grid.metric_crs, crs)
-    box = shapely.box(*shapely.total_bounds(outline))
-    cut = shapely.intersection(polygons[shapely.STRtree(polygons).query(box)], box)
-    return reproject(shapely.segmentize(cut, box.length / _STEPS), crs, grid.metric_crs)
+    if not crs.is_geographic:
+        box = shapely.box(*shapely.total_bounds(outline))
+        cut = _cut(polygons, tree, box)
+    else:
+        box = _box_of_degrees(grid, ground, shapely.get_coordinates(outline))
+        # The date line may lie in the box, or the degrees of the file count from elsewhere.
+        turns = (-2 * _HALF_TURN, 0, 2 * _HALF_TURN)
+        parts = [_turned(_cut(polygons, tree, _turned(box, turn)), -turn) for turn in turns]
+        cut = np.concatenate(parts)
+    moved = reproject(shapely.segmentize(cut, box.length / _STEPS), crs, grid.metric_crs)
+    return np.asarray(shapely.make_valid(moved), dtype=object)
+
+
+def _cut(polygons: Shapes, tree: shapely.STRtree, box: shapely.Geometry) -> Shapes:
+    near = polygons[tree.query(box)]
+    return np.asarray(shapely.intersection(near, box), dtype=object)
+
+
+def _turned(shapes: Any, degrees: float) -> Any:  # noqa: ANN401 - one geometry or an array
+    return shapely.transform(shapes, lambda xy: xy + np.array([degrees, 0]))
+
+
+def _box_of_degrees(
+    grid: Grid, ground: shapely.Polygon, lon_lat: NDArray[np.float64]
+) -> shapely.Polygon:
+    """Return a box around places near a scene, as far as half a turn from it on either side.
+
+    Around a pole the box reaches up to it, and all around.
+    """
+    lon, lat = lon_lat.T
+    middle, pole = grid.centre_degrees[0], math.copysign(90.0, grid.centre_degrees[1])
+    (at_pole,) = reproject(
+        np.array([shapely.Point(middle, pole)], dtype=object), DEGREES, grid.metric_crs
+    )
+    if ground.contains(at_pole):
+        south, north = sorted((pole, float(lat.min() if pole > 0 else lat.max())))
+        return shapely.box(middle - _HALF_TURN, south, middle + _HALF_TURN, north)
+    lon = middle + (lon - middle + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN
+    west, east, south, north = lon.min(), lon.max(), lat.min(), lat.max()
+    return shapely.Polygon([(west, south), (east, south), (east, north), (west, north)])
 
 
 def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:

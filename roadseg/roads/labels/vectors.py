@@ -24,6 +24,7 @@ from pyogrio.errors import DataLayerError, DataSourceError
 from roadseg.errors import DataError
 from roadseg.roads import xml
 from roadseg.roads.labels.overture import is_segments, segment_columns, segment_tags
+from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.roads.labels.tags import SHAPEFILE_NAMES
 from roadseg.system.files import PARQUET_SUFFIXES, VECTOR_SUFFIXES, is_virtual
 from roadseg.system.records import parse_json
@@ -132,6 +133,8 @@ def _gdal_name(path: Path) -> str:
             raise DataError(f"{path}: is a folder, expected a vector file with road lines")
         if suffix == ".shp":
             _check_shapefile(path)
+        if suffix == ".pbf":
+            check_pbf_blocks(path)
         if suffix in _XML:
             _check_xml_start(path)
         if suffix == ".zip" and not path.stem.lower().endswith((".shp", ".gdb")):

@@ -244,7 +244,7 @@ def _grid(path: Path, source: rasterio.DatasetReader, facts: RasterFacts, crs: C
         grid = Grid(crs, source.transform, *shape)
         if not grid.is_local:
             return grid
-    own = facts.grid
+    own = facts.whole
     if (own.height, own.width) != shape and not own.is_local:
         own = read_grid(facts.path, crs=own.crs)
     if (own.height, own.width) != shape:

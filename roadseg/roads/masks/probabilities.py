@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import rasterio
+import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Bytes
 from roadseg.errors import DataError
+from roadseg.raster.extents import Extent, border_of
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, area, open_raster, read_grid
 from roadseg.raster.strips import Strips
@@ -61,6 +63,7 @@ class Probability:
         threshold: probability from which on the network that predicted it says road, 0 to 1;
             None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
+        extent: the pixels in the area to work in; None is all of them.
     """
 
     grid: Grid
@@ -69,6 +72,16 @@ class Probability:
     speed_bins: SpeedBins | None = None
     threshold: float | None = None
     edge_model: LogisticModel | None = None
+    extent: Extent | None = None
+
+    @property
+    def border_m(self) -> shapely.Geometry:
+        """Where roads may be cut, see `border_of`."""
+        return border_of(self.grid, self.extent)
+
+    def touches(self, window: Window) -> bool:
+        """Return whether any pixel of a window may be road."""
+        return self.extent is None or self.extent.touches(window)
 
     def opened(self) -> AbstractContextManager["Probability"]:
         """Yield the same, as a raster in a file does."""
@@ -95,7 +108,11 @@ class Probability:
                 f"{path}: the probabilities have no speed bins, expected predicted ones"
             )
         values = np.concatenate([self.bins, self.road[np.newaxis]])
-        rows = [Rows(0, values, np.ones(self.road.shape, dtype=bool))]
+        whole_scene = Window(0, 0, *self.road.shape)
+        known = (
+            self.extent.inside(whole_scene) if self.extent else np.ones(self.road.shape, dtype=bool)
+        )
+        rows = [Rows(0, values, known)]
         bins, tags = self.speed_bins, network_tags(self.threshold, self.edge_model)
         write_probability(Path(path), rows, self.grid, bins=bins, key="in memory", tags=tags)
         return Path(path)
@@ -130,6 +147,7 @@ class ProbabilityFile:
         threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
         images: that it was fused from; empty if it was not.
+        extent: the pixels in the area to work in; no road is seen in others. None is all of them.
         source: the opened raster; None opens it for every window, also where it is unpickled.
     """
 
@@ -141,11 +159,21 @@ class ProbabilityFile:
     threshold: float | None = None
     edge_model: LogisticModel | None = None
     images: tuple[FusedImage, ...] = ()
+    extent: Extent | None = None
     source: Any = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what other processes can use: all but what is open."""
         return {**vars(self), "source": None}
+
+    @property
+    def border_m(self) -> shapely.Geometry:
+        """Where roads may be cut, see `border_of`."""
+        return border_of(self.grid, self.extent)
+
+    def touches(self, window: Window) -> bool:
+        """Return whether any pixel of a window may be road."""
+        return self.extent is None or self.extent.touches(window)
 
     @contextmanager
     def opened(self) -> Iterator["ProbabilityFile"]:
@@ -157,14 +185,20 @@ class ProbabilityFile:
         with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), open_raster(self.path) as source:
             yield replace(self, source=source)
 
+    def files_in(self, _window: Window) -> tuple[Path, ...]:
+        """Return the files that hold the pixels of a window."""
+        return (self.path,)
+
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col), 255 for certain.
 
         Raises:
             DataError: if it cannot be read.
         """
+        if not self.touches(window):
+            return np.zeros(window[2:], dtype=np.uint8)
         with self._reading() as source:
-            return self._road_of(source, window)
+            return self._inside(self._road_of(source, window), window)
 
     def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
         """Return that, and the probability of each speed bin, shape (bin, row, col), if known.
@@ -172,14 +206,18 @@ class ProbabilityFile:
         Raises:
             DataError: if it cannot be read.
         """
+        if not self.touches(window):
+            count = 0 if self.speed_bins is None else self.speed_bins.count
+            nothing = np.zeros((count + 1, *window[2:]), dtype=np.uint8)
+            return nothing[-1], nothing[:-1] if count else None
         with self._reading() as source:
             # All bands are read at once, as they mostly lie together in the file.
             if source.count > 1:
-                bands = _as_bytes(source.read(window=area(window)))
+                bands = self._inside(_as_bytes(source.read(window=area(window))), window)
                 return bands[-1], bands[:-1]
             if self.speed_bins is None:
-                return self._road_of(source, window), None
-            band = _known(source, 1, window)
+                return self._inside(self._road_of(source, window), window), None
+            band = self._inside(_known(source, 1, window), window)
         numbers = range(1, self.speed_bins.count + 1)
         return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
 
@@ -189,8 +227,15 @@ class ProbabilityFile:
         Raises:
             DataError: if it cannot be read.
         """
+        if not self.touches(window):
+            return np.zeros(window[2:], dtype=bool)
         with self._reading() as source:
-            return np.asarray(source.dataset_mask(window=area(window)) > 0)
+            valid = np.asarray(source.dataset_mask(window=area(window)) > 0)
+        return valid & self.extent.inside(window) if self.extent else valid
+
+    def _inside(self, values: NDArray[Any], window: Window) -> NDArray[Any]:
+        """Return values of a window, shape (..., row, col), that are 0 outside of the area."""
+        return values * self.extent.inside(window) if self.extent else values
 
     def _reading(self) -> AbstractContextManager[Any]:
         return nullcontext(self.source) if self.source else open_raster(self.path)
@@ -264,6 +309,7 @@ def read_probability(
         speed_bins=opened.speed_bins,
         threshold=opened.threshold,
         edge_model=opened.edge_model,
+        extent=opened.extent,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import shapely
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bytes, Ints
+from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, open_raster, reading
 from roadseg.raster.tiling import cover_tiles, place_tile
@@ -60,11 +62,36 @@ class TiledProbability:
         """Return what other processes can use: all but what is open."""
         return {**vars(self), "sources": None}
 
+    @cached_property
+    def border_m(self) -> shapely.Geometry:
+        """Where roads may be cut, see `border_of`: outside of the area of all tiles together."""
+        return border_of(self.grid, self._extent)
+
+    def touches(self, window: Window) -> bool:
+        """Return whether any pixel of a window may be road."""
+        rows = self._rows_in(window)
+        return any(self.tiles[row].touches(_moved(window, self.places[row])) for row in rows)
+
+    @cached_property
+    def _extent(self) -> Extent | None:
+        """The pixels in the area to work in, of all tiles; None if no tile has any outside."""
+        if all(tile.extent is None for tile in self.tiles):
+            return None
+        shapes = [
+            (tile.extent or Extent.of(Window(0, 0, *place[2:]))).moved(-place.row, -place.col)
+            for tile, place in zip(self.tiles, self.places, strict=True)
+        ]
+        return joined_extent(shapes)
+
     @contextmanager
     def opened(self) -> Iterator["TiledProbability"]:
         """Yield the same for many windows: tiles stay open, and some of what is decoded."""
         with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), closing(_OpenTiles()) as sources:
             yield replace(self, sources=sources)
+
+    def files_in(self, window: Window) -> tuple[Path, ...]:
+        """Return the files that hold the pixels of a window."""
+        return tuple(self.tiles[row].path for row in self._rows_in(window))
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col), 255 for certain.

@@ -50,8 +50,8 @@ class Alignment:
 
 
 @dataclass(frozen=True)
-class Stations:
-    """Places on lines, in the order in which they lie on these.
+class Samples:
+    """Points on lines, in the order in which they lie on these.
 
     Attributes:
         xy: shape (k, 2), metres.
@@ -67,17 +67,17 @@ class Stations:
 
 
 class Matches(NamedTuple):
-    """Stations and lines that show the same road; shape (k,) each.
+    """Samples and lines that show the same road; shape (k,) each.
 
     Attributes:
-        station: its row.
+        sample: its row.
         line: the row of the line.
         along_m: metres from the start of this line to its nearest place.
-        distance_m: of this place from the station.
+        distance_m: of this place from the sample.
         turned_deg: angle between both lines there, whichever way they are drawn, 0 to 45.
     """
 
-    station: Ints
+    sample: Ints
     line: Ints
     along_m: Floats
     distance_m: Floats
@@ -86,7 +86,7 @@ class Matches(NamedTuple):
     def chosen(self, rows: Ints | Bools) -> "Matches":
         """Return some of them."""
         return Matches(
-            self.station[rows],
+            self.sample[rows],
             self.line[rows],
             self.along_m[rows],
             self.distance_m[rows],
@@ -118,11 +118,11 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
     in TOPO (Biagioni and Eriksson, TRR 2291, 2012).
     """
     check_sides(reference, predicted, tolerance_m)
-    places = stations(predicted.lines)
+    places = samples(predicted.lines)
     found = match(places, reference.lines, tolerance_m=tolerance_m)
-    nearest = found.chosen(np.unique(found.station, return_index=True)[1])
+    nearest = found.chosen(np.unique(found.sample, return_index=True)[1])
     parts = np.bincount(places.line, minlength=len(predicted.lines))
-    metres = (predicted.length_m / np.maximum(parts, 1))[places.line][nearest.station]
+    metres = (predicted.length_m / np.maximum(parts, 1))[places.line][nearest.sample]
     return Alignment(
         float(metres.sum()),
         float((nearest.distance_m * metres).sum()),
@@ -130,11 +130,11 @@ def align(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: float = 4.
     )
 
 
-def stations(lines: Lines, *, spacing_m: float = SPACING_M) -> Stations:
+def samples(lines: Lines, *, spacing_m: float = SPACING_M) -> Samples:
     """Spread places over lines: the middles of the fewest equal parts of at most a length.
 
     Args:
-        lines: LineStrings in metres; one without length has no station.
+        lines: LineStrings in metres; one without length has no sample.
         spacing_m: greatest length of a part, above 0.
     """
     segments, line = segments_by_line(lines)
@@ -151,20 +151,20 @@ def stations(lines: Lines, *, spacing_m: float = SPACING_M) -> Stations:
     segment = np.searchsorted(begin, before[of] + along, side="right") - 1
     unit = vectors[segment] / length[segment, None]
     past = before[of] + along - begin[segment]
-    return Stations(segments[segment, 0] + unit * past[:, None], unit, of, along)
+    return Samples(segments[segment, 0] + unit * past[:, None], unit, of, along)
 
 
-def match(places: Stations, lines: Lines, *, tolerance_m: float) -> Matches:
+def match(places: Samples, lines: Lines, *, tolerance_m: float) -> Matches:
     """Find the lines that show the same road as each place.
 
     Args:
-        places: stations of other lines.
+        places: samples of other lines.
         lines: LineStrings in the same metres.
         tolerance_m: greatest distance, that distance included.
 
     Returns:
-        Each station with the nearest place of each line within the tolerance that differs in
-        direction by less than 45 degrees; by station, the nearest line first.
+        Each sample with the nearest place of each line within the tolerance that differs in
+        direction by less than 45 degrees; by sample, the nearest line first.
     """
     segments, line = segments_by_line(lines)
     length = np.hypot(*(segments[:, 1] - segments[:, 0]).T)
@@ -176,9 +176,9 @@ def match(places: Stations, lines: Lines, *, tolerance_m: float) -> Matches:
     for first in range(0, max(len(places.xy), 1), _STATIONS_AT_ONCE):
         xy = places.xy[first : first + _STATIONS_AT_ONCE]
         near = tree.query(shapely.points(xy), predicate="dwithin", distance=reach)
-        station, segment = near[0] + first, near[1]
-        pair = _feet(places.xy[station], places.direction[station], segments[segment])
-        at = Matches(station, line[segment], begin[segment] + pair[0], pair[1], pair[2])
+        sample, segment = near[0] + first, near[1]
+        pair = _feet(places.xy[sample], places.direction[sample], segments[segment])
+        at = Matches(sample, line[segment], begin[segment] + pair[0], pair[1], pair[2])
         blocks.append(_nearest_of_each(at.chosen(at.turned_deg < MOST_TURN_DEG)))
     return Matches(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
 
@@ -196,10 +196,10 @@ def _feet(xy: Floats, direction: Floats, segments: Floats) -> tuple[Floats, Floa
 
 
 def _nearest_of_each(found: Matches) -> Matches:
-    """Keep the nearest place on each line of each station, by station and then by distance."""
+    """Keep the nearest place on each line of each sample, by sample and then by distance."""
     distance = np.round(found.distance_m, 6)
-    found = found.chosen(np.lexsort([found.turned_deg, distance, found.line, found.station]))
+    found = found.chosen(np.lexsort([found.turned_deg, distance, found.line, found.sample]))
     is_first = np.ones(len(found.line), dtype=bool)
-    is_first[1:] = (np.diff(found.station) != 0) | (np.diff(found.line) != 0)
+    is_first[1:] = (np.diff(found.sample) != 0) | (np.diff(found.line) != 0)
     found = found.chosen(is_first)
-    return found.chosen(np.lexsort([found.line, np.round(found.distance_m, 6), found.station]))
+    return found.chosen(np.lexsort([found.line, np.round(found.distance_m, 6), found.sample]))

@@ -14,7 +14,7 @@ from roadseg.arrays import Bools, Floats, Ints
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph, ranges
 from roadseg.roads.graph.strokes import strokes
-from roadseg.roads.metrics.alignment import SPACING_M, Matches, Stations, match, stations
+from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.buffer import check_sides
 from roadseg.roads.metrics.canonical import canonical_graph
 
@@ -23,7 +23,7 @@ _OnEdges = tuple[Ints, Floats]  # Rows of edges, and metres along each from its 
 _LEAST = 5.0  # Tolerances; shorter found stretches may be another road that leaves or crosses.
 _DETOUR = 2.0  # A way that is longer than this times the reference's is a detour.
 _SLACK = 4.0  # Tolerances; what a way may be longer besides, as both its ends may lie aside.
-_TOUCHING = 4  # Stations; runs no further apart are compared even if others lie between them.
+_TOUCHING = 4  # Samples; runs no further apart are compared even if others lie between them.
 _SHIFTS = 32  # A run is compared with so many of those that begin after it.
 
 
@@ -90,7 +90,7 @@ def count_breaks(reference: RoadGraph, predicted: RoadGraph, *, tolerance_m: flo
     check_sides(reference, predicted, tolerance_m)
     roads, other = _Places.along(canonical_graph(reference)), canonical_graph(predicted)
     # Rules 2 and 3: what of the prediction is beside each place.
-    found = match(roads.stations, other.lines, tolerance_m=tolerance_m)
+    found = match(roads.samples, other.lines, tolerance_m=tolerance_m)
     found_km = roads.found_km(found)
     runs = _Runs.of(found, roads)
     # Rule 4: runs are joined to stretches.
@@ -107,7 +107,7 @@ class _Places:
     """Where the reference is looked at.
 
     Attributes:
-        stations: places along roads, then ends of roads at others, in the direction of these.
+        samples: places along roads, then ends of roads at others, in the direction of these.
         number: shape (k,), of each place; they rise along a road, and from road to road. An end
             has one number in all directions.
         road: shape (numbers,), the road that each number belongs to.
@@ -116,7 +116,7 @@ class _Places:
         part_km: shape (k,), length that each stands for.
     """
 
-    stations: Stations
+    samples: Samples
     number: Ints
     road: Ints
     at_m: Floats
@@ -125,11 +125,11 @@ class _Places:
 
     @classmethod
     def along(cls, graph: RoadGraph) -> "_Places":
-        """Place stations along the strokes of a graph, and at the ends of these."""
+        """Place samples along the strokes of a graph, and at the ends of these."""
         roads, node = strokes(graph)
-        inner, length = stations(roads.lines), roads.length_m
+        inner, length = samples(roads.lines), roads.length_m
         counts = np.bincount(inner.line, minlength=len(length))
-        # Each road has a number before its stations and one behind, for its ends.
+        # Each road has a number before its samples and one behind, for its ends.
         first = np.cumsum(counts + 2) - (counts + 2)
         ends = np.column_stack([first, first + counts + 1])
         number = inner.line * 2 + 1 + np.arange(len(inner.line))
@@ -137,7 +137,7 @@ class _Places:
         at_m[number], at_m[ends[:, 1]], is_end[ends] = inner.along_m, length, True
         # The other edges at the node of an end say in which directions it leads on.
         end, xy, direction = _directions(graph, roads, node)
-        both = Stations(
+        both = Samples(
             np.concatenate([inner.xy, xy]),
             np.concatenate([inner.direction, direction]),
             np.concatenate([inner.line, end // 2]),
@@ -150,7 +150,7 @@ class _Places:
 
     def found_km(self, found: Matches) -> float:
         """Return the length of the places that have a match."""
-        return float(self.part_km[np.unique(found.station)].sum())
+        return float(self.part_km[np.unique(found.sample)].sum())
 
 
 def _directions(graph: RoadGraph, roads: RoadGraph, node: Ints) -> tuple[Ints, Floats, Floats]:
@@ -206,7 +206,7 @@ class _Runs:
     @classmethod
     def of(cls, found: Matches, places: _Places) -> "_Runs":
         """Join matches to runs."""
-        number = places.number[found.station]
+        number = places.number[found.sample]
         order = np.lexsort([found.distance_m, number, found.line])
         number, edge, along = number[order], found.line[order], found.along_m[order]
         # An end has several directions, and the nearest match of an edge counts.

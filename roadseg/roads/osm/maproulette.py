@@ -8,7 +8,7 @@ import numpy as np
 import shapely
 
 from roadseg.raster.grid import DEGREES, reproject
-from roadseg.roads.conflation.conflate import NewRoads
+from roadseg.roads.conflation.new_roads import NewRoads
 from roadseg.system.files import whole
 
 _SEPARATOR = "\x1e"  # Each task begins with it, so that its JSON may be read line by line.

@@ -12,7 +12,7 @@ import numpy as np
 from roadseg.arrays import Ints
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, transformer
-from roadseg.roads.conflation.conflate import NewRoads
+from roadseg.roads.conflation.new_roads import NewRoads
 from roadseg.roads.formats.osm_ways import MOST_NODES
 from roadseg.roads.formats.pbf import osm_writer
 from roadseg.roads.osm.osm_map import (

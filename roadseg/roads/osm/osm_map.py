@@ -19,6 +19,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.extras import check_package
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
+from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.system.text import one_line
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ def read_osm_map(path: Path, box: Box) -> OsmMap:
         ConfigError: if osmium is not installed.
     """
     reader = _MapReader(box)
+    if path.suffix.lower() == ".pbf":
+        check_pbf_blocks(path)
     with osm_errors(path):
         reader.read(path)
     if reader.incomplete:

@@ -65,6 +65,10 @@ class PixelSource(Protocol):
         """Grid of the pixels."""
 
     @property
+    def border_m(self) -> shapely.Geometry:
+        """Where roads may be cut: at the edge of the scene, and outside of the area to work in."""
+
+    @property
     def speed_bins(self) -> SpeedBins | None:
         """Speeds that the bins stand for; None if there are no bins."""
 
@@ -75,6 +79,9 @@ class PixelSource(Protocol):
     @property
     def edge_model(self) -> LogisticModel | None:
         """How probable it is that edges of their network are roads; None if not known."""
+
+    def touches(self, window: Window) -> bool:
+        """Return whether any pixel of a window may be road."""
 
     def opened(self) -> AbstractContextManager["PixelSource"]:
         """Return the same, open for many reads; other processes open it themselves."""
@@ -116,27 +123,38 @@ def find_graph(
         run: does the work for all blocks; `map` does it here.
         link_model: tells how probable links across gaps are; None for `general_model`.
     """
+    with pixels.opened() as source:
+        graph = find_lines(source, options, run=run, link_model=link_model)
+        return rate_edges(measure_edges(graph, source, options, run=run), source, options)
+
+
+def find_lines(
+    pixels: PixelSource,
+    options: TraceOptions,
+    *,
+    run: Run = map,
+    link_model: LinkModel | None = None,
+) -> RoadGraph:
+    """Find the lines of the roads of an open scene, not yet measured, see `find_graph`."""
     grid = pixels.grid
     blocks = cut_blocks(grid.height, grid.width, block_px=options.block_px)
-    with pixels.opened() as source:
-        parts = run(partial(find_paths, source, options), blocks)
-        traced, mask = join_blocks(parts, grid)
-        graph = postprocess(
-            traced,
-            options,
-            mask=mask,
-            grid=grid,
-            read_road=source.read_road,
-            link_model=link_model,
-        )
-        return rate_edges(measure_edges(graph, source, options, run=run), source, options)
+    blocks = [block for block in blocks if pixels.touches(block)] or blocks[:1]
+    traced, mask = join_blocks(run(partial(find_paths, pixels, options), blocks), grid)
+    return postprocess(
+        traced,
+        options,
+        mask=mask,
+        grid=grid,
+        border=pixels.border_m,
+        read_road=pixels.read_road,
+        link_model=link_model,
+    )
 
 
 def find_paths(pixels: PixelSource, options: TraceOptions, block: Window) -> TracedBlock:
     """Trace the roads in one block of a scene."""
     grid = pixels.grid
-    around = widened(block, height=grid.height, width=grid.width)
-    is_road = pixels.read_road(around) >= options.level_for(pixels.threshold)
+    is_road = pixels.read_road(window_of(block, grid)) >= options.level_for(pixels.threshold)
     return trace_block(
         is_road,
         block,
@@ -154,6 +172,7 @@ def postprocess(
     mask: CoarseMask,
     grid: Grid,
     read_road: ReadRoad,
+    border: shapely.Geometry | None = None,
     link_model: LinkModel | None = None,
 ) -> RoadGraph:
     """Prune traced roads, link them across gaps and simplify them.
@@ -166,13 +185,15 @@ def postprocess(
         mask: what is road in the scene.
         grid: of the scene.
         read_road: reads a window of the probability of any road, bytes.
+        border: where roads may be cut; None is the outline of the scene.
         link_model: tells how probable links are, unless the scene is a mask of 0 and 1; None for
             `general_model`.
     """
     ends = graph.nodes[graph.degree == 1]
     is_mask = are_two_valued(ends, grid=grid, read_road=read_road)
     model = None if is_mask else link_model or general_model()
-    scene = _Scene(options, mask, grid, read_road, model)
+    border = grid.footprint_m.exterior if border is None else border
+    scene = _Scene(options, mask, grid, border, read_road, model)
     graph = scene.prune_and_link(merge_chains(graph))
     graph = drop_components(graph, min_component_m=options.min_component_m)
     graph = neaten(graph) if options.neat else graph
@@ -186,6 +207,7 @@ class _Scene:
     options: TraceOptions
     mask: CoarseMask
     grid: Grid
+    border: shapely.Geometry
     read_road: ReadRoad
     link_model: LinkModel | None
 
@@ -195,7 +217,7 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
         for between ends that are repaired: straight and drawn out.
         """
-        border = self._border
+        border = self.border
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
@@ -210,10 +232,6 @@ class _Scene:
     def _max_gap_m(self) -> float:
         return self.options.gap_for(is_mask=self.link_model is None)
 
-    @property
-    def _border(self) -> shapely.Geometry:
-        return self.grid.footprint_m.exterior
-
     def _repair_ends(self, graph: RoadGraph, border: shapely.Geometry) -> RoadGraph:
         for repair in (straighten_ends, draw_out_ends):
             graph = repair(graph, mask=self.mask, border=border, border_m=BORDER_M)
@@ -221,7 +239,7 @@ class _Scene:
 
     def _prune(self, graph: RoadGraph) -> RoadGraph:
         graph = prune_spurs(
-            graph, min_spur_m=self.options.min_spur_m, border=self._border, border_m=BORDER_M
+            graph, min_spur_m=self.options.min_spur_m, border=self.border, border_m=BORDER_M
         )
         return merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
 
@@ -251,7 +269,7 @@ class _Scene:
         ends = graph.nodes[is_end]
         if len(tips):
             ends = ends[cKDTree(tips).query(ends, distance_upper_bound=_FORK_M)[0] > _FORK_M]
-        return shapely.GeometryCollection([self._border, *shapely.points(ends)])
+        return shapely.GeometryCollection([self.border, *shapely.points(ends)])
 
 
 def _tips(graph: RoadGraph) -> Floats:
@@ -284,7 +302,13 @@ def measure_edges(
     return add_travel(graph, np.where(is_known, speed_kph, default_kph))
 
 
-def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> RoadGraph:
+def rate_edges(
+    graph: RoadGraph,
+    pixels: PixelSource,
+    options: TraceOptions,
+    *,
+    border: shapely.Geometry | None = None,
+) -> RoadGraph:
     """Return the graph with the `confidence` of its edges, and of these those that are sure enough.
 
     It is the probability that an edge is a road: by the model that was calibrated for the network,
@@ -300,13 +324,14 @@ def rate_edges(graph: RoadGraph, pixels: PixelSource, options: TraceOptions) -> 
         pixels: the scene that they were traced on.
         options: how sure each link has to be, and how precise the edges that stay are to be
             together.
+        border: at which roads go on elsewhere; None for that of the scene.
     """
     if pixels.edge_model is None and is_of_mask(graph):
         said = graph.attributes[CONFIDENCE]
         said = np.where(np.isnan(said), graph.attributes["probability"], said)
         return replace(graph, attributes={**graph.attributes, CONFIDENCE: said})
     model = pixels.edge_model or general_edge_model()
-    graph = with_confidence(graph, model, pixels.grid.footprint_m.exterior)
+    graph = with_confidence(graph, model, pixels.border_m if border is None else border)
     if pixels.edge_model is not None:
         graph = keep_likely_links(graph, min_confidence=options.min_link_probability)
     precision = options.precision
@@ -319,6 +344,23 @@ def is_of_mask(graph: RoadGraph) -> bool:
     return bool(np.isin(lowest, (0, 1)).all())
 
 
+def window_of(item: Window | SamplePoints, grid: Grid) -> Window:
+    """Return the pixels of a scene that the work on an item of `find_graph` reads.
+
+    Args:
+        item: a block of the scene, or sample points in one.
+        grid: of the scene.
+    """
+    if isinstance(item, Window):
+        return widened(item, height=grid.height, width=grid.width)
+    margin = margin_px(grid)
+    top, left = np.maximum(np.floor(item.places.min(axis=0)).astype(int) - margin, 0).tolist()
+    last_row, last_col = np.ceil(item.places.max(axis=0)).astype(int).tolist()
+    height = min(last_row + margin, grid.height) - top
+    width = min(last_col + margin, grid.width) - left
+    return Window(top, left, height, width)
+
+
 def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeStatistics:
     """Read the pixels around sample points that lie in one block of a scene, and sum them up.
 
@@ -327,13 +369,9 @@ def read_group(pixels: PixelSource, level: int, samples: SamplePoints) -> EdgeSt
         level: the lowest byte of probability that is road.
         samples: at least one.
     """
-    grid, margin = pixels.grid, margin_px(pixels.grid)
-    top, left = np.maximum(np.floor(samples.places.min(axis=0)).astype(int) - margin, 0).tolist()
-    last_row, last_col = np.ceil(samples.places.max(axis=0)).astype(int).tolist()
-    height = min(last_row + margin, grid.height) - top
-    width = min(last_col + margin, grid.width) - left
-    road, bins = pixels.read_all(Window(top, left, height, width))
-    return sample_edges(samples, road, bins, origin=(top, left), level=level)
+    window = window_of(samples, pixels.grid)
+    road, bins = pixels.read_all(window)
+    return sample_edges(samples, road, bins, origin=(window.row, window.col), level=level)
 
 
 def _speeds(statistics: EdgeStatistics, bins: SpeedBins | None) -> Floats:

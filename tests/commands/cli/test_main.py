@@ -13,8 +13,8 @@ import rasterio
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
+from roadseg.commands.cli.command import json_text
 from roadseg.commands.cli.main import main
-from roadseg.commands.cli.summaries import json_text
 from roadseg.errors import DataError
 
 HEAVY = ("torch", "rasterio", "geopandas", "numpy", "pydantic", "matplotlib")

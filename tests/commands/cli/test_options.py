@@ -18,10 +18,13 @@ OF_COMMANDS = {  # what has the name of a setting, and means something else
     ("export", "window_px"),
     ("export", "batch_size"),
     ("init", "images"),
+    ("images", "area"),
+    ("images", "gsd_m"),
     ("map", "minutes"),
     ("score", "gsd_m"),
     ("convert", "gsd_m"),
     ("route", "goal"),
+    ("roads", "area"),
 }
 
 
@@ -63,7 +66,15 @@ def test_an_option_of_a_field_has_its_help(command, option):
         (["diff", "a", "--reference", "b", "--tolerance-m", "0"], "is not in the range 0<x<=1000"),
         (
             ["route", "a", "--from", "1,1", "--to", "1,1", "--snap-m", "nan"],
-            "--snap-m nan: Input should",
+            "--snap-m: expected a finite number, got nan",
+        ),
+        (
+            ["audit", "a", "--probabilities", "b", "--threshold", "5"],
+            '--threshold: expected a number above 0 and below 1, or "auto", got 5.0',
+        ),
+        (
+            ["audit", "a", "--probabilities", "b", "--min-shift-m", "9", "--max-shift-m", "8"],
+            "--min-shift-m 9.0, --max-shift-m 8.0: ",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from roadseg.raster.grid import Grid
 from roadseg.raster.windows import Rows
 from roadseg.roads.graph.road_graph import graph_from_lines
 from roadseg.roads.masks.fusion import FusedImage, image_path, images_tags
+from roadseg.roads.masks.image_dates import day_tags
 from roadseg.roads.masks.probabilities import open_probability, write_probability
 from roadseg.roads.options import TraceOptions
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -18,13 +19,14 @@ from roadseg.roads.speeds import DEFAULT_BINS
 
 @pytest.fixture
 def place(tmp_path, write_raster):
-    """Give a function that writes a place and its images: what each shows, and where."""
+    """Give a function that writes a place and its images: what each shows, where, and when."""
     grid = Grid(*_place_of(write_raster), 40, 40)
 
-    def write(*images, shifts=None):
+    def write(*images, shifts=None, days=None):
         names = [f"image_{number}" for number in range(len(images))]
-        for name, (road, known) in zip(names, images, strict=True):
-            _write(image_path(tmp_path, name), grid, road, known)
+        for name, (road, known), day in zip(names, images, days or names, strict=True):
+            tags = day_tags(day) if days else {}
+            _write(image_path(tmp_path, name), grid, road, known, **tags)
         fused = [
             FusedImage(image_path(tmp_path, name), shift)
             for name, shift in zip(names, shifts or [(0.0, 0.0)] * len(names), strict=True)
@@ -56,12 +58,19 @@ def shown(value, known=EVERYWHERE):
     return np.full((40, 40), value, dtype=np.uint8), known
 
 
-def counts(raster, line=((5.0, 20.5), (35.0, 20.5))):
-    """Return `seen` and `images` of a road that is drawn by rows and columns."""
+FIRST = np.zeros(1, dtype=np.int64)  # The raster of an edge.
+
+
+def road_on(raster, line=((5.0, 20.5), (35.0, 20.5))):
+    """Return the graph of a road that is drawn by rows and columns."""
     metres = raster.grid.to_metric(np.array(line)[:, ::-1])
     lines = np.array([shapely.LineString(metres)], dtype=object)
-    graph = graph_from_lines(lines, raster.grid.metric_crs)
-    found = with_images(graph, [raster], np.zeros(1, dtype=np.int64), TraceOptions()).attributes
+    return graph_from_lines(lines, raster.grid.metric_crs)
+
+
+def counts(raster):
+    """Return `seen` and `images` of a road."""
+    found = with_images(road_on(raster), [raster], FIRST, TraceOptions()).attributes
     return int(found["seen"][0]), int(found["images"][0])
 
 
@@ -88,6 +97,34 @@ def test_an_image_is_seen_where_its_shift_puts_it(place):
     assert counts(moved) == (1, 1)
     still = place((road, EVERYWHERE))
     assert counts(still) == (0, 1)
+
+
+@pytest.fixture
+def days_of(place):
+    """Give a function that returns when a road is seen in images of some days."""
+
+    def found(*images):
+        raster = place(*(shown(value) for value, _ in images), days=[day for _, day in images])
+        attributes = with_images(road_on(raster), [raster], FIRST, TraceOptions()).attributes
+        return [attributes[name].tolist() for name in ("first_seen", "last_seen")]
+
+    return found
+
+
+def test_an_edge_has_the_days_of_the_images_in_which_it_is_seen(days_of):
+    images = (255, "2023-06-01"), (0, "2019-01-01"), (255, "2021-03-04"), (255, "")
+    assert days_of(*images) == [["2021-03-04"], ["2023-06-01"]]
+
+
+def test_an_edge_that_no_dated_image_shows_has_no_day(days_of):
+    assert days_of((0, "2023-06-01"), (255, "")) == [[""], [""]]
+
+
+def test_an_edge_of_a_single_image_has_its_day(place):
+    raster = place(shown(255), days=["2023-06-01"])
+    raster = replace(raster, path=raster.images[0].path, images=())
+    found = with_images(road_on(raster), [raster], FIRST, TraceOptions()).attributes
+    assert found["last_seen"].tolist() == ["2023-06-01"]
 
 
 def test_a_graph_of_rasters_that_were_not_fused_stays_as_it_is(place):

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import rasterio
@@ -7,6 +9,7 @@ from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.fusion import fuse, image_path
+from roadseg.roads.masks.image_dates import day_of
 from roadseg.roads.masks.probabilities import read_probability
 from roadseg.system.workspace import Workspace
 
@@ -103,13 +106,43 @@ def test_images_without_georeference_are_refused(checkpoint, write_nowhere, tmp_
         run_images(map(str, paths), checkpoint, tmp_path / "out", FUSED, "imagery.gsd_m=1")
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [({"shard": (1, 2)}, "a shard does not have all images"), ({"mosaic": "all"}, "one scene")],
-)
-def test_tiles_and_shards_are_not_fused(images, checkpoint, tmp_path, options, why):
-    with pytest.raises(ConfigError, match=why):
-        run_images(images, checkpoint, tmp_path, FUSED, **options)
+def test_tiles_of_one_scene_are_not_fused(images, checkpoint, tmp_path):
+    with pytest.raises(ConfigError, match="one scene"):
+        run_images(images, checkpoint, tmp_path, FUSED, mosaic="all")
+
+
+def test_shards_fuse_whole_places(images, checkpoint, tmp_path):
+    parts = [run_images(images, checkpoint, tmp_path, FUSED, shard=(n, 2)) for n in (1, 2)]
+    assert [part.images_of for part in parts] == [
+        {"elsewhere": ["elsewhere"]},
+        {SPRING: [SPRING, SUMMER]},
+    ]
+
+
+def test_shards_make_the_rasters_that_one_command_makes(images, checkpoint, tmp_path):
+    run_images(images, checkpoint, tmp_path / "whole", FUSED)
+    for number in (1, 2):
+        run_images(images, checkpoint, tmp_path / "parts", FUSED, shard=(number, 2))
+    whole, parts = (sorted((tmp_path / name).rglob("*.tif")) for name in ("whole", "parts"))
+    assert [path.name for path in whole] == [path.name for path in parts]
+    for here, there in zip(whole, parts, strict=True):
+        assert np.array_equal(pixels_of(here), pixels_of(there))
+
+
+def test_a_shard_of_images_of_which_none_are_of_one_place_is_refused(images, checkpoint, tmp_path):
+    with pytest.raises(DataError, match="nothing to fuse in 2 images"):
+        run_images([images[0], images[2]], checkpoint, tmp_path, FUSED, shard=(1, 2))
+
+
+def test_the_day_of_an_image_stays_with_its_probabilities(images, checkpoint, tmp_path):
+    dated = tmp_path / "dated.tif"
+    dated.write_bytes(Path(images[0]).read_bytes())
+    with rasterio.open(dated, "r+") as file:
+        file.update_tags(TIFFTAG_DATETIME="2024:05:17 10:31:00")
+    run_images([str(dated), images[1]], checkpoint, tmp_path / "out", FUSED)
+    days = [day_of(image_path(tmp_path / "out", name)) for name in ("dated", SUMMER)]
+    assert days == ["2024-05-17", ""]
+    assert day_of(tmp_path / "out" / "dated.tif") == ""
 
 
 def test_a_dry_run_names_images_and_places(images, checkpoint, tmp_path):

@@ -183,7 +183,8 @@ def test_a_raster_without_georeference_is_refused(roads, tmp_path):
         rasterio.open(tmp_path / "plain.tif", "w", **facts) as file,
     ):
         file.write(np.zeros((9, 9), dtype=np.uint8), 1)
-    refused("no georeference found", roads, tmp_path / "plain.tif", tmp_path)
+    why = "plain.tif: has no georeference, so the ways of the map cannot be placed on it; add one"
+    refused(why, roads, tmp_path / "plain.tif", tmp_path)
 
 
 def test_the_map_itself_is_not_overwritten(roads, image, tmp_path):

@@ -244,11 +244,34 @@ def test_swapped_axes_are_named(tmp_path):
     assert "its x and y are swapped" in text
 
 
+def tags_of(folder, key):
+    tags = ET.parse(folder / "review.osm").findall(f".//tag[@k='{key}']")  # noqa: S314
+    return [tag.get("v") for tag in tags]
+
+
+def test_a_new_road_has_the_day_of_the_latest_image_that_shows_it(tmp_path):
+    days = np.array(["2024-05-17"], dtype=object)
+    new = write_roads(tmp_path / "new.gpkg", SIDE, last_seen=days)
+    run(new, write_map(tmp_path / "map.osm.pbf", STREET), output=tmp_path / "out")
+    assert tags_of(tmp_path / "out", "source:date") == ["2024-05-17"]
+
+
+def test_a_short_road_between_roads_close_together_says_so(tmp_path):
+    beside = [(0, 12), (100, 12), (300, 12)]
+    path = write_map(tmp_path / "map.osm.pbf", STREET, beside)
+    pieces = [(0, 0), (100, 0)], [(100, 0), (300, 0)], [(0, 12), (100, 12)], [(100, 12), (300, 12)]
+    new = write_roads(tmp_path / "new.gpkg", *pieces, [(100, 0), (100, 12)])
+    run(new, path, output=tmp_path / "out")
+    assert tags_of(tmp_path / "out", "fixme") == [
+        "a short road between roads that are close together"
+    ]
+
+
 def test_a_cut_file_is_refused(tmp_path):
     path = write_map(tmp_path / "map.osm.pbf", STREET)
     path.write_bytes(path.read_bytes()[:-40])
     text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
-    assert "map.osm.pbf: cannot be read as OpenStreetMap data" in text
+    assert "map.osm.pbf: is cut short" in text
 
 
 def test_a_map_without_ids_is_refused(tmp_path):

@@ -169,6 +169,20 @@ def test_a_picture_is_drawn_of_every_scene_held_out(finished):
         assert workspace.picture(scene).read_bytes().startswith(b"\x89PNG")
 
 
+def test_workers_without_the_files_measure_the_same(finished, apart):
+    config, workspace = finished
+    here = evaluate.run(config, workspace, force=True)
+    written = [workspace.evaluation.read_bytes(), *pictures(workspace)]
+    compute = config.compute.model_copy(update={"scheduler": apart})
+    elsewhere = config.model_copy(update={"compute": compute})
+    assert evaluate.run(elsewhere, workspace, force=True) == here
+    assert [workspace.evaluation.read_bytes(), *pictures(workspace)] == written
+
+
+def pictures(workspace):
+    return [path.read_bytes() for path in sorted(workspace.pictures.iterdir())]
+
+
 def test_evaluate_before_graph_names_graph(finished):
     config, workspace = finished
     workspace.record("graph").unlink()

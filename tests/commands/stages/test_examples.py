@@ -34,6 +34,7 @@ PARSED = {  # and why
     "demo": "trains for minutes",
     "map": "the same, and says on stderr what it has done",
     "export": "traces a network for every format, as tests/learn does",
+    "fetch": "asks services on the web",
 }
 QUICK = {"plot": ["speeds", "--dpi", "50"]}
 HEIDELBERG, CALIFORNIA = ((8.65, 49.38), (8.69, 49.41)), ((-122.2, 37.3), (-122.1, 37.2))
@@ -95,6 +96,15 @@ def copy_city(path):
         shutil.copytree(name, path / name)
 
 
+def draw_area(path):
+    path.write_text(json.dumps(shapely.geometry.mapping(shapely.LineString(TINY).buffer(0.001))))
+
+
+def trace_country(path):
+    words = ["tiles", "trace", "--output", str(path), "--km", "1", "run/masks/city_0.tif"]
+    assert CliRunner().invoke(main, ["-q", *words]).exit_code == 0
+
+
 PROVIDED = {  # what examples name, and how it is made
     "run/graphs/city.gpkg": partial(draw, ends=HEIDELBERG),
     "labels.geojson": partial(draw, ends=HEIDELBERG),
@@ -110,6 +120,7 @@ PROVIDED = {  # what examples name, and how it is made
     "truth.csv": write_wkt,
     "submission.csv": write_wkt,
     "run/tuned.json": write_shown_config,
+    "area.geojson": draw_area,
     "city.tif": partial(copied, "images/city_0.tif"),
     "spring.tif": partial(copied, "images/city_0.tif"),
     "summer.tif": partial(copied, "images/city_0.tif"),
@@ -117,6 +128,7 @@ PROVIDED = {  # what examples name, and how it is made
     "san_diego/": copy_city,
     "tianjin/": copy_city,
     "other-run/": lambda path: shutil.copytree("run", path),
+    "country/": trace_country,
     "tiles/": lambda path: copied("images/city_0.tif", path / "a.tif"),
 }
 
@@ -181,6 +193,9 @@ def test_an_example_works(call, project, example):
 def test_an_example_of_long_work_can_be_parsed(example):
     name, *words = shlex.split(example)[1:]
     command = main.commands[name]
+    if isinstance(command, click.Group):
+        name, *words = words
+        command = command.commands[name]
     assert command.make_context(name, words, parent=click.Context(main)).params
 
 

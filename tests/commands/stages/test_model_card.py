@@ -4,6 +4,8 @@ import shutil
 import pytest
 
 from roadseg.commands.stages import evaluate, predict, train
+from roadseg.dataset.chips import read_chips
+from roadseg.roads.labels.origins import Origin, origin_path, write_origin
 
 EVALUATION = "roadseg:evaluation"
 
@@ -74,3 +76,18 @@ def test_prediction_needs_no_card(finished, finished_city, tmp_path):
     image = str(finished_city / "images" / "city_0.tif")
     predict.run_images(config, [image], checkpoints=[folder], output=tmp_path / "out")
     assert (tmp_path / "out" / "city_0.tif").exists()
+
+
+def test_a_card_names_the_source_and_licence_of_fetched_labels(finished):
+    config, workspace = finished
+    labels = read_chips(workspace.chips).scenes[0].labels
+    origin = Origin("Overpass", "x", "ODbL-1.0", "© OpenStreetMap contributors", "2026-11-20", "1")
+    write_origin(labels, origin)
+    try:
+        (workspace.checkpoint(0) / "model_card.md").unlink()
+        train.run(config, workspace, fold=0)
+    finally:
+        origin_path(labels).unlink()
+    assert card(workspace)["properties"]["roadseg:labels"]["licence"] == "ODbL-1.0"
+    text = (workspace.checkpoint(0) / "model_card.md").read_text(encoding="utf-8")
+    assert "- Labels are from © OpenStreetMap contributors (2026-11-20)\n" in text

@@ -26,7 +26,7 @@ from roadseg.roads.masks import probabilities
 from roadseg.roads.masks.mask_files import read_mask
 from roadseg.roads.masks.probabilities import read_probability
 from roadseg.roads.speeds import DEFAULT_BINS
-from roadseg.system.parallel import each
+from roadseg.system.hosts.parallel import each
 from roadseg.system.workspace import Workspace
 
 

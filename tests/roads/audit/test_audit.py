@@ -13,7 +13,7 @@ from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.roads.audit.audit import audit_ways, common_shift
 from roadseg.roads.audit.stretches import NO_DATA, STATUSES
-from roadseg.roads.audit.ways import MapWays
+from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.masks.probabilities import Probability
 from roadseg.roads.options import AuditOptions
 from roadseg.roads.speeds import DEFAULT_BINS
@@ -45,7 +45,7 @@ def image(*streets, width_m=8.0, **facts):
 def drawn(*ways, crs=UTM):
     lines = np.array([*map(line, ways), None], dtype=object)[:-1]
     texts = np.arange(len(lines)).astype(str)
-    return MapWays("map.gpkg", crs, lines, {}, texts, texts, texts, Counter())
+    return AuditedWays("map.gpkg", crs, lines, {}, texts, texts, texts, Counter())
 
 
 def audit(ways, *rasters, **options):

@@ -11,7 +11,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.errors import DataError
-from roadseg.roads.audit.ways import map_ways, read_ways
+from roadseg.roads.audit.ways import audited_ways, read_ways
 
 LINES = [[(8.6, 49.4), (8.61, 49.4)], [(8.6, 49.41), (8.61, 49.41)], [(8.6, 49.42), (8.61, 49.42)]]
 
@@ -114,7 +114,7 @@ def test_segments_of_overture_in_a_table_are_read_as_those_of_a_file():
         "road_flags": np.array([[{"values": ["is_link"], "between": None}], np.nan], dtype=object),
     }
     lines = np.array([*map(shapely.LineString, LINES[:2])], dtype=object)
-    ways = map_ways("the table", CRS.from_epsg(4326), lines, columns)
+    ways = audited_ways("the table", CRS.from_epsg(4326), lines, columns)
     assert (ways.ids.tolist(), ways.classes.tolist()) == (["a", "b"], ["primary_link", "secondary"])
 
 

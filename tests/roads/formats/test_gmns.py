@@ -1,3 +1,4 @@
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,9 @@ import shapely
 
 from roadseg.errors import DataError, OutputError
 from roadseg.raster.grid import DEGREES
+from roadseg.roads.formats.any_roads import PixelPlacement, read_drawn
 from roadseg.roads.formats.gmns import read_gmns, write_gmns
+from roadseg.roads.formats.pairing import RoadSource
 
 # Fields that the specification requires.
 REQUIRED = {
@@ -129,3 +132,32 @@ def test_another_folder_of_its_name_is_kept(tmp_path, graph):
     (tmp_path / "a.gmns" / "letter.txt").write_text("")
     with pytest.raises(OutputError, match="holds something else"):
         write_gmns(tmp_path / "a.gmns", graph)
+
+
+def zipped(folder, path, prefix=""):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("__MACOSX/link.csv", "x")
+        for file in folder.iterdir():
+            archive.write(file, f"{prefix}{file.name}")
+    return path
+
+
+@pytest.mark.parametrize("prefix", ["", "network/"])
+def test_a_folder_in_a_zip_is_read_alike(folder, tmp_path, prefix):
+    path = zipped(folder, tmp_path / "a.zip", prefix)
+    drawn = read_drawn(RoadSource(path), PixelPlacement({}))
+    assert drawn.graph.attributes["oneway"].tolist() == [0, 1, -1, 0, 0, 0]
+
+
+def test_a_zip_without_nodes_is_refused(folder, tmp_path):
+    (folder / "node.csv").unlink()
+    path = zipped(folder, tmp_path / "a.zip")
+    with pytest.raises(DataError, match=r"a\.zip/node\.csv: cannot be read"):
+        read_drawn(RoadSource(path), PixelPlacement({}))
+
+
+def test_a_zip_that_is_cut_is_refused(folder, tmp_path):
+    path = zipped(folder, tmp_path / "a.zip")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DataError, match=r"a\.zip: not a readable zip"):
+        read_drawn(RoadSource(path), PixelPlacement({}))

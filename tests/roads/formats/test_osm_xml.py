@@ -155,8 +155,14 @@ def test_the_class_that_a_road_has_is_kept(written, graph):
 
 
 def test_a_road_without_evidence_of_a_speed_has_no_class(written, graph):
-    told = written(graph, speed_known=np.array([1, 1, 1, 0, 1, 1]), highway=CLASSES)
+    told = written(graph, speed_known=np.array([1, 1, 1, 0, 1, 1]))
     assert values(told, "highway") == [*CLASSES[:3], "road", *CLASSES[4:]]
+
+
+def test_the_class_that_a_road_states_counts_where_its_speed_is_assumed(written, graph):
+    stated = np.array(["tertiary", *[None] * 5], dtype=object)
+    told = written(graph, speed_known=np.zeros(6), highway=stated)
+    assert values(told, "highway") == ["tertiary", *["road"] * 5]
 
 
 def test_roads_without_speed_have_no_class(written, graph):

@@ -8,7 +8,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.roads.graph.road_graph import graph_from_lines
-from roadseg.roads.metrics.alignment import Alignment, align, match, stations
+from roadseg.roads.metrics.alignment import Alignment, align, match, samples
 
 UTM = CRS.from_epsg(32611)
 ROAD = [(0, 0), (300, 0)]
@@ -74,25 +74,25 @@ def test_two_places_add_up():
     assert (both.distance_m, both.direction_deg) == (1, 1)
 
 
-def test_stations_lie_in_the_middles_of_equal_parts_of_each_line():
-    places = stations(lines([(0, 0), (6, 0), (6, 6)], [(50, 0), (52, 0)]))
+def test_samples_lie_in_the_middles_of_equal_parts_of_each_line():
+    places = samples(lines([(0, 0), (6, 0), (6, 6)], [(50, 0), (52, 0)]))
     assert places.xy.tolist() == [[2, 0], [6, 0], [6, 4], [51, 0]]
 
 
-def test_stations_tell_the_direction_of_their_segment():
-    places = stations(lines([(0, 0), (4, 0), (4, 3)]))
+def test_samples_tell_the_direction_of_their_segment():
+    places = samples(lines([(0, 0), (4, 0), (4, 3)]))
     assert places.direction.tolist() == [[1, 0], [0, 1]]
 
 
-def test_every_line_near_a_station_is_matched_at_its_nearest_place():
-    places = stations(lines([(0, 0), (4, 0)]))
+def test_every_line_near_a_sample_is_matched_at_its_nearest_place():
+    places = samples(lines([(0, 0), (4, 0)]))
     found = match(places, lines([(0, 3), (4, 3)], [(-8, 1), (8, 1)]), tolerance_m=4)
     assert (found.line.tolist(), found.along_m.tolist()) == ([1, 0], [10, 2])
 
 
-def test_more_stations_than_are_compared_at_once_are_matched():
+def test_more_samples_than_are_compared_at_once_are_matched():
     long = lines([(0, 0), (300_000, 0)])
-    assert len(match(stations(long), long, tolerance_m=1).station) == 60_000
+    assert len(match(samples(long), long, tolerance_m=1).sample) == 60_000
 
 
 def test_a_tolerance_of_nothing_is_refused():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.system.parallel import Executor, each
+from roadseg.system.hosts.parallel import Executor, each
 
 pytest.importorskip("distributed")
 PATIENCE_S = 30.0  # of a test with a process that is to start

@@ -11,36 +11,19 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from roadseg.errors import RoadsegError
+from roadseg.system.hosts.outcomes import Item, Outcome, Result, Work, outcome_of
+from roadseg.system.hosts.task_files import FilesOf, no_files
 from roadseg.system.machine import check_workers
 from roadseg.system.progress import counted
-from roadseg.system.schedulers import cluster_of
 from roadseg.system.units import Units, chosen_units, shown_in
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-Work = Callable[[Item], Result]
 Begin = Callable[[int, int], None]
 
 _BROKEN_POOLS = 3  # Pools that may break one after the other without a finished item in between.
-_ANSWER_S = 60.0  # Seconds that a scheduler may take to answer.
-
-
-@dataclass(frozen=True)
-class Outcome(Generic[Result]):
-    """The outcome of one item.
-
-    Attributes:
-        index: its place among the items.
-        result: what the work returned; None if it failed.
-        error: why it failed; None if it did not.
-    """
-
-    index: int
-    result: Result | None = None
-    error: RoadsegError | None = None
+_ANSWER_S = 45.0  # Seconds that a scheduler may take to answer.
 
 
 @dataclass(frozen=True)
@@ -49,7 +32,7 @@ class Executor:
 
     Attributes:
         workers: processes on this machine; with 1 or 0 all is done in this one, in order.
-        scheduler: address of a Dask scheduler to use instead; its workers see the same files.
+        scheduler: address of a Dask scheduler to use instead.
         scheduler_timeout_s: how long it may take to answer, and be without workers.
     """
 
@@ -67,6 +50,7 @@ def each(
     *,
     executor: Executor = HERE,
     begin: Begin | None = None,
+    files: FilesOf = no_files,
 ) -> Iterator[Outcome[Result]]:
     """Do the work for every item and yield the outcome of each, in the order in which they end.
 
@@ -79,6 +63,8 @@ def each(
         executor: where it is done.
         begin: called first in each of several processes on this machine, with its number and
             how many there are; a function of a module, too.
+        files: returns the files that the work on an item reads and writes. Workers of a scheduler
+            that do not see them are sent what they read, and what they write is written here.
 
     Raises:
         ConfigError: if there are far more workers than CPUs.
@@ -87,10 +73,10 @@ def each(
             else is a bug and is raised.
     """
     if executor.scheduler and items:
-        return _on_dask(work, items, executor.scheduler, executor.scheduler_timeout_s)
+        return _on_dask(work, items, executor, files)
     if (workers := min(executor.workers, len(items))) > 1:
         return _in_processes(work, items, workers, begin)
-    return (_outcome(work, index, item) for index, item in enumerate(items))
+    return (outcome_of(work, index, item) for index, item in enumerate(items))
 
 
 def in_order(
@@ -100,6 +86,7 @@ def in_order(
     what: str,
     unit: str = "scenes",
     executor: Executor = HERE,
+    files: FilesOf = no_files,
 ) -> list[Result]:
     """Do the work for every item and return the results in the order of the items.
 
@@ -109,24 +96,18 @@ def in_order(
         what: name of the work in the progress line.
         unit: of the items, in the progress.
         executor: where the work is done.
+        files: as in `each`.
 
     Raises:
         RoadsegError: what the work raised for one of the items, or what `each` raises.
     """
     results: dict[int, Any] = {}
-    outcomes = each(work, items, executor=executor)
+    outcomes = each(work, items, executor=executor, files=files)
     for outcome in counted(outcomes, what, total=len(items), unit=unit):
         if outcome.error:
             raise outcome.error
         results[outcome.index] = outcome.result
     return [results[index] for index in range(len(items))]
-
-
-def _outcome(work: Work[Item, Result], index: int, item: Item) -> Outcome[Result]:
-    try:
-        return Outcome(index, result=work(item))
-    except RoadsegError as error:
-        return Outcome(index, error=error)
 
 
 def _in_units(units: Units, work: Work[Item, Result], item: Item) -> Result:
@@ -152,7 +133,7 @@ def _in_processes(
             workers, context, initializer=_begin, initargs=(numbers, workers, begin)
         )
         try:
-            futures = [pool.submit(_outcome, work, index, item) for index, item in left.items()]
+            futures = [pool.submit(outcome_of, work, index, item) for index, item in left.items()]
             # What has ended is not done again if a later item breaks the pool.
             for future in as_completed(futures):
                 outcome = future.result()
@@ -202,9 +183,13 @@ def _end_with_parent() -> None:
 
 
 def _on_dask(
-    work: Work[Item, Result], items: Sequence[Item], scheduler: str, timeout_s: float
+    work: Work[Item, Result], items: Sequence[Item], executor: Executor, files: FilesOf
 ) -> Iterator[Outcome[Result]]:
+    # Rasterio, which is slow to import, knows the files of which a raster consists.
+    from roadseg.system.hosts.deliveries import delivered  # noqa: PLC0415
+    from roadseg.system.hosts.schedulers import cluster_of  # noqa: PLC0415
+
     work = partial(_in_units, chosen_units(), work)
+    scheduler, timeout_s = executor.scheduler or "", executor.scheduler_timeout_s
     with cluster_of(scheduler, timeout_s=timeout_s) as cluster:
-        for index, answer in cluster.results(partial(_outcome, work), items):
-            yield Outcome(index, error=answer) if isinstance(answer, RoadsegError) else answer
+        yield from delivered(cluster, partial(outcome_of, work), items, files)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from roadseg.errors import DataError, RoadsegError
-from roadseg.system.parallel import Executor, each
+from roadseg.system.hosts.parallel import Executor, each
 from roadseg.system.units import road_text, shown_in
 
 

@@ -2,20 +2,23 @@
 
 import importlib
 import logging
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from roadseg.errors import ConfigError, RoadsegError
-from roadseg.system.text import one_line
+from roadseg.system.text import count, one_line
 
 _CONNECT_S = 10.0  # Seconds to reach a port, at most half of the time; the rest is for the answer.
 _CLOSE_S = 5.0  # Seconds to leave a cluster.
 _CHECKS = 10  # The cluster is checked so often in the time that it may be without workers.
+_LEAST_TASKS = 32  # Tasks with the scheduler at once, from which adaptive clusters start workers.
+_TASKS_OF_A_THREAD = 3  # The same, for each thread of all workers.
 _LOGGERS = ("distributed", "distributed.client")  # These log errors that they raise as well.
-_GOES_ON = "finished work is kept; run the same command to resume"
+GOES_ON = "finished work is kept; run the same command to resume"
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +74,10 @@ class Cluster:
         self._ours = _versions(dask.versions.get_versions(["roadseg"]))
         self._same_versions: set[str] = set()  # Names of the workers whose versions are ours.
         self._able_at = time.monotonic()  # Time at which the cluster was last able to work.
+        self._checked_at = -math.inf  # Time at which that was looked at.
+        self._check_s = timeout_s / _CHECKS
+        self._last_seen: dict[str, float] = {}  # By worker, on the clock of the scheduler.
+        self._threads = 0  # Of all workers.
         self._client: Any = None
 
     def connect(self) -> None:
@@ -82,11 +89,12 @@ class Cluster:
         """
         self._check_address()
         try:
-            if not self._can_work():
+            if not (is_able := self._can_work()):
                 _log.info("--scheduler %s: waiting for workers", self._address)
-            while not self._can_work():
+            while not is_able:
                 self._require_time("has had no usable worker")
-                time.sleep(self._timeout_s / _CHECKS)
+                time.sleep(self._check_s)
+                is_able = self._can_work()
             self._client = self._dask.Client(
                 self._address, timeout=self._timeout_s, set_as_default=False
             )
@@ -96,31 +104,67 @@ class Cluster:
             # An address without a scheduler may fail anywhere in Dask, with any error.
             raise self._no_scheduler(error) from error
 
-    def results(
-        self, function: Callable[[int, Any], Any], items: Sequence[Any]
-    ) -> Iterator[tuple[int, Any]]:
-        """Do the work for every item, and yield its number with its result, as they end.
+    @property
+    def client(self) -> Any:  # noqa: ANN401 - of an optional library
+        """The client of Dask."""
+        return self._client
 
-        The result of an item that killed the workers that took it is an error.
+    def results(
+        self, function: Callable[[Any], Any], take: Callable[[], tuple[int, Any] | None]
+    ) -> Iterator[tuple[int, Any]]:
+        """Do tasks on workers, and yield the number of each with its result, as they end.
+
+        Some tasks for each thread are with the scheduler at a time, so that neither they nor their
+        results pile up. The result of a task that killed the workers that took it is an error.
+
+        Args:
+            function: does a task.
+            take: returns the number of the next task, and the task; None if there is none now. It
+                is asked again after every result.
 
         Raises:
             RoadsegError: if the scheduler or its workers are gone for longer than they may be.
         """
         ended: SimpleQueue[Any] = SimpleQueue()
-        numbers = {}
-        for number, item in enumerate(items):
-            future = self._client.submit(function, number, item, pure=False)
-            numbers[future] = number
-            future.add_done_callback(ended.put)
-        while numbers:
-            try:
-                future = ended.get(timeout=self._timeout_s / _CHECKS)
-            except Empty:
+        numbers: dict[Any, int] = {}
+        while True:
+            while len(numbers) < max(_LEAST_TASKS, _TASKS_OF_A_THREAD * self._threads):
+                if (task := take()) is None:
+                    break
+                future = self._client.submit(function, task[1], pure=False)
+                numbers[future] = task[0]
+                future.add_done_callback(ended.put)
+            if not numbers:
+                return
+            if time.monotonic() - self._checked_at >= self._check_s:
                 self._check()
+            try:
+                future = ended.get(timeout=self._check_s)
+            except Empty:
                 continue
             # A result shows that the cluster works, which gives it its full time again.
             yield (number := numbers.pop(future)), self._result(future, number)
             self._able_at = time.monotonic()
+
+    def run_on(
+        self,
+        worker: str | None,
+        function: Callable[..., Any],
+        *args: Any,  # noqa: ANN401 - of any function
+        timeout_s: float,
+    ) -> Any:  # noqa: ANN401 - of any function
+        """Return what a function returns on a worker, now; None for all of them returns nothing.
+
+        Raises:
+            Exception: what it raises there, or any error of Dask if it cannot be run.
+        """
+
+        async def run() -> Any:  # noqa: ANN401
+            workers = None if worker is None else [worker]
+            return await self._client.run(function, *args, workers=workers)
+
+        answers = self._dask.utils.sync(self._client.loop, run, callback_timeout=timeout_s)
+        return None if worker is None else answers[worker]
 
     def close(self) -> None:
         """Cancel what is not done, and leave the cluster."""
@@ -169,12 +213,24 @@ class Cluster:
             RoadsegError: if a worker could not do what this process does.
             Exception: any other, if what listens there is no scheduler, or does not answer.
         """
+        self._checked_at = time.monotonic()
         workers = self._ask()
         self._check_versions(workers)
+        # The scheduler lists a worker whose host was cut off for minutes, but does not see it.
+        seen = {name: worker["last_seen"] for name, worker in workers.items()}
         is_able = any(
-            worker["status"] == "running" or worker.get("metrics", {}).get("executing")
-            for worker in workers.values()
+            (worker["status"] == "running" or worker.get("metrics", {}).get("executing"))
+            and seen[name] != self._last_seen.get(name)
+            for name, worker in workers.items()
         )
+        if seen.keys() != self._last_seen.keys():
+            self._threads = sum(worker["nthreads"] for worker in workers.values())
+            if workers:
+                of = count(self._threads, "thread")
+                _log.info(
+                    "--scheduler %s: %s with %s", self._address, count(len(seen), "worker"), of
+                )
+        self._last_seen = seen
         if is_able:
             self._able_at = time.monotonic()
         return is_able
@@ -185,7 +241,7 @@ class Cluster:
         It is asked in a connection of its own, so that one that was lost unnoticed does not matter.
         """
         # Even with no time left one question is asked, as the cluster may have recovered.
-        wait_s = max(self._left_s, self._timeout_s / _CHECKS)
+        wait_s = max(self._left_s, self._check_s)
         workers: dict[str, Any] = self._dask.utils.sync(
             self._loop, self._answer, callback_timeout=wait_s
         )
@@ -232,7 +288,7 @@ class Cluster:
         if self._left_s <= 0:
             raise RoadsegError(
                 f"--scheduler {self._address}: it {what} for {self._timeout_s:g} s "
-                f"(compute.scheduler_timeout_s); start workers with `dask worker`; {_GOES_ON}"
+                f"(compute.scheduler_timeout_s); start workers with `dask worker`; {GOES_ON}"
             )
 
     def _no_scheduler(self, error: Exception) -> RoadsegError:
@@ -247,7 +303,7 @@ class Cluster:
 
     def _lost(self) -> RoadsegError:
         return RoadsegError(
-            f"--scheduler {self._address}: it no longer answers; restart it; {_GOES_ON}"
+            f"--scheduler {self._address}: it no longer answers; restart it; {GOES_ON}"
         )
 
 

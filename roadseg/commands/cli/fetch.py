@@ -1,0 +1,225 @@
+"""The commands that fetch images or roads of an area, from services on the web and from files."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from roadseg.commands.cli.command import show
+from roadseg.commands.cli.options import JSON, together
+
+AREA = click.option(
+    "--area",
+    required=True,
+    metavar="AREA",
+    help="Vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.",
+)
+CACHE = click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Folder for what has been fetched, from which the next fetch goes on "
+    "[default: roadseg/web in the cache folder of the user].",
+)
+RATE = click.option(
+    "--rate",
+    type=click.FloatRange(min=0.01, max=1000),
+    default=10.0,
+    show_default=True,
+    metavar="REQUESTS",
+    help="Requests per second, at most.",
+)
+LIMIT = click.option(
+    "--limit-mb",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1000.0,
+    show_default=True,
+    metavar="MB",
+    help="Most megabytes to fetch; a larger area is refused before anything is fetched.",
+)
+HEADERS = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Header for the host of the service, with keys as {env:NAME}; may be repeated.",
+)
+HOSTS = click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Further host to which the service may redirect; may be repeated.",
+)
+# How to treat a service: options that all commands of this group share.
+MANNERS = (CACHE, RATE, LIMIT, HEADERS, HOSTS)
+
+
+@click.group()
+def fetch() -> None:
+    """Fetch images or roads of an area from a service.
+
+    A key of a service belongs in an environment variable. Write {env:NAME} in its place: only the
+    name is kept in records, logs and error messages.
+
+    \b
+    Examples:
+      roadseg fetch images 'https://a.org/{z}/{x}/{y}.jpg' --zoom 18 --area a.gpkg --output images/
+      roadseg fetch roads --area a.gpkg --output roads.gpkg
+    """
+
+
+@fetch.command()
+@click.argument("source")
+@AREA
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="FOLDER",
+    help="Folder for the GeoTIFFs and their records.",
+)
+@click.option(
+    "--zoom", type=click.IntRange(min=0, max=30), help="Level of the tiles, instead of --gsd-m."
+)
+@click.option(
+    "--gsd-m",
+    type=click.FloatRange(min=0.001, max=10_000),
+    metavar="METRES",
+    help="Pixel size on the ground: chooses the first level of tiles that is at least as fine, and "
+    "the pixels that a WMS draws. Other images keep their pixels.",
+)
+@click.option("--layer", metavar="NAME", help="Layer of a WMTS or WMS; without it they are listed.")
+@click.option("--asset", metavar="NAME", help="Asset of STAC items, such as visual.")
+@click.option("--name", metavar="NAME", help="Name of the GeoTIFF, without suffix.")
+@together(*MANNERS)
+@click.option("--dry-run", is_flag=True, help="Show what would be fetched, and how much it is.")
+@JSON
+def images(
+    source: str,
+    *,
+    area: str,
+    output: Path,
+    zoom: int | None,
+    gsd_m: float | None,
+    layer: str | None,
+    asset: str | None,
+    name: str | None,
+    cache: Path | None,
+    rate: float,
+    limit_mb: float,
+    headers: tuple[str, ...],
+    hosts: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Fetch images of an area from SOURCE as GeoTIFFs.
+
+    SOURCE is a template of tiles with {z}, {x} and {y} (or {-y}, {q}); the address of a WMTS or
+    WMS; a STAC item, collection or ItemCollection, or a search, stac:URL?collections=NAME; or a
+    raster on a server or in a bucket (https, s3, gs, az). The images are cut to the box around the
+    area, and parts that it does not touch are not fetched. Beside each lies a record with its
+    source, licence and date.
+
+    \b
+    Examples:
+      roadseg fetch images 'https://a.org/{z}/{x}/{y}.jpg' --gsd-m 0.5 --area a.gpkg --output out/
+      roadseg fetch images 'https://a.org/wms?key={env:KEY}' --gsd-m 1 --area a.gpkg --output out/
+      roadseg fetch images 'stac:https://a.org/search?collections=b' --area a.gpkg --output out/
+    """
+    wish = service("images.fetching").Wish(
+        source=source,
+        area=area,
+        output=output,
+        zoom=zoom,
+        gsd_m=gsd_m,
+        layer=layer,
+        asset=asset,
+        name=name,
+        cache=cache,
+        rate=rate,
+        limit_mb=limit_mb,
+        headers=headers,
+        hosts=hosts,
+    )
+    show(service("fetch_images").run(wish, dry_run=dry_run), as_json=as_json)
+
+
+@fetch.command()
+@AREA
+@click.option(
+    "--from",
+    "source",
+    default="overpass",
+    show_default=True,
+    metavar="SOURCE",
+    help="overpass; overture; a file of OpenStreetMap data (.osm.pbf, .osm); or a folder, file or "
+    "address (s3://...) of Overture's segments.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="File to write: .gpkg, .geojson, .parquet or .fgb; .osm.pbf or .osm with the ids of "
+    "OpenStreetMap.",
+)
+@click.option("--server", metavar="ADDRESS", help="Overpass server, instead of the public one.")
+@click.option("--release", metavar="NAME", help="Release of Overture, instead of the newest one.")
+@click.option(
+    "--limit-km2",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10_000.0,
+    show_default=True,
+    metavar="KM2",
+    help="Largest area; a larger one is refused before anything is fetched.",
+)
+@HEADERS
+@HOSTS
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@JSON
+def roads(
+    *,
+    area: str,
+    source: str,
+    output: Path,
+    server: str | None,
+    release: str | None,
+    limit_km2: float,
+    headers: tuple[str, ...],
+    hosts: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Fetch the roads of an area as road labels.
+
+    Roads come from an Overpass server, from a release of Overture, or from an extract of
+    OpenStreetMap on disk. Every road that touches the area is fetched as a whole. A
+    file .osm.pbf or .osm is a map for `roadseg conflate --into`: it keeps the ids and versions of
+    OpenStreetMap, and also contains railways, waterways, runways and buildings. Beside the file
+    lies a record with the source, licence and date of the data.
+
+    \b
+    Examples:
+      roadseg fetch roads --area 8.65,49.38,8.72,49.43 --output roads.gpkg
+      roadseg fetch roads --area area.geojson --from overture --output roads.parquet
+      roadseg fetch roads --area area.geojson --from region.osm.pbf --output city.osm.pbf
+    """
+    wish = service("fetch_roads").RoadWish(
+        area=area,
+        output=output,
+        source=source,
+        server=server,
+        release=release,
+        limit_km2=limit_km2,
+        headers=headers,
+        hosts=hosts,
+        force=force,
+    )
+    show(service("fetch_roads").run(wish), as_json=as_json)
+
+
+def service(name: str) -> ModuleType:
+    """Import a module of commands/services when it is needed, and not before."""
+    return importlib.import_module(f"roadseg.commands.services.{name}")

@@ -1,0 +1,1 @@
+"""Images and roads from services on the web, cut to an area."""

@@ -1,0 +1,112 @@
+"""fetch images: images of an area from a service. Writes GeoTIFFs, and a record beside each."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from roadseg.commands.services.images.capabilities import (
+    Element,
+    capabilities_address,
+    query_of,
+    read_xml,
+)
+from roadseg.commands.services.images.fetching import Fetch, FetchSummary, Wish
+from roadseg.commands.services.images.from_rasters import fetch_rasters
+from roadseg.commands.services.images.from_tiles import fetch_template, fetch_tiles, names_of
+from roadseg.commands.services.images.rasters import RemoteRaster, is_raster
+from roadseg.commands.services.images.records import slug
+from roadseg.commands.services.images.stac import PREFIX, read_json_answer, stac_rasters
+from roadseg.commands.services.images.templates import is_template
+from roadseg.commands.services.images.wms import wms_service
+from roadseg.commands.services.images.wmts import wmts_service
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.labels.areas import read_area
+from roadseg.system.files import with_home
+from roadseg.system.web.answers import Answer
+from roadseg.system.web.cache import Cache, usual_cache
+from roadseg.system.web.client import Client, Manners
+from roadseg.system.web.keys import with_keys, without_keys
+
+_JSON_SUFFIXES = (".json", ".geojson")
+_KINDS = (
+    "a template of tiles, the address of a WMTS, a WMS or a raster, or a STAC item, collection or "
+    "search"
+)
+
+
+def run(wish: Wish, *, dry_run: bool = False, manners: Manners | None = None) -> FetchSummary:
+    """Fetch images of an area.
+
+    What was fetched before comes from the cache, and an image that is there already stays.
+
+    Args:
+        wish: what to fetch, and how.
+        dry_run: whether to plan only; the service is asked what it has, and for one tile.
+        manners: towards the service; by default those of the wish.
+
+    Raises:
+        ConfigError: if something has to be chosen, such as a layer, or it is more than the limit.
+        DataError: if the service cannot be read, or has nothing in the area.
+        OutputError: if an image cannot be written.
+    """
+    area = read_area(wish.area)
+    polite = manners or Manners(per_second=wish.rate, hosts=frozenset(wish.hosts))
+    home = wish.source.removeprefix(PREFIX)
+    client = Client(
+        home=home if urlsplit(with_keys(home)).scheme in {"http", "https"} else "",
+        extra=wish.headers,
+        manners=polite,
+        # A plan is an estimate; this is where it ends if that was far off.
+        most_bytes=round(2e6 * wish.limit_mb),
+    )
+    cache = Cache(with_home(wish.cache) if wish.cache else usual_cache())
+    with client:
+        return _fetch(Fetch(wish, area, client, cache, dry_run))
+
+
+def _fetch(fetch: Fetch) -> FetchSummary:
+    """Fetch from whatever the source is."""
+    wish = fetch.wish
+    address = with_keys(wish.source)
+    if is_template(wish.source):
+        return fetch_template(fetch)
+    if wish.source.startswith(PREFIX) or urlsplit(address).path.lower().endswith(_JSON_SUFFIXES):
+        return _fetch_stac(fetch)
+    if is_raster(address):
+        name = slug(Path(urlsplit(without_keys(wish.source)).path).stem)
+        return fetch_rasters(fetch, [RemoteRaster(wish.source, name or "image", "raster")])
+    if "://" not in address:
+        raise ConfigError(f"{without_keys(wish.source):.200}: expected {_KINDS}")
+    return _fetch_service(fetch)
+
+
+def _fetch_stac(fetch: Fetch) -> FetchSummary:
+    wish = fetch.wish
+    rasters = stac_rasters(wish.source, fetch.area, fetch.client, asset=wish.asset)
+    return fetch_rasters(fetch, rasters)
+
+
+def _fetch_service(fetch: Fetch) -> FetchSummary:
+    """Fetch from what answers with capabilities, or with JSON of STAC."""
+    wish = fetch.wish
+    given = query_of(wish.source).get("service", "").upper()
+    kind = given or ("WMTS" if "wmts" in wish.source.lower() else "WMS")
+    address = capabilities_address(wish.source, kind)
+    root = fetch.client.get(address, _read_service)
+    if root is None:
+        return _fetch_stac(fetch)
+    if root.find("Contents/Layer") is not None:
+        choose = wmts_service
+    elif root.find("Capability/Layer") is not None:
+        choose = wms_service
+    else:
+        raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
+    service = choose(root, address, fetch.area, layer=wish.layer, zoom=wish.zoom, gsd_m=wish.gsd_m)
+    return fetch_tiles(fetch, service, *names_of(address, service))
+
+
+def _read_service(answer: Answer) -> Element | None:
+    """Return the root of capabilities; None if the answer is JSON."""
+    if answer.body.lstrip()[:1] == b"{":
+        read_json_answer(answer)
+        return None
+    return read_xml(answer)

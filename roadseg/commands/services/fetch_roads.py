@@ -1,0 +1,307 @@
+"""fetch roads: the roads of an area from Overpass, Overture or an extract, as road labels."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyproj import Geod
+
+from roadseg.arrays import Lines
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.formats.extras import check_package
+from roadseg.roads.formats.label_layers import DRIVERS, write_label_layer
+from roadseg.roads.labels.areas import Area, read_area
+from roadseg.roads.labels.origins import (
+    OSM_CREDIT,
+    OSM_LICENCE,
+    Origin,
+    origin_suffix,
+    read_origin,
+    write_origin,
+)
+from roadseg.roads.labels.overture_files import BUCKET, find_release, read_segments, release_of
+from roadseg.roads.osm.osm_extract import read_extract
+from roadseg.roads.osm.osm_map import OSM_SUFFIXES
+from roadseg.roads.osm.osm_objects import HIGHWAYS, OF_MAPS, OsmObjects, write_osm_objects
+from roadseg.roads.osm.overpass import PUBLIC_SERVER, TIMEOUT_S, OverpassArea
+from roadseg.system.files import PARQUET_SUFFIXES, whole_parts, with_home
+from roadseg.system.progress import Progress
+from roadseg.system.text import Summary, count
+from roadseg.system.units import road_text
+from roadseg.system.web.client import Client, Manners
+from roadseg.system.web.keys import without_keys
+
+OVERPASS, OVERTURE = "overpass", "overture"
+LIMIT_KM2 = 10_000.0
+
+_log = logging.getLogger(__name__)
+
+_EARTH = Geod(ellps="WGS84")
+_OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
+# Overpass is slow to begin an answer, and has few places for each user.
+MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
+_SUFFIXES = (*DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
+
+
+@dataclass(frozen=True)
+class RoadWish:
+    """What to fetch, and from where.
+
+    Attributes:
+        area: a vector file with polygons, or a box in degrees: minx,miny,maxx,maxy.
+        output: file to write; its suffix chooses the format.
+        source: "overpass"; "overture"; a file of OpenStreetMap data; or the address or path of
+            Overture's segments.
+        server: address of an Overpass server; None for the public one.
+        release: of Overture; None for the newest.
+        limit_km2: largest area.
+        headers: for the Overpass server, such as `X-Key: {env:MY_KEY}`.
+        hosts: to which it may redirect.
+        force: replace a file that exists.
+    """
+
+    area: str
+    output: Path
+    source: str = OVERPASS
+    server: str | None = None
+    release: str | None = None
+    limit_km2: float = LIMIT_KM2
+    headers: Sequence[str] = ()
+    hosts: Sequence[str] = ()
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class FetchRoadsSummary(Summary):
+    """What was fetched, in figures.
+
+    Attributes:
+        source: address or path that the roads came from, without keys.
+        output: file that was written.
+        area_km2: size of the area.
+        roads: number of ways or segments with a `highway`.
+        road_km: their whole length.
+        licence: of the roads.
+        attribution: who is to be named.
+        date: of the data, None if it is not known.
+    """
+
+    source: str
+    output: str
+    area_km2: float
+    roads: int
+    road_km: float
+    licence: str
+    attribution: str
+    date: str | None
+
+    def __str__(self) -> str:
+        """Return the figures in a few lines."""
+        of = f"{count(self.roads, 'road')} ({road_text(self.road_km)}) of {self.area_km2:.2f} km2"
+        date = f"data of {self.date}" if self.date else "the date of the data is not known"
+        return (
+            f"{of} from {self.source}; {date}\n"
+            f"licence: {self.licence}, {self.attribution}\n"
+            f"output: {self.output}"
+        )
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """Roads of an area.
+
+    Attributes:
+        lines: in degrees, roads only.
+        columns: attributes of these by name.
+        origin: where they came from.
+        objects: all objects for a file of OpenStreetMap data, None if they have no ids.
+    """
+
+    lines: Lines
+    columns: Mapping[str, NDArray[Any]]
+    origin: Origin
+    objects: OsmObjects | None = None
+
+
+def run(wish: RoadWish) -> FetchRoadsSummary:
+    """Fetch the roads that touch an area, each as a whole, and write them with a record of origin.
+
+    Raises:
+        ConfigError: an option cannot be used, the output exists, or a package is missing.
+        DataError: the area or the source cannot be read, or there is no road in the area.
+        OutputError: the file cannot be written.
+    """
+    _check(wish)
+    area = read_area(wish.area)
+    km2 = _km2(area)
+    if km2 > wish.limit_km2:
+        raise ConfigError(
+            f"--area {wish.area}: has {km2:,.0f} km2, more than --limit-km2 {wish.limit_km2:,g}; "
+            "choose a smaller area, or a larger limit"
+        )
+    fetched = _fetch(wish, area, km2)
+    if not len(fetched.lines):
+        sides = ",".join(f"{side:.7g}" for side in area.degrees.bounds)
+        raise DataError(
+            f"{fetched.origin.address}: no road in the area {sides}; nothing was written; check "
+            "the order minx,miny,maxx,maxy (longitude first), and that the source covers the area"
+        )
+    with whole_parts(wish.output, origin_suffix(wish.output)) as partial:
+        _write(partial, fetched, area)
+        write_origin(partial, fetched.origin)
+    return FetchRoadsSummary(
+        source=fetched.origin.address,
+        output=str(wish.output),
+        area_km2=round(km2, 3),
+        roads=len(fetched.lines),
+        road_km=round(sum(map(_EARTH.geometry_length, fetched.lines)) / 1000, 3),
+        licence=fetched.origin.licence,
+        attribution=fetched.origin.attribution,
+        date=fetched.origin.date,
+    )
+
+
+def _km2(area: Area) -> float:
+    return (
+        sum(abs(_EARTH.geometry_area_perimeter(polygon)[0]) for polygon in area.degrees.geoms) / 1e6
+    )
+
+
+def _check(wish: RoadWish) -> None:
+    """Refuse what cannot be done, before anything is fetched."""
+    output = wish.output
+    if not output.name.lower().endswith(_SUFFIXES):
+        raise ConfigError(f"--output {output}: use a file name that ends in {', '.join(_SUFFIXES)}")
+    if output.is_dir():
+        raise ConfigError(f"--output {output}: is a folder; name a file in it")
+    if output.exists() and not wish.force:
+        raise ConfigError(f"--output {output}: exists; add --force to replace it")
+    _check_source(wish.source)
+    if wish.server is not None and wish.source != OVERPASS:
+        raise ConfigError(f"--server: is for --from overpass, not for --from {wish.source}")
+    if wish.release is not None and wish.source != OVERTURE:
+        raise ConfigError(f"--release: is for --from overture, not for --from {wish.source}")
+    if _is_osm(output) and _is_overture(wish.source):
+        raise ConfigError(
+            f"--output {output}: Overture has no ids of OpenStreetMap; use a file name that ends "
+            f"in {', '.join((*DRIVERS, *PARQUET_SUFFIXES))}"
+        )
+    if _is_osm(output) or _is_file(wish.source):
+        check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg and Overpass")
+    if output.suffix.lower() in PARQUET_SUFFIXES or _is_overture(wish.source):
+        check_package("pyarrow", needed_by="GeoParquet", otherwise="use .gpkg and Overpass")
+    if _is_file(wish.source) and output.resolve() == with_home(wish.source).resolve():
+        raise ConfigError(f"--output {output}: is the file to read; write to another one")
+
+
+def _check_source(source: str) -> None:
+    """Refuse a source that is none."""
+    if source in (OVERPASS, OVERTURE) or _is_file(source):
+        return
+    path = with_home(source)
+    is_parquet = path.is_dir() or path.suffix.lower() in PARQUET_SUFFIXES
+    bucket, _, _ = source.removeprefix(BUCKET).partition("/")
+    if not (bucket if source.startswith(BUCKET) else is_parquet):
+        raise ConfigError(
+            f"--from {source}: expected overpass, overture, a file of OpenStreetMap data (.osm.pbf "
+            "or .osm), or a folder, .parquet file or s3:// address of Overture's segments"
+        )
+
+
+def _is_osm(path: Path) -> bool:
+    return path.name.lower().endswith(OSM_SUFFIXES)
+
+
+def _is_file(source: str) -> bool:
+    """Return whether a source is a file of OpenStreetMap data."""
+    return _is_osm(Path(source)) and not source.startswith(BUCKET)
+
+
+def _is_overture(source: str) -> bool:
+    return source != OVERPASS and not _is_file(source)
+
+
+def _fetch(wish: RoadWish, area: Area, km2: float) -> _Fetched:
+    """Fetch from the source that is asked for."""
+    if wish.source == OVERPASS:
+        return _from_overpass(wish, area, km2)
+    if _is_file(wish.source):
+        _log.info("%s: reading the roads of %.2f km2", wish.source, km2)
+        return _from_extract(wish, area)
+    return _from_overture(wish, area, km2)
+
+
+def _keys(output: Path) -> tuple[str, ...]:
+    """Return the keys of the ways to fetch: a map for `conflate` also has what is in the way."""
+    return OF_MAPS if _is_osm(output) else HIGHWAYS
+
+
+def _from_overpass(wish: RoadWish, area: Area, km2: float) -> _Fetched:
+    server = wish.server or PUBLIC_SERVER
+    manners = replace(MANNERS, hosts=frozenset(wish.hosts))
+    with Client(server, wish.headers, manners) as client:
+        asked = OverpassArea(client, server, area.degrees, _keys(wish.output))
+        boxes = len(asked.boxes())
+        _log.info("%s: asking for %.2f km2 in %s", without_keys(server), km2, _boxes(boxes))
+        with Progress("fetch roads", total=boxes, unit="boxes") as progress:
+            objects = asked.fetch(progress.add)
+    return _of_objects(objects, "Overpass", without_keys(server), asked.date, wish.area)
+
+
+def _boxes(number: int) -> str:
+    return "1 box" if number == 1 else f"{number} boxes"
+
+
+def _from_extract(wish: RoadWish, area: Area) -> _Fetched:
+    path = with_home(wish.source)
+    scratch = next(folder for folder in wish.output.absolute().parents if folder.is_dir())
+    objects, date = read_extract(
+        path,
+        area.degrees,
+        _keys(wish.output),
+        scratch=scratch,
+        every_node=_is_osm(wish.output),
+    )
+    former = read_origin(path)
+    date = date or (former.date if former else None)
+    return _of_objects(objects, "extract of OpenStreetMap", str(path), date, wish.area)
+
+
+def _of_objects(
+    objects: OsmObjects, service: str, address: str, date: str | None, area: str
+) -> _Fetched:
+    roads = objects.roads()
+    origin = Origin(service, address, OSM_LICENCE, OSM_CREDIT, date, area)
+    return _Fetched(roads.lines, roads.columns(), origin, objects)
+
+
+def _from_overture(wish: RoadWish, area: Area, km2: float) -> _Fetched:
+    address = wish.source
+    if address == OVERTURE:
+        address = find_release(wish.release)
+    elif not address.startswith(BUCKET):
+        address = str(with_home(address))
+    _log.info("%s: reading the roads of %.2f km2", without_keys(address), km2)
+    lines, columns = read_segments(address, area.degrees)
+    origin = Origin(
+        "Overture",
+        without_keys(address),
+        OSM_LICENCE,
+        _OVERTURE_CREDIT,
+        release_of(address),
+        wish.area,
+    )
+    return _Fetched(np.asarray(lines, dtype=object), columns, origin)
+
+
+def _write(path: Path, fetched: _Fetched, area: Area) -> None:
+    if _is_osm(path) and fetched.objects is not None:
+        west, south, east, north = area.degrees.bounds
+        bounds = west, south, east, north
+        write_osm_objects(path, fetched.objects, bounds=bounds, date=fetched.origin.date)
+    else:
+        write_label_layer(path, fetched.lines, fetched.columns)

@@ -1,0 +1,1 @@
+"""Images of an area: from tiles, map services, STAC and rasters elsewhere."""

@@ -1,0 +1,159 @@
+"""A fetch of images that is under way: what is wished, where it goes, and what came of it."""
+
+import logging
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from roadseg.commands.services.images.records import Credit, Origin, slug
+from roadseg.errors import ConfigError
+from roadseg.roads.labels.areas import Area
+from roadseg.system.text import Summary, count, size_text
+from roadseg.system.web.cache import Cache
+from roadseg.system.web.client import Client
+from roadseg.system.web.keys import without_keys
+
+_log = logging.getLogger(__name__)
+
+_BOX = re.compile(r"[-+.,\deE\s]+")  # An area that is a box, not a file.
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to fetch, and how.
+
+    Attributes:
+        source: address or template, with places for keys.
+        area: vector file or box, see `read_area`.
+        output: folder for the images.
+        zoom: level of tiles.
+        gsd_m: size of pixels on the ground, metres.
+        layer: of a WMTS or WMS.
+        asset: of STAC items.
+        name: of the image, without suffix.
+        cache: folder for what was fetched; None for that of the user.
+        rate: requests per second, at most.
+        limit_mb: megabytes to fetch, at most.
+        headers: for the host of the source.
+        hosts: to which the source may redirect.
+    """
+
+    source: str
+    area: str
+    output: Path
+    zoom: int | None = None
+    gsd_m: float | None = None
+    layer: str | None = None
+    asset: str | None = None
+    name: str | None = None
+    cache: Path | None = None
+    rate: float = 10.0
+    limit_mb: float = 1000.0
+    headers: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FetchedImage:
+    """An image that was fetched, or would be.
+
+    Attributes:
+        image: its file.
+        state: "fetched", "there already", or "to be fetched" if nothing was fetched.
+        height: rows.
+        width: columns.
+        gsd_m: size of its pixels on the ground in its middle, metres.
+        crs: its coordinate system.
+        credit: attribution and licence that the service states.
+        remarks: what should be looked at.
+    """
+
+    image: Path
+    state: str
+    height: int
+    width: int
+    gsd_m: float
+    crs: str
+    credit: str
+    remarks: list[str]
+
+
+@dataclass(frozen=True)
+class FetchSummary(Summary):
+    """The images of an area.
+
+    Attributes:
+        images: one or several.
+        expected: how much was to be fetched, in words.
+        received_mb: megabytes that came; 0 from buckets, which GDAL reads.
+    """
+
+    images: list[FetchedImage]
+    expected: str
+    received_mb: float
+
+    def __str__(self) -> str:
+        """Return lines for each image, with what should be looked at, and the sum."""
+        rows = []
+        for each in self.images:
+            size = f"{each.height} x {each.width} pixels of {each.gsd_m:.2f} m"
+            rows.append(f"{each.image}: {each.state}, {size}, {each.crs}")
+            rows += [f"  {remark}" for remark in each.remarks]
+            rows.append(f"  credit: {each.credit or 'the service states none; look up its terms'}")
+        received = f"; {size_text(self.received_mb)} received" if self.received_mb else ""
+        return "\n".join([*rows, f"{count(len(self.images), 'image')}: {self.expected}{received}"])
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """A fetch that is under way.
+
+    Attributes:
+        wish: what to fetch.
+        area: that was read.
+        client: that asks the service.
+        cache: of what was fetched before.
+        dry_run: whether to plan only.
+    """
+
+    wish: Wish
+    area: Area
+    client: Client
+    cache: Cache
+    dry_run: bool
+
+    def origin(
+        self, service: str, credit: Credit, *, source: str = "", layer: str = "", level: str = ""
+    ) -> Origin:
+        """Return where an image of this fetch comes from; its source is that of the wish."""
+        return Origin(
+            source=source or without_keys(self.wish.source),
+            service=service,
+            layer=layer,
+            level=level,
+            area=self.wish.area,
+            bounds=tuple(round(float(side), 7) for side in self.area.degrees.bounds),
+            ground=sha256(self.area.degrees.wkb).hexdigest()[:16],
+            credit=credit,
+        )
+
+    def path(self, *parts: str) -> Path:
+        """Return the file of an image, named by service, level and area unless a name is given."""
+        text = self.wish.area
+        ground = text if _BOX.fullmatch(text) else Path(text).stem
+        usual = "_".join(filter(None, map(slug, [*parts, ground])))
+        return self.wish.output / f"{self.wish.name or usual}.tif"
+
+    def require_within_limit(self, size_mb: float, what: str) -> None:
+        """Say how much is to be fetched; refuse more than is allowed.
+
+        Raises:
+            ConfigError: if it is more.
+        """
+        if size_mb > self.wish.limit_mb:
+            raise ConfigError(
+                f"{what}: more than --limit-mb {self.wish.limit_mb:g}; choose a smaller area or "
+                "larger pixels (--zoom, --gsd-m), or raise the limit"
+            )
+        _log.info("%s", what)

@@ -1,0 +1,158 @@
+"""Fetch the tiles of a service as one image."""
+
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from roadseg.commands.services.images.fetching import Fetch, FetchedImage, FetchSummary
+from roadseg.commands.services.images.levels import (
+    Level,
+    Place,
+    TilePlan,
+    choose_level,
+    plan_tiles,
+    with_tile_px,
+    xyz_level,
+)
+from roadseg.commands.services.images.records import day_of, is_fetched, write_record
+from roadseg.commands.services.images.templates import check_template, host_of, tile_address
+from roadseg.commands.services.images.tiles import (
+    TileReader,
+    TileService,
+    remarks,
+    write_image,
+)
+from roadseg.errors import DataError
+from roadseg.system.text import count, size_text
+from roadseg.system.web.keys import without_keys
+
+_FINEST_ZOOM = 24
+_USUAL_BYTES = 25_000  # Of a tile, if those that are tried first are missing.
+_TRIED = 5  # Tiles that are tried for one that tells the size of all.
+_LOOKED_UP = 200_000  # Tiles; of more it is not looked up which are in the cache.
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """One tile of a service, which tells what the others are like.
+
+    Attributes:
+        side: rows and columns; None if no tile was found.
+        size: bytes of its file.
+    """
+
+    side: tuple[int, int] | None
+    size: int
+
+
+def fetch_template(fetch: Fetch) -> FetchSummary:
+    """Fetch the tiles of a template."""
+    template, wish = fetch.wish.source, fetch.wish
+    check_template(template)
+    levels = [xyz_level(zoom) for zoom in range(_FINEST_ZOOM + 1)]
+    level = choose_level(levels, fetch.area, zoom=wish.zoom, gsd_m=wish.gsd_m)
+    service = _service(template, level)
+    # Tiles of 512 pixels or more show the same ground finer.
+    side = _sample(fetch, plan_tiles(level, fetch.area), service, any_size=True).side
+    if side is not None and side != level.tile_px:
+        _require_square(service, fetch, side)
+        finer = [with_tile_px(each, side[0]) for each in levels]
+        level = choose_level(finer, fetch.area, zoom=wish.zoom, gsd_m=wish.gsd_m)
+        service = _service(template, level)
+    return fetch_tiles(fetch, service, host_of(template), f"z{level.name}")
+
+
+def _service(template: str, level: Level) -> TileService:
+    def address(row: int, col: int) -> str:
+        return tile_address(template, int(level.name), row, col)
+
+    return TileService("XYZ tiles", "", level, address)
+
+
+def _require_square(service: TileService, fetch: Fetch, side: Place) -> None:
+    if side[0] != side[1] or side[0] % 128:
+        place = plan_tiles(service.level, fetch.area).middle()
+        raise DataError(
+            f"{without_keys(service.address(*place))}: found a tile of {side[0]} x {side[1]} "
+            "pixels, expected 256 x 256 or 512 x 512"
+        )
+
+
+def fetch_tiles(fetch: Fetch, service: TileService, *names: str) -> FetchSummary:
+    """Fetch the tiles of a level as one image.
+
+    Args:
+        fetch: that is under way.
+        service: with a level.
+        names: parts of the name of the image.
+
+    Raises:
+        ConfigError: if it is more than the limit.
+        DataError: if a tile cannot be fetched, or all are missing.
+        OutputError: if the image cannot be written, or another one has its name.
+    """
+    plan = plan_tiles(service.level, fetch.area)
+    origin = fetch.origin(
+        service.kind, service.credit, layer=service.layer, level=service.level.name
+    )
+    path = fetch.path(*names)
+    if is_fetched(path, origin):
+        image = _fetched(path, plan, service, "there already", [])
+        return FetchSummary([image], "nothing to fetch", fetch.client.received / 1e6)
+    reader = TileReader(service, fetch.client, fetch.cache)
+    expected = _require_within_limit(fetch, plan, reader)
+    if fetch.dry_run:
+        image = _fetched(path, plan, service, "to be fetched", [])
+        return FetchSummary([image], expected, fetch.client.received / 1e6)
+    write_image(path, plan, reader, origin)
+    write_record(path, origin, {"gsd_m": _gsd_m(plan), "tiles": asdict(reader.counts)})
+    image = _fetched(path, plan, service, "fetched", list(remarks(reader.counts)))
+    return FetchSummary([image], expected, fetch.client.received / 1e6)
+
+
+def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> str:
+    """Return how many tiles are to be fetched, unless it is more than allowed."""
+    each = _sample(fetch, plan, reader.service, any_size=False).size
+    total = sum(1 for _ in plan.places())
+    cached = sum(map(reader.is_cached, plan.places())) if total <= _LOOKED_UP else 0
+    size_mb = (total - cached) * each / 1e6
+    grid = plan.grid
+    expected = (
+        f"{count(total, 'tile')}, {cached} of them fetched before, about {size_text(size_mb)}"
+    )
+    what = f"{expected}, for an image of {grid.height} x {grid.width} pixels"
+    fetch.require_within_limit(size_mb, what)
+    return expected
+
+
+def _sample(fetch: Fetch, plan: TilePlan, service: TileService, *, any_size: bool) -> _Sample:
+    """Fetch a tile of the area, or find it in the cache; if it is missing, some others."""
+    reader = TileReader(service, fetch.client, fetch.cache, any_size=any_size)
+    for place in chain([plan.middle()], islice(plan.places(), _TRIED - 1)):
+        if (found := reader.find(place)) is not None:
+            rows, cols = found.pixels.shape[:2]
+            return _Sample((rows, cols), len(found.body))
+    return _Sample(None, _USUAL_BYTES)
+
+
+def _fetched(
+    path: Path, plan: TilePlan, service: TileService, state: str, seen: list[str]
+) -> FetchedImage:
+    grid = plan.grid
+    crs = ":".join(grid.crs.to_authority() or [grid.crs.name])
+    return FetchedImage(
+        path, state, grid.height, grid.width, _gsd_m(plan), crs, service.credit.copyright, seen
+    )
+
+
+def _gsd_m(plan: TilePlan) -> float:
+    return float(np.sqrt(np.prod(plan.grid.pixel_size_m)).round(4))
+
+
+def names_of(address: str, service: TileService) -> tuple[str, ...]:
+    """Return the parts of the name of an image of a WMTS or WMS: with its day, if it is known."""
+    level = service.level.name
+    size = f"z{level}" if level.isdecimal() else level.replace(" ", "")
+    return host_of(address), service.layer, size, day_of(service.credit)

@@ -1,0 +1,285 @@
+"""STAC: items of a file, a collection or a search, and the images that they name."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import shapely
+from shapely.errors import ShapelyError
+from shapely.geometry import shape
+
+from roadseg.commands.services.images.capabilities import with_query
+from roadseg.commands.services.images.rasters import RASTER_SUFFIXES, RemoteRaster
+from roadseg.commands.services.images.records import Credit, joined_texts, plain, slug
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.labels.areas import Area
+from roadseg.system.records import parse_json
+from roadseg.system.text import first
+from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.client import Client
+from roadseg.system.web.keys import without_keys
+
+Json = Mapping[str, Any]
+
+PREFIX = "stac:"
+
+_MOST_ITEMS = 2000
+_PAGE = 100  # Items that are asked for at once.
+_IMAGE = re.compile(r"image/(tiff|vnd\.stac\.geotiff|jp2)", re.IGNORECASE)
+_MAIN = ("visual", "image", "data")  # Roles and names of the asset that is meant if none is named.
+
+
+def read_json_answer(answer: Answer) -> Json:
+    """Return the JSON object of an answer.
+
+    Raises:
+        BadAnswerError: if it is none.
+    """
+    try:
+        value = parse_json(answer.text)
+    except ValueError as error:
+        raise BadAnswerError(f"found {answer.what}, expected JSON") from error
+    if not isinstance(value, dict):
+        raise BadAnswerError(f"found {answer.what}, expected a JSON object")
+    return value
+
+
+def stac_rasters(
+    source: str, area: Area, client: Client, *, asset: str | None
+) -> list[RemoteRaster]:
+    """Return the images of the STAC items that touch an area.
+
+    Args:
+        source: `stac:` and the address of a search; or the address or path of the JSON of an item,
+            an ItemCollection or a Collection.
+        area: that is wanted.
+        client: that asks for them.
+        asset: name of the asset that is the image; None if there is only one.
+
+    Raises:
+        ConfigError: if the asset has to be chosen, or is not there.
+        DataError: if there is no item in the area, or one cannot be read.
+
+    Source: STAC 1.0 and 1.1, and STAC API 1.0: Item Search, Features.
+    """
+    items = [item for item in _items(source, area, client) if _touches(item[1], area)]
+    if not items:
+        raise DataError(f"{without_keys(source)}: found no item that touches {area.text}")
+    credits_of: dict[str, Credit] = {}
+    rasters = [_raster(base, item, client, asset, credits_of) for base, item in items]
+    names = [raster.name for raster in rasters]
+    if double := {name for name in names if names.count(name) > 1}:
+        raise DataError(
+            f"{without_keys(source)}: several items have the id {first(sorted(double), 1)}"
+        )
+    return rasters
+
+
+def _items(source: str, area: Area, client: Client) -> Iterator[tuple[str, Json]]:
+    """Yield items, each with the address to which its own are relative."""
+    if source.startswith(PREFIX):
+        address = _search(source.removeprefix(PREFIX))
+        yield from _pages(_in_box(address, area), client)
+        return
+    if "://" in source:
+        found = client.get(source, read_json_answer)
+    else:
+        found = _read_file(Path(source))
+        source = str(Path(source).resolve())
+    kind = found.get("type")
+    if kind == "Feature":
+        yield source, found
+    elif kind == "FeatureCollection":
+        yield from _of_page(source, found)
+    elif kind == "Collection":
+        yield from _of_collection(source, found, area, client)
+    else:
+        raise ConfigError(
+            f"{without_keys(source)}: found JSON of type {kind or 'unknown'}, expected a STAC "
+            "item, an ItemCollection or a Collection; for a search, write stac:URL?collections=NAME"
+        )
+
+
+def _search(address: str) -> str:
+    """Return the address of a search, if that of its API is given."""
+    parts = urlsplit(address)
+    if parts.path.rstrip("/").endswith(("/search", "/items")):
+        return address
+    return parts._replace(path=f"{parts.path.rstrip('/')}/search").geturl()
+
+
+def _in_box(address: str, area: Area) -> str:
+    """Return an address with the box of an area."""
+    box = ",".join(f"{number:.7f}" for number in area.degrees.bounds)
+    page = {} if "limit=" in address else {"limit": str(_PAGE)}
+    return with_query(address, {"bbox": box} | page)
+
+
+def _pages(address: str | None, client: Client) -> Iterator[tuple[str, Json]]:
+    """Yield the items of all pages of an answer."""
+    count, seen = 0, set[str]()
+    while address is not None and address not in seen:
+        seen.add(address)
+        page = client.get(address, read_json_answer)
+        if not isinstance(page.get("features"), list):
+            raise DataError(
+                f"{without_keys(address)}: found JSON without features, expected an ItemCollection"
+            )
+        for item in _of_page(address, page):
+            count += 1
+            if count > _MOST_ITEMS:
+                raise ConfigError(
+                    f"{without_keys(address)}: more than {_MOST_ITEMS} items in the box around the "
+                    "area; choose a smaller area, or narrow the search, such as by &datetime="
+                )
+            yield item
+        address = _next(address, page)
+
+
+def _of_page(address: str, page: Json) -> Iterator[tuple[str, Json]]:
+    yield from ((address, item) for item in page.get("features") or () if isinstance(item, dict))
+
+
+def _next(address: str, page: Json) -> str | None:
+    """Return the address of the next page.
+
+    Raises:
+        DataError: if it can only be asked for by POST.
+    """
+    link = _link(page, "next")
+    if link is None:
+        return None
+    if str(link.get("method", "GET")).upper() != "GET":
+        raise DataError(
+            f"{without_keys(address)}: the next page can only be asked for by POST; choose a "
+            "smaller area, or add &limit=1000"
+        )
+    return urljoin(address, str(link["href"]))
+
+
+def _of_collection(
+    source: str, collection: Json, area: Area, client: Client
+) -> Iterator[tuple[str, Json]]:
+    """Yield the items of a collection: by its API, or one after the other."""
+    if link := _link(collection, "items"):
+        yield from _pages(_in_box(urljoin(source, str(link["href"])), area), client)
+        return
+    links = [each for each in _links(collection) if each.get("rel") == "item"]
+    if not links or len(links) > _MOST_ITEMS:
+        raise ConfigError(
+            f"{without_keys(source)}: found a collection with {len(links)} items, expected 1 to "
+            f"{_MOST_ITEMS}; name a search instead, stac:URL?collections=NAME"
+        )
+    for each in links:
+        address = urljoin(source, str(each["href"]))
+        read = (
+            client.get(address, read_json_answer) if "://" in address else _read_file(Path(address))
+        )
+        yield address, read
+
+
+def _read_file(path: Path) -> Json:
+    try:
+        value = parse_json(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: expected a JSON object")
+    return value
+
+
+def _links(entity: Json) -> Sequence[Json]:
+    links = entity.get("links")
+    return (
+        [e for e in links if isinstance(e, dict) and "href" in e] if isinstance(links, list) else []
+    )
+
+
+def _link(entity: Json, rel: str) -> Json | None:
+    return next((each for each in _links(entity) if each.get("rel") == rel), None)
+
+
+def _touches(item: Json, area: Area) -> bool:
+    """Return whether the geometry of an item touches the area; True if it has none."""
+    if not item.get("geometry"):
+        return True
+    try:
+        return bool(shapely.intersects(shape(item["geometry"]), area.degrees))
+    except (ShapelyError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"item {item.get('id')}: its geometry cannot be read ({error})") from error
+
+
+def _raster(
+    base: str, item: Json, client: Client, wanted: str | None, credits_of: dict[str, Credit]
+) -> RemoteRaster:
+    name = _asset(item, wanted)
+    href = str(item["assets"][name].get("href", ""))
+    # A folder of files on this machine may be read like one on a server.
+    address = (
+        urljoin(base, href) if "://" in base or "://" in href else str(Path(base).parent / href)
+    )
+    return RemoteRaster(
+        address=address,
+        name=slug(str(item.get("id", ""))) or "item",
+        service="STAC",
+        layer=name,
+        credit=_credit(base, item, client, credits_of),
+    )
+
+
+def _asset(item: Json, wanted: str | None) -> str:
+    """Return the name of the asset of an item that is the image."""
+    assets: dict[str, Json] = {
+        k: v for k, v in (item.get("assets") or {}).items() if isinstance(v, dict)
+    }
+    if wanted is not None:
+        if wanted not in assets:
+            raise ConfigError(
+                f"item {item.get('id')}: has no asset {wanted!r}; it has {first(assets) or 'none'}"
+            )
+        return wanted
+    images: dict[str, Json] = {name: asset for name, asset in assets.items() if _is_image(asset)}
+    for main in _MAIN:
+        of = [n for n, a in images.items() if n == main or main in (a.get("roles") or ())]
+        if len(of) == 1:
+            return of[0]
+    if len(images) == 1:
+        return next(iter(images))
+    listed = first(images or assets, 20)
+    raise ConfigError(
+        f"item {item.get('id')}: has {len(images)} images, name one with --asset: "
+        f"{listed or 'none'}"
+    )
+
+
+def _is_image(asset: Json) -> bool:
+    path = urlsplit(str(asset.get("href", ""))).path.lower()
+    return bool(_IMAGE.match(str(asset.get("type", "")))) or path.endswith(RASTER_SUFFIXES)
+
+
+def _credit(base: str, item: Json, client: Client, known: dict[str, Credit]) -> Credit:
+    """Return what an item, or its collection, says of its images."""
+    properties = item.get("properties") or {}
+    own = _terms(properties)
+    link = _link(item, "collection")
+    if not (own.attribution and own.licence) and link and "://" in base:
+        address = urljoin(base, str(link["href"]))
+        if address not in known:
+            known[address] = _terms(client.find(address, read_json_answer) or {})
+        of = known[address]
+        own = Credit(own.attribution or of.attribution, own.licence or of.licence)
+    dates = [properties.get(name) for name in ("start_datetime", "end_datetime")]
+    date = properties.get("datetime") or "/".join(str(each) for each in dates if each)
+    return Credit(own.attribution, own.licence, plain(str(date)))
+
+
+def _terms(entity: Json) -> Credit:
+    providers = [each for each in entity.get("providers") or () if isinstance(each, dict)]
+    owners = [
+        each.get("name")
+        for each in providers
+        if {"producer", "licensor"} & set(each.get("roles") or ("producer",))
+    ]
+    return Credit(joined_texts(owners), plain(str(entity.get("license") or "")))

@@ -1,0 +1,174 @@
+"""WMTS: the layers and tile matrices of a Web Map Tile Service."""
+
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+from pyproj import CRS
+from pyproj.exceptions import CRSError
+
+from roadseg.commands.services.images.capabilities import (
+    Element,
+    choose_layer,
+    link_of,
+    query_of,
+    terms_of,
+    text_of,
+    with_query,
+)
+from roadseg.commands.services.images.levels import WEB_MERCATOR, Level, choose_level
+from roadseg.commands.services.images.records import Credit, plain
+from roadseg.commands.services.images.tiles import TileService
+from roadseg.errors import DataError
+from roadseg.roads.labels.areas import Area
+from roadseg.system.text import first
+
+_PIXEL_M = 0.00028  # Metres; the side of a pixel to which scale denominators refer.
+_FORMATS = ("image/png", "image/jpeg", "image/jpg", "image/webp", "image/png8")
+_METRES_PER_DEGREE = 111_319.49079327358  # At the equator of WGS 84, as the standard has it.
+# Other names of Web Mercator.
+_MERCATORS = ("900913", "3785", "102100", "102113")
+
+
+def wmts_service(
+    root: Element,
+    address: str,
+    area: Area,
+    *,
+    layer: str | None,
+    zoom: int | None,
+    gsd_m: float | None,
+) -> TileService:
+    """Choose a layer and a level of a WMTS by its capabilities.
+
+    Args:
+        root: of the capabilities.
+        address: of the capabilities, whose other parameters, such as a key, tiles need too.
+        area: that is wanted.
+        layer: name of the layer; None if there is only one.
+        zoom: level, see `choose_level`.
+        gsd_m: size of pixels on the ground, see `choose_level`.
+
+    Raises:
+        ConfigError: if the layer or the level has to be chosen, or is not there.
+        DataError: if the layer has no tiles that can be used.
+
+    Source: OpenGIS Web Map Tile Service Implementation Standard 1.0.0 (OGC 07-057r7).
+    """
+    layers = {text_of(each, "Identifier"): each for each in root.findall("Contents/Layer")}
+    titles = {name: text_of(each, "Title") for name, each in layers.items()}
+    chosen = layers[name := choose_layer(titles, layer, kind="WMTS")]
+    linked = [text_of(link, "TileMatrixSet") for link in chosen.findall("TileMatrixSetLink")]
+    sets = {text_of(each, "Identifier"): each for each in root.findall("Contents/TileMatrixSet")}
+    levels = {each: list(_levels(sets[each])) for each in linked if each in sets}
+    usable = {each: found for each, found in levels.items() if found}
+    if not usable:
+        raise DataError(
+            f"layer {name} has no set of tiles in a known coordinate system "
+            f"(found {first(linked) or 'none'})"
+        )
+    # Web Mercator is what most tools expect.
+    best = next(
+        (s for s, found in usable.items() if found[0].crs == WEB_MERCATOR), next(iter(usable))
+    )
+    level = choose_level(usable[best], area, zoom=zoom, gsd_m=gsd_m)
+    template = _template(root, chosen, address) | {"tilematrixset": best, "tilematrix": level.name}
+    credit = terms_of(
+        root.find("ServiceIdentification"), text_of(root, "ServiceProvider/ProviderName")
+    )
+    dated = Credit(credit.attribution, credit.licence, _day(chosen))
+    return TileService("WMTS", name, level, lambda row, col: _fill(template, row, col), dated)
+
+
+def _levels(matrices: Element) -> Iterator[Level]:
+    """Yield the levels of a set of matrices, from the coarsest; none if its CRS is unknown."""
+    text = text_of(matrices, "SupportedCRS")
+    try:
+        crs = WEB_MERCATOR if text.rpartition(":")[2] in _MERCATORS else CRS.from_user_input(text)
+    except CRSError:
+        return
+    is_degrees = crs.is_geographic
+    unit_m = _METRES_PER_DEGREE if is_degrees else crs.axis_info[0].unit_conversion_factor
+    found = matrices.findall("TileMatrix")
+    for each in sorted(found, key=lambda one: -float(text_of(one, "ScaleDenominator"))):
+        corner = [float(number) for number in text_of(each, "TopLeftCorner").split()]
+        # Names of the form urn:... have the axes in the order of the CRS, often north first.
+        is_swapped = crs.axis_info[0].direction == "north" and "urn:" in text
+        left, top = reversed(corner) if is_swapped else corner
+        yield Level(
+            text_of(each, "Identifier"),
+            crs,
+            left,
+            top,
+            float(text_of(each, "ScaleDenominator")) * _PIXEL_M / unit_m,
+            (int(text_of(each, "TileHeight")), int(text_of(each, "TileWidth"))),
+            (int(text_of(each, "MatrixHeight")), int(text_of(each, "MatrixWidth"))),
+        )
+
+
+def _template(root: Element, layer: Element, address: str) -> dict[str, str]:
+    """Return what the addresses of tiles are made from: a template, or a question."""
+    style = next(
+        (text_of(s, "Identifier") for s in layer.findall("Style") if s.get("isDefault") == "true"),
+        text_of(layer, "Style/Identifier"),
+    )
+    formats = [(each.text or "").strip() for each in layer.findall("Format")]
+    resources = {
+        each.get("format", ""): each.get("template", "")
+        for each in layer.findall("ResourceURL")
+        if each.get("resourceType") == "tile"
+    }
+    offered = [*resources] or formats
+    form = next((each for each in _FORMATS if each in offered), "")
+    if not form:
+        raise DataError(
+            f"layer {text_of(layer, 'Identifier')}: found tiles of {first(offered) or 'no type'}, "
+            f"expected one of {', '.join(_FORMATS)}"
+        )
+    dimensions = {
+        text_of(each, "Identifier").lower(): text_of(each, "Default")
+        for each in layer.findall("Dimension")
+    }
+    name = text_of(layer, "Identifier")
+    values = {"layer": name, "style": style, "format": form} | dimensions
+    if resources:
+        own = {k: v for k, v in query_of(address).items() if k not in _ASKED}
+        at_home = urlsplit(resources[form]).netloc == urlsplit(address).netloc
+        return values | {
+            "": with_query(resources[form], own) if own and at_home else resources[form]
+        }
+    operations = root.findall("OperationsMetadata/Operation")
+    links = [
+        link_of(get)
+        for each in operations
+        if each.get("name") == "GetTile"
+        for get in each.findall("DCP/HTTP/Get")
+    ]
+    asked = {"service": "WMTS", "request": "GetTile", "version": "1.0.0"}
+    asked |= {name: f"{{{name}}}" for name in [*values, *_PLACES]}
+    own = {k: v for k, v in query_of(address).items() if k not in _ASKED}
+    return values | {"": with_query(links[0] if links else address, own | asked, leave_out=_ASKED)}
+
+
+_ASKED = ("service", "request", "version", "acceptversions", "format", "updatesequence", "sections")
+_PLACES = ("tilematrixset", "tilematrix", "tilerow", "tilecol")
+
+
+def _fill(template: dict[str, str], row: int, col: int) -> str:
+    """Return the address of a tile; places are found in upper or lower case."""
+    values = template | {"tilerow": str(row), "tilecol": str(col)}
+    parts = values[""].split("{")
+    filled = [parts[0]]
+    for part in parts[1:]:
+        name, brace, rest = part.partition("}")
+        value = values.get(name.lower())
+        is_place = brace and value is not None and name
+        filled.append(quote(str(value), safe=":") + rest if is_place else "{" + part)
+    return "".join(filled)
+
+
+def _day(layer: Element) -> str:
+    """Return the time of the images of a layer, if it has a dimension of time."""
+    for each in layer.findall("Dimension"):
+        if text_of(each, "Identifier").lower() == "time":
+            return plain(text_of(each, "Default"))
+    return ""

@@ -1,0 +1,141 @@
+"""Scene parts: which scenes an area touches, and how much of each."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import shapely
+
+from roadseg.errors import DataError, RoadsegError
+from roadseg.raster.extents import Extent, ScenePart, part_of
+from roadseg.raster.grid import DEGREES, Grid, reproject
+from roadseg.raster.images import RasterFacts, scene_grid
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.windows import Window
+from roadseg.roads.labels.areas import Area, work_area
+from roadseg.system.progress import counted
+from roadseg.system.text import count
+
+_log = logging.getLogger(__name__)
+
+
+def parts_of_scenes(
+    images: Mapping[str, Path],
+    imagery_of: Mapping[str, ImageryOptions],
+    *,
+    within: str | None,
+) -> dict[str, ScenePart | None]:
+    """Return the scenes that an area touches, each with the part in it; None is all of the scene.
+
+    Of an image only the header is read. One that cannot be read stays as a whole: whoever works on
+    it says why.
+
+    Args:
+        images: by the name of the scene.
+        imagery_of: how each is read.
+        within: `imagery.area`; None is everywhere.
+
+    Raises:
+        ConfigError: if the area is neither a box nor a file.
+        DataError: if it cannot be read, an image has no georeference, or it touches none of them.
+    """
+    if (area := work_area(within)) is None:
+        return dict.fromkeys(images)
+    parts: dict[str, ScenePart | None] = {}
+    grids: list[Grid] = []
+    for name, path in counted(images.items(), "area", total=len(images), unit="images"):
+        try:
+            grid = scene_grid(path, imagery_of[name])
+        except RoadsegError:
+            parts[name] = None
+            continue
+        grids.append(grid)
+        if (part := part_in(grid, area, path)) is not None:
+            parts[name] = None if part.shows_all(grid) else part
+    if not parts:
+        raise _touches_none(area, len(images), grids)
+    if outside := len(images) - len(parts):
+        _log.info(
+            "%d of %s outside the area %s are left out",
+            *(outside, count(len(images), "image"), area.text),
+        )
+    return parts
+
+
+def cut_to_area(
+    facts: RasterFacts,
+    within: str | None,
+    *,
+    part: ScenePart | None = None,
+    is_prepared: bool = False,
+) -> RasterFacts:
+    """Return the facts of the part of a scene that is in the area to work in.
+
+    Args:
+        facts: of the whole scene.
+        within: `imagery.area`; None is everywhere.
+        part: of the scene; None is all of it.
+        is_prepared: whether its mask shows this part, so that other rasters have to as well.
+
+    Raises:
+        ConfigError: if the area is neither a box nor a file.
+        DataError: if it cannot be read, does not touch the scene, or this has no georeference.
+    """
+    shown = facts.cut(part)
+    if (area := work_area(within)) is None:
+        return shown
+    found = part_in(shown.grid, area, facts.path)
+    if found is None:
+        raise _touches_none(area, 1, [shown.grid])
+    if found.shows_all(shown.grid):
+        return shown
+    if not is_prepared:
+        return facts.cut(found)
+    all_shown = Window(0, 0, shown.grid.height, shown.grid.width)
+    return facts.cut(ScenePart(shown.in_scene(all_shown), found.within(all_shown).extent))
+
+
+def extent_on(grid: Grid, within: str | None, *, path: Path) -> Extent | None:
+    """Return the pixels of a raster that are in the area to work in; None is all, it may be none.
+
+    Raises:
+        ConfigError: if the area is neither a box nor a file.
+        DataError: if it cannot be read, or the raster has no georeference; `path` is its name.
+    """
+    if (area := work_area(within)) is None:
+        return None
+    part = part_in(grid, area, path)
+    whole = Window(0, 0, grid.height, grid.width)
+    return Extent(shapely.MultiPolygon()) if part is None else part.within(whole).extent
+
+
+def part_in(grid: Grid, area: Area, path: Path) -> ScenePart | None:
+    """Return the part of a scene that is in an area; None if it lies outside.
+
+    Raises:
+        DataError: if the scene has no georeference; `path` is its name.
+    """
+    if grid.is_local:
+        raise DataError(
+            f"{path}: has no georeference, so imagery.area ({area.text}) has no place on it; "
+            "georeference the image, or leave the area out"
+        )
+    return part_of(grid, area.on(grid))
+
+
+def _touches_none(area: Area, images: int, grids: list[Grid]) -> DataError:
+    return DataError(
+        f"imagery.area: {area.text} touches none of {count(images, 'image')}; it covers "
+        f"{_bounds_text(np.array([area.degrees]))}, the images cover "
+        f"{_bounds_text(_in_degrees(grids))} (west,south,east,north in degrees); check both"
+    )
+
+
+def _in_degrees(grids: list[Grid]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+    outlines = [reproject(np.array([grid.footprint]), grid.crs, DEGREES)[0] for grid in grids]
+    return np.array(outlines, dtype=object)
+
+
+def _bounds_text(shapes: np.ndarray[tuple[int], np.dtype[np.object_]]) -> str:
+    return ",".join(f"{degrees:.4f}" for degrees in shapely.total_bounds(shapes))

@@ -1,0 +1,260 @@
+"""NewRoads: roads that a map lacks, as ways between nodes, some of which the map has."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from pyproj import CRS
+
+from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.roads.conflation.map_ways import Insertions, MapWays, PlacedNodes, place_nodes
+from roadseg.roads.graph.road_graph import RoadGraph, part_attributes
+
+CONFIDENCE = "confidence"  # Attribute of predicted edges.
+VERTEX_M = 1.0  # Metres; vertices of a new road so near to a node on the map are left out.
+_OF_ROADS = ("sizes", "lines", "reason", "is_linked", "is_hidden")
+_SAME_M = 0.05  # Metres; places so near are one, in spite of rounding.
+_NOTHING = np.iinfo(np.int64).min  # Where an end of a road has no node yet.
+
+
+@dataclass(frozen=True)
+class NewRoads:
+    """Roads that a map lacks, as ways between nodes.
+
+    Attributes:
+        crs: metric CRS of the coordinates.
+        xy: shape (n, 2), positions of the new nodes.
+        refs: shape (k,), the nodes of all roads, one road after the other: the number of a node of
+            the map, or -1 less the row of a new node.
+        sizes: shape (r,), how many nodes each road has.
+        lines: shape (r,), the roads as LineStrings.
+        attributes: of the predicted edges, each of shape (r,).
+        reason: shape (r,), why a road has to be checked before it is added; "" for one that is
+            added.
+        is_linked: shape (r,), roads with a link across a gap, which nobody saw.
+        is_hidden: shape (r,), short roads that the roads around them hide (`find_hidden_parts`).
+        insertions: the new nodes that are put into ways of the map.
+        left_out_m: metres of missing roads that are too short or too doubtful.
+    """
+
+    crs: CRS
+    xy: Floats
+    refs: Ints
+    sizes: Ints
+    lines: Lines
+    attributes: dict[str, NDArray[Any]]
+    reason: Lines
+    is_linked: Bools
+    is_hidden: Bools
+    insertions: Insertions
+    left_out_m: float
+
+    def take(self, chosen: Bools) -> "NewRoads":
+        """Return the chosen roads; nodes and insertions stay, as their rows are referred to."""
+        return replace(
+            self,
+            refs=self.refs[np.repeat(chosen, self.sizes)],
+            attributes={name: column[chosen] for name, column in self.attributes.items()},
+            **{name: getattr(self, name)[chosen] for name in _OF_ROADS},
+        )
+
+    @property
+    def is_added(self) -> Bools:
+        """Which roads are added to the map."""
+        return np.asarray(self.reason == "")
+
+    @property
+    def confidence(self) -> Floats:
+        """Probability that each is a road; 1 where the prediction does not say."""
+        stated = self.attributes.get(CONFIDENCE, np.full(len(self.lines), np.nan))
+        return np.where(np.isnan(stated.astype(np.float64)), 1.0, stated).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class DrawnParts:
+    """New roads before they have nodes.
+
+    Attributes:
+        graph: how they are connected, with their attributes.
+        lines: shape (m,), as they are drawn.
+        way: shape (m, 2), the ways to which their ends are joined, -1 for none.
+        along_m: shape (m, 2), how far along these.
+        crossed: where they cross ways, see `crossings`.
+        reason: shape (m,), why each has to be checked.
+        is_linked: shape (m,), those with a link across a gap.
+        is_hidden: shape (m,), short roads that the roads around them hide.
+    """
+
+    graph: RoadGraph
+    lines: Lines
+    way: Ints
+    along_m: Floats
+    crossed: tuple[Ints, Floats, Ints, Floats]
+    reason: Lines
+    is_linked: Bools
+    is_hidden: Bools
+
+
+def with_nodes(drawn: DrawnParts, ways: MapWays, *, left_out_m: float) -> NewRoads:
+    """Give new roads their nodes: those on the map, those that they share, and their vertices.
+
+    Where the map, or a road before it, has a piece between the same two nodes as a road, that piece
+    is left out, and the road is parted there.
+
+    Args:
+        drawn: the roads.
+        ways: of the map.
+        left_out_m: metres of roads that are not among them.
+    """
+    added = drawn.reason == ""
+    joined = (drawn.way >= 0) & added[:, np.newaxis]
+    road, at, way, along = (column[added[drawn.crossed[0]]] for column in drawn.crossed)
+    placed = place_nodes(
+        ways,
+        np.concatenate([drawn.way[joined], way]),
+        np.concatenate([drawn.along_m[joined], along]),
+    )
+    ends, crossing_ref = np.split(placed.ref, [int(joined.sum())])
+    joint = np.full(drawn.way.shape, _NOTHING)
+    joint[joined] = ends
+    nodes = _Nodes(placed, ways, drawn, joint)
+    between = _by_road(road, at, crossing_ref)
+    roads = [nodes.along(row, between.get(row, [])) for row in range(len(drawn.lines))]
+    source, roads = _without_doubles(roads, added, ways, placed)
+    lines = np.array([*map(nodes.line, roads), None], dtype=object)[:-1]
+    part = shapely.length(lines) / drawn.graph.length_m[source]
+    return NewRoads(
+        drawn.graph.crs,
+        nodes.xy,
+        np.array([ref for refs in roads for ref in refs], dtype=np.int64),
+        np.array([len(refs) for refs in roads], dtype=np.int64),
+        lines,
+        part_attributes(drawn.graph.attributes, source, part),
+        drawn.reason[source],
+        drawn.is_linked[source],
+        drawn.is_hidden[source],
+        placed.insertions,
+        left_out_m,
+    )
+
+
+def _without_doubles(
+    roads: list[list[int]], added: Bools, ways: MapWays, placed: PlacedNodes
+) -> tuple[Ints, list[list[int]]]:
+    """Return the nodes of roads without the pieces that are there already.
+
+    Args:
+        roads: the nodes of each.
+        added: shape (m,), which are added; these come before those to check.
+        ways: of the map.
+        placed: the new nodes on these.
+
+    Returns:
+        The row that each road had, and its nodes, of which there are at least two.
+    """
+    nodes = placed.insertions.put_in(ways.node, -1 - np.arange(len(placed.xy)))
+    is_used = np.isin(nodes, [ref for refs in roads for ref in refs])
+    is_piece = is_used[:-1] & is_used[1:]
+    # The last node of a way and the first of the next are no piece.
+    is_piece[placed.insertions.first_of(ways)[1:-1] - 1] = False
+    taken = {*map(frozenset, zip(nodes[:-1][is_piece], nodes[1:][is_piece], strict=True))}
+    parts = {row: _untaken(roads[row], taken) for row in np.argsort(~added, kind="stable").tolist()}
+    kept = [(row, part) for row in range(len(roads)) for part in parts[row] if len(part) > 1]
+    return np.array([row for row, _ in kept], dtype=np.int64), [part for _, part in kept]
+
+
+def _untaken(refs: list[int], taken: set[frozenset[int]]) -> list[list[int]]:
+    """Part a road where pieces are taken, and take its own."""
+    parts = [refs[:1]]
+    for before, after in pairwise(refs):
+        piece = frozenset((before, after))
+        if piece in taken:
+            parts.append([after])
+        else:
+            taken.add(piece)
+            parts[-1].append(after)
+    return parts
+
+
+def _by_road(road: Ints, at: Floats, ref: Ints) -> dict[int, list[tuple[float, int]]]:
+    """Return the places along each road at which it has a node on the map, and the nodes."""
+    between: dict[int, list[tuple[float, int]]] = {}
+    for row, place, node in zip(road.tolist(), at.tolist(), ref.tolist(), strict=True):
+        between.setdefault(row, []).append((place, node))
+    return between
+
+
+class _Nodes:
+    """The nodes of new roads, numbered as they are needed."""
+
+    def __init__(self, placed: PlacedNodes, ways: MapWays, drawn: DrawnParts, joint: Ints) -> None:
+        """Begin with the nodes on ways.
+
+        Args:
+            placed: these nodes.
+            ways: of the map.
+            drawn: the new roads.
+            joint: shape (m, 2), the node at each end of a road that is added and joined.
+        """
+        self._new: list[tuple[float, float]] = [(x, y) for x, y in placed.xy.tolist()]
+        self._ways, self._drawn, self._joint = ways, drawn, joint
+        is_joint = joint != _NOTHING
+        pairs = np.column_stack([drawn.graph.ends[is_joint], joint[is_joint]])
+        self._joined = dict(pairs.tolist())
+        self._shared: dict[tuple[str, int], list[int]] = {}
+        _, first = np.unique(ways.node, return_index=True)
+        self._vertex = dict(zip(ways.node[first].tolist(), first.tolist(), strict=True))
+
+    @property
+    def xy(self) -> Floats:
+        """Positions of the new nodes, shape (n, 2)."""
+        return np.array(self._new, dtype=np.float64).reshape(-1, 2)
+
+    def along(self, row: int, between: list[tuple[float, int]]) -> list[int]:
+        """Return the nodes of a road: its ends, nodes at places along it, and its vertices."""
+        xy = shapely.get_coordinates(self._drawn.lines[row])
+        place = np.append(0, np.cumsum(np.hypot(*np.diff(xy, axis=0).T)))
+        fixed = np.array([0, place[-1], *(at for at, _ in between)])
+        inner = [
+            (float(place[v]), self._add(xy[v]))
+            for v in range(1, len(xy) - 1)
+            if np.abs(fixed - place[v]).min() > VERTEX_M
+        ]
+        inside = [ref for _, ref in sorted([*between, *inner], key=lambda each: each[0])]
+        refs = [self._end(row, 0, xy[0]), *inside, self._end(row, 1, xy[-1])]
+        # Places close to each other may have become one node.
+        return [ref for i, ref in enumerate(refs) if i == 0 or ref != refs[i - 1]]
+
+    def line(self, refs: list[int]) -> shapely.LineString:
+        """Return the line through nodes, of which there are at least two."""
+        xy = [self._new[-1 - ref] if ref < 0 else self._ways.xy[self._vertex[ref]] for ref in refs]
+        return shapely.LineString(xy)
+
+    def _end(self, row: int, side: int, place: Floats) -> int:
+        """Return the node at an end of a road."""
+        if self._joint[row, side] != _NOTHING:
+            return int(self._joint[row, side])
+        node, way = int(self._drawn.graph.ends[row, side]), int(self._drawn.way[row, side])
+        if way < 0:
+            return self._shared_at(("end", node), place)
+        # A road that has to be checked changes no way, but may end at a node that there is.
+        vertex = self._ways.vertex_near(way, float(self._drawn.along_m[row, side]))
+        if vertex >= 0:
+            return int(self._ways.node[vertex])
+        return self._joined[node] if node in self._joined else self._shared_at(("way", way), place)
+
+    def _shared_at(self, where: tuple[str, int], place: Floats) -> int:
+        """Return the new node at a place, which roads share that end there."""
+        nodes = self._shared.setdefault(where, [])
+        for ref in nodes:
+            if np.hypot(*(place - self._new[-1 - ref])) <= _SAME_M:
+                return ref
+        nodes.append(self._add(place))
+        return nodes[-1]
+
+    def _add(self, place: Floats) -> int:
+        self._new.append((float(place[0]), float(place[1])))
+        return -len(self._new)

@@ -1,0 +1,49 @@
+"""Layers of road labels as they are: lines in degrees with their attributes, not joined."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import geopandas as gpd
+import pyogrio
+from numpy.typing import NDArray
+
+from roadseg.arrays import Lines
+from roadseg.raster.grid import DEGREES
+from roadseg.roads.formats.layers import gdal_errors, require_whole
+
+LAYER = "roads"
+DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
+
+
+def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write road labels as one layer of a GeoPackage, GeoJSON or FlatGeobuf, or as GeoParquet.
+
+    Args:
+        path: that the caller has from `whole`; its suffix is one of `DRIVERS`, or else it is
+            GeoParquet.
+        lines: in degrees, shape (n,).
+        columns: attributes by name, each of shape (n,).
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    table = gpd.GeoDataFrame(dict(columns), geometry=lines, crs=DEGREES)
+    driver = DRIVERS.get(path.suffix.lower())
+    if driver is None:
+        table.to_parquet(
+            path, index=False, schema_version="1.1.0", write_covering_bbox=True, compression="zstd"
+        )
+        return
+    with gdal_errors(path):
+        pyogrio.write_dataframe(
+            table,
+            path,
+            layer=LAYER,
+            driver=driver,
+            geometry_type="LineString",
+            dataset_options={"VERSION": "1.2"} if driver == "GPKG" else None,
+            layer_options={"RFC7946": "YES"} if driver == "GeoJSON" else None,
+        )
+        # GDAL closes a file without a word when the disk is full.
+        require_whole(pyogrio.read_info(path, force_feature_count=True)["features"] == len(lines))

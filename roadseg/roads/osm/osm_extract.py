@@ -1,0 +1,166 @@
+"""Extracts of OpenStreetMap: the ways of an area out of a file of any size."""
+
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import shapely
+
+from roadseg.errors import DataError, OutputError
+from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
+from roadseg.roads.osm.osm_map import UNITS_PER_DEGREE, osm_errors, osmium
+from roadseg.roads.osm.osm_objects import CollectedObjects, OsmObjects, is_time
+from roadseg.system.files import partial_path
+from roadseg.system.text import count, first, one_line, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from osmium.osm import Box, Way
+
+_log = logging.getLogger(__name__)
+
+_FARTHEST = 180 * UNITS_PER_DEGREE
+# An index keeps 16 bytes for each node, of which a PBF file needs at least 8, and grows in steps.
+_INDEX_SHARE, _INDEX_STEP = 2, 2**28
+
+
+def read_extract(
+    path: Path,
+    area: shapely.MultiPolygon,
+    keys: tuple[str, ...],
+    *,
+    scratch: Path,
+    every_node: bool = False,
+) -> tuple[OsmObjects, str | None]:
+    """Read the ways that touch an area, each as a whole, out of a file of OpenStreetMap data.
+
+    The positions of all nodes of the file go to a temporary file without a name, 16 bytes for each,
+    so that memory does not grow with the file but only with the ways of the area.
+
+    Args:
+        path: PBF or XML.
+        area: in degrees.
+        keys: ways with one of these keys are read.
+        scratch: folder for the temporary file.
+        every_node: read versions and tags of nodes, too. This takes up to 1.7 GB of memory,
+            because osmium keeps a bit for each id that a node may have.
+
+    Returns:
+        The ways and their nodes; and the time of the data that the header states, None if none.
+
+    Raises:
+        DataError: if the file cannot be read, or covers another place.
+        OutputError: if there is no room for the temporary file.
+        ConfigError: if osmium is not installed.
+    """
+    module = osmium()
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; expected OpenStreetMap data as PBF or XML")
+    if path.suffix.lower() == ".pbf":
+        check_pbf_blocks(path)
+    with osm_errors(path):
+        header = module.FileProcessor(str(path)).header
+        _check_cover(path, header.box(), area)
+        objects = _ways(path, area.bounds, keys, scratch).touching(area)
+        objects = _with_nodes(path, objects) if every_node else objects
+    date = header.get("osmosis_replication_timestamp", "")
+    return objects, date if is_time(date) else None
+
+
+def _check_cover(path: Path, box: "Box", area: shapely.MultiPolygon) -> None:
+    """Compare an area with the box that a header states, if it does."""
+    if not box.valid():
+        return
+    low, high = box.bottom_left, box.top_right
+    covered = shapely.box(low.lon, low.lat, high.lon, high.lat)
+    text = f"{low.lon:g},{low.lat:g},{high.lon:g},{high.lat:g}"
+    if not shapely.intersects(covered, area):
+        sides = ",".join(f"{side:g}" for side in area.bounds)
+        raise DataError(
+            f"{path}: covers {text} degrees, but the area is {sides}; use the extract of that place"
+        )
+    if not shapely.covers(covered, area):
+        _log.warning(
+            "%s: covers %s degrees, which is only a part of the area; there are no roads elsewhere",
+            path,
+            text,
+        )
+
+
+def _ways(
+    path: Path, bounds: tuple[float, ...], keys: tuple[str, ...], scratch: Path
+) -> OsmObjects:
+    """Return the ways with these keys whose own box meets that of an area; warn of incomplete ones.
+
+    Their nodes have no versions.
+    """
+    west, south, east, north = (round(side * UNITS_PER_DEGREE) for side in bounds)
+    collected, incomplete = CollectedObjects(), []
+    for way in _located(path, keys, scratch):
+        if way.id == 0:
+            raise DataError(
+                f"{path}: contains ways without ids, expected OpenStreetMap data with ids; use "
+                "the file as it is, or convert it with `roadseg convert`"
+            )
+        nodes = [(node.ref, node.x, node.y) for node in way.nodes]
+        xs, ys = [node[1] for node in nodes], [node[2] for node in nodes]
+        if max(xs, default=0) > _FARTHEST:  # That is how osmium writes that there is no node.
+            incomplete.append(way.id)
+        elif (
+            nodes and min(xs) <= east and max(xs) >= west and min(ys) <= north and max(ys) >= south
+        ):
+            collected.add_way(way.id, way.version, [node[0] for node in nodes], dict(way.tags))
+            for ref, x, y in nodes:
+                collected.add_node(ref, 0, (x, y), {})
+    if incomplete:
+        _log.warning(
+            "%s: left out %s, because nodes are not in the file or have no positive id: %s",
+            path,
+            count(len(incomplete), "way"),
+            first([str(way) for way in incomplete]),
+        )
+    return collected.objects()
+
+
+def _with_nodes(path: Path, objects: OsmObjects) -> OsmObjects:
+    """Return objects with the versions and tags of their nodes."""
+    module = osmium()
+    versions, tags = objects.node_version.copy(), {}
+    nodes = module.FileProcessor(str(path), module.osm.NODE)
+    for node in nodes.with_filter(module.filter.IdFilter(objects.node_id.tolist())):
+        versions[np.searchsorted(objects.node_id, node.id)] = node.version
+        if len(node.tags):
+            tags[node.id] = dict(node.tags)
+    return replace(objects, node_version=versions, node_tags=tags)
+
+
+def _located(path: Path, keys: tuple[str, ...], scratch: Path) -> "Iterable[Way]":
+    """Return the ways with these keys, with the positions of their nodes."""
+    module = osmium()
+    index = partial_path(scratch / "places")
+    ways = module.FileProcessor(str(path), module.osm.NODE | module.osm.WAY)
+    try:
+        _require_room(scratch, _INDEX_SHARE * path.stat().st_size + _INDEX_STEP)
+        ways.with_locations(f"sparse_file_array,{index}")
+        index.unlink()  # It is kept as long as it is open.
+    except OutputError:
+        raise
+    except (RuntimeError, OSError) as error:
+        raise OutputError(f"{scratch}: cannot be written: {one_line(error)}") from error
+    ways.with_filter(module.filter.EntityFilter(module.osm.WAY))
+    return cast("Iterable[Way]", ways.with_filter(module.filter.KeyFilter(*keys)))
+
+
+def _require_room(folder: Path, needed: int) -> None:
+    """Refuse a disk that may become full: that would end the process without a word."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OutputError(
+            f"{folder}: cannot be written: the positions of nodes may need "
+            f"{size_text(needed / 1e6)} for a while, and {size_text(free / 1e6)} are free; write "
+            "to another disk, or use the extract of a smaller region"
+        )

@@ -1,0 +1,285 @@
+"""Files of a network in tiles: the graph of each, its STAC item, and the STAC collection of all.
+
+`<folder>/<square of 100 km>/<tile>.gpkg`, other formats and `<tile>.json` beside it, and
+`<folder>/collection.json`. The item is written after its graph, so a tile that has one is whole.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.roads.formats.by_suffix import write_graphs
+from roadseg.roads.formats.files import read_gpkg, write_gpkg
+from roadseg.roads.graph.road_graph import RoadGraph
+from roadseg.roads.tiles.borders import border_ids
+from roadseg.roads.tiles.tiling import Tile, parse_tile
+from roadseg.system.records import installed_version, key_of, read_json, write_json
+
+COLLECTION = "collection.json"
+BORDER = "border"  # Column of nodes with their id on the border of a tile.
+GRID = "https://stac-extensions.github.io/grid/v1.1.0/schema.json"
+PROJ = "https://stac-extensions.github.io/projection/v2.0.0/schema.json"
+FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
+
+_STAC = "1.1.0"
+_ID = "road-networks"  # Of the collection.
+_DEGREE_DECIMALS = 7
+_ITEMS = "*/[!.]*.json"  # Not what is being written.
+_SHA256 = "1220"  # This begins the multihash of a digest of SHA-256.
+_GPKG_TYPE = "application/geopackage+sqlite3"
+_M2, _M = 1_000_000, 1000
+
+
+@dataclass(frozen=True)
+class TileFacts:
+    """What is known of the making of a tile.
+
+    Attributes:
+        settings: of what made it.
+        inputs: fingerprint of each input by name.
+        figures: further figures, such as seconds; they do not decide whether it is up to date.
+    """
+
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Digest of settings and inputs."""
+        return key_of(self.settings, self.inputs)
+
+
+def tile_path(folder: Path, tile: Tile, suffix: str = "gpkg") -> Path:
+    """Return the path of a file of a tile."""
+    return folder / tile.square_id / f"{tile.id}.{suffix}"
+
+
+def is_done(folder: Path, tile: Tile, key: str | None = None) -> bool:
+    """Return whether a tile is there as a whole, and made from what has a key, if one is given.
+
+    Raises:
+        DataError: if its item is no STAC item of roadseg.
+    """
+    path = tile_path(folder, tile, "json")
+    if not path.exists():
+        return False
+    item = _read_item(path)
+    assets = [(path.parent / asset["href"], asset) for asset in item["assets"].values()]
+    whole = all(
+        file.exists() and (file.is_dir() or file.stat().st_size == asset["file:size"])
+        for file, asset in assets
+    )
+    return whole and key in (None, item["properties"]["roadseg:key"])
+
+
+def write_tile(
+    folder: Path, tile: Tile, graph: RoadGraph, facts: TileFacts, *, formats: Collection[str]
+) -> dict[str, Any]:
+    """Write the graph of a tile, and then its item; return the item.
+
+    Args:
+        folder: of all tiles.
+        tile: the tile.
+        graph: its roads, in the CRS of its zone.
+        facts: how it was made.
+        formats: of the graph; GeoPackage is always written.
+
+    Raises:
+        OutputError: if a file cannot be written.
+    """
+    path = tile_path(folder, tile)
+    item_path = path.with_suffix(".json")
+    # Without its item a tile is not done, whatever is left of it when this is interrupted.
+    item_path.unlink(missing_ok=True)
+    ids = border_ids(graph.nodes, graph.crs, km=tile.km)
+    write_gpkg(path, graph, node_columns={BORDER: ids})
+    others = [name for name in formats if name not in ("gpkg", "csv")]
+    write_graphs(path.parent, tile.id, graph, formats=others)
+    files = [path, *(path.with_suffix(f".{name}") for name in others)]
+    item = _item(tile, graph, facts, files)
+    write_json(item_path, item)
+    return item
+
+
+def read_tile(folder: Path, tile: Tile) -> RoadGraph:
+    """Read the graph of a tile.
+
+    Raises:
+        DataError: if it cannot be read, or has another CRS than its tile.
+    """
+    path = tile_path(folder, tile)
+    graph = read_gpkg(path)
+    if graph.crs.to_epsg() != tile.crs.to_epsg():
+        raise DataError(
+            f"{path}: found {graph.crs.name}, expected {tile.crs.name}, the zone of its tile; "
+            "make the tile again"
+        )
+    return graph
+
+
+def done_tiles(folder: Path) -> list[Tile]:
+    """Return the tiles of a folder that are done, sorted.
+
+    Raises:
+        ConfigError: if there is none, or they are not equally large.
+        DataError: if an item cannot be read.
+    """
+    paths = sorted(folder.glob(_ITEMS))
+    tiles = sorted(tile for path in paths if is_done(folder, tile := _tile_at(path)))
+    if not tiles:
+        raise ConfigError(
+            f"{folder}: found no tiles; expected a folder of `roadseg tiles trace` or `roadseg "
+            "tiles cut`"
+        )
+    sides = sorted({tile.km for tile in tiles})
+    if len(sides) > 1:
+        raise ConfigError(
+            f"{folder}: holds tiles of {sides[0]} km and of {sides[1]} km; keep each in a folder "
+            "of its own"
+        )
+    return tiles
+
+
+def check_side(folder: Path, km: int) -> None:
+    """Refuse a folder that holds tiles of another side.
+
+    Raises:
+        ConfigError: if so.
+    """
+    path = next(folder.glob(_ITEMS), None)
+    if path is not None and (found := _tile_at(path).km) != km:
+        raise ConfigError(
+            f"{folder}: holds tiles of {found} km, expected {km} km; use another folder, or "
+            f"--km {found}"
+        )
+
+
+def write_collection(folder: Path) -> Path:
+    """Write the collection of all tiles of a folder that are done, from their items."""
+    path = folder / COLLECTION
+    names: list[Path] = []
+    # Where another process has finished tiles meanwhile, it is written again with these.
+    while (found := sorted(folder.glob(_ITEMS))) != names:
+        names = found
+        items = []
+        for name in names:
+            with suppress(FileNotFoundError):  # Another process is making it again.
+                items.append(_read_item(name))
+        write_json(path, _collection(items))
+    return path
+
+
+def _tile_at(path: Path) -> Tile:
+    try:
+        return parse_tile(path.stem)
+    except ConfigError as error:
+        raise DataError(f"{path}: expected the STAC item of a tile; remove this file") from error
+
+
+def _read_item(path: Path) -> dict[str, Any]:
+    item = read_json(path) if path.exists() else None
+    if item is None:
+        raise FileNotFoundError(path)
+    if not (
+        isinstance(item, dict)
+        and isinstance(item.get("assets"), dict)
+        and isinstance(item.get("properties"), dict)
+        and "roadseg:key" in item["properties"]
+    ):
+        raise DataError(f"{path}: expected the STAC item of a tile; delete it, and make it again")
+    return item
+
+
+def _item(tile: Tile, graph: RoadGraph, facts: TileFacts, files: Sequence[Path]) -> dict[str, Any]:
+    """Describe a tile.
+
+    Source: STAC 1.1.0 with the extensions grid 1.1.0, projection 2.0.0 and file 2.1.0.
+    """
+    outline = shapely.set_precision(tile.degrees, 10.0**-_DEGREE_DECIMALS)
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    figures = {f"roadseg:{name}": value for name, value in facts.figures.items()}
+    up = {"href": f"../{COLLECTION}", "type": "application/json"}
+    return {
+        "type": "Feature",
+        "stac_version": _STAC,
+        "stac_extensions": [GRID, PROJ, FILE],
+        "id": tile.id,
+        "collection": _ID,
+        "geometry": json.loads(shapely.to_geojson(outline)),
+        "bbox": _bbox(shapely.bounds(outline).tolist()),
+        "properties": {
+            "datetime": now,
+            "created": now,
+            "grid:code": f"MGRS-{tile.id}",
+            "proj:code": f"EPSG:{tile.crs.to_epsg()}",
+            "proj:bbox": [round(value, 3) for value in tile.ground.bounds],
+            "roadseg:version": installed_version("roadseg") or "",
+            "roadseg:key": facts.key,
+            "roadseg:inputs": dict(facts.inputs),
+            "roadseg:km2": round(tile.ground.area / _M2, 6),
+            "roadseg:road_km": round(float(graph.length_m.sum()) / _M, 3),
+            "roadseg:nodes": len(graph.nodes),
+            "roadseg:edges": len(graph.lines),
+            **figures,
+        },
+        "links": [{"rel": rel, **up} for rel in ("root", "parent", "collection")],
+        "assets": {path.suffix[1:]: _asset(path) for path in files},
+    }
+
+
+def _asset(path: Path) -> dict[str, Any]:
+    asset: dict[str, Any] = {"href": f"./{path.name}", "roles": ["data"]}
+    if path.suffix == ".gpkg":
+        asset["type"] = _GPKG_TYPE
+    if path.is_file():
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        asset |= {"file:size": path.stat().st_size, "file:checksum": f"{_SHA256}{digest}"}
+    return asset
+
+
+def _collection(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    made = sorted(item["properties"]["datetime"] for item in items)
+    boxes = shapely.box(*np.array([item["bbox"] for item in items]).reshape(-1, 4).T)
+    bounds = shapely.total_bounds(boxes).tolist() if items else [-180.0, -90.0, 180.0, 90.0]
+    total = sum(item["properties"]["roadseg:road_km"] for item in items)
+    return {
+        "type": "Collection",
+        "stac_version": _STAC,
+        "id": _ID,
+        "title": "Road networks by tile",
+        "description": f"{len(items)} tiles with {total:.1f} km of roads, made by roadseg. Edges "
+        "are cut at the borders of tiles; nodes with the same `border` are one.",
+        "license": "other",
+        "extent": {
+            "spatial": {"bbox": [_bbox(bounds)]},
+            "temporal": {"interval": [[made[0], made[-1]] if made else [None, None]]},
+        },
+        "links": [
+            {"rel": "root", "href": f"./{COLLECTION}", "type": "application/json"},
+            *map(_link, items),
+        ],
+    }
+
+
+def _link(item: Mapping[str, Any]) -> dict[str, Any]:
+    square = parse_tile(item["id"]).square_id
+    return {
+        "rel": "item",
+        "href": f"./{square}/{item['id']}.json",
+        "type": "application/geo+json",
+        "title": item["id"],
+    }
+
+
+def _bbox(bounds: Sequence[float]) -> list[float]:
+    return [round(value, _DEGREE_DECIMALS) for value in bounds]

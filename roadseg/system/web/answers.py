@@ -1,0 +1,76 @@
+"""Answers of servers, and what stands in them where something else was expected."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html.parser import HTMLParser
+
+from roadseg.system.text import one_line, size_text
+from roadseg.system.web.keys import without_keys
+
+_START_BYTES = 2**16  # Of a body, in which its first words stand.
+_LETTERS = 120  # Characters of a page that stands in the place of an answer.
+
+
+class BadAnswerError(ValueError):
+    """An answer is not what was asked for; the message says what it is instead."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a server, whole as far as its headers tell.
+
+    Attributes:
+        address: that gave it, without keys.
+        kind: media type, such as image/png; empty if it is not named.
+        headers: by name in lower case.
+        body: decompressed.
+    """
+
+    address: str
+    kind: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode("utf-8", errors="replace")
+
+    @property
+    def what(self) -> str:
+        """What the body is, with its first words if it is a page or a text."""
+        start = self.body[:_START_BYTES].decode("utf-8", errors="replace").lstrip("\ufeff \r\n\t")
+        is_page = start[:1] == "<" or "html" in self.kind
+        if not self.body:
+            return "an empty answer"
+        if not is_page and not self.kind.startswith(("text/", "application/json")):
+            return f"{size_text(len(self.body) / 1e6)} of {self.kind or 'an unknown type'}"
+        words = without_keys(_words(start) if is_page else one_line(start))[:_LETTERS]
+        kind = "a web page" if "<html" in start[:1000].lower() or "html" in self.kind else "a text"
+        return f'{kind} that begins "{words}"'
+
+
+class _Words(HTMLParser):
+    """The words that a reader of a page sees, its title first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - of the class
+        self._hidden += tag in {"script", "style"}
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in {"script", "style"}
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.words.append(data)
+
+
+def _words(page: str) -> str:
+    """Return the first words of a page or of XML."""
+    parser = _Words()
+    parser.feed(page)
+    return one_line(" ".join(parser.words)) or one_line(page)

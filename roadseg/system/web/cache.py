@@ -1,0 +1,71 @@
+"""A cache of verified answers, in files whose names tell nothing."""
+
+import hashlib
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from roadseg.errors import OutputError
+from roadseg.system.files import partial_path, remove_partial_once
+
+
+def usual_cache() -> Path:
+    """Return the folder for answers in the cache folder of the user."""
+    own = os.environ.get("XDG_CACHE_HOME")
+    return (Path(own) if own else Path.home() / ".cache") / "roadseg" / "web"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Bodies of answers on disk, which any number of processes may share.
+
+    Only what its reader has found whole and right is put here. A file is found again by what was
+    asked, without keys.
+    """
+
+    folder: Path
+
+    def path(self, asked: str) -> Path:
+        """Return the file for the answer to a question, as text without keys."""
+        name = hashlib.sha256(asked.encode()).hexdigest()
+        return self.folder / name[:2] / name[2:]
+
+    def take(self, asked: str) -> bytes | None:
+        """Return the body of an answer; None if there is none."""
+        try:
+            return self.path(asked).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise OutputError(
+                f"{self.folder}: the cache cannot be read: {error.strerror}"
+            ) from error
+
+    def keep(self, asked: str, body: bytes) -> None:
+        """Keep the body of an answer that was verified.
+
+        Raises:
+            OutputError: if it cannot be written.
+        """
+        path = self.path(asked)
+        partial = partial_path(path, f"{threading.get_ident()}-")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_partial_once(path.parent)
+            # The disk may take its time: what an outage cuts short is noticed by its reader.
+            partial.write_bytes(body)
+            partial.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                partial.unlink()
+            raise OutputError(
+                f"{self.folder}: the cache cannot be written: {error.strerror}; name another "
+                "folder with --cache"
+            ) from error
+
+    def forget(self, asked: str) -> None:
+        """Remove an answer that has been damaged on the disk."""
+        with suppress(OSError):
+            self.path(asked).unlink()

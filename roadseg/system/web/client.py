@@ -1,0 +1,353 @@
+"""A client of services on the web: polite, bounded, and never content with half an answer."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Self, TypeVar, cast
+from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.exceptions import HTTPError
+from urllib3.util import Timeout, make_headers, parse_url
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.system.records import installed_version
+from roadseg.system.text import count, one_line, size_text
+from roadseg.system.web.answers import Answer, BadAnswerError
+from roadseg.system.web.failures import Failure, failure_of, refusal
+from roadseg.system.web.keys import with_keys, without_keys
+
+Value = TypeVar("Value")
+
+LARGEST_BYTES = 2**26  # Bytes of an answer, unless its reader expects more.
+MISSING = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+
+_log = logging.getLogger(__name__)
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTS = 5
+_PIECE_BYTES = 2**16
+_LEAST_SPEED = 1000  # Bytes a second; a slower answer is given up after `Manners.quiet_s`.
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How a client treats servers.
+
+    Attributes:
+        per_second: requests that are begun in a second, at most, by all threads together.
+        tries: how often a question is asked before its failure is final.
+        first_wait_s: seconds before the second try, doubled for each further one.
+        longest_wait_s: seconds that a server may ask to wait; what asks for more is an error.
+        connect_s: seconds until a connection has to stand.
+        quiet_s: seconds within which more of an answer has to come.
+        hosts: hosts beside the first one to which a server may redirect.
+    """
+
+    per_second: float = 10.0
+    tries: int = 4
+    first_wait_s: float = 0.5
+    longest_wait_s: float = 120.0
+    connect_s: float = 10.0
+    quiet_s: float = 30.0
+    hosts: frozenset[str] = frozenset()
+
+
+@dataclass
+class Client:
+    """Asks services, from any number of threads.
+
+    Attributes:
+        home: an address; headers of `extra` are sent to its host, and to no other.
+        extra: headers such as `X-Key: {env:MY_KEY}`.
+        manners: towards the servers.
+        most_bytes: that may be received in all; None for no limit.
+        received: bytes of bodies that have come so far.
+    """
+
+    home: str = ""
+    extra: Iterable[str] = ()
+    manners: Manners = field(default_factory=Manners)
+    most_bytes: int | None = None
+    received: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin without a connection."""
+        self._headers = dict(_header(line) for line in self.extra)
+        self._host = _host(urlsplit(with_keys(self.home))) if self.home else ""
+        self._pace = _Pace(self.manners.per_second)
+        self._lock = threading.Lock()
+        self._pools: dict[str, urllib3.PoolManager] = {}
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all waiting, and close the connections."""
+        self.stop()
+        for pool in self._pools.values():
+            pool.clear()
+
+    def stop(self) -> None:
+        """End all waiting of other threads, because the work failed or was interrupted."""
+        self._pace.stopped.set()
+
+    def get(
+        self,
+        address: str,
+        read: Callable[[Answer], Value],
+        *,
+        largest: int = LARGEST_BYTES,
+        headers: Mapping[str, str] | None = None,
+        form: bytes | None = None,
+    ) -> Value:
+        """Ask for something that has to be there, and read the answer.
+
+        Args:
+            address: with http or https; places `{env:NAME}` take a key.
+            read: turns the answer into a value, or raises BadAnswerError; then it is asked again.
+            largest: bytes that the answer may have.
+            headers: of this request alone.
+            form: body to send by POST, in the encoding of forms; None asks by GET.
+
+        Raises:
+            ConfigError: if the address is none, or its key is not in the environment.
+            DataError: if there is no right answer after all tries.
+        """
+        return cast("Value", self._ask(address, read, largest, headers or {}, form, ()))
+
+    def find(
+        self,
+        address: str,
+        read: Callable[[Answer], Value],
+        *,
+        largest: int = LARGEST_BYTES,
+    ) -> Value | None:
+        """Ask for something that may be missing; None if the server says so (204, 404, 410).
+
+        Arguments and errors are those of `get`.
+        """
+        return self._ask(address, read, largest, {}, None, MISSING)
+
+    def _ask(  # noqa: PLR0917 - of `get` and `find`
+        self,
+        address: str,
+        read: Callable[[Answer], Value],
+        largest: int,
+        headers: Mapping[str, str],
+        form: bytes | None,
+        missing: Iterable[int],
+    ) -> Value | None:
+        """Ask until there is an answer that can be read, or no hope."""
+        url = with_keys(address)
+        _require_address(url)
+        for attempt in range(1, self.manners.tries + 1):
+            try:
+                answer = self._once(url, largest, headers, form, missing)
+                return None if answer is None else read(answer)
+            except BadAnswerError as error:
+                failure = Failure(str(error))
+            except Failure as error:
+                failure = error
+            except HTTPError as error:
+                failure = failure_of(
+                    error, url, connect_s=self.manners.connect_s, quiet_s=self.manners.quiet_s
+                )
+            wait_s = failure.wait_s or self.manners.first_wait_s * 2 ** (attempt - 1)
+            if failure.is_final or attempt == self.manners.tries:
+                break
+            if wait_s > self.manners.longest_wait_s:
+                failure.reason += f", and asks to wait {wait_s:.0f} s; run the command again later"
+                break
+            _log.debug("%s: %s; again in %.1f s", without_keys(url), failure.reason, wait_s)
+            self._pace.wait_after_failure(wait_s, all_threads=failure.wait_s is not None)
+        asked = f" (asked {count(attempt, 'time')})" if attempt > 1 else ""
+        raise DataError(one_line(without_keys(f"{url}: {failure.reason}{asked}")))
+
+    def _once(
+        self,
+        url: str,
+        largest: int,
+        headers: Mapping[str, str],
+        form: bytes | None,
+        missing: Iterable[int],
+    ) -> Answer | None:
+        """Ask once, following redirects that stay on the host."""
+        start = urlsplit(url)
+        for _ in range(_MOST_REDIRECTS + 1):
+            self._pace.wait()
+            response = self._open(url, headers, form)
+            try:
+                if response.status in _REDIRECTS and response.headers.get("location"):
+                    url = self._redirect(start, url, response.headers["location"])
+                    form = None if response.status == HTTPStatus.SEE_OTHER else form
+                    continue
+                if response.status in missing:
+                    return None
+                body = self._body(response, largest)
+            finally:
+                response.close()
+            answer = _answer(url, response, body)
+            if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+                raise refusal(response, answer)
+            return answer
+        raise Failure(f"redirects more than {_MOST_REDIRECTS} times", is_final=True)
+
+    def _open(
+        self, url: str, headers: Mapping[str, str], form: bytes | None
+    ) -> urllib3.BaseHTTPResponse:
+        parts = urlsplit(url)
+        own = self._headers if _host(parts) == self._host else {}
+        sent = {"User-Agent": f"roadseg/{installed_version('roadseg') or 'unknown'}"}
+        if form is not None:
+            sent["Content-Type"] = "application/x-www-form-urlencoded"
+        return self._pool(parts).request(
+            "GET" if form is None else "POST",
+            url,
+            body=form,
+            headers={"Accept-Encoding": "gzip, deflate"} | sent | dict(headers) | own,
+            redirect=False,
+            retries=False,
+            preload_content=False,
+            timeout=Timeout(connect=self.manners.connect_s, read=self.manners.quiet_s),
+        )
+
+    def _body(self, response: urllib3.BaseHTTPResponse, largest: int) -> bytes:
+        """Read all of a body, unless it is too large or comes too slowly."""
+        if self.most_bytes is not None and self.received > self.most_bytes:
+            raise Failure(
+                f"more than {size_text(self.most_bytes / 1e6)} have come, the limit of --limit-mb; "
+                "what has come is in the cache",
+                is_final=True,
+            )
+        body, begun = bytearray(), time.monotonic()
+        promised = int(response.headers.get("content-length") or 0)
+        while len(body) <= largest and promised <= largest:
+            # What has come is given at once, so that a body that drips is noticed.
+            piece = response.read1(_PIECE_BYTES, decode_content=True)
+            if not piece:
+                with self._lock:
+                    self.received += len(body)
+                return bytes(body)
+            body += piece
+            allowed_s = self.manners.quiet_s + len(body) / _LEAST_SPEED
+            if time.monotonic() - begun > allowed_s:
+                raise Failure(f"sent only {len(body)} bytes in {allowed_s:.0f} s")
+        raise Failure(
+            f"the answer is larger than expected (more than {size_text(largest / 1e6)})",
+            is_final=True,
+        )
+
+    def _redirect(self, start: SplitResult, url: str, location: str) -> str:
+        """Return where a redirect leads.
+
+        Raises:
+            Failure: if that is on a host that is not allowed.
+        """
+        to = urljoin(url, location)
+        parts = urlsplit(to)
+        if parts.scheme not in _PORTS or (start.scheme == "https" and parts.scheme == "http"):
+            raise Failure(f"redirects to {to:.200}, which is not encrypted", is_final=True)
+        if parts.hostname not in {start.hostname, *self.manners.hosts}:
+            raise Failure(
+                f"redirects to another host, {parts.hostname}; allow it with "
+                f"--allow-host {parts.hostname} if you trust it",
+                is_final=True,
+            )
+        return to
+
+    def _pool(self, parts: SplitResult) -> urllib3.PoolManager:
+        """Return the connections to a host: direct ones, or those through its proxy."""
+        proxy = getproxies().get(parts.scheme, "")
+        if not proxy or proxy_bypass(parts.netloc):
+            proxy = ""
+        with self._lock:
+            if proxy not in self._pools:
+                self._pools[proxy] = _connections(proxy)
+            return self._pools[proxy]
+
+
+class _Pace:
+    """The times at which requests of all threads may begin."""
+
+    def __init__(self, per_second: float) -> None:
+        self._every_s = 1 / per_second
+        self._next = 0.0
+        self._lock = threading.Lock()
+        self.stopped = threading.Event()
+
+    def wait(self) -> None:
+        """Wait for the turn of a request."""
+        with self._lock:
+            begin = max(time.monotonic(), self._next)
+            self._next = begin + self._every_s
+        self._sleep(begin - time.monotonic())
+
+    def wait_after_failure(self, seconds: float, *, all_threads: bool) -> None:
+        """Wait before another try; a server that says how long wants none of them before."""
+        if all_threads:
+            with self._lock:
+                self._next = max(self._next, time.monotonic() + seconds)
+        self._sleep(seconds)
+
+    def _sleep(self, seconds: float) -> None:
+        if self.stopped.wait(max(seconds, 0)):
+            raise DataError("stopped, because the work of which this is a part has ended")
+
+
+def _answer(url: str, response: urllib3.BaseHTTPResponse, body: bytes) -> Answer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return Answer(without_keys(url), kind, headers, body)
+
+
+def _connections(proxy: str) -> urllib3.PoolManager:
+    """Return connections, by a proxy if its address is not empty."""
+    if not proxy:
+        return urllib3.PoolManager(maxsize=32)
+    try:
+        auth = parse_url(proxy).auth
+        headers = make_headers(proxy_basic_auth=auth) if auth else None
+        return urllib3.ProxyManager(proxy, proxy_headers=headers, maxsize=32)
+    except (HTTPError, ValueError) as error:
+        raise ConfigError(
+            f"the proxy {without_keys(proxy)} cannot be used ({one_line(error)}); check HTTP_PROXY "
+            "and HTTPS_PROXY"
+        ) from error
+
+
+def _header(line: str) -> tuple[str, str]:
+    """Read a header such as `X-Key: {env:MY_KEY}`."""
+    name, colon, value = line.partition(":")
+    if not colon or not name.strip().replace("-", "").isalnum():
+        raise ConfigError(
+            f'--header {name.strip()[:40]}: expected a name, a colon and a value, such as "X-Key: '
+            '{env:MY_KEY}"'
+        )
+    return name.strip(), with_keys(value.strip(), is_address=False)
+
+
+def _host(parts: SplitResult) -> str:
+    """Return the host and port of an address."""
+    try:
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError as error:
+        raise ConfigError(
+            f"{without_keys(parts.geturl())}: not a valid address ({error})"
+        ) from error
+    return f"{parts.hostname}:{port}"
+
+
+def _require_address(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname or url.split() != [url]:
+        raise ConfigError(
+            f"{without_keys(url)[:200]}: expected an address such as https://example.org/tiles"
+        )
+    _host(parts)

@@ -1,0 +1,102 @@
+"""Failures of requests: why a question was not answered, and whether asking again may help."""
+
+import http.client
+import ssl
+from http import HTTPStatus
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import urllib3
+from urllib3 import exceptions
+from urllib3.util import Retry
+
+from roadseg.system.text import one_line
+from roadseg.system.web.answers import Answer
+
+# The server is busy, or something between it and us is; the same question may be answered later.
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+
+class Failure(Exception):  # noqa: N818 - not shown, a reason that may pass
+    """Why a question was not answered."""
+
+    def __init__(self, reason: str, *, is_final: bool = False, wait_s: float | None = None) -> None:
+        """Keep the reason, whether it stays, and the seconds that the server asks to wait."""
+        super().__init__(reason)
+        self.reason, self.is_final, self.wait_s = reason, is_final, wait_s
+
+
+def refusal(response: urllib3.BaseHTTPResponse, answer: Answer) -> Failure:
+    """Return what a status other than that of success says."""
+    status = response.status
+    known = {each.value: each.phrase for each in HTTPStatus}
+    said = (
+        f": {answer.what}"
+        if answer.body and answer.kind.startswith(("text/", "application/"))
+        else ""
+    )
+    reason = f"the server answers {status} {known.get(status, '')}".rstrip() + said
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        reason += (
+            "; check the key, which the environment holds: {env:NAME} in the address or --header"
+        )
+    return Failure(reason, is_final=status not in _PASSING, wait_s=_asked_wait(response))
+
+
+def _asked_wait(response: urllib3.BaseHTTPResponse) -> float | None:
+    """Return the seconds that a server asks to wait by its header Retry-After."""
+    text = response.headers.get("retry-after")
+    try:
+        return Retry().parse_retry_after(text) if text else None
+    except exceptions.InvalidHeader:
+        return None
+
+
+def failure_of(
+    error: exceptions.HTTPError, url: str, *, connect_s: float, quiet_s: float
+) -> Failure:
+    """Return what an error of a connection means.
+
+    Args:
+        error: of urllib3.
+        url: that was asked.
+        connect_s: seconds that were allowed for connecting.
+        quiet_s: seconds without a byte that were allowed.
+    """
+    host, why = urlsplit(url).netloc, _cause(error)
+    reasons: dict[type[Exception], str] = {
+        exceptions.ProxyError: f"the proxy {getproxies().get(urlsplit(url).scheme, '')} cannot be "
+        f"used ({why}); check HTTP_PROXY and HTTPS_PROXY",
+        ssl.SSLCertVerificationError: f"the certificate of {host} is not trusted ({why}); if it is "
+        "of an authority of your own, name its file in SSL_CERT_FILE",
+        exceptions.SSLError: f"no encrypted connection with {host} ({why})",
+        exceptions.NameResolutionError: f"the host {host} is not known; check the address and the "
+        "network",
+        exceptions.NewConnectionError: f"{host} cannot be reached ({why})",
+        exceptions.ReadTimeoutError: f"sent nothing for {quiet_s:g} s",
+        exceptions.ConnectTimeoutError: f"no connection within {connect_s:g} s",
+        exceptions.InvalidHeader: f"not a valid answer ({why})",
+        exceptions.DecodeError: f"the answer cannot be decompressed ({why})",
+        http.client.IncompleteRead: "the answer was cut short",
+        exceptions.InvalidChunkLength: "the answer was cut short",
+    }
+    # The error itself, or the one inside of it that says more.
+    kinds = [type(each) for each in _chain(error)]
+    kind = next((k for k in reasons if any(issubclass(each, k) for each in kinds)), None)
+    reason = reasons[kind] if kind else f"the connection failed ({why})"
+    return Failure(reason, is_final=kind is ssl.SSLCertVerificationError)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an error and those that caused it."""
+    chain = [error]
+    for cause in (getattr(error, "reason", None), error.__cause__, *error.args):
+        if isinstance(cause, BaseException):
+            chain += _chain(cause)
+    return chain
+
+
+def _cause(error: BaseException) -> str:
+    """Return the innermost reason of an error in the words of the system."""
+    inner = _chain(error)[-1]
+    return one_line(getattr(inner, "strerror", None) or inner)[:200]

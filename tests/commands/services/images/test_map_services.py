@@ -1,0 +1,113 @@
+"""WMTS and WMS: capabilities choose layer, level and terms."""
+
+import json
+
+import pytest
+
+from roadseg.errors import ConfigError, DataError
+
+XML = "text/xml"
+
+
+@pytest.fixture(autouse=True)
+def served(world, maps):
+    """Serve capabilities of a WMTS, with and without templates, and of a WMS."""
+    world.put("/WMTSCapabilities.xml", maps.wmts_capabilities(world.address), XML)
+    world.put("/wmts", maps.wmts_capabilities(world.address, template=False), XML)
+    world.put("/ows", maps.wms_capabilities(world.address), XML)
+    return world
+
+
+@pytest.mark.parametrize("path", ["/WMTSCapabilities.xml", "/wmts", "/wmts?service=WMTS"])
+def test_tiles_of_a_wmts_are_an_image(fetch, off, path):
+    (image,) = fetch(path, layer="ortho", zoom=16).images
+    assert (off(image.image), image.gsd_m) == (0, pytest.approx(1.555, abs=0.005))
+
+
+def test_a_level_of_a_wmts_is_chosen_by_the_size_of_pixels(fetch):
+    (image,) = fetch("/WMTSCapabilities.xml", layer="ortho", gsd_m=3.5).images
+    assert image.gsd_m == pytest.approx(3.11, abs=0.01)
+
+
+def test_terms_and_date_of_a_wmts_are_kept(fetch):
+    (image,) = fetch("/WMTSCapabilities.xml", layer="ortho", zoom=15).images
+    record = json.loads(image.image.with_suffix(".source.json").read_text())
+    assert record["credit"] == {
+        "attribution": "Survey of Testland",
+        "licence": "CC-BY-4.0",
+        "date": "2024-05-17",
+    }
+    assert "_ortho_z15_2024-05-17_" in image.image.name
+
+
+@pytest.mark.parametrize("layer", [None, "roads"])
+def test_layers_are_listed(fetch, layer):
+    with pytest.raises(ConfigError, match=r"ortho \(Orthophotos\), map \(Map\)"):
+        fetch("/WMTSCapabilities.xml", layer=layer, zoom=15)
+
+
+def test_a_level_that_a_wmts_lacks_is_told(fetch):
+    with pytest.raises(ConfigError, match="no such level; it has 14, 15, 16"):
+        fetch("/WMTSCapabilities.xml", layer="ortho", zoom=20)
+
+
+def test_the_key_of_the_capabilities_goes_to_the_tiles(served, fetch, maps, monkeypatch):
+    monkeypatch.setenv("MAPS_KEY", maps.KEY)
+    served.key = True
+    fetch("/wmts?key={env:MAPS_KEY}", layer="ortho", zoom=16)
+    fetch("/WMTSCapabilities.xml?key={env:MAPS_KEY}", layer="ortho", zoom=15)
+    fetch("/ows?key={env:MAPS_KEY}", gsd_m=2)
+
+
+@pytest.mark.parametrize("path", ["/ows", "/ows?service=WMS", "/ows?map=a.map"])
+def test_a_wms_draws_an_image(fetch, off, path):
+    (image,) = fetch(path, gsd_m=1).images
+    assert (off(image.image), image.gsd_m) == (0, pytest.approx(1, rel=0.05))
+    assert image.credit == "City of Testburg, dl-de/by-2-0"
+
+
+def test_a_wms_draws_no_more_at_once_than_it_allows(served, fetch):
+    fetch("/ows", gsd_m=1)
+    assert "width=400&height=400" in served.asked[-1]
+
+
+def test_a_wms_that_knows_only_degrees_is_asked_north_first(served, fetch, maps):
+    text = maps.wms_capabilities(served.address).replace(b"<CRS>EPSG:3857</CRS>", b"")
+    served.put("/ows", text, XML)
+    (image,) = fetch("/ows", gsd_m=1, dry_run=True).images
+    assert image.crs == "EPSG:4326"
+    south, west, north, east = map(float, served.asked[-1].split("bbox=")[1].split(","))
+    assert 49.3 < south < north < 49.5
+    assert 8.6 < west < east < 8.8
+
+
+def test_a_wms_needs_the_size_of_pixels(fetch):
+    with pytest.raises(ConfigError, match="--gsd-m in metres"):
+        fetch("/ows")
+
+
+def test_an_exception_of_a_wms_is_told_by_its_words(served, fetch):
+    text = (
+        b'<?xml version="1.0"?><ServiceExceptionReport><ServiceException>msWMSLoadGetMapParams(): '
+        b"no such layer</ServiceException></ServiceExceptionReport>"
+    )
+    served.fail("GetMap", lambda h: h.give(200, text, XML))
+    with pytest.raises(DataError, match="no such layer"):
+        fetch("/ows", gsd_m=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html><body>Hello</body></html>", "found XML <html>, expected a template"),
+        (b"<html><body>Hello<br></body></html>", 'a web page that begins "Hello"'),
+        (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "declares entities"),
+        (b"GIF89a", "expected capabilities in XML"),
+        (b'{"type": "Catalog"}', "expected a STAC item"),
+        (b'{"type": ', "expected JSON"),
+    ],
+)
+def test_what_is_no_service_is_told(world, fetch, body, message):
+    world.put("/what", body, "text/html")
+    with pytest.raises((DataError, ConfigError), match=message):
+        fetch("/what", zoom=3)

@@ -1,0 +1,233 @@
+"""Rasters on servers and in buckets: the part in the area is copied as it is."""
+
+import json
+
+import numpy as np
+import pytest
+import rasterio
+import urllib3
+from affine import Affine
+from rasterio.enums import ColorInterp
+
+from roadseg.errors import DataError
+
+SIDE = 1500
+
+
+@pytest.fixture
+def cog(maps, tmp_path):
+    """Write the drawn world around Heidelberg as a COG of 1500 x 1500 pixels; return its bytes."""
+    box = (*maps.mercator(8.67, 49.39), *maps.mercator(8.70, 49.42))
+    path = tmp_path / "source.tif"
+    profile = {"driver": "COG", "count": 3, "dtype": "uint8", "crs": "EPSG:3857"}
+    place = Affine((box[2] - box[0]) / SIDE, 0, box[0], 0, (box[1] - box[3]) / SIDE, box[3])
+    with rasterio.open(path, "w", **profile, height=SIDE, width=SIDE, transform=place) as target:
+        target.update_tags(TIFFTAG_COPYRIGHT="Testsat")
+        target.write(np.moveaxis(maps.picture(*box, SIDE, SIDE), 2, 0))
+    return path.read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def served(world, cog):
+    world.put("/d/a.tif", cog, "image/tiff")
+    return world
+
+
+def item(name, **properties):
+    sides = [[8, 49], [9, 49], [9, 50], [8, 50], [8, 49]]
+    return {
+        "type": "Feature",
+        "stac_version": "1.1.0",
+        "id": name,
+        "geometry": {"type": "Polygon", "coordinates": [sides]},
+        "properties": {"datetime": "2023-06-01T10:00:00Z"} | properties,
+        "assets": {
+            "visual": {"href": "/d/a.tif", "type": "image/tiff; profile=cloud-optimized"},
+            "nir": {"href": "/d/a.tif", "type": "image/tiff"},
+            "thumbnail": {"href": "/d/a.png", "type": "image/png"},
+        },
+        "links": [{"rel": "collection", "href": "/collections/aerial"}],
+    }
+
+
+COLLECTION = {
+    "type": "Collection",
+    "license": "CC-BY-4.0",
+    "providers": [
+        {"name": "Testsat", "roles": ["producer"]},
+        {"name": "Shop", "roles": ["host"]},
+    ],
+    "links": [{"rel": "items", "href": "/collections/aerial/items"}],
+}
+
+
+@pytest.fixture
+def catalogue(served):
+    served.put("/collections/aerial", COLLECTION)
+    page = {"type": "FeatureCollection", "features": [item("a/1")]}
+    served.put("/search", page | {"links": [{"rel": "next", "href": "/page2"}]})
+    far = item("far") | {"geometry": {"type": "Point", "coordinates": [0, 0]}}
+    served.put("/page2", {"type": "FeatureCollection", "features": [item("b"), far]})
+    served.put("/collections/aerial/items", page)
+    served.put("/item.json", item("c"))
+    return served
+
+
+def names(summary):
+    return [image.image.name.partition("_")[0] for image in summary.images]
+
+
+def test_a_part_of_a_raster_is_copied(fetch, off):
+    (image,) = fetch("/d/a.tif").images
+    assert off(image.image) == 0
+    assert (image.height, image.width) < (SIDE, SIDE)
+    assert image.credit == "Testsat"
+
+
+def test_bands_names_nodata_and_types_stay(world, fetch, write_raster):
+    values = np.arange(4 * 60 * 60, dtype=np.uint16).reshape(4, 60, 60)
+    names = ["blue", "green", "red", "nir"]
+    path = write_raster(values, name="s.tif", names=names, nodata=0)
+    world.put("/s.tif", path.read_bytes(), "image/tiff")
+    (image,) = fetch("/s.tif", area="-117,34,-112,38").images
+    with rasterio.open(image.image) as source:
+        assert (source.descriptions, source.nodata) == (tuple(names), 0)
+        assert np.array_equal(source.read(), values)
+
+
+def test_an_alpha_band_and_a_mask_stay(world, fetch, write_raster):
+    path = write_raster(bands=4, shape=(60, 60), name="t.tif", transparent=True)
+    world.put("/t.tif", path.read_bytes(), "image/tiff")
+    (image,) = fetch("/t.tif", area="-117,34,-112,38").images
+    with rasterio.open(image.image) as source:
+        assert source.colorinterp[3] == ColorInterp.alpha
+
+
+def test_a_raster_elsewhere_is_told(fetch):
+    with pytest.raises(DataError, match="lies outside of 1,1,2,2"):
+        fetch("/d/a.tif", area="1,1,2,2")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_server_that_fails_now_and_then_changes_nothing(served, fetch, off, times):
+    served.fail("/d/a.tif", 503, times=times)
+    assert off(fetch("/d/a.tif").images[0].image) == 0
+
+
+def test_a_server_that_fails_in_the_middle_is_told(served, fetch, tmp_path, monkeypatch, cog):
+    from roadseg.system.web import ranges  # noqa: PLC0415 - for this test
+
+    monkeypatch.setattr(ranges, "_BLOCK", 2**14)
+    served.fail("/d/a.tif", lambda h: h.answer(), times=2)
+    served.fail("/d/a.tif", 500)
+    with pytest.raises(DataError, match="500 Internal Server Error"):
+        fetch("/d/a.tif")
+    assert not (tmp_path / "images").exists() or not list((tmp_path / "images").iterdir())
+    assert len(cog) > 2**15
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [(b"<html>Hello</html>", 'begins "Hello", expected a raster'), (b"II*\0oh", "cannot be read")],
+)
+def test_what_is_no_raster_is_told(world, fetch, body, message):
+    world.put("/b.tif", body, "text/html" if b"html" in body else "image/tiff")
+    with pytest.raises(DataError, match=message):
+        fetch("/b.tif")
+
+
+def test_a_raster_cut_short_is_told(served, fetch, cog):
+    served.put("/d/a.tif", cog[: len(cog) // 2], "image/tiff")
+    with pytest.raises(DataError, match=r"/d/a\.tif: cannot be read as a raster"):
+        fetch("/d/a.tif")
+
+
+def test_a_search_gives_the_items_that_touch_the_area(catalogue, fetch, off):
+    summary = fetch(f"stac:{catalogue.address}?collections=aerial", asset="visual")
+    assert names(summary) == ["a-1", "b"]
+    assert [off(image.image) for image in summary.images] == [0, 0]
+    assert "/search?collections=aerial&bbox=8.68" in catalogue.asked[0]
+
+
+@pytest.mark.usefixtures("catalogue")
+@pytest.mark.parametrize(
+    ("source", "found"), [("/item.json", ["c"]), ("/collections/aerial", ["a-1"])]
+)
+def test_an_item_and_a_collection_are_read(fetch, source, found):
+    assert names(fetch(source)) == found
+
+
+def test_an_item_in_a_file_is_read(catalogue, fetch, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps(item("d")).replace('"/d/a.tif"', f'"{catalogue.address}/d/a.tif"')
+    (tmp_path / "item.json").write_text(text)
+    assert names(fetch("item.json")) == ["d"]
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_licence_and_date_of_an_item_are_kept(fetch):
+    (image,) = fetch("/item.json").images
+    record = json.loads(image.image.with_suffix(".source.json").read_text())
+    assert record["credit"] == {
+        "attribution": "Testsat",
+        "licence": "CC-BY-4.0",
+        "date": "2023-06-01T10:00:00Z",
+    }
+    with rasterio.open(image.image) as source:
+        assert source.tags()["TIFFTAG_DATETIME"] == "2023:06:01 00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("change", "asset", "message"),
+    [
+        (lambda i: i["assets"].pop("visual"), "swir", "no asset 'swir'; it has nir, thumbnail"),
+        (
+            lambda i: i["assets"].update(
+                visual={"href": "a", "type": "text/plain"}, red=i["assets"]["nir"]
+            ),
+            None,
+            "2 images, name one with --asset: nir, red",
+        ),
+        (lambda i: i.update(geometry={"type": "Point", "coordinates": [0, 0]}), None, "no item"),
+        (lambda i: i.update(geometry={"type": "Blob"}), None, "geometry cannot be read"),
+        (lambda i: i.update(type="Catalog"), None, "found JSON of type Catalog"),
+    ],
+)
+def test_an_item_that_cannot_be_used_is_told(catalogue, fetch, change, asset, message):
+    changed = item("c")
+    change(changed)
+    catalogue.put("/item.json", changed)
+    with pytest.raises((DataError, ValueError), match=message):
+        fetch("/item.json", asset=asset)
+
+
+@pytest.fixture
+def bucket(cog, monkeypatch):
+    """Serve a bucket with the raster in it; GDAL takes the way there from the environment."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_S3_ENDPOINT": f"{host}:{port}",
+        "AWS_HTTPS": "NO",
+        "AWS_VIRTUAL_HOSTING": "FALSE",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "never-write-this-key",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with urllib3.PoolManager(timeout=10) as pool:
+        pool.request("PUT", f"http://{host}:{port}/bucket")
+        pool.request("PUT", f"http://{host}:{port}/bucket/d/a.tif", body=cog)
+    yield server
+    server.stop()
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_raster_in_a_bucket_is_copied(fetch, off, tmp_path):
+    (image,) = fetch("s3://bucket/d/a.tif").images
+    assert off(image.image) == 0
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "images").rglob("*"))
+    assert b"never-write-this-key" not in kept
+    with pytest.raises(DataError, match=r"s3://bucket/none.tif: .*AWS_NO_SIGN_REQUEST"):
+        fetch("s3://bucket/none.tif")

@@ -1,0 +1,401 @@
+"""fetch roads: the same roads from Overpass, Overture and an extract; faults told in one line."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+from click.testing import CliRunner
+
+from roadseg.api import read_graph
+from roadseg.commands.cli.main import main
+from roadseg.commands.roads import conflate, convert
+from roadseg.commands.services import fetch_roads
+from roadseg.commands.services.fetch_roads import RoadWish, run
+from roadseg.errors import ConfigError, DataError, OutputError
+from roadseg.roads.audit.ways import read_ways
+from roadseg.roads.labels.origins import read_origin
+from roadseg.roads.labels.roads import read_roads
+from roadseg.roads.osm.osm_map import read_osm_map
+
+CENTRE = "8.6000,49.4000,8.6100,49.4100"
+NEAR = (8.59, 49.39, 8.62, 49.42)
+ROADS = {101, 102, 103, 104, 105, 106}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    quick = replace(fetch_roads.MANNERS, first_wait_s=0.01, per_second=1000)
+    monkeypatch.setattr(fetch_roads, "MANNERS", quick)
+
+
+@pytest.fixture
+def region(tmp_path, drawn_map):
+    return drawn_map.write_map(tmp_path / "region.osm.pbf")
+
+
+@pytest.fixture
+def overture(tmp_path, region):
+    labels = tmp_path / "all.gpkg"
+    run(RoadWish("8.5,49.3,8.8,49.5", labels, source=str(region)))
+    folder = tmp_path / "release" / "2026-10-21.0" / "map.overture"
+    convert.run(labels, folder)
+    return folder
+
+
+def fetch(output, source, **options):
+    return run(RoadWish(area=CENTRE, output=output, source=str(source), **options))
+
+
+def edges(path):
+    """Return the edges of a file as a set that depends on the roads only."""
+    table = read_graph(path).edges.to_crs(4326)
+    lines = shapely.get_coordinates(table.geometry.to_numpy()).round(6)
+    parts = np.split(lines, np.cumsum(shapely.get_num_coordinates(table.geometry.to_numpy()))[:-1])
+    names = table["name"] if "name" in table else [None] * len(table)
+    return {
+        (
+            min(tuple(map(tuple, xy.tolist())), tuple(map(tuple, xy[::-1].tolist()))),
+            highway,
+            name if isinstance(name, str) else "",
+            round(speed, 1),
+            bool(one_way),
+        )
+        for xy, highway, name, speed, one_way in zip(
+            parts, table["highway"], names, table["speed_kph"], table["oneway"], strict=True
+        )
+    }
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "geojson", "parquet", "fgb"])
+def test_the_three_sources_give_the_same_graph(tmp_path, region, overture, overpass, suffix):
+    outputs = [tmp_path / f"{name}.{suffix}" for name in ("a", "b", "c")]
+    fetch(outputs[0], "overpass", server=overpass.address)
+    fetch(outputs[1], region)
+    fetch(outputs[2], overture)
+    first, *others = [edges(output) for output in outputs]
+    assert len(first) == 7
+    assert others == [first, first]
+
+
+@pytest.mark.parametrize("suffix", ["osm.pbf", "osm"])
+def test_a_map_keeps_ids_versions_and_tags_whether_from_a_server_or_an_extract(
+    tmp_path, region, overpass, suffix
+):
+    outputs = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    fetch(outputs[0], "overpass", server=overpass.address)
+    fetch(outputs[1], region)
+    maps = [read_osm_map(output, NEAR) for output in outputs]
+    original = read_osm_map(region, NEAR)
+    for each in maps:
+        assert set(each.way_id.tolist()) == ROADS
+        assert each.version.tolist() == [7] * 6
+        assert each.refs.tolist() == original.refs.tolist()
+        assert each.places.tolist() == original.places.tolist()
+        assert each.tags == original.tags
+        assert sorted(each.obstacles.kind) == ["building", "railway"]
+
+
+def test_conflate_changes_a_fetched_map_by_its_ids_and_versions(tmp_path, overpass):
+    fetch(tmp_path / "map.osm.pbf", "overpass", server=overpass.address)
+    line = {"type": "LineString", "coordinates": [[8.6025, 49.405], [8.6025, 49.4062]]}
+    (tmp_path / "new.geojson").write_text(json.dumps(line))
+    conflate.run(tmp_path / "new.geojson", tmp_path / "map.osm.pbf", output=tmp_path / "conflated")
+    changes = (tmp_path / "conflated" / "changes.osc").read_text()
+    assert '<way id="101" version="7" action="modify">' in changes
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "parquet", "osm.pbf"])
+def test_audit_names_the_ways_of_fetched_roads_by_their_ids(tmp_path, region, suffix):
+    fetch(tmp_path / f"roads.{suffix}", region)
+    ways = read_ways(tmp_path / f"roads.{suffix}")
+    assert ways.ids[ways.names == "Main Road"].tolist() == ["101"]
+
+
+def test_tags_of_nodes_are_kept_in_a_map(tmp_path, overpass):
+    fetch(tmp_path / "map.osm", "overpass", server=overpass.address)
+    assert '<tag k="highway" v="traffic_signals"/>' in (tmp_path / "map.osm").read_text()
+
+
+def test_names_of_mappers_are_not_kept(tmp_path, overpass):
+    fetch(tmp_path / "map.osm", "overpass", server=overpass.address)
+    assert "somebody" not in (tmp_path / "map.osm").read_text()
+
+
+def test_labels_have_the_roads_of_the_area_as_whole_lines(tmp_path, region, drawn_map):
+    fetch(tmp_path / "roads.gpkg", region)
+    labels = read_roads(tmp_path / "roads.gpkg", every_column=True)
+    assert set(labels.columns["osm_id"].tolist()) == ROADS
+    whole = {round(drawn_map.line_of(way).length, 9) for way in ROADS}
+    assert {round(each, 9) for each in shapely.length(labels.roads.shapes).tolist()} == whole
+
+
+def test_the_area_is_not_its_box(tmp_path, region):
+    corner = {
+        "type": "Polygon",
+        "coordinates": [[[8.6, 49.4], [8.604, 49.4], [8.6, 49.404], [8.6, 49.4]]],
+    }
+    (tmp_path / "area.geojson").write_text(json.dumps(corner))
+    wish = RoadWish(str(tmp_path / "area.geojson"), tmp_path / "roads.gpkg", source=str(region))
+    with pytest.raises(DataError, match="no road in the area"):
+        run(wish)  # only a pedestrian area is there, which is no line
+
+
+@pytest.mark.parametrize(
+    ("name", "date"), [("overpass", "2026-11-20T20:21:02Z"), ("overture", "2026-10-21.0")]
+)
+def test_licence_and_date_are_kept_beside_the_file(tmp_path, overture, overpass, name, date):
+    given = {"overpass": ("overpass", overpass.address), "overture": (overture, None)}
+    source, server = given[name]
+    summary = fetch(tmp_path / "roads.gpkg", source, server=server)
+    origin = read_origin(tmp_path / "roads.gpkg")
+    assert (origin.licence, origin.date) == ("ODbL-1.0", date)
+    assert origin.attribution.startswith("© OpenStreetMap contributors")
+    assert (summary.licence, summary.date) == (origin.licence, origin.date)
+
+
+def test_the_date_of_an_extract_goes_on_to_what_is_cut_out_of_it(tmp_path, region):
+    fetch(tmp_path / "city.osm.pbf", region)
+    fetch(tmp_path / "roads.gpkg", tmp_path / "city.osm.pbf")
+    assert read_origin(tmp_path / "roads.gpkg").date == "2026-11-20T20:21:02Z"
+
+
+def test_a_date_that_nobody_states_is_not_made_up(tmp_path, drawn_map):
+    region = drawn_map.write_map(tmp_path / "undated.osm.pbf", date=None)
+    summary = fetch(tmp_path / "roads.gpkg", region)
+    assert summary.date is None
+    assert "date of the data is not known" in str(summary)
+
+
+def test_a_large_area_is_asked_for_in_boxes(tmp_path, overpass):
+    wish = RoadWish("8.3,49.3,8.9,49.7", tmp_path / "r.gpkg", server=overpass.address)
+    summary = run(wish)
+    assert len(overpass.questions) == 12
+    assert summary.roads == 7
+
+
+def test_a_box_that_is_too_much_is_asked_for_in_quarters(tmp_path, overpass, drawn_map):
+    remark = 'runtime error: Query timed out in "query" at line 1 after 181 seconds.'
+    overpass.faults = [(200, json.dumps(drawn_map.answer_to("") | {"remark": remark}), {})]
+    summary = fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address)
+    assert len(overpass.questions) == 5
+    assert summary.roads == 6
+
+
+def test_a_server_that_never_manages_ends(tmp_path, overpass):
+    overpass.always = lambda _: {"elements": [], "remark": "runtime error: out of memory"}
+    with pytest.raises(DataError, match=r"cannot answer even for a small box .*--from region.osm"):
+        fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address)
+    assert len(overpass.questions) < 12
+
+
+PAGE = "<html><head><title>Error 504</title></head><body>The server is too busy</body></html>"
+CUT = '{"version": 0.6, "elements": [{"type": "node", "id": 1, "la'
+FAULTS = {
+    "busy": (504, PAGE, {}),
+    "many": (429, "Too many requests", {"Retry-After": "0"}),
+    "a page": (200, PAGE, {"Content-Type": "text/html"}),
+    "cut": (200, CUT, {}),
+    "shorter than told": (200, CUT, {"Content-Length": "5000"}),
+    "other JSON": (200, "[1, 2]", {}),
+    "another remark": (200, '{"elements": [], "remark": "runtime error: open64: 2"}', {}),
+    "a node missing": (200, '{"elements": [{"type": "way", "id": 1, "nodes": [2, 3]}]}', {}),
+    "off the earth": (200, '{"elements": [{"type": "node", "id": 2, "lon": 900, "lat": 0}]}', {}),
+    "no numbers": (200, '{"elements": [{"type": "node", "id": "x", "lon": 9, "lat": 0}]}', {}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_passes_is_asked_again(tmp_path, overpass, fault):
+    overpass.faults = [FAULTS[fault]] * 2
+    assert fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address).roads == 6
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_stays_is_told_in_one_line_and_leaves_nothing(tmp_path, overpass, fault):
+    overpass.faults = [FAULTS[fault]] * 9
+    with pytest.raises(DataError, match=r"asked 5 times") as told:
+        fetch(tmp_path / "roads.gpkg", "overpass", server=overpass.address)
+    assert "\n" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_is_none_is_told(tmp_path):
+    with pytest.raises(DataError, match=r"127.0.0.1:9.*refused"):
+        fetch(tmp_path / "roads.gpkg", "overpass", server="http://127.0.0.1:9/api")
+
+
+def test_a_key_is_sent_and_written_nowhere(tmp_path, overpass, monkeypatch, caplog):
+    monkeypatch.setenv("OVERPASS_KEY", "s3cretvalue")
+    caplog.set_level("DEBUG")
+    server = f"{overpass.address}?key={{env:OVERPASS_KEY}}"
+    summary = fetch(
+        tmp_path / "roads.gpkg", "overpass", server=server, headers=["X-Key: {env:OVERPASS_KEY}"]
+    )
+    assert overpass.headers[0]["X-Key"] == "s3cretvalue"
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"s3cretvalue" not in kept
+    ours = [each.getMessage() for each in caplog.records if each.name.startswith("roadseg")]
+    assert "s3cretvalue" not in "".join(ours) + str(summary)
+
+
+def test_a_fault_shows_no_key(tmp_path, overpass, monkeypatch):
+    monkeypatch.setenv("OVERPASS_KEY", "s3cretvalue")
+    overpass.faults = [(403, "no", {})]
+    with pytest.raises(DataError) as told:
+        fetch(tmp_path / "r.gpkg", "overpass", server=overpass.address + "?key={env:OVERPASS_KEY}")
+    assert "s3cretvalue" not in str(told.value)
+
+
+def test_an_area_without_roads_writes_nothing(tmp_path, overpass):
+    wish = RoadWish("1.0,1.0,1.01,1.01", tmp_path / "roads.gpkg", server=overpass.address)
+    with pytest.raises(DataError, match=r"no road in the area 1,1,1.01,1.01; nothing was written"):
+        run(wish)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_area_beyond_the_limit_is_refused_before_anything_is_asked(tmp_path, overpass):
+    wish = RoadWish("6,47,15,55", tmp_path / "roads.gpkg", server=overpass.address)
+    with pytest.raises(ConfigError, match=r"has 56\d,\d+ km2, more than --limit-km2 10,000"):
+        run(wish)
+    assert overpass.questions == []
+
+
+def test_a_file_that_exists_is_kept(tmp_path, region):
+    (tmp_path / "roads.gpkg").write_text("mine")
+    with pytest.raises(ConfigError, match="exists; add --force"):
+        fetch(tmp_path / "roads.gpkg", region)
+    assert (tmp_path / "roads.gpkg").read_text() == "mine"
+
+
+def test_a_file_that_exists_is_replaced_with_force(tmp_path, region):
+    (tmp_path / "roads.gpkg").write_text("mine")
+    assert fetch(tmp_path / "roads.gpkg", region, force=True).roads == 6
+    assert edges(tmp_path / "roads.gpkg")
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({"source": "overpass", "output": "roads.txt"}, "ends in .gpkg"),
+        ({"source": "overpass", "output": "."}, "ends in .gpkg"),
+        ({"source": "overture", "output": "roads.osm.pbf"}, "no ids of OpenStreetMap"),
+        (
+            {"source": "overture", "output": "roads.gpkg", "server": "https://x.org"},
+            "--server: is for",
+        ),
+        (
+            {"source": "overpass", "output": "roads.gpkg", "release": "2026-10-21.0"},
+            "--release: is for",
+        ),
+        (
+            {"source": "overture", "output": "roads.gpkg", "release": "latest"},
+            "such as 2026-10-21.0",
+        ),
+        (
+            {"source": "overpass", "output": "roads.gpkg", "server": "nowhere"},
+            "expected an address",
+        ),
+        (
+            {"source": "region.osm.pbf", "output": "region.osm.pbf", "force": True},
+            "is the file to read",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path, region, monkeypatch, wish, told):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=told):
+        run(RoadWish(CENTRE, **wish | {"output": Path(wish["output"])}))
+    assert [path.name for path in tmp_path.iterdir()] == [region.name]
+
+
+def test_an_extract_that_is_cut_short_is_told(tmp_path, region):
+    (tmp_path / "cut.osm.pbf").write_bytes(region.read_bytes()[:-40])
+    with pytest.raises(DataError, match=r"cut.osm.pbf: is cut short, as it ends within the block"):
+        fetch(tmp_path / "roads.gpkg", tmp_path / "cut.osm.pbf")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.osm.pbf", "region.osm.pbf"]
+
+
+def test_an_extract_of_another_place_is_told(tmp_path, region):
+    fetch(tmp_path / "city.osm.pbf", region)
+    wish = RoadWish("1,1,1.1,1.1", tmp_path / "roads.gpkg", source=str(tmp_path / "city.osm.pbf"))
+    with pytest.raises(DataError, match=r"covers 8.6,49.4,8.61,49.41 degrees, but the area is 1,1"):
+        run(wish)
+
+
+def test_an_extract_of_a_part_of_the_area_is_warned_of(tmp_path, region, caplog):
+    fetch(tmp_path / "city.osm.pbf", region)
+    wish = RoadWish(
+        "8.6,49.4,8.7,49.41", tmp_path / "r.gpkg", source=str(tmp_path / "city.osm.pbf")
+    )
+    run(wish)
+    assert "only a part of the area" in caplog.text
+
+
+def test_a_disk_without_room_for_the_positions_is_told(tmp_path, region, monkeypatch):
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    with pytest.raises(OutputError, match="positions of nodes may need 268 MB for a while"):
+        fetch(tmp_path / "roads.gpkg", region)
+
+
+def test_parquet_without_segments_is_told(tmp_path):
+    table = pa.table({"subtype": ["road"], "class": ["primary"], "connectors": [[]]})
+    pq.write_table(table, tmp_path / "none.parquet")
+    with pytest.raises(DataError, match=r"none.parquet: has no segments of Overture"):
+        fetch(tmp_path / "roads.gpkg", tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 and then nothing"])
+def test_parquet_that_is_damaged_is_told(tmp_path, content):
+    (tmp_path / "bad.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"bad.parquet: cannot be read as GeoParquet of Overture"):
+        fetch(tmp_path / "roads.gpkg", tmp_path / "bad.parquet")
+
+
+def test_segments_that_do_not_exist_are_told(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere\.parquet does not exist; expected segments"):
+        fetch(tmp_path / "roads.gpkg", tmp_path / "nowhere.parquet")
+
+
+@pytest.mark.parametrize("source", ["overpas", "roads.geojson", "s3://", "s3:///roads"])
+def test_a_source_that_is_none_is_told(tmp_path, source):
+    with pytest.raises(ConfigError, match=f"--from {source}: expected overpass, overture, a file"):
+        fetch(tmp_path / "roads.gpkg", source)
+
+
+def test_a_process_that_is_killed_leaves_no_file(tmp_path, overpass):
+    overpass.always = lambda _: time.sleep(5)
+    words = ["fetch", "roads", "--area", CENTRE, "--output", str(tmp_path / "roads.gpkg")]
+    command = [sys.executable, "-m", "roadseg", *words, "--server", overpass.address]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        while not overpass.questions:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 143, said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_prints_one_line_for_an_error(tmp_path, overpass):
+    overpass.faults = [(400, PAGE, {})]
+    words = ["fetch", "roads", "--area", CENTRE, "--output", str(tmp_path / "roads.gpkg")]
+    result = CliRunner().invoke(main, [*words, "--server", overpass.address, "-q"])
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Error: http://127.0.0.1")
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_command_gives_json(tmp_path, region):
+    output = tmp_path / "roads.gpkg"
+    words = ["--area", CENTRE, "--from", str(region), "--output", str(output), "--json"]
+    result = CliRunner().invoke(main, ["fetch", "roads", *words])
+    assert json.loads(result.stdout)["roads"] == 6

@@ -1,0 +1,200 @@
+"""Which scenes an area touches, wherever it lies and however it is given."""
+
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from affine import Affine
+
+from roadseg.dataset.scene_parts import cut_to_area, extent_on, parts_of_scenes
+from roadseg.errors import ConfigError, DataError
+from roadseg.raster import images
+from roadseg.raster.images import read_facts, read_preview, read_window, sample_pixels, scene_grid
+from roadseg.raster.options import ImageryOptions
+from roadseg.raster.windows import Window
+from roadseg.roads.labels.areas import area_content, work_area
+
+SIDE = 200
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Give a function that writes a scene of 1 m pixels around a place."""
+
+    def write(name, epsg, x, y, *, side=SIDE, **options):
+        path = tmp_path / f"{name}.tif"
+        values = np.arange(side * side, dtype=np.uint16).reshape(1, side, side)
+        transform = Affine(1, 0, x - side / 2, 0, -1, y + side / 2)
+        size = {"height": side, "width": side, "count": 1, "dtype": "uint16", "nodata": None}
+        crs = f"EPSG:{epsg}"
+        with rasterio.open(path, "w", crs=crs, transform=transform, **size | options) as target:
+            target.write(values)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def draw(tmp_path):
+    """Give a function that writes polygons into a file."""
+
+    def draw(name, *shapes, crs=4326):
+        path = tmp_path / name
+        geopandas.GeoDataFrame(geometry=list(shapes), crs=crs).to_file(path)
+        return str(path)
+
+    return draw
+
+
+def parts(area, **paths):
+    return parts_of_scenes(paths, dict.fromkeys(paths, ImageryOptions()), within=area)
+
+
+def share(path, area):
+    """Return the share of the pixels of a scene that are in an area."""
+    grid = scene_grid(path, ImageryOptions())
+    extent = extent_on(grid, area, path=path)
+    return 1.0 if extent is None else extent.inside(Window(0, 0, SIDE, SIDE)).mean()
+
+
+def test_scenes_outside_are_left_out_after_a_look_at_their_headers(write, draw, monkeypatch):
+    near, far = write("near", 32611, 660000, 4000000), write("far", 32611, 670000, 4000000)
+    area = draw("a.gpkg", shapely.box(659000, 3990000, 660000, 4010000), crs=32611)
+    monkeypatch.setattr(images, "read_pixels", None)
+    found = parts(area, near=near, far=far)
+    assert list(found) == ["near"]
+    assert found["near"].window == Window(0, 0, SIDE, SIDE // 2)
+
+
+def test_a_scene_inside_has_no_part(write):
+    assert parts("-116,36,-115,37", a=write("a", 32611, 660000, 4000000)) == {"a": None}
+
+
+def test_an_area_that_touches_no_scene_is_told_with_both_bounds(write):
+    path = write("a", 32611, 660000, 4000000)
+    told = (
+        r"imagery.area: 8,49,9,50 touches none of 1 image; it covers 8\.0000,49\.0000,9\.0000,"
+        r"50\.0000, the images cover -115\.22\d+,36\.13\d+,-115\.22\d+,36\.13\d+ \(west,south"
+    )
+    with pytest.raises(DataError, match=told):
+        parts("8,49,9,50", a=path)
+
+
+def test_an_area_needs_scenes_with_a_place(tmp_path):
+    from roadseg.raster.grid import LOCAL_CRS, Grid  # noqa: PLC0415
+
+    grid = Grid(LOCAL_CRS, Affine(1, 0, 0, 0, -1, 100), 100, 100)
+    with pytest.raises(DataError, match=r"a\.tif: has no georeference, so imagery\.area \(8,49"):
+        extent_on(grid, "8,49,9,50", path=tmp_path / "a.tif")
+
+
+def test_an_image_that_cannot_be_read_stays_for_those_who_say_why(write, tmp_path):
+    (tmp_path / "b.tif").write_text("no raster")
+    found = parts("-116,36,-115,37", a=write("a", 32611, 660000, 4000000), b=tmp_path / "b.tif")
+    assert found == {"a": None, "b": None}
+
+
+def test_the_whole_world_holds_every_scene(write):
+    world = "-180,-90,180,90"
+    for name, epsg, x, y in [
+        ("usual", 32611, 660000, 4000000),
+        ("dateline", 32660, 833978, 0),
+        ("pole", 32661, 2000000, 2000000),
+        ("south", 32761, 2000000, 2000000),
+        ("arctic", 32661, 2000000, 1300000),
+        ("mercator", 3857, 900000, 6000000),
+    ]:
+        assert share(write(name, epsg, x, y), world) == 1, name
+
+
+def test_an_area_may_lie_across_the_antimeridian(write, draw):
+    path = write("a", 32660, 833978, 0)  # its middle is at 180 degrees
+    west, east = shapely.box(170, -10, 180, 10), shapely.box(-180, -10, -170, 10)
+    both = shapely.MultiPolygon([west, east])
+    assert share(path, "170,-10,180,10") == pytest.approx(0.5, abs=0.01)
+    assert share(path, "-180,-10,-170,10") == pytest.approx(0.5, abs=0.01)
+    assert share(path, "170,-10,-170,10") == 1
+    assert share(path, draw("both.geojson", both)) == 1
+    assert share(path, draw("beyond.gpkg", shapely.box(170, -10, 190, 10))) == 1
+
+
+def test_an_area_may_hold_a_pole_or_lie_beside_it(write):
+    path = write("a", 32661, 2000000, 2000000)  # its middle is the pole
+    assert share(path, "-180,80,180,90") == 1
+    assert share(path, "-180,80,0,90") == pytest.approx(0.5, abs=0.02)
+    assert share(path, "0,80,90,90") == pytest.approx(0.25, abs=0.02)
+    with pytest.raises(DataError, match="touches none"):
+        parts("-180,-90,180,-80", a=path)
+
+
+def test_an_area_may_be_in_any_crs(write, draw):
+    path = write("a", 32611, 660000, 4000000)
+    half = shapely.box(659000, 3990000, 660000, 4010000)
+    for crs in (32611, 32612, 3857, 4326, 4267):
+        moved = geopandas.GeoSeries([half], crs=32611).to_crs(crs)
+        assert share(path, draw(f"{crs}.gpkg", *moved, crs=crs)) == pytest.approx(0.5, abs=0.02)
+
+
+def test_an_area_in_a_file_without_crs_is_refused(draw):
+    path = draw("a.shp", shapely.box(659000, 3990000, 660000, 4010000), crs=32611)
+    Path(path).with_suffix(".prj").unlink()
+    with pytest.raises(DataError, match=r"a\.shp: .*coordinate system"):
+        work_area(path)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path):
+    for ask in (work_area, area_content):
+        with pytest.raises((ConfigError, DataError), match=r"gone\.gpkg"):
+            ask(str(tmp_path / "gone.gpkg"))
+
+
+def test_the_content_of_an_area_is_not_its_path_nor_its_time(draw, tmp_path):
+    first = draw("a.geojson", shapely.box(8, 49, 9, 50))
+    (tmp_path / "moved").mkdir()
+    moved = tmp_path / "moved/b.geojson"
+    moved.write_bytes((tmp_path / "a.geojson").read_bytes())
+    assert area_content(first) == area_content(str(moved))
+    assert (
+        area_content("8,49,9,50") == area_content(" 8.0,49.00, 9,50") != area_content("8,49,9,51")
+    )
+
+
+@pytest.mark.parametrize("gsd_m", [None, 2.0, 0.5])
+def test_a_part_has_the_pixels_of_the_whole_and_no_data_outside(write, draw, gsd_m):
+    path = write("a", 32611, 660000, 4000000)
+    disc = shapely.Point(660010, 3999990).buffer(40)
+    whole = read_facts(path, gsd_m=gsd_m)
+    facts = cut_to_area(whole, draw("a.gpkg", disc, crs=32611))
+    rows, cols = facts.grid.height, facts.grid.width
+    values, valid = read_window(facts, Window(0, 0, rows, cols))
+    row, col = facts.part.window[:2]
+    expected, everywhere = read_window(whole, facts.part.window)
+    assert np.array_equal(values, expected)
+    assert everywhere.all()
+    assert valid.mean() == pytest.approx(np.pi / 4, abs=0.05)
+    assert np.array_equal(facts.grid.footprint, whole.grid.crop(row, col, rows, cols).footprint)
+    picture, shown = read_preview(facts, side=40)
+    assert picture.shape == (1, *shown.shape)
+    assert shown.mean() == pytest.approx(np.pi / 4, abs=0.1)
+
+
+def test_a_sample_is_of_the_area(write, draw):
+    path = write("a", 32611, 660000, 4000000)
+    corner = draw("a.gpkg", shapely.box(659900, 4000060, 659940, 4000100), crs=32611)
+    values = sample_pixels(cut_to_area(read_facts(path), corner), pixels=1000)[0]
+    assert len(values) > 500
+    assert (values // SIDE).max() < 40
+    assert (values % SIDE).max() < 40
+
+
+def test_a_window_outside_is_not_read(write, draw, monkeypatch):
+    path = write("a", 32611, 660000, 4000000)
+    disc = draw("a.gpkg", shapely.Point(660000, 4000000).buffer(40), crs=32611)
+    facts = cut_to_area(read_facts(path), disc)
+    monkeypatch.setattr(images, "open_raster", None)
+    values, valid = read_window(facts, Window(0, 0, 5, 5))
+    assert not values.any()
+    assert not valid.any()

@@ -1,0 +1,71 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roadseg.errors import DataError
+from roadseg.roads.labels.origins import (
+    Origin,
+    credits_of,
+    origin_path,
+    read_origin,
+    read_origins,
+    write_origin,
+)
+
+ORIGIN = Origin("Overpass", "https://x.org", "ODbL-1.0", "© OSM", "2026-11-20T20:21:02Z", "1,2,3,4")
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("roads.gpkg", "roads.gpkg.source.json"),
+        ("city.osm.pbf", "city.osm.pbf.source.json"),
+        ("a.b.geojson", "a.b.geojson.source.json"),
+    ],
+)
+def test_a_record_has_the_whole_name_of_its_file(name, record):
+    assert origin_path(Path(name)).name == record
+
+
+def test_an_origin_comes_back_as_it_was_written(tmp_path):
+    write_origin(tmp_path / "roads.gpkg", ORIGIN)
+    assert read_origin(tmp_path / "roads.gpkg") == ORIGIN
+
+
+def test_a_file_without_a_record_has_no_origin(tmp_path):
+    assert read_origin(tmp_path / "roads.gpkg") is None
+
+
+@pytest.mark.parametrize(
+    ("dates", "credit"),
+    [
+        ([None], "© OSM"),
+        (["2026-11-20"], "© OSM (2026-11-20)"),
+        (["2026-11-20", "2026-11-20"], "© OSM (2026-11-20)"),
+        (["2026-11-22", "2026-11-20", None, "2026-11-21"], "© OSM (2026-11-20 to 2026-11-22)"),
+    ],
+)
+def test_a_credit_has_the_dates_that_are_known(dates, credit):
+    assert credits_of([replace(ORIGIN, date=date) for date in dates]) == [credit]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"service": 1}'])
+def test_a_record_of_something_else_is_told(tmp_path, text):
+    origin_path(tmp_path / "roads.gpkg").write_text(text)
+    with pytest.raises(DataError, match=r"roads\.gpkg\.source\.json: not a"):
+        read_origin(tmp_path / "roads.gpkg")
+
+
+def test_a_record_with_a_number_for_a_text_is_told(tmp_path):
+    origin_path(tmp_path / "roads.gpkg").write_text(
+        '{"service": 1, "address": "", "licence": "", "attribution": "", "date": null, "area": ""}'
+    )
+    with pytest.raises(DataError, match="as texts"):
+        read_origin(tmp_path / "roads.gpkg")
+
+
+def test_origins_of_several_files_are_named_once(tmp_path):
+    for name in ("a.gpkg", "b.gpkg"):
+        write_origin(tmp_path / name, ORIGIN)
+    assert read_origins([tmp_path / "a.gpkg", tmp_path / "b.gpkg", tmp_path / "c.gpkg"]) == [ORIGIN]

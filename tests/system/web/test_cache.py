@@ -1,0 +1,28 @@
+"""The cache keeps answers under names that tell nothing."""
+
+from roadseg.system.web.cache import Cache, usual_cache
+
+
+def test_what_is_kept_is_taken(tmp_path):
+    cache = Cache(tmp_path)
+    cache.keep("tile a", b"body")
+    assert (cache.take("tile a"), cache.take("tile b")) == (b"body", None)
+
+
+def test_names_tell_nothing(tmp_path):
+    Cache(tmp_path).keep("tile secret", b"body")
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert "secret" not in str(file)
+
+
+def test_what_is_forgotten_is_gone(tmp_path):
+    cache = Cache(tmp_path)
+    cache.keep("tile a", b"body")
+    cache.forget("tile a")
+    cache.forget("tile b")
+    assert cache.take("tile a") is None
+
+
+def test_the_usual_folder_is_that_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert usual_cache() == tmp_path / "roadseg" / "web"

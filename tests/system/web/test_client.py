@@ -1,0 +1,248 @@
+"""The client asks politely, again where that helps, and takes nothing but whole answers."""
+
+import threading
+import time
+
+import pytest
+
+from roadseg.errors import ConfigError, DataError
+from roadseg.system.web.answers import BadAnswerError
+from roadseg.system.web.client import Client, Manners
+
+QUICK = Manners(per_second=5000, first_wait_s=0.01, quiet_s=0.3, longest_wait_s=2, connect_s=2)
+
+
+@pytest.fixture
+def client(world):
+    world.put("/fine", b"fine", "text/plain")
+    with Client(world.address, manners=QUICK) as client:
+        yield client
+
+
+def body(answer):
+    return answer.body
+
+
+def refused(client, address, **options):
+    with pytest.raises(DataError) as caught:
+        client.get(address, body, **options)
+    return str(caught.value)
+
+
+def test_an_answer_is_read(client, world):
+    assert client.get(f"{world.address}/fine", body) == b"fine"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_busy_server_is_asked_again(client, world, status):
+    world.fail("/fine", status, times=2)
+    assert client.get(f"{world.address}/fine", body) == b"fine"
+    assert len(world.asked) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451])
+def test_a_refusal_is_not_asked_again(client, world, status):
+    world.fail("/fine", status)
+    assert f"the server answers {status}" in refused(client, f"{world.address}/fine")
+    assert len(world.asked) == 1
+
+
+def test_a_failure_that_stays_is_told_with_the_number_of_tries(client, world):
+    world.fail("/fine", 500)
+    assert refused(client, f"{world.address}/fine").endswith(
+        "the server answers 500 Internal Server Error (asked 4 times)"
+    )
+
+
+def test_a_server_that_says_how_long_to_wait_is_left_alone_that_long(client, world):
+    world.fail("/fine", lambda h: h.give(429, b"", headers={"Retry-After": "1"}), times=1)
+    begun = time.monotonic()
+    assert client.get(f"{world.address}/fine", body) == b"fine"
+    assert time.monotonic() - begun >= 1
+
+
+def test_a_server_that_asks_to_wait_too_long_is_told(client, world):
+    world.fail("/fine", lambda h: h.give(503, b"", headers={"Retry-After": "3600"}))
+    assert "asks to wait 3600 s; run the command again later" in refused(
+        client, f"{world.address}/fine"
+    )
+
+
+def test_what_is_missing_is_found_to_be_so(client, world):
+    assert client.find(f"{world.address}/nothing", body) is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lambda h: h.give(200, b"fi", size=4), "the answer was cut short"),
+        (
+            lambda h: h.wfile.write(
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nfi"
+            ),
+            "cut",
+        ),
+        (lambda h: h.wfile.write(b"who?\r\n\r\n"), "the connection failed"),
+        (lambda h: h.connection.close(), "the connection failed"),
+    ],
+)
+def test_an_answer_cut_short_is_asked_again_and_then_told(client, world, fault, message):
+    def once(handler):
+        fault(handler)
+        handler.close_connection = True
+
+    world.fail("/fine", once, times=1)
+    assert client.get(f"{world.address}/fine", body) == b"fine"
+    world.fail("/fine", once)
+    assert message in refused(client, f"{world.address}/fine")
+
+
+def test_a_body_that_drips_is_given_up(world, maps):
+    world.fail("/fine", maps.drip)
+    with Client(manners=Manners(per_second=5000, tries=1, quiet_s=0.2)) as client:
+        assert "sent only" in refused(client, f"{world.address}/fine")
+
+
+def test_a_silent_server_is_given_up(world):
+    world.fail("/fine", lambda _: time.sleep(1))
+    with Client(manners=Manners(per_second=5000, tries=1, quiet_s=0.2)) as client:
+        assert "sent nothing for 0.2 s" in refused(client, f"{world.address}/fine")
+
+
+def test_a_body_that_does_not_end_is_cut_off(client, world, maps):
+    world.fail("/fine", maps.endless)
+    assert "larger than expected" in refused(client, f"{world.address}/fine", largest=2**20)
+    assert len(world.asked) == 1
+
+
+def test_a_body_is_no_larger_than_expected(client, world):
+    assert client.get(f"{world.address}/fine", body, largest=4) == b"fine"
+    assert "larger than expected" in refused(client, f"{world.address}/fine", largest=3)
+
+
+def test_a_reader_that_finds_something_else_has_it_asked_again(client, world):
+    def read(answer):
+        if len(world.asked) < 3:
+            raise BadAnswerError(f"found {answer.what}")
+        return answer.body
+
+    assert client.get(f"{world.address}/fine", read) == b"fine"
+
+
+def test_a_page_is_told_by_its_first_words(client, world, maps):
+    world.fail("/fine", lambda h: h.give(403, maps.PAGE, "text/html"))
+    assert 'a web page that begins "Sorry Pay first."' in refused(client, f"{world.address}/fine")
+
+
+def test_a_redirect_on_the_host_is_followed(client, world):
+    world.fail("/old", lambda h: h.give(302, b"", headers={"Location": "/fine"}))
+    assert client.get(f"{world.address}/old", body) == b"fine"
+
+
+def test_a_redirect_elsewhere_is_refused_unless_it_is_allowed(client, world):
+    elsewhere = world.address.replace("127.0.0.1", "localhost")
+    world.fail("/old", lambda h: h.give(302, b"", headers={"Location": f"{elsewhere}/fine"}))
+    assert "redirects to another host, localhost" in refused(client, f"{world.address}/old")
+    allowed = Manners(per_second=5000, hosts=frozenset({"localhost"}))
+    with Client(world.address, ["X-Key: abcdef"], allowed) as free:
+        assert free.get(f"{world.address}/old", body) == b"fine"
+    assert [headers.get("X-Key") for headers in world.headers[-2:]] == ["abcdef", None]
+
+
+def test_redirects_in_a_circle_are_told(client, world):
+    world.fail("/old", lambda h: h.give(302, b"", headers={"Location": "/old"}))
+    assert "redirects more than 5 times" in refused(client, f"{world.address}/old")
+
+
+def test_a_header_with_a_key_goes_to_its_host_only(world, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "abcdefgh")
+    world.put("/fine", b"fine")
+    with Client("https://other.example.org", ["X-Key: {env:MY_KEY}"], QUICK) as client:
+        client.get(f"{world.address}/fine", body)
+    assert "X-Key" not in world.headers[0]
+
+
+def test_a_key_is_in_no_error(world, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "abc+/defgh")
+    world.fail("/fine", lambda h: h.give(400, h.path.encode(), "text/plain"))
+    with Client(manners=QUICK) as client:
+        told = refused(client, f"{world.address}/fine?token={{env:MY_KEY}}")
+    assert "abc" not in told
+    assert "/fine?token={env:MY_KEY}" in told
+
+
+def test_a_form_is_posted(client, world):
+    posted = []
+
+    def do_post(handler):
+        posted.append(handler.rfile.read(int(handler.headers["Content-Length"])))
+        handler.give(200, b"done")
+
+    world.server.RequestHandlerClass.do_POST = do_post
+    assert client.get(f"{world.address}/any", body, form=b"data=1") == b"done"
+    assert posted == [b"data=1"]
+
+
+def test_requests_keep_their_pace(world):
+    world.put("/fine", b"fine")
+    with Client(manners=Manners(per_second=20)) as client:
+        begun = time.monotonic()
+        threads = [
+            threading.Thread(target=client.get, args=(f"{world.address}/fine", body))
+            for _ in range(9)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert time.monotonic() - begun >= 8 / 20
+
+
+def test_a_client_that_is_stopped_waits_no_longer(world):
+    world.fail("/fine", lambda h: h.give(429, b"", headers={"Retry-After": "60"}))
+    with Client(manners=Manners(per_second=5000)) as client:
+        threading.Timer(0.2, client.stop).start()
+        begun = time.monotonic()
+        assert "stopped" in refused(client, f"{world.address}/fine")
+    assert time.monotonic() - begun < 5
+
+
+def test_no_more_than_the_limit_is_received(world):
+    world.put("/fine", b"f" * 1000)
+    with Client(manners=QUICK, most_bytes=1500) as client:
+        client.get(f"{world.address}/fine", body)
+        client.get(f"{world.address}/fine", body)
+        assert "the limit of --limit-mb" in refused(client, f"{world.address}/fine")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("http://127.0.0.1:9/x", "127.0.0.1:9 cannot be reached"),
+        ("https://{here}/x", "no encrypted connection"),
+    ],
+)
+def test_a_server_that_is_not_there_is_told_in_one_line(client, world, address, message):
+    told = refused(client, address.format(here=world.address.removeprefix("http://")))
+    assert message in told
+    assert "\n" not in told
+
+
+def test_a_proxy_that_is_not_there_is_told(client, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://me:secret99@127.0.0.1:9")
+    told = refused(client, "http://tiles.example.org/x")
+    assert "the proxy http://***@127.0.0.1:9 cannot be used" in told
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://a/b", "tiles", "http://", "https://a:b/c", "https://a b"]
+)
+def test_what_is_no_address_is_told(client, address):
+    with pytest.raises(ConfigError):
+        client.get(address, body)
+
+
+@pytest.mark.parametrize("header", ["X-Key", "X Key: a", ": a"])
+def test_what_is_no_header_is_told(header):
+    with pytest.raises(ConfigError, match="expected a name, a colon and a value"):
+        Client(extra=[header])
