@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from roadseg.commands.tools import demo
@@ -47,6 +48,7 @@ _PORT = 29400
 _TEMPFAIL = 75
 _NAME = f"rs{os.getpid() % 100_000}"  # of namespaces and links, which have at most 15 letters
 _BRIDGE = f"{_NAME}b"
+_IP = shutil.which("ip") or "ip"
 
 
 class Host:
@@ -75,7 +77,8 @@ class Host:
         setup = f"hostname host{self.number}; "
         if own_disk:
             setup += f"mount --bind {disk} {self.folder / 'work'}; "
-        line = f"{setup} cd {self.folder / 'work'}; {variables} exec {sys.executable} -m roadseg {' '.join(words)}"
+        command = f"{variables} exec {sys.executable} -m roadseg {' '.join(words)}"
+        line = f"{setup} cd {self.folder / 'work'}; {command}"
         unshared = ["ip", "netns", "exec", self.space, "unshare", "-m", "-u", "sh", "-c", line]
         log = (self.folder / f"log{self.number}").open("w")
         return subprocess.Popen(
@@ -95,7 +98,7 @@ class Host:
         """Kill all that runs on the host, as when its power fails, and cut it off."""
         self.cut()
         found = subprocess.run(
-            ["ip", "netns", "pids", self.space], capture_output=True, text=True, check=True
+            [_IP, "netns", "pids", self.space], capture_output=True, text=True, check=True
         )
         for process in map(int, found.stdout.split()):
             os.kill(process, signal.SIGKILL)
@@ -108,7 +111,7 @@ class Host:
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
+    subprocess.run([_IP, *words], check=True)
 
 
 @contextmanager
@@ -118,8 +121,7 @@ def _three_hosts(folder: Path) -> Iterator[list[Host]]:
     try:
         _ip("addr", "add", f"{_NET}.254/24", "dev", _BRIDGE)
         _ip("link", "set", _BRIDGE, "up")
-        for number in (1, 2, 3):
-            hosts.append(Host(number, folder))
+        hosts.extend(Host(number, folder) for number in (1, 2, 3))
         yield hosts
     finally:
         for host in hosts:
@@ -194,7 +196,7 @@ class Site:
         for place in places:
             rows = self.rows(place)
             _check(len(rows) == len(self.expected), f"{place} has {len(rows)} epochs")
-            pairs = zip(sum(rows, []), sum(self.expected, []), strict=True)
+            pairs = zip(chain(*rows), chain(*self.expected), strict=True)
             largest = max(largest, *(abs(a - b) for a, b in pairs))
         _check(largest <= _WITHIN, f"curves differ by {largest:.1e}")
         return f"curves within {largest:.1e}"
@@ -230,7 +232,8 @@ def _lost(site: Site, lose: Callable[[Host], None], lost: int, meeting: int) -> 
     went_on_s = time.monotonic() - begun
     site.end([processes[number - 1] for number in left])
     said = site.hosts[left[0] - 1].said()
-    return f"{site.same(*(f'disk{number}' for number in left))}, went on after {went_on_s:.0f} s; said: {said}"
+    same = site.same(*(f"disk{number}" for number in left))
+    return f"{same}, went on after {went_on_s:.0f} s; said: {said}"
 
 
 def killed(site: Site) -> str:
@@ -321,7 +324,7 @@ def other_version(site: Site) -> str:
 
 def other_mask(site: Site) -> str:
     """Begin with another mask on one host."""
-    mask = sorted((site.folder / "disk3" / "run" / "masks").glob("*.tif"))[0]
+    mask = min((site.folder / "disk3" / "run" / "masks").glob("*.tif"))
     mask.write_bytes(mask.read_bytes() + b" ")
     return _refused(site, lambda host: host.start(*site.words("3")), 2)
 

@@ -429,8 +429,8 @@ def curves(folder):
 def counts(folder):
     """Give the curves of trainings by one, two and three processes, and by three and then two."""
     together = partial(whole_training, chips=write_chips(folder, chip_px=64))
-    # A batch of five is shared as 5, 2 + 3, and 1 + 2 + 2. Larger steps, and those of Adam, multiply
-    # what is rounded: weights moved by 6e-8 change the losses by 1e-4 then, as processes do.
+    # A batch of five is shared as 5, 2 + 3, and 1 + 2 + 2. Larger steps, and those of Adam,
+    # multiply what is rounded: weights moved by 6e-8 change the losses by 1e-4 then.
     together = partial(together, batch_size=5, windows_per_chip=15, window_px=64)
     together = partial(together, warmup_steps=0, optimizer="sgd", learning_rate=0.01)
     for size in (1, 2, 3):

@@ -86,13 +86,13 @@ def find_place(hosts: Hosts) -> Place:
         RoadsegError: if there is no way to it, or its port on this host is in use.
     """
     target = _resolve(hosts)
-    address = _address_towards(target, hosts)
     is_loopback = ipaddress.ip_address(target).is_loopback
     if is_loopback and hosts.most > 1 and hosts.meeting not in {target, "localhost"}:
         raise ConfigError(
             f"--rendezvous {hosts}: on this host {hosts.meeting} is {target}, where others cannot "
             "reach it; give its address in the network, or correct /etc/hosts"
         )
+    address = _address_towards(target, hosts)
     is_meeting = address == target
     if is_meeting and not is_loopback:
         _require_free_port(hosts, _family(target))

@@ -112,7 +112,7 @@ def test_a_killed_and_a_terminated_training_end_as_one_left_alone(call, start, c
     assert same_weights(straight, checkpoint(1))
 
 
-def test_processes_stop_and_go_on_together_and_one_of_them_tells(call, start, checkpoint):
+def test_processes_stop_and_go_on_together_and_one_of_them_tells(start, checkpoint):
     together = start(2, "--processes", "2")
     wait_for(checkpoint(2) / "last.safetensors")
     together.send_signal(signal.SIGTERM)

@@ -39,7 +39,7 @@ def test_a_rendezvous_without_host_or_port_is_refused(rendezvous):
 
 
 def test_hosts_need_a_rendezvous():
-    with pytest.raises(ConfigError, match="^--rendezvous is missing: expected"):
+    with pytest.raises(ConfigError, match=r"^--rendezvous is missing: expected"):
         read_hosts("2", None)
 
 
