@@ -39,6 +39,12 @@ class DeviceError(RoadsegError, RuntimeError):
     """A device or precision was asked for that this machine does not have."""
 
 
+class PartnerError(RoadsegError):
+    """A process on which this one depends has ended or does not answer; trying again may help."""
+
+    exit_code = 75  # EX_TEMPFAIL of BSD's sysexits
+
+
 class FaultError(RoadsegError):
     """A fault of roadseg's own: something was raised that is not one of these errors."""
 

@@ -146,7 +146,13 @@ class TrainOptions(Section):
         max_length=100,
         fail_fast=True,
     )
-    batch_size: int = setting(8, "windows", "Windows per batch, in each process.", ge=1, le=65_536)
+    batch_size: int = setting(
+        8,
+        "windows",
+        "Windows per batch; processes that train together share them.",
+        ge=1,
+        le=65_536,
+    )
     accumulate: int = setting(
         1,
         "batches",

@@ -1,4 +1,5 @@
-"""What processes see that train together, as JSON: two ("pair", "resumed") or four ("quartet").
+"""What processes see that train together, as JSON: two ("pair", "resumed"), up to three
+("counts") or four ("quartet").
 
 They are forked from this one, so that libraries are imported once, and find each other by the
 variables that torchrun sets.
@@ -12,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -23,7 +25,8 @@ from conftest import write_chips
 from safetensors.torch import load_file
 from torch import nn
 
-from roadseg.errors import RoadsegError
+from roadseg.errors import ConfigError, RoadsegError
+from roadseg.learn.hardware.agreement import even_out, keeping_copies, need_same
 from roadseg.learn.hardware.devices import pick_device
 from roadseg.learn.hardware.distributed import (
     Parallel,
@@ -184,9 +187,50 @@ def found_again(together, device):
     ]
 
 
-def pair(device, model):
+def refused(together, facts):
+    """Give the error of processes whose facts differ."""
+    try:
+        need_same(together, facts)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def on_disks(together, folder, *, shared):
+    """Let two hosts with a process each, as it were, even out what they have."""
+    mine = folder / ("both" if shared else str(together.rank))
+    mine.mkdir(parents=True, exist_ok=True)
+    apart = keeping_copies(replace(together, local_rank=0, local_size=1), mine)
+    if together.rank == 1:
+        (mine / "last").write_text("further", encoding="ascii")
+    elif not shared:
+        (mine / "last").write_text("behind", encoding="ascii")
+    together.wait()
+    saved = (1, together.rank, (mine / "last").read_text(encoding="ascii"))
+    even_out(apart, mine, lambda: saved, ["absent", "last"])
+    return {
+        "keeps": gathered(apart.keeps, together),
+        "last": gathered((mine / "last").read_text(encoding="ascii"), together),
+        "left": gathered(len([*mine.iterdir()]), together),
+    }
+
+
+def agreement(together, folder):
+    """Give what becomes of facts that are equal or not, and of disks that are shared or not."""
+    rank = together.rank
+    return {
+        "texts": together.gather("" if rank else "ä" * 3),
+        "equal": gathered(refused(together, {"torch": "2", "batch": 8}), together),
+        "other": gathered(refused(together, {"torch": f"2.{rank}", "batch": 8}), together),
+        "own": on_disks(together, folder / "own", shared=False),
+        "shared": on_disks(together, folder / "shared", shared=True),
+    }
+
+
+def pair(device, model, folder):
     with parallel(device) as together:
         return {
+            "agreement": agreement(together, folder),
             "basics": gathered(sums_and_flags(together), together),
             "training": shared_training(together, device, model),
             "accumulation": accumulation(together, device),
@@ -311,10 +355,10 @@ def stopped(device):
 def whole_training(device, chips, folder, *, interruption=None, save_minutes=5.0, **changes):
     """Train on two chips for two epochs of three steps each, validate on a third."""
     small = {"encoder": "tu-test_resnet", "encoder_weights": None, "window_px": 32}
-    small |= {"batch_size": 2, "epochs": 2}
+    small |= {"batch_size": 4, "epochs": 2, "windows_per_chip": 6}
     job = TrainingJob(
         *(chips[:2], chips[2:3]),
-        TrainOptions(**small, windows_per_chip=6, **changes),
+        TrainOptions(**small | changes),
         facts={"bands": [1, 2, 3], "gsd_m": 0.5, "resample_m": None, "nodata": None},
         bins=DEFAULT_BINS,
         device=device,
@@ -374,6 +418,30 @@ def resumed(folder, way, stops, **changes):
     return found
 
 
+def curves(folder):
+    """Give the numbers of each epoch that do not depend on the clock."""
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    names, *rows = [line.split(",")[:-2] for line in lines]
+    assert lines[0].split(",")[-2:] == ["seconds", "windows_per_s"]
+    return names, [[float(value) for value in row] for row in rows]
+
+
+def counts(folder):
+    """Give the curves of trainings by one, two and three processes, and by three and then two."""
+    together = partial(whole_training, chips=write_chips(folder, chip_px=64))
+    # A batch of five is shared as 5, 2 + 3, and 1 + 2 + 2. Larger steps, and those of Adam,
+    # multiply what is rounded: weights moved by 6e-8 change the losses by 1e-4 then.
+    together = partial(together, batch_size=5, windows_per_chip=15, window_px=64)
+    together = partial(together, warmup_steps=0, optimizer="sgd", learning_rate=0.01)
+    for size in (1, 2, 3):
+        assert run(partial(together, folder=folder / str(size)), size)[0] == [0] * size
+    lost = partial(together, folder=folder / "3 and 2")
+    kept = partial(lost, interruption=STOPS["killed after an epoch"], save_minutes=0.0)
+    assert run(kept, 3)[0] == [-signal.SIGKILL] * 3
+    assert run(lost, 2)[0] == [0, 0]
+    return {name: curves(folder / name) for name in ("1", "2", "3", "3 and 2")}
+
+
 def run(program, size):
     """Run a program in so many processes; give how they ended and what the first one found."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -402,7 +470,7 @@ def member(program, rank, size, port, found):
         "TORCHELASTIC_USE_AGENT_STORE": "True",  # the one in `run`
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-    mine = program(pick_device("cpu"))
+    mine = program(pick_device("cpu", "fp32"))
     if rank == 0:
         found.put(mine)
 
@@ -411,6 +479,8 @@ def everything(name, folder):
     """Run what the name stands for."""
     if name == "quartet":
         return run(quartet, 4)
+    if name == "counts":
+        return [0], counts(folder)
     if name == "resumed":
         averaging = {
             "distributed": DistributedOptions(hierarchy={2: 2}, warmup_steps=1),
@@ -418,7 +488,7 @@ def everything(name, folder):
         }
         found = resumed(folder, "gradients", STOPS)
         return [0], found | resumed(folder, "weights", [*STOPS][1:2], **averaging)
-    ends, found = run(partial(pair, model=new_model()), 2)
+    ends, found = run(partial(pair, model=new_model(), folder=folder), 2)
     errors = {program.__name__: run(program, 2)[1] for program in (failing, stopped)}
     return ends, found | {"errors": errors}
 

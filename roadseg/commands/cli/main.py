@@ -34,7 +34,8 @@ def main() -> None:
 
     \b
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
-    4 some scenes failed, 70 a bug in roadseg, 130 interrupted, 143 terminated.
+    4 some scenes failed, 70 a bug in roadseg, 75 another host or process was
+    lost, 130 interrupted, 143 terminated.
     """
     send_logs(click.get_current_context())
     handle_signals()

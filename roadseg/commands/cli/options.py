@@ -351,11 +351,22 @@ _PROCESSES = click.option(
     "--processes",
     type=click.IntRange(min=1),
     help="Number of processes that train together (torchrun), each on a GPU or a part of the "
-    "cores.",
+    "cores of its host.",
+)
+_HOSTS = click.option(
+    "--hosts",
+    metavar="N|MIN:MAX",
+    help="Hosts that train together, each with this command. MIN:MAX: go on if up to MAX - MIN of "
+    "them are lost.",
+)
+_RENDEZVOUS = click.option(
+    "--rendezvous",
+    metavar="HOST:PORT",
+    help="With --hosts: the host where all of them meet, and a free port on it.",
 )
 LAUNCHING = (_launcher(), *_BINDING)
-LAUNCHING_SEVERAL = (_launcher("torchrun"), *_BINDING, _PROCESSES)
-_LAUNCH = ("launcher", "ncores", "nodes", "allocator", "omp", "processes")
+LAUNCHING_SEVERAL = (_launcher("torchrun"), *_BINDING, _PROCESSES, _HOSTS, _RENDEZVOUS)
+_LAUNCH = ("launcher", "ncores", "nodes", "allocator", "omp", "processes", "hosts", "rendezvous")
 
 
 def together(*options: Option) -> Option:
@@ -393,6 +404,7 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
             allocator=launch["allocator"],
             omp=launch["omp"],
             processes=launch["processes"],
+            hosts=_hosts(launch["hosts"], launch["rendezvous"]),
         )
         launchers.launch(wish, sys.argv[1:], start=start)
     # A flag becomes true or false, as JSON has them; all else is text that the config checks.
@@ -402,6 +414,16 @@ def take_settings(values: dict[str, Any], *, start: bool = True) -> tuple[str, .
         for key, value in settings.items()
         if value is not None
     )
+
+
+def _hosts(count: str | None, rendezvous: str | None) -> object:
+    """Read the hosts that train together; None for this one alone."""
+    if count is None:
+        if rendezvous is not None:
+            raise click.UsageError("--rendezvous needs the number of hosts; add --hosts N")
+        return None
+    hosts = importlib.import_module("roadseg.learn.hardware.hosts")
+    return cast("object", hosts.read_hosts(count, rendezvous))
 
 
 def _shard(

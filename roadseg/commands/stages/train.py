@@ -1,6 +1,7 @@
 """train: learn roads from chips and masks. Reads chips.json, folds.json; writes checkpoints/."""
 
 import logging
+import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,19 +9,21 @@ from datetime import timedelta
 from pathlib import Path
 
 from roadseg.commands.stages.made_from import fold_numbers, train_from
-from roadseg.commands.stages.training_jobs import training_job
+from roadseg.commands.stages.training_jobs import data_facts, training_job
 from roadseg.commands.survey.training_plan import forecast_training
 from roadseg.config import Config
 from roadseg.dataset.calibration import read_calibration, write_calibration
 from roadseg.dataset.scene_parts import parts_of_scenes
 from roadseg.dataset.sets import find_scenes
 from roadseg.errors import CheckpointError
+from roadseg.learn.hardware.agreement import even_out, keeping_copies, need_same
 from roadseg.learn.hardware.cpu import keep_freed_memory
 from roadseg.learn.hardware.devices import chosen_device
 from roadseg.learn.hardware.distributed import Parallel, parallel
+from roadseg.learn.hardware.hosts import HOSTS
 from roadseg.learn.network.checkpoints import checkpoint_path
 from roadseg.learn.options import BestBy, TrainOptions
-from roadseg.learn.training.history import Row, best_row, read_last
+from roadseg.learn.training.history import FILES, Row, best_row, read_last, saved_steps
 from roadseg.learn.training.rehearsal import START_S, measure_pace
 from roadseg.learn.training.samples import (
     held_out_windows,
@@ -33,6 +36,7 @@ from roadseg.raster.images import scene_facts
 from roadseg.report.cards import write_model_card
 from roadseg.report.plots.curves import write_curves
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
+from roadseg.system.records import versions
 from roadseg.system.stage_records import (
     StageRecord,
     lost_outputs,
@@ -115,7 +119,8 @@ def run(
     keep_freed_memory()
     folder = workspace.checkpoint(fold)
     patience = timedelta(minutes=config.compute.wait_minutes)
-    with parallel(job.device, patience=patience) as processes:
+    with parallel(job.device, patience=patience) as joined:
+        processes = _agreed(job, workspace, folder, joined, anew=force)
         if force or not checkpoint_path(folder, "last").exists():
             job = _rehearsed(job, processes, workers=config.compute.workers)
         else:
@@ -137,12 +142,29 @@ def run(
             after_epoch=after_epoch,
         )
         summary = _summary(job, fold, history, folder, sets=[of.name for of in config.sets])
-        if processes.first:
+        if processes.keeps:
             if fold == "all":
                 _take_over_confidence(workspace)
             write_model_card(config, workspace, fold=fold, epochs=len(history))
             record.finish(summary, _weights(folder))
     return summary
+
+
+def _agreed(
+    job: TrainingJob, workspace: Workspace, folder: Path, processes: Parallel, *, anew: bool
+) -> Parallel:
+    """Return the processes, once all have the same data and settings, and the same saved state."""
+    if processes.size == 1:
+        return processes
+    used = {name: versions()[name] for name in ("roadseg", "torch")}
+    used["--hosts"] = os.environ.get(HOSTS, "1")
+    need_same(processes, {**used, **job.settings})
+    processes = keeping_copies(processes, workspace.root)
+    if processes.any(processes.has_copy):
+        need_same(processes, data_facts(job, workspace))
+        if not anew:
+            even_out(processes, folder, lambda: saved_steps(folder), FILES)
+    return processes
 
 
 def _take_over_confidence(workspace: Workspace) -> None:

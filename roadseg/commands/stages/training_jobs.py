@@ -23,6 +23,7 @@ from roadseg.learn.training.train import TrainingJob
 from roadseg.raster.images import RasterFacts, scene_facts
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.scaling import read_scaling
+from roadseg.system.fingerprints import fingerprints
 from roadseg.system.stage_records import read_stage_key
 from roadseg.system.workspace import Fold, Workspace, require
 
@@ -63,6 +64,16 @@ def training_job(
     weight = sum(chip.weight for chip in job.training)
     options = as_long_as_folds(job.options, found, trained, weight=weight)
     return replace(job, options=options, facts={**job.facts, **found})
+
+
+def data_facts(job: TrainingJob, workspace: Workspace) -> dict[str, str]:
+    """Return what hosts without a shared disk must have the same: fingerprints, sizes of images."""
+    chips = [*job.training, *job.validation]
+    made = [workspace.chips, workspace.folds, workspace.scaling, *{chip.mask for chip in chips}]
+    digests = {path.name: digest for path, digest in fingerprints(made).items()}
+    images = sorted({chip.scene.path for chip in chips})
+    sizes = {f"{path.name} of bytes": f"{path.stat().st_size}" for path in images if path.is_file()}
+    return digests | sizes
 
 
 def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> TrainingJob:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from roadseg.errors import ConfigError, DeviceError, RoadsegError
+from roadseg.errors import ConfigError, DeviceError, PartnerError
 from roadseg.learn.hardware.devices import Device
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -26,7 +26,7 @@ _HCCL = "habana_frameworks.torch.distributed.hccl"
 
 @dataclass(frozen=True)
 class Parallel:
-    """One of the processes that train a network together; all methods but `first` are collective.
+    """One of the processes that train a network together; all methods are collective.
 
     Collective: every process calls them, in the same order. In a single process, which
     `Parallel()` is, they return what they are given and torch.distributed stays unused.
@@ -38,6 +38,7 @@ class Parallel:
         local_size: number of processes on this machine.
         control: group for what is not on the device: flags, waiting, sums of CPU tensors.
         patience: how long one waits for the others.
+        has_copy: whether this process keeps a copy of the run on a host's own disk.
     """
 
     rank: int = 0
@@ -46,11 +47,17 @@ class Parallel:
     local_size: int = 1
     control: "dist.ProcessGroup | None" = field(default=None, repr=False, compare=False)
     patience: timedelta = PATIENCE
+    has_copy: bool = False
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that writes the files of the run."""
+        """Whether this process is the one that speaks for all."""
         return self.rank == 0
+
+    @property
+    def keeps(self) -> bool:
+        """Whether this process writes the files of the run: the first, or one with a copy."""
+        return self.first or self.has_copy
 
     def wrap(
         self,
@@ -100,7 +107,7 @@ class Parallel:
         if self.size == 1:
             return tensor.detach()
         total = tensor.detach().clone()
-        dist.all_reduce(total, group=group or self._group(total))
+        dist.all_reduce(total, group=group or self.group_of(total))
         return total
 
     def sum_with_gradient(
@@ -130,7 +137,7 @@ class Parallel:
             by_type.setdefault((tensor.dtype, tensor.device), []).append(tensor.detach())
         for alike in by_type.values():
             flat = torch.cat([tensor.reshape(-1) for tensor in alike])
-            members = group or self._group(flat)
+            members = group or self.group_of(flat)
             dist.all_reduce(flat, group=members)
             flat /= dist.get_world_size(members)
             parts = torch.split(flat, [tensor.numel() for tensor in alike])
@@ -145,12 +152,30 @@ class Parallel:
         dist.all_reduce(flags, op=dist.ReduceOp.MAX, group=self.control)
         return bool(flags)
 
+    def gather(self, text: str) -> list[str]:
+        """Return the texts of all processes, by rank."""
+        return [self.send(text.encode(), rank).decode() for rank in range(self.size)]
+
+    def send(self, content: bytes, owner: int) -> bytes:
+        """Return the bytes that the process of a rank has; those of the others are ignored."""
+        if self.size == 1:
+            return content
+        length = torch.tensor(len(content))
+        dist.broadcast(length, owner, group=self.control)
+        data = torch.zeros(int(length), dtype=torch.uint8)
+        if self.rank == owner and content:
+            data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        if len(data):
+            dist.broadcast(data, owner, group=self.control)
+        return data.numpy().tobytes()
+
     def wait(self) -> None:
         """Wait until all processes are here; the device is not waited for."""
         if self.size > 1:
             dist.barrier(group=self.control)
 
-    def _group(self, tensor: Tensor) -> "dist.ProcessGroup | None":
+    def group_of(self, tensor: Tensor) -> "dist.ProcessGroup | None":
+        """Return the group over all processes that carries a tensor."""
         return self.control if tensor.device.type == "cpu" else None
 
 
@@ -219,7 +244,7 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
         ConfigError: if the environment is incomplete or contradicts itself.
         DeviceError: if torch lacks the device's way to communicate, or there are fewer devices
             than processes.
-        RoadsegError: if the others cannot be reached, or one of them ends or does not answer.
+        PartnerError: if the others cannot be reached, or one of them ends or does not answer.
     """
     place = _place(os.environ)
     if place.size == 1:
@@ -230,7 +255,7 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
     try:
         store, rank, size = next(dist.rendezvous("env://", timeout=JOINING))  # type: ignore[attr-defined]
     except dist.DistError as error:
-        raise RoadsegError(_unreachable(place, error)) from error
+        raise PartnerError(_unreachable(place, error)) from error
     try:
         dist.init_process_group(
             device.dist_backend,
@@ -247,7 +272,7 @@ def parallel(device: Device, *, patience: timedelta = PATIENCE) -> Iterator[Para
         yield replace(place, control=control, patience=patience)
     except RuntimeError as error:
         if lost := _lost(error, size, patience):
-            raise RoadsegError(lost) from error
+            raise PartnerError(lost) from error
         raise
     dist.destroy_process_group()
 
@@ -321,10 +346,20 @@ def _lost(error: RuntimeError, size: int, patience: timedelta) -> str:
         minutes = patience.total_seconds() / 60
         return (
             f"one of {size} processes has not answered for {minutes:g} minutes "
-            "(compute.wait_minutes): it or its machine has stopped; run the same command to "
-            "resume"
+            f"(compute.wait_minutes): it or its machine has stopped; {_what_next()}"
         )
-    return f"one of {size} processes that train together has ended; run the same command to resume"
+    return f"one of {size} processes that train together has ended; {_what_next()}"
+
+
+def _what_next() -> str:
+    """Return what becomes of a training whose processes were lost."""
+    done, most = (
+        int(os.environ.get(f"TORCHELASTIC_{name}", "0"))
+        for name in ("RESTART_COUNT", "MAX_RESTARTS")
+    )
+    if done < most:
+        return "those that are left meet again, and go on from the last saved step"
+    return "run the same command to resume"
 
 
 def _unreachable(place: Parallel, error: Exception) -> str:

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from roadseg.errors import ConfigError, DeviceError
+from roadseg.learn.hardware.hosts import HOSTS, Hosts, find_place
 from roadseg.learn.hardware.processes import watch
 from roadseg.system.machine import Machine, format_cpus, parse_cpus, read_machine
 
 _log = logging.getLogger(__name__)
 LAUNCHERS = ("none", "pin", "run_cpu", "ipexrun", "torchrun")
 _GUARD = "ROADSEG_LAUNCHED"  # the process was started by a launcher and starts no other
+_RESTARTS = 10  # times that a training begins again after processes were lost
+_SECONDS = {"join_timeout": 600, "last_call_timeout": 30, "read_timeout": 60}  # of hosts that meet
 _CPUS = "ROADSEG_CPUS"  # those that the processes of this machine share
 _SILENT = (sys.executable, "-m", "roadseg.learn.hardware.silence")
 _END = "--"  # of a launcher's options: it would take ours that begin as its own do for these
@@ -50,7 +53,8 @@ class Launch:
         nodes: NUMA nodes to use; by default all.
         allocator: "tcmalloc", "jemalloc", "default" (glibc) or "auto": tcmalloc where it is found.
         omp: OpenMP library: "intel", "gnu", or "auto": what torch brings.
-        processes: processes of torchrun.
+        processes: processes of torchrun, on each host.
+        hosts: hosts that train together; None for this one alone.
     """
 
     launcher: str | None = None
@@ -59,6 +63,7 @@ class Launch:
     allocator: str | None = None
     omp: str | None = None
     processes: int | None = None
+    hosts: Hosts | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def launch(wish: Launch, arguments: Sequence[str], *, start: bool = True) -> Non
     bind(command.cpus)
     if launcher == "pin":
         _replace_this_process(command)
-    sys.exit(watch(command.words, command.variables))
+    sys.exit(watch(command.words, command.variables, restarts=wish.hosts is not None))
 
 
 def settle() -> None:
@@ -135,6 +140,7 @@ def plan(
 
     Raises:
         ConfigError: if the wish contradicts itself, or asks for more than the machine has.
+        RoadsegError: if the other hosts cannot be reached.
     """
     launcher = _launcher(wish)
     cpus = _choose_cores(wish, machine)
@@ -153,7 +159,10 @@ def plan(
         return Command(launcher, _ipexrun(cpus, bound, words, variables), variables)
     if launcher == "torchrun":
         variables[_CPUS] = ",".join(map(str, cpus))
-        return Command(launcher, (*_torchrun(processes), *words[2:]), variables, cpus)
+        meeting: tuple[str, ...] = ("--standalone",)
+        if wish.hosts is not None:
+            meeting = _meeting(wish.hosts, variables, environment)
+        return Command(launcher, (*_torchrun(processes, meeting), *words[2:]), variables, cpus)
     if bound:
         numactl = ("numactl", "-C", format_cpus(cpus), "-m", format_cpus(bound))
         return Command(launcher, (*numactl, *words), variables)
@@ -163,21 +172,23 @@ def plan(
 def _launcher(wish: Launch) -> str:
     """Return the launcher that is asked for, or that the other options imply."""
     asked = wish != Launch(wish.launcher)
-    implied = "pin" if wish.processes is None else "torchrun"
+    is_shared = wish.processes is not None or wish.hosts is not None
+    implied = "torchrun" if is_shared else "pin"
     launcher = wish.launcher or (implied if asked else "none")
     if launcher not in LAUNCHERS:
         raise ConfigError(f"--launcher: expected one of {', '.join(LAUNCHERS)}, got {launcher!r}")
     if launcher == "none" and asked:
         raise ConfigError(
-            "--ncores, --nodes, --allocator, --omp and --processes have no effect with "
+            "--ncores, --nodes, --allocator, --omp, --processes and --hosts have no effect with "
             "--launcher none; omit them, or use --launcher pin"
         )
-    if launcher == "torchrun" and wish.processes is None:
+    if launcher == "torchrun" and not is_shared:
         raise ConfigError("--launcher torchrun needs the number of processes; add --processes N")
-    if launcher != "torchrun" and wish.processes is not None:
+    if launcher != "torchrun" and is_shared:
+        option = "--hosts" if wish.processes is None else f"--processes {wish.processes}"
         raise ConfigError(
-            f"--launcher {launcher} starts one process, got --processes {wish.processes}; choose "
-            "--launcher torchrun, or omit --processes"
+            f"--launcher {launcher} starts one process, got {option}; choose "
+            f"--launcher torchrun, or omit {option.split(maxsplit=1)[0]}"
         )
     return launcher
 
@@ -310,9 +321,34 @@ def _ipexrun(
     return (*launcher, "--no-python", _END, *map(shlex.quote, words))
 
 
-def _torchrun(processes: int) -> tuple[str, ...]:
-    words = (*_SILENT, "torch.distributed.run", "--standalone")
+def _torchrun(processes: int, meeting: Sequence[str]) -> tuple[str, ...]:
+    words = (*_SILENT, "torch.distributed.run", *meeting)
     return (*words, "--nproc-per-node", str(processes), "-m", _END)
+
+
+def _meeting(
+    hosts: Hosts, variables: dict[str, str], environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the words for torchrun with which hosts meet; add the variables that they need.
+
+    torchrun would give the host's own name to the others, which they may not know, and gloo would
+    listen where this name leads, often to 127.0.1.1. A store that torchrun shares with the
+    processes stays where the first process was at first, even if that host is lost.
+    """
+    place = find_place(hosts)
+    variables[HOSTS] = f"{hosts.least}:{hosts.most}"
+    variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    # Without it, torch warns of every host whose address has no name.
+    variables["TORCH_CPP_LOG_LEVEL"] = environment.get("TORCH_CPP_LOG_LEVEL", "ERROR")
+    if place.interface and "GLOO_SOCKET_IFNAME" not in environment:
+        variables["GLOO_SOCKET_IFNAME"] = place.interface
+    settings: dict[str, object] = dict(_SECONDS)
+    if not place.is_loopback:
+        settings["is_host"] = place.is_meeting
+    conf = ",".join(f"{name}={value}" for name, value in settings.items())
+    words = ["--nnodes", f"{hosts.least}:{hosts.most}", "--rdzv-backend", "c10d"]
+    words += ["--rdzv-endpoint", str(hosts), "--rdzv-id", "roadseg", "--rdzv-conf", conf]
+    return (*words, "--max-restarts", str(_RESTARTS), "--local-addr", place.address)
 
 
 def _check_runs_here(launcher: str) -> None:

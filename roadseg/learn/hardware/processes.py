@@ -20,22 +20,32 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn, cast
 
+from roadseg.errors import PartnerError
+
 _log = logging.getLogger(__name__)
 _FOLDER = "ROADSEG_STATUS"  # variable that names the folder
-_END = ".end"  # file named by the process: empty while it runs, then its exit code
+# File named by the process and its start: empty while it runs, then its exit code.
+_END = ".end"
 _SIGNAL = "signal"  # file with the signal that was passed on
 _PIPE = "pipe"  # that the process which watches holds open
+_STARTS = ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")
 _SAID = ".said"  # file named by the digest of a line that a process has said for all
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _BY_SIGNAL = 128  # added to the number of the signal that ended a process
+# Ends of processes that may begin again; None of one that runs, or was killed.
+_MAY_RESTART = {None, 0, PartnerError.exit_code, _BY_SIGNAL + signal.SIGTERM}
 _GRACE_S = 30.0  # in which what outlives its launcher may keep what it did
 _LOOK_S = 0.2
 
 _watched_in: list[Path] = []  # the folder, in a process that is watched
 
 
-def watch(words: Sequence[str], variables: Mapping[str, str]) -> int:
+def watch(words: Sequence[str], variables: Mapping[str, str], *, restarts: bool = False) -> int:
     """Run a launcher; return how the processes that it starts ended, whatever it says itself.
+
+    A launcher that `restarts` processes does so after any failure. It is ended here if one has
+    failed for another reason than that it was killed or has lost its partners, because the same
+    would happen again.
 
     It gets a session of its own, so that Ctrl-C reaches only this process, which passes it on;
     a second signal kills. If this process is killed, those that it watches kill themselves and
@@ -47,6 +57,10 @@ def watch(words: Sequence[str], variables: Mapping[str, str]) -> int:
             _pass_signals_on(folder)
             environment = {**os.environ, **variables, _FOLDER: name}
             process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
+            while restarts and process.poll() is None:
+                if any(end not in _MAY_RESTART for end in _reports(folder).values()):
+                    process.terminate()
+                time.sleep(_LOOK_S)
             code = process.wait()
             _end_the_rest(folder)
             ends, received = [*_reports(folder).values()], _received(folder)
@@ -245,7 +259,8 @@ def _end_the_rest(folder: Path) -> None:
 
 def _report(folder: Path, end: str) -> None:
     with suppress(FileNotFoundError):  # nobody watches any more
-        (folder / f"{os.getpid()}{_END}").write_text(end, encoding="ascii")
+        name = f"{os.getpid()}.{_start_of_all()}{_END}"
+        (folder / name).write_text(end, encoding="ascii")
 
 
 def _received(folder: Path) -> int | None:
@@ -261,7 +276,19 @@ def _end_if_told(folder: Path) -> None:
 
 
 def _reports(folder: Path) -> dict[int, int | None]:
-    """Return exit codes of the processes that report in a folder, the first to end first."""
+    """Return exit codes of the processes that report in a folder, the first to end first.
+
+    A launcher that starts all processes again has ended the earlier ones, which count no more.
+    """
     files = sorted(folder.glob(f"*{_END}"), key=lambda file: file.stat().st_mtime_ns)
-    codes = {int(file.stem): file.read_text(encoding="ascii") for file in files}
-    return {process: int(code) if code else None for process, code in codes.items()}
+    named = [(*file.name.split(".")[:2], file.read_text(encoding="ascii")) for file in files]
+    return {
+        int(process): int(code) if code else None
+        for process, start, code in named
+        if start == named[-1][1]
+    }
+
+
+def _start_of_all() -> str:
+    """Return what tells one start of all processes by torchrun from the next, as it has a port."""
+    return "-".join(os.environ.get(name, "") for name in _STARTS)

@@ -7,14 +7,23 @@ import sys
 
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous.api import (
+    RendezvousConnectionError,
+    RendezvousError,
+    RendezvousTimeoutError,
+)
 
+from roadseg.errors import PartnerError
+
+_ENDPOINT, _HOSTS = "--rdzv-endpoint", "--nnodes"  # options of torchrun
 _BY_SIGNAL = 128  # added to the number of the signal that ended a process
 
 
 def run(module: str) -> None:
     """Run the module of a launcher with the arguments of this process, as `python -m` does.
 
-    Ends with 1 if a process of the launcher's failed, and as by a signal if one ended it.
+    Ends with 1 if a process of the launcher's failed, and as by a signal if one ended it. If the
+    hosts that train together do not find each other, it says so in one line.
     """
     logging.disable(logging.ERROR)
     try:
@@ -23,6 +32,27 @@ def run(module: str) -> None:
         sys.exit(1)
     except SignalException as signalled:
         sys.exit(_BY_SIGNAL + signalled.sigval)
+    except RendezvousError as error:
+        sys.stderr.write(f"Error: {_apart(error)}; run the same command on all hosts\n")
+        sys.exit(PartnerError.exit_code)
+
+
+def _apart(error: RendezvousError) -> str:
+    """Return why hosts do not find each other, by the words that this process was started with."""
+    if _ENDPOINT not in sys.argv:
+        return f"the processes did not find each other ({error})"
+    meeting, hosts = (sys.argv[sys.argv.index(word) + 1] for word in (_ENDPOINT, _HOSTS))
+    if isinstance(error, RendezvousConnectionError):
+        return (
+            f"--rendezvous {meeting}: no training waits there, or none can be reached any more; "
+            "check the address, the network and the firewall, and that the command runs there"
+        )
+    if isinstance(error, RendezvousTimeoutError):
+        return (
+            f"--hosts {hosts}: fewer hosts came to {meeting} within the time "
+            "that they wait for each other"
+        )
+    return f"--rendezvous {meeting}: the hosts have ended their training ({error})"
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Epochs:
         trainer: the network in training.
         batches: what it learns from.
         validation_batches: batches to validate on; None if nothing is held out.
-        folder: where the first process keeps what comes of it.
+        folder: where the processes that write keep what comes of it.
         options: of the training.
         settings: facts to keep in checkpoints.
         progress: how far it has come.
@@ -75,7 +75,7 @@ class Epochs:
         board: receives scalars and images.
         stop: whether a signal has come.
         after_step: is called after every step.
-        after_epoch: is called by the first process with the rows of all epochs, after each.
+        after_epoch: is called by the processes that write with the rows of all epochs, after each.
     """
 
     trainer: Trainer
@@ -192,7 +192,7 @@ class Epochs:
 
     def _keep(self, row: Row, scores: Scores | None) -> None:
         """Keep a finished epoch. `last` is last: once it is there, all is."""
-        if not self.parallel.first:
+        if not self.parallel.keeps:
             return
         history, folder = self.progress.history, self.folder
         best = best_row(history, self.options.best_by)
@@ -218,7 +218,7 @@ class Epochs:
 
     def _save_last(self) -> None:
         """Write all that the next step needs."""
-        if not self.parallel.first:
+        if not self.parallel.keeps:
             return
         progress = self.progress
         tensors, values = self.trainer.state()

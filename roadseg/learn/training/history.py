@@ -12,10 +12,16 @@ from roadseg.learn.network.checkpoint_facts import Facts
 from roadseg.learn.network.checkpoints import checkpoint_path, read_checkpoint_facts
 from roadseg.learn.options import BestBy, TrainOptions
 from roadseg.system.files import whole
-from roadseg.system.fingerprints import GONE
+from roadseg.system.fingerprints import GONE, fingerprint
 
 _log = logging.getLogger(__name__)
 _PLACES = {"init", "encoder_weights"}  # settings that may name a file; see pretrained.first_weights
+
+# Files of a training that another host needs to go on; the last one says how far it has come.
+FILES = (
+    *("metrics.csv", "curves.png", "best.json", "best.safetensors"),
+    *("last.json", "last.safetensors"),
+)
 
 Row = dict[str, float]  # one epoch, as in metrics.csv
 
@@ -32,6 +38,11 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
     if not path.exists():
         return None
     facts = read_checkpoint_facts(folder, "last")
+    if facts.get("processes", 1) != 1:
+        raise ConfigError(
+            f"{path}: the training was started by an earlier version of roadseg, in which each of "
+            f"{facts['processes']} processes had batches of its own; retrain with --force"
+        )
     wanted = json.loads(json.dumps({k: v for k, v in settings.items() if k not in _PLACES}))
     changed = [
         f"{key} {facts.get(key)} (now {value})"
@@ -48,6 +59,18 @@ def read_last(folder: Path, settings: Mapping[str, Any]) -> Facts | None:
         _log.warning("%s is missing, so the training starts from the beginning", best)
         return None
     return facts
+
+
+def saved_steps(folder: Path) -> tuple[int, int, str]:
+    """Return the epochs and the further steps of the training in a folder, and its digest.
+
+    A folder without a training has -1 epochs.
+    """
+    path = checkpoint_path(folder, "last")
+    if not path.exists():
+        return -1, 0, ""
+    facts = read_checkpoint_facts(folder, "last")
+    return len(facts["history"]), facts["step"], fingerprint(path)
 
 
 def best_row(history: list[Row], best_by: BestBy) -> Row:

@@ -1,6 +1,7 @@
 """Local and hierarchical SGD: processes that step on their own and average their weights."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 
 import torch.distributed as dist
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from roadseg.errors import ConfigError
+from roadseg.learn.hardware.batch_norm import SharedBatchNorm
 from roadseg.learn.hardware.distributed import Parallel, unwrapped
 
 _KEY = "train.distributed.hierarchy"
@@ -84,6 +86,18 @@ class HierarchicalAverager:
         return (
             sums if self._near is None else self._parallel.sum_with_gradient(sums, group=self._near)
         )
+
+    def normalising(self, step: int) -> AbstractContextManager[object]:
+        """Return the context of a forward pass, in which those who share a step share batch norm.
+
+        Otherwise each process would normalise by its own windows, which are the fewer the more
+        processes there are, and the network would depend on their number.
+        """
+        if self._parallel.size == 1:
+            return nullcontext()
+        if self.synchronous(step):
+            return SharedBatchNorm(self._parallel)
+        return nullcontext() if self._near is None else SharedBatchNorm(self._parallel, self._near)
 
     def average_gradients(self, step: int) -> None:
         """Average the gradients of a step within the group of period 1, unless all share them."""

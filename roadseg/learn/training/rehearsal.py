@@ -37,21 +37,19 @@ _SHARE = 0.05  # Of the batches of a training, the share that is rehearsed at mo
 
 @dataclass(frozen=True)
 class Pace:
-    """Times of a training on this machine.
+    """Times of a training by all its processes together.
 
     Attributes:
-        window_s: seconds in which a process learns from a window, with its share of a step.
-        held_out_s: seconds in which a process validates on a window.
-        processes: how many train together.
+        window_s: seconds of a training step for each of its windows.
+        held_out_s: seconds of validation for each window.
     """
 
     window_s: float
     held_out_s: float
-    processes: int = 1
 
     def epoch_seconds(self, windows: int, held_out: int) -> float:
         """Return the seconds of an epoch of a number of windows, with validation and checkpoint."""
-        return (windows * self.window_s + held_out * self.held_out_s) / self.processes + KEEPING_S
+        return windows * self.window_s + held_out * self.held_out_s + KEEPING_S
 
 
 def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
@@ -73,7 +71,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
         DataError: if a chip cannot be read.
     """
     windows = training_windows(job.training, job.options)
-    options = _small(job.options, len(windows) // parallel.size)
+    options = _small(job.options, len(windows), processes=parallel.size)
     pin = job.device.pin_memory
     batches = TrainingBatches(
         job.training, options, parallel=parallel, workers=workers, pin_memory=pin
@@ -92,7 +90,7 @@ def measure_pace(job: TrainingJob, *, parallel: Parallel, workers: int) -> Pace:
         return new_network(job.options, in_channels=len(scaling.mean), bins=job.bins)[0]
 
     with _rehearsing(build, job.options, scaling, device=job.device, parallel=parallel) as trainer:
-        steps = job.options.epochs * len(windows) / (options.batch_size * parallel.size)
+        steps = job.options.epochs * len(windows) / options.batch_size
         in_all = math.inf if job.options.minutes else steps
         return _pace(trainer, epochs, checks, options, parallel, in_all=in_all)
 
@@ -122,9 +120,9 @@ def guess_pace(options: TrainOptions, *, bands: int, bins: int, device: Device) 
         return _pace(trainer, steps, checks, small, alone)
 
 
-def _small(options: TrainOptions, windows: int) -> TrainOptions:
+def _small(options: TrainOptions, windows: int, *, processes: int = 1) -> TrainOptions:
     """Return the options with batches of few pixels, of two windows at least if there are two."""
-    fitting = max(2, _LARGEST_PX // options.window_px**2)
+    fitting = processes * max(2, _LARGEST_PX // options.window_px**2)
     size = max(1, min(options.batch_size, fitting, windows))
     return options.model_copy(update={"batch_size": size, "accumulate": 1})
 
@@ -169,7 +167,7 @@ def _pace(
     # All processes have to plan the same.
     times = parallel.sum(torch.tensor([step_s, check_s], dtype=torch.float64)) / parallel.size
     window_s, held_out_s = (times / options.batch_size).tolist()
-    return Pace(window_s, held_out_s, parallel.size)
+    return Pace(window_s, held_out_s)
 
 
 def _seconds_of_one(

@@ -216,9 +216,8 @@ class ValidationWindows(Dataset[tuple[Tensor, ...]]):
 class EpochBatches(Sampler[list[int]]):
     """The batches of one epoch of `TrainingWindows`, in an order that seed and epoch decide.
 
-    Several processes that train together share the windows that one process would see, step by
-    step, in batches as large as theirs together. Windows that do not fill a batch of all processes
-    are left out.
+    Several processes that train together share every batch that one process would see, in parts
+    that differ by one window at most. Windows that do not fill a batch are left out.
 
     Attributes:
         epoch: which epoch to go through, from 1.
@@ -233,7 +232,7 @@ class EpochBatches(Sampler[list[int]]):
         Args:
             windows: of an epoch, all processes together.
             seed: decides the order.
-            batch_size: windows of a batch of this process.
+            batch_size: windows of a batch of all processes, at least one for each.
             rank: number of this process, from 0.
             ranks: processes that train together.
         """
@@ -245,7 +244,7 @@ class EpochBatches(Sampler[list[int]]):
 
     def __len__(self) -> int:
         """Batches of an epoch from `start_batch` on."""
-        return max(self._windows // self._deal.windows - self.start_batch, 0)
+        return max(self._windows // self._deal.batch_size - self.start_batch, 0)
 
     def __iter__(self) -> Iterator[list[int]]:
         """Go through the epoch from `start_batch` on."""
@@ -256,7 +255,7 @@ class EpochBatches(Sampler[list[int]]):
 
 
 class ValidationBatches(Sampler[list[int]]):
-    """The batches of `ValidationWindows`: equally many, of one size, for each process.
+    """The batches of `ValidationWindows`: equally many for each process, shared as `EpochBatches`.
 
     What is missing at the end is filled up with -1, which stands for an empty window.
     """
@@ -264,7 +263,7 @@ class ValidationBatches(Sampler[list[int]]):
     def __init__(self, windows: int, *, batch_size: int, rank: int = 0, ranks: int = 1) -> None:
         """Distribute a number of windows; see `EpochBatches`."""
         self._deal = _Deal(batch_size, rank, ranks)
-        self._batches = math.ceil(windows / self._deal.windows)
+        self._batches = math.ceil(windows / batch_size)
         self._windows = windows
 
     def __len__(self) -> int:
@@ -273,28 +272,23 @@ class ValidationBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Go through the windows in their order."""
-        missing = self._batches * self._deal.windows - self._windows
+        missing = self._batches * self._deal.batch_size - self._windows
         indices = [*range(self._windows), *[-1] * missing]
         for batch in range(self._batches):
             yield self._deal.part(indices, batch)
 
 
 class _Deal(NamedTuple):
-    """Rule by which consecutive windows are distributed to processes."""
+    """Rule by which the windows of a batch are distributed to processes, as evenly as possible."""
 
     batch_size: int
     rank: int
     ranks: int
 
-    @property
-    def windows(self) -> int:
-        """Windows of a batch of all processes."""
-        return self.batch_size * self.ranks
-
     def part(self, indices: list[int], batch: int) -> list[int]:
         """Return what this process gets of a batch, counted from 0, of all processes."""
-        start = batch * self.windows + self.rank * self.batch_size
-        return indices[start : start + self.batch_size]
+        first, last = (rank * self.batch_size // self.ranks for rank in (self.rank, self.rank + 1))
+        return indices[batch * self.batch_size + first : batch * self.batch_size + last]
 
 
 def training_windows(chips: Sequence[Chip], options: TrainOptions) -> TrainingWindows:
@@ -325,9 +319,15 @@ class TrainingBatches:
         """Get ready to draw windows of the chips.
 
         Raises:
-            ConfigError: if an epoch has too few windows for a step.
+            ConfigError: if an epoch has too few windows for a step, or a batch has fewer windows
+                than there are processes.
         """
         windows = training_windows(chips, options)
+        if options.batch_size < parallel.size:
+            raise ConfigError(
+                f"train.batch_size: expected at least {parallel.size}, one window for each process "
+                f"that trains, got {options.batch_size}; raise it, or start fewer processes"
+            )
         self._accumulate = options.accumulate
         self._order = EpochBatches(
             len(windows),
@@ -336,12 +336,12 @@ class TrainingBatches:
             rank=parallel.rank,
             ranks=parallel.size,
         )
-        self.windows_per_step = options.batch_size * options.accumulate * parallel.size
+        self.windows_per_step = options.batch_size * options.accumulate
         self.steps = len(windows) // self.windows_per_step
         if self.steps == 0:
             raise ConfigError(
                 f"train.batch_size: expected at most {len(windows)} windows per step, all those "
-                f"of an epoch, got {self.windows_per_step} (batch_size x accumulate x processes)"
+                f"of an epoch, got {self.windows_per_step} (batch_size x accumulate)"
             )
         self._loader = _loader(windows, self._order, workers, pin_memory=pin_memory)
 

@@ -41,17 +41,16 @@ def fit_minutes(options: TrainOptions, pace: Pace, *, weight: float, held_out: i
     """
     minutes = options.minutes or 0.0
     time_s = minutes * _MINUTE_S * (1 - _RESERVE) - START_S
-    windows_s = pace.held_out_s / pace.processes
-    fitting = _VALIDATION / 2 * time_s / (held_out * windows_s + KEEPING_S)
+    fitting = _VALIDATION / 2 * time_s / (held_out * pace.held_out_s + KEEPING_S)
     epochs = int(min(max(fitting, _FEWEST_EPOCHS), _MOST_EPOCHS))
-    checked = max(1, min(held_out, int(_VALIDATION * time_s / (epochs * windows_s))))
-    left_s = time_s / epochs - KEEPING_S - checked * windows_s
-    step = options.batch_size * options.accumulate * pace.processes
-    steps = int(left_s / (step * pace.window_s / pace.processes))
+    checked = max(1, min(held_out, int(_VALIDATION * time_s / (epochs * pace.held_out_s))))
+    left_s = time_s / epochs - KEEPING_S - checked * pace.held_out_s
+    step = options.batch_size * options.accumulate
+    steps = int(left_s / (step * pace.window_s))
     if steps < 1:
         raise ConfigError(
             f"train.minutes: {minutes:g} min are too few for {epochs} epochs with one step of "
-            f"{step} windows each, which takes {step * pace.window_s / pace.processes:.1f} s on "
+            f"{step} windows each, which takes {step * pace.window_s:.1f} s on "
             "this machine; allow more time, or lower train.batch_size or train.window_px"
         )
     return options.model_copy(

@@ -63,7 +63,7 @@ class TrainingJob:
 
     @cached_property
     def settings(self) -> Facts:
-        """Settings that must stay the same for `train` to resume, except the processes.
+        """Settings that must stay the same for `train` to resume.
 
         Raises:
             ConfigError: if the settings cannot be combined.
@@ -119,7 +119,7 @@ def train(
 
     Args:
         job: the data and the options; a training resumes only with the same job.
-        folder: where checkpoints and metrics are written, by the first process.
+        folder: where checkpoints and metrics are written, by the processes that keep them.
         parallel: the processes that train together.
         workers: processes that read and augment windows; 0 does it here.
         save_minutes: minutes between two writings of `last` inside an epoch.
@@ -127,7 +127,7 @@ def train(
         anew: whether to start from the beginning; what the folder contains is removed only once
             everything is ready.
         started: called then, or once the folder is known to contain this training or none.
-        after_epoch: called in the first process with one row for each epoch so far, after each.
+        after_epoch: called in the processes that write, with one row for each epoch so far.
 
     Returns:
         One row per epoch, as in metrics.csv.
@@ -141,12 +141,12 @@ def train(
     options, device = job.options, job.device
     if options.tensorboard:
         require_tensorboard()
-    settings = job.settings | {"processes": parallel.size}
+    settings = job.settings
     last = None if anew else read_last(folder, settings)
     parallel.wait()  # until all have read it
 
     def begin() -> None:
-        if parallel.first:
+        if parallel.keeps:
             if anew:
                 shutil.rmtree(folder, ignore_errors=True)
             started()
@@ -155,7 +155,7 @@ def train(
 
     if last and has_ended(last["history"], options):
         begin()
-        if parallel.first:
+        if parallel.keeps:
             write_facts_beside(folder, "best")
         return list(last["history"])
     batches = TrainingBatches(

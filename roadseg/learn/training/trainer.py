@@ -145,7 +145,7 @@ class Trainer:
 
     def _loss(self, batch: Batch, number: int) -> Tensor:
         weights = self._options.loss
-        with self._device.fast_gradients():
+        with self._device.fast_gradients(), self._averager.normalising(number):
             logits, (masks, *skeletons) = self._forward(self._in_training, batch)
         masks = forgive(masks, logits, above=weights.bootstrap)
         sums = loss_sums(logits, masks, *skeletons, weights=weights)

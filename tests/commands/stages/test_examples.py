@@ -29,6 +29,7 @@ DRY = ("prepare", "split", "train", "predict", "run", "tune", "quantize")
 PARSED = {  # and why
     "--ncores": "a machine may have fewer cores",
     "--processes": "the same",
+    "--hosts": "needs other hosts",
     "bench": "measures for minutes",
     "demo": "trains for minutes",
     "map": "the same, and says on stderr what it has done",

@@ -108,6 +108,27 @@ def test_gradients_are_exchanged_with_the_last_pass_only(pair):
     assert pair["accumulation"]["exchanged"] == [[1.5, 1.5, 0]] * 2
 
 
+def test_texts_of_all_processes_are_gathered(pair):
+    assert pair["agreement"]["texts"] == ["äää", ""]
+
+
+def test_processes_with_other_facts_are_told_which(pair):
+    assert pair["agreement"]["equal"] == ["", ""]
+    (message,) = set(pair["agreement"]["other"])
+    assert message.startswith("process 1 of 2 on ")
+    assert "has torch 2.1 (in process 0 2.0); all hosts need the same versions" in message
+
+
+def test_a_host_with_a_disk_of_its_own_keeps_a_copy_and_gets_what_is_further(pair):
+    own = pair["agreement"]["own"]
+    assert own == {"keeps": [True, True], "last": ["further"] * 2, "left": [1, 1]}
+
+
+def test_hosts_with_a_shared_disk_leave_writing_to_the_first(pair):
+    shared = pair["agreement"]["shared"]
+    assert shared == {"keeps": [True, False], "last": ["further"] * 2, "left": [1, 1]}
+
+
 def test_weights_that_are_not_used_do_not_stop_the_exchange(pair):
     assert pair["spare"] == ["used.weight", "used.bias"]
 

@@ -14,6 +14,7 @@ import pytest
 
 from roadseg.commands.cli.main import main
 from roadseg.errors import ConfigError
+from roadseg.learn.hardware.hosts import Hosts
 from roadseg.learn.hardware.launchers import (
     Launch,
     launch,
@@ -61,6 +62,7 @@ REFUSED = [
     ({"launcher": "mpirun"}, "expected one of none, pin"),
     ({"launcher": "torchrun"}, "add --processes"),
     ({"launcher": "pin", "processes": 2}, "choose --launcher torchrun"),
+    ({"launcher": "pin", "hosts": Hosts(2, 2, "127.0.0.1", 29_417)}, "or omit --hosts"),
     ({"processes": 0}, "expected 1 to 4"),
     ({"processes": 5}, "expected 1 to 4"),
     ({"processes": 3, "ncores": 2}, "expected 1 to 2"),
@@ -165,6 +167,16 @@ def test_any_option_is_enough_to_pin():
 
 def test_processes_are_enough_for_torchrun():
     assert planned(processes=2).launcher == "torchrun"
+
+
+def test_hosts_meet_at_the_rendezvous_and_may_begin_again():
+    command = planned(hosts=Hosts(2, 3, "127.0.0.1", 29_417), arguments=["train"])
+    words = " ".join(command.words)
+    assert "--nnodes 2:3 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:29417" in words
+    assert "--local-addr 127.0.0.1 --nproc-per-node 1 -m -- roadseg train" in words
+    assert "--standalone" not in words
+    assert command.variables["ROADSEG_HOSTS"] == "2:3"
+    assert command.variables["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
 
 
 def test_pinning_binds_to_cores_and_starts_as_many_threads():

@@ -156,6 +156,31 @@ def test_a_process_ends_when_its_launcher_is_killed_that_nobody_watches():
     assert_ends(process)
 
 
+# Two starts of a process, as torchrun makes them; the rest of the words is for the code.
+TWICE = """
+import os, subprocess, sys
+for number, ends in enumerate(sys.argv[1:]):
+    code = "import sys; from roadseg.learn.hardware.processes import reporting\\n"
+    code += f"with reporting(): sys.exit({ends})"
+    variables = os.environ | {"MASTER_PORT": str(number), "TORCHELASTIC_RESTART_COUNT": "0"}
+    code = subprocess.run([sys.executable, "-c", code], env=variables).returncode
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(("ends", "code"), [(["75", "0"], 0), (["143", "0"], 0), (["0", "75"], 75)])
+def test_only_the_last_start_of_all_processes_counts(ends, code):
+    assert watch([sys.executable, "-c", TWICE, *ends], {}, restarts=True) == code
+
+
+@pytest.mark.parametrize("end", [2, 1])
+def test_a_launcher_does_not_start_again_what_would_fail_again(end):
+    again = TWICE.replace("sys.exit(code)", "import time; time.sleep(60)")
+    begun = time.monotonic()
+    assert watch([sys.executable, "-c", again, str(end)], {}, restarts=True) == end
+    assert time.monotonic() - begun < 30
+
+
 def test_what_outlives_its_launcher_is_ended():
     leaving = "import subprocess, sys; subprocess.Popen(sys.argv[1:], stdout=2).wait(1)"
     assert watch([sys.executable, "-c", leaving, sys.executable, "-c", WAIT], {}) == 143

@@ -219,17 +219,21 @@ def test_after_the_last_batch_nothing_is_left(start_batch):
     assert (len(order), list(order)) == (0, [])
 
 
-@pytest.mark.parametrize(("windows", "batches"), [(23, 3), (24, 4), (25, 4)])
-def test_processes_together_see_the_windows_of_one(windows, batches):
-    alone = list(EpochBatches(windows, seed=1, batch_size=6))
-    shared = [EpochBatches(windows, seed=1, batch_size=2, rank=r, ranks=3) for r in range(3)]
-    assert [[*a, *b, *c] for a, b, c in zip(*shared, strict=True)] == alone
+@pytest.mark.parametrize(("windows", "batches"), [(23, 2), (24, 3), (25, 3)])
+@pytest.mark.parametrize(("ranks", "parts"), [(2, {4}), (3, {2, 3}), (5, {1, 2}), (8, {1})])
+def test_processes_share_every_batch_of_one_evenly(windows, batches, ranks, parts):
+    alone = list(EpochBatches(windows, seed=1, batch_size=8))
+    shared = [
+        EpochBatches(windows, seed=1, batch_size=8, rank=r, ranks=ranks) for r in range(ranks)
+    ]
+    assert [flat(each) for each in zip(*shared, strict=True)] == alone
     assert {len(order) for order in shared} == {batches}
+    assert {len(part) for order in shared for part in order} == parts
 
 
 @pytest.mark.parametrize(("windows", "batches"), [(8, 2), (9, 3), (12, 3), (1, 1)])
-def test_validation_is_dealt_in_equal_batches(windows, batches):
-    shared = [ValidationBatches(windows, batch_size=2, rank=r, ranks=2) for r in range(2)]
+def test_validation_is_dealt_in_equally_many_batches(windows, batches):
+    shared = [ValidationBatches(windows, batch_size=4, rank=r, ranks=2) for r in range(2)]
     assert {len(order) for order in shared} == {batches}
     assert {len(batch) for order in shared for batch in order} == {2}
     dealt = flat(flat(zip(*shared, strict=True)))

@@ -46,9 +46,8 @@ def batches(monkeypatch):
     return sizes
 
 
-def test_an_epoch_is_its_windows_and_those_held_out_shared_by_the_processes():
+def test_an_epoch_is_its_windows_and_those_held_out():
     assert Pace(3.0, 0.5).epoch_seconds(10, 4) == 32.0 + KEEPING_S
-    assert Pace(3.0, 0.5, processes=2).epoch_seconds(10, 4) == 16.0 + KEEPING_S
 
 
 def test_first_weights_that_are_missing_are_told_before_any_step(pace, batches, tmp_path):

@@ -11,9 +11,9 @@ from roadseg.learn.training.rehearsal import START_S, Pace
 from roadseg.learn.training.timetable import PLANNED, fit_minutes, planned_before
 
 
-def fit(minutes=12, *, held_out=160, weight=200, processes=1, window_s=0.1, **options):
+def fit(minutes=12, *, held_out=160, weight=200, window_s=0.1, **options):
     options = TrainOptions(minutes=minutes, batch_size=8, **options)
-    pace = Pace(window_s, window_s / 4, processes)
+    pace = Pace(window_s, window_s / 4)
     return fit_minutes(options, pace, weight=weight, held_out=held_out), pace
 
 
@@ -28,13 +28,12 @@ def seconds_of(options, pace, held_out=160, weight=200):
 
 
 @pytest.mark.parametrize("minutes", [2, 5, 12, 60, 600])
-@pytest.mark.parametrize("processes", [1, 4])
 @pytest.mark.parametrize("held_out", [4, 160, 50_000])
-def test_the_time_is_used_up_and_not_exceeded(minutes, processes, held_out):
-    options, pace = fit(minutes, held_out=held_out, processes=processes)
+def test_the_time_is_used_up_and_not_exceeded(minutes, held_out):
+    options, pace = fit(minutes, held_out=held_out)
     taken_s = seconds_of(options, pace, held_out)
     assert 0.9 * minutes * 60 < taken_s < minutes * 60
-    assert windows_of(options) % (8 * processes) == 0
+    assert windows_of(options) % 8 == 0
 
 
 @pytest.mark.parametrize("minutes", [2, 12, 600])
