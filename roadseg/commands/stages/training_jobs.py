@@ -1,13 +1,14 @@
 """Training jobs: the chips of a run, split for a fold, and how to train on them."""
 
 import logging
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from roadseg.config import Config
-from roadseg.dataset.chips import ChipList, ChipRecord, read_chips
+from roadseg.dataset.chips import ChipList, ChipRecord, SceneRecord, read_chips
 from roadseg.dataset.held_out import read_fold_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.hardware.devices import chosen_device
@@ -28,6 +29,8 @@ from roadseg.system.stage_records import read_stage_key
 from roadseg.system.workspace import Fold, Workspace, require
 
 logger = logging.getLogger(__name__)
+
+_SAME_SIZE = 1e-3  # Relative difference up to which pixels are of one size.
 
 
 def training_job(
@@ -82,10 +85,7 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
     sides = _read_sides(workspace, listed.chips, fold)
     scaling = read_scaling(workspace.scaling)
     imagery = config.imagery_of(listed.set_of)
-    scenes = {
-        scene.name: scene_facts(scene.image, imagery[scene.name], part=scene.part)
-        for scene in listed.scenes
-    }
+    scenes = {scene.name: _facts_of(scene, imagery[scene.name]) for scene in listed.scenes}
     sizes_m = [sum(scene.gsd_m) / 2 for scene in listed.scenes]
     set_of, weights = listed.set_of, _scene_weights(config, listed)
     training, validation = (
@@ -117,6 +117,22 @@ def _job_as_configured(config: Config, workspace: Workspace, fold: Fold) -> Trai
         bins=listed.bins,
         device=chosen_device(config.compute),
     )
+
+
+def _facts_of(scene: SceneRecord, options: ImageryOptions) -> RasterFacts:
+    """Return the facts of a scene, whose pixels still have to be those of its mask.
+
+    Raises:
+        DataError: if the config, or the image, gives pixels of another size now.
+    """
+    facts = scene_facts(scene.image, options, part=scene.part)
+    now_m, then_m = sum(facts.grid.pixel_size_m) / 2, sum(scene.gsd_m) / 2
+    if not math.isclose(now_m, then_m, rel_tol=_SAME_SIZE):
+        raise DataError(
+            f"{scene.image}: found pixels of {now_m:.3g} m, expected {then_m:.3g} m as in its "
+            "mask; run `roadseg prepare` again, or set imagery.gsd_m as it was"
+        )
+    return facts
 
 
 def _read_sides(

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from roadseg.commands.stages import train
 from roadseg.config import load_config
+from roadseg.dataset.chips import read_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.system.workspace import Workspace
@@ -121,6 +122,15 @@ def test_force_removes_nothing_before_it_can_begin(finished):
     with pytest.raises(ConfigError, match="batch_size: expected at most"):
         train.run(changed(config, batch_size=99), workspace, fold=0, force=True)
     assert train.run(config, workspace, fold=0).epochs == 2
+
+
+def test_pixels_of_another_size_than_those_of_the_masks_are_refused(finished):
+    config, workspace = finished
+    size_m = read_chips(workspace.chips).scenes[0].gsd_m[0]
+    imagery = config.imagery.model_copy(update={"gsd_m": 2 * size_m})
+    told = r"\.tif: found pixels of .* m, expected .* m as in its mask; run `roadseg prepare` again"
+    with pytest.raises(DataError, match=told):
+        train.run(config.model_copy(update={"imagery": imagery}), workspace, fold=1)
 
 
 def test_a_fold_that_does_not_exist_is_named(finished):
