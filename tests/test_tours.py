@@ -136,7 +136,7 @@ def draw_spacenet(make_scene):
             path.rename(city / kind / f"SN5_roads_train_AOI_7_Moscow_{kind}_{path.name}")
     shutil.rmtree("drawn")
     shutil.copytree(ROOT / "configs", "configs")
-    for path in Path("configs").iterdir():
+    for path in Path("configs").glob("*.json"):
         shrink(path)
 
 
