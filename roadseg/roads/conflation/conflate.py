@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints
+from roadseg.roads.conflation.acute_ends import draw_acute_ends
 from roadseg.roads.conflation.grown_map import grown, joined, with_insertions
 from roadseg.roads.conflation.hidden_parts import (
     DETOUR,
@@ -103,6 +104,7 @@ class _Search:
         long = _are_long(parts, joints, ways, options.min_length_m)
         parts, joints = parts.take(long), joints.of(parts.graph.ends[long])
         left_out_m = missing_m - float(parts.missing_m.sum())
+        parts, joints = draw_acute_ends(parts, joints, ways, self._predicted)
         return self._drawn(parts, joints, ways, left_out_m=left_out_m, is_hidden=False)
 
     def hidden(self, ways: MapWays) -> NewRoads:
