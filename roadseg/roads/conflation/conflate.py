@@ -17,9 +17,9 @@ from roadseg.roads.conflation.hidden_parts import (
 )
 from roadseg.roads.conflation.joining import (
     Joints,
-    crossings,
     draw_to_joints,
     find_joints,
+    meetings,
     trim_ends,
 )
 from roadseg.roads.conflation.map_ways import MapWays
@@ -50,11 +50,13 @@ def find_new_roads(
     2. Parts whose confidence is below `min_confidence` are left out; so are connected parts that
        are shorter than `min_length_m`, unless they join two places of the map that its ways join
        by a detour of three times their length or not at all.
-    3. Ends are drawn to the ways of the map (`find_joints`).
+    3. Ends are drawn to the ways of the map (`find_joints`), and straight to them where they leave
+       these at a small angle (`draw_acute_ends`).
     4. A road has to be checked if it comes near an obstacle, may lie on another level than a way
        that it meets, is mostly a link across a gap, or is not connected with the map by roads
        that need no check.
-    5. Where the others end or cross, ways of the map get a node, unless they have one there.
+    5. Where the others end or cross, ways of the map get a node, unless they have one there. Where
+       they pass a dead end of the map, they get its node.
     6. To the map with these roads, short parts are added that the tolerance hides
        (`find_hidden_parts`), unless they would have to be checked.
     7. All this is repeated until nothing more is added, as new roads can be what others reach.
@@ -136,7 +138,7 @@ class _Search:
         for row in np.flatnonzero(_are_unseen(parts)).tolist():
             reasons[row].add("no image shows it")
         reason = np.array([", ".join(sorted(each)) for each in reasons], dtype=object)
-        crossed = crossings(lines, ways, clear_m=VERTEX_M)
+        crossed = meetings(lines, ways, clear_m=VERTEX_M)
         touches = np.asarray((way >= 0).any(axis=1))
         touches[crossed[0]] = True
         is_alone = (reason == "") & ~_are_connected(graph, reason == "", touches)

@@ -13,7 +13,7 @@ from roadseg.roads.metrics.differences import missing_roads
 
 EDGE = "edge of the prediction"  # Column with the row of the edge that a part is of.
 _ROUNDING_M = 0.002  # Metres; a part that begins so near to an end of its edge begins there.
-_STEPS = 40  # Places, a metre apart, along a road that is led back to the map.
+_STEPS = 24  # Places, a metre apart, along a road that is led back to the map.
 _MARGIN_M = 0.5  # Metres by which a road may end further on than the way of the map.
 _CLOSEST_M = 0.5  # Metres; places whose distances from a way differ by less are as close.
 
@@ -60,7 +60,7 @@ def find_missing_parts(
        the road on from there is missing as from the end itself. Else a gap of up to twice the
        tolerance would be hidden by its ends.
     2. `missing_roads` cuts a road where it comes within the tolerance of the map, which can be far
-       from where it meets the way. From there it is followed for up to 40 m, no further than half
+       from where it meets the way. From there it is followed for up to 24 m, no further than half
        way to the next part, to the first place that is as close to a way as it gets.
 
     Args:
