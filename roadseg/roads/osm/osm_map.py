@@ -148,6 +148,8 @@ def osm_errors(path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except DataError:
+        raise
     except (RuntimeError, ValueError, osmium().InvalidLocationError) as error:
         raise DataError(
             f"{path}: cannot be read as OpenStreetMap data ({one_line(error):.200}); expected a "

@@ -305,7 +305,7 @@ def edited(tmp_path, *changes):
 def test_a_map_that_osmium_refuses_is_named(tmp_path, old, new):
     path = edited(tmp_path, (old, new))
     text = refusal(tmp_path, write_roads(tmp_path / "new.gpkg", SIDE), path)
-    assert "map.osm: cannot be read as OpenStreetMap data" in text
+    assert text.count("map.osm: cannot be read as OpenStreetMap data") == 1
 
 
 def test_a_map_with_a_way_twice_is_refused(tmp_path):
