@@ -14,6 +14,7 @@ _BENT_M = 1.2  # Metres beside the way at which a fork lies that shows two roads
 _CLEAR_M = 5.0  # Metres from all ways from which on a road shows its own line.
 _BASE_M = 12.0  # Metres of road beyond that show its line.
 _LEAST_BASE_M = 5.0  # Metres; less road says little.
+_KINK_M = 0.5  # Metres; vertices so near to the end of a new piece are left out.
 _MOST_M = 60.0  # Metres; longer ends are not drawn anew.
 _MOST_SIN = np.sin(np.radians(40))  # An acute end meets the way at this angle at most.
 _BESIDE_M = 4.0  # Metres between an end and its straight line, and between this and the prediction.
@@ -90,7 +91,7 @@ def _straight(
     if not (is_acute and fits and _is_shown(stem, shown)):
         return None
     vertices = shapely.get_coordinates(line)
-    beyond = shapely.line_locate_point(line, shapely.points(vertices)) > foot
+    beyond = shapely.line_locate_point(line, shapely.points(vertices)) > foot + _KINK_M
     first = shapely.get_coordinates(points[foot])
     return shapely.LineString(np.concatenate([[place], first, vertices[beyond]]))
 
