@@ -106,6 +106,15 @@ def test_a_ramp_begins_where_its_straight_line_meets_the_street():
     assert drawn(new)[0][0] == pytest.approx([100, 0], abs=0.5)
 
 
+def test_no_two_nodes_of_a_ramp_lie_at_one_place():
+    predicted = ramp(0.2)
+    beside = predicted.lines[2].interpolate(3.0001)
+    xy = np.insert(shapely.get_coordinates(predicted.lines[2]), 2, (beside.x, beside.y), axis=0)
+    roads = [*map(shapely.get_coordinates, predicted.lines[:2]), xy]
+    (line,) = new_roads(graph(*roads), ways_of([(0, 0), (400, 0)])).lines
+    assert np.hypot(*np.diff(shapely.get_coordinates(line), axis=0).T).min() > 0.5
+
+
 def test_a_road_whose_line_reaches_the_street_ends_where_it_does():
     new = new_roads(ramp(0.2, bent=False), ways_of([(0, 0), (400, 0)]))
     assert drawn(new)[0][0] == pytest.approx([124.5, 0], abs=0.5)
