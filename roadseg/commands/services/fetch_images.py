@@ -9,7 +9,7 @@ from roadseg.commands.services.images.capabilities import (
     query_of,
     read_xml,
 )
-from roadseg.commands.services.images.fetching import Fetch, FetchSummary, Wish
+from roadseg.commands.services.images.fetching import Fetch, FetchSummary, Wish, joined_summary
 from roadseg.commands.services.images.from_rasters import fetch_rasters
 from roadseg.commands.services.images.from_tiles import fetch_template, fetch_tiles, names_of
 from roadseg.commands.services.images.rasters import RemoteRaster, is_raster
@@ -48,11 +48,11 @@ def run(wish: Wish, *, dry_run: bool = False, manners: Manners | None = None) ->
         DataError: if the service cannot be read, or has nothing in the area.
         OutputError: if an image cannot be written.
     """
+    _check(wish)
     area = read_area(wish.area)
     polite = manners or Manners(per_second=wish.rate, hosts=frozenset(wish.hosts))
-    home = wish.source.removeprefix(PREFIX)
     client = Client(
-        home=home if urlsplit(with_keys(home)).scheme in {"http", "https"} else "",
+        home=wish.source.removeprefix(PREFIX),
         extra=wish.headers,
         manners=polite,
         # A plan is an estimate; this is where it ends if that was far off.
@@ -61,6 +61,17 @@ def run(wish: Wish, *, dry_run: bool = False, manners: Manners | None = None) ->
     cache = Cache(with_home(wish.cache) if wish.cache else usual_cache())
     with client:
         return _fetch(Fetch(wish, area, client, cache, dry_run))
+
+
+def _check(wish: Wish) -> None:
+    """Refuse options that contradict each other."""
+    if wish.zoom is not None and wish.gsd_m is not None:
+        raise ConfigError("--zoom and --gsd-m: both choose the size of the pixels; give one")
+    if wish.name is not None and (Path(wish.name).name != wish.name or wish.name.startswith(".")):
+        raise ConfigError(
+            f"--name {wish.name}: expected the name of a file without folders; --output names the "
+            "folder"
+        )
 
 
 def _fetch(fetch: Fetch) -> FetchSummary:
@@ -100,8 +111,12 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
         choose = wms_service
     else:
         raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
-    service = choose(root, address, fetch.area, layer=wish.layer, zoom=wish.zoom, gsd_m=wish.gsd_m)
-    return fetch_tiles(fetch, service, *names_of(address, service))
+    sizes = {"layer": wish.layer, "zoom": wish.zoom, "gsd_m": wish.gsd_m}
+    summaries = []
+    for side in fetch.sides():
+        service = choose(root, address, side.area, **sizes)
+        summaries.append(fetch_tiles(side, service, *names_of(address, service)))
+    return joined_summary(summaries)
 
 
 def _read_service(answer: Answer) -> Element | None:

@@ -19,7 +19,7 @@ from roadseg.raster.sources import find_images
 from roadseg.raster.tiling import group_tiles
 from roadseg.roads.formats.by_suffix import check_formats, graph_files
 from roadseg.roads.graph.road_graph import RoadGraph
-from roadseg.roads.labels.areas import read_area
+from roadseg.roads.labels.areas import cut_at_date_line, gathered, read_area
 from roadseg.roads.masks.probabilities import ProbabilityFile, open_probability
 from roadseg.roads.masks.tiled_probabilities import OFF_PX, as_one
 from roadseg.roads.options import GraphOptions
@@ -354,15 +354,7 @@ def _outline_degrees(grid: Grid) -> shapely.Geometry:
     """Return the outline of a raster in degrees, cut at the date line if it lies there."""
     dense = shapely.segmentize(grid.footprint, grid.footprint.length / 4 / _STEPS)
     outline: shapely.Geometry = reproject(np.array([dense]), grid.crs, DEGREES)[0]
-    west, _, east, _ = shapely.bounds(outline)
-    if east - west <= 180:  # noqa: PLR2004 - degrees
-        return outline
-    turned = shapely.transform(outline, lambda xy: np.column_stack([xy[:, 0] % 360, xy[:, 1]]))
-    here = shapely.intersection(turned, shapely.box(0, -90, 180, 90))
-    there = shapely.intersection(turned, shapely.box(180, -90, 360, 90))
-    back = shapely.transform(there, lambda xy: np.column_stack([xy[:, 0] - 360, xy[:, 1]]))
-    joined: shapely.Geometry = shapely.union(here, back)
-    return joined
+    return cut_at_date_line(gathered(outline))
 
 
 def _with_margin(outline: shapely.Polygon, margin_m: float) -> shapely.Geometry:

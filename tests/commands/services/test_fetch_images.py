@@ -105,6 +105,8 @@ def keys(maps):
             2,
             "four numbers",
         ),
+        (["https://a/{z}/{x}/{y}.png", "--zoom", "3", "--gsd-m", "1"], 2, "give one"),
+        (["https://a/{z}/{x}/{y}.png", "--zoom", "3", "--name", "../a"], 2, "without folders"),
         (["none.json"], 3, "none.json: cannot be read as JSON"),
         (["none.tif"], 3, "none.tif: cannot be read as a raster"),
     ],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import rasterio
@@ -29,7 +30,7 @@ from roadseg.system.progress import Progress
 from roadseg.system.text import one_line
 from roadseg.system.web.cache import Cache
 from roadseg.system.web.client import Client
-from roadseg.system.web.keys import with_keys, without_keys
+from roadseg.system.web.keys import without_keys
 from roadseg.system.web.ranges import Opener, RemoteFile, name_of
 
 RASTER_SUFFIXES = (".tif", ".tiff", ".jp2", ".vrt", ".img", ".nitf", ".ntf")
@@ -106,7 +107,7 @@ def open_remote(
     with rasterio.Env(**_GDAL):
         try:
             if parts.scheme in _BUCKETS:
-                path = _BUCKETS[parts.scheme] + with_keys(parts.netloc + parts.path)
+                path = _BUCKETS[parts.scheme] + client.with_keys(parts.netloc + parts.path)
                 with rasterio.open(path) as source:
                     yield source, None
             elif parts.scheme in {"http", "https"}:
@@ -116,8 +117,9 @@ def open_remote(
                 if file.failure:
                     raise file.failure
             else:
-                with rasterio.open(raster.address) as source:
-                    yield source, Path(raster.address).stat().st_size
+                local = Path(url2pathname(parts.path) if parts.scheme == "file" else raster.address)
+                with rasterio.open(local) as source:
+                    yield source, _size(local)
         except (RasterioIOError, _UnreadError) as error:
             if file is not None and file.failure:
                 raise file.failure from error
@@ -125,6 +127,11 @@ def open_remote(
             reason = f"{without_keys(reason):.300}"
             hint = _hint(parts.scheme)
             raise DataError(f"{shown}: cannot be read as a raster ({reason}){hint}") from error
+
+
+def _size(path: Path) -> int | None:
+    """Return the bytes of a file; None for what is none, such as a part of another one."""
+    return path.stat().st_size if path.is_file() else None
 
 
 def _innermost(error: BaseException) -> BaseException:
