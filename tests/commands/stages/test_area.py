@@ -268,6 +268,17 @@ def test_masks_and_chips_are_of_the_area(begun, city):
     assert not workspace.mask("city_3").exists()
 
 
+def test_images_outside_of_the_area_need_no_labels(begun, city):
+    config, workspace, _ = begun
+    labels = sorted((city.parent / "roads").iterdir())
+    for path in labels[3:]:
+        path.unlink()
+    assert prepare.run(config, workspace).scenes == 3
+    labels[2].unlink()
+    with pytest.raises(DataError, match=r"city_2.*\(1 images without labels\)"):
+        prepare.run(config, Workspace(city.parent / "other"))
+
+
 def test_a_run_goes_on_in_the_area(begun, city):
     config, workspace, area = begun
     done = pipeline.run(config, workspace, say=lambda *_: None).stages

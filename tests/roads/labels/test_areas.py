@@ -88,9 +88,7 @@ def test_an_area_is_a_file_or_a_box(tmp_path):
 FIJI = shapely.box(2_100_000, 3_800_000, 2_400_000, 3_900_000)  # Crosses the date line.
 
 
-@pytest.mark.parametrize(
-    ("crs", "shape"), [(3460, FIJI), (4326, shapely.box(179, -19, 181, -18))]
-)
+@pytest.mark.parametrize(("crs", "shape"), [(3460, FIJI), (4326, shapely.box(179, -19, 181, -18))])
 def test_an_area_over_the_date_line_is_cut_there(tmp_path, crs, shape):
     area = read_area(str(write(tmp_path / "a.gpkg", shape, crs=crs)))
     assert area.degrees.bounds[::2] == (-180, 180)
@@ -117,7 +115,9 @@ def test_an_area_that_does_not_exist_is_told_with_what_is_expected():
 
 def test_points_are_no_area(tmp_path):
     point = write(tmp_path / "a.geojson", shapely.Point(8, 49), crs=4326)
-    with pytest.raises(DataError, match=r"found no polygon in 1 feature \(1 a point\), expected an"):
+    with pytest.raises(
+        DataError, match=r"found no polygon in 1 feature \(1 a point\), expected an"
+    ):
         read_area(str(point))
 
 

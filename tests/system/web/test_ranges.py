@@ -75,6 +75,6 @@ def test_a_part_of_another_place_is_not_taken(remote, world):
 
 def test_a_part_without_the_size_of_the_file_is_not_taken(remote, world):
     lie = {"Content-Range": "bytes 0-3/*"}
-    world.fail("/file", lambda handler: handler.give(206, b"fine", headers=lie))
+    world.fail("/a.tif", lambda handler: handler.give(206, b"fine", headers=lie))
     with pytest.raises(DataError, match=r"a part of a file without its size \(bytes 0-3/\*\)"):
         remote()

@@ -128,9 +128,7 @@ def _require_within_limit(fetch: Fetch, plan: TilePlan, reader: TileReader) -> s
     cached = sum(map(reader.is_cached, plan.places())) if total <= _LOOKED_UP else 0
     size_mb = (total - cached) * each / 1e6
     grid = plan.grid
-    expected = (
-        f"{count(total, 'tile')}, {cached} of them in the cache, about {size_text(size_mb)}"
-    )
+    expected = f"{count(total, 'tile')}, {cached} of them in the cache, about {size_text(size_mb)}"
     what = f"{expected}, for an image of {grid.height} x {grid.width} pixels"
     fetch.require_within_limit(size_mb, what)
     return expected

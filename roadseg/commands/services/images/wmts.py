@@ -1,7 +1,7 @@
 """WMTS: the layers and tile matrices of a Web Map Tile Service."""
 
-from collections.abc import Iterator
 import math
+from collections.abc import Iterator
 from urllib.parse import quote, urljoin, urlsplit
 
 from pyproj import CRS
@@ -102,9 +102,7 @@ def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
         DataError: if the matrix lacks a number, or has one that cannot be.
     """
     name = text_of(matrix, "Identifier")
-    unit_m = (
-        _METRES_PER_DEGREE if crs.is_geographic else crs.axis_info[0].unit_conversion_factor
-    )
+    unit_m = _METRES_PER_DEGREE if crs.is_geographic else crs.axis_info[0].unit_conversion_factor
     corner = text_of(matrix, "TopLeftCorner").replace(",", " ").split()
     try:
         left, top = map(float, reversed(corner) if is_swapped else corner)
@@ -114,7 +112,9 @@ def _level(matrix: Element, crs: CRS, *, is_swapped: bool) -> Level:
             for side in ("TileHeight", "TileWidth", "MatrixHeight", "MatrixWidth")
         )
     except ValueError as error:
-        raise DataError(f"level {name} of the WMTS: a number is missing or none ({error})") from error
+        raise DataError(
+            f"level {name} of the WMTS: a number is missing or none ({error})"
+        ) from error
     numbers = (scale, high, wide, rows, cols)
     if not (math.isfinite(left + top + scale) and min(numbers) > 0):
         raise DataError(

@@ -183,9 +183,7 @@ def test_a_damaged_cache_is_fetched_again(fetch, tmp_path, off):
 
 
 def test_more_than_the_limit_is_refused_before_it_is_fetched(fetch, world, tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"16 tiles, 1 of them in the cache, about .* --limit-mb"
-    ):
+    with pytest.raises(ConfigError, match=r"16 tiles, 1 of them in the cache, about .* --limit-mb"):
         fetch(XYZ, area=WIDE, zoom=16, limit_mb=0.005)
     assert len(world.asked) == 1
     assert files(tmp_path / "images") == []
