@@ -111,10 +111,11 @@ def _fetch_service(fetch: Fetch) -> FetchSummary:
         choose = wms_service
     else:
         raise DataError(f"{without_keys(address)}: found XML <{root.tag}>, expected {_KINDS}")
-    sizes = {"layer": wish.layer, "zoom": wish.zoom, "gsd_m": wish.gsd_m}
     summaries = []
     for side in fetch.sides():
-        service = choose(root, address, side.area, **sizes)
+        service = choose(
+            root, address, side.area, layer=wish.layer, zoom=wish.zoom, gsd_m=wish.gsd_m
+        )
         summaries.append(fetch_tiles(side, service, *names_of(address, service)))
     return joined_summary(summaries)
 

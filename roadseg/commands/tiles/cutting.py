@@ -45,7 +45,7 @@ def run(network: Path, *, output: Path, km: int, force: bool = False) -> TilesSu
     if not tiles:
         raise DataError(f"{network}: found no roads, expected some to cut into tiles")
     inputs = {network.name: fingerprint(network)}
-    facts = {tile: TileFacts({"cut": tile.id, "rule": _RULE}, inputs) for tile in tiles}
+    facts = dict.fromkeys(tiles, TileFacts({"cut": _RULE}, inputs))
     wanted = [tile for tile in tiles if force or not is_done(output, tile, facts[tile].key)]
     with hold(output, [f"{tile.square_id}/{tile.id}.gpkg" for tile in wanted]):
         made = [

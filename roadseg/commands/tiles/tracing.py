@@ -286,7 +286,7 @@ def _with_facts(
     options = config.graph.model_dump(mode="json")
     jobs = []
     for tile, around in found:
-        settings = {"graph": options, "tile": tile.id, "rule": _RULE}
+        settings = {"graph": options, "rule": _RULE}
         inputs = {name: digests[rasters[name].path] for name in around}
         seen = tuple(rasters[name] for name in around)
         jobs.append(TileToTrace(tile, tuple(around), seen, TileFacts(settings, inputs)))

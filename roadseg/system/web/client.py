@@ -353,7 +353,10 @@ def _header(line: str) -> tuple[str, str]:
             f'--header {name.strip()[:40]}: expected a name, a colon and a value, such as "X-Key: '
             '{env:MY_KEY}"'
         )
-    return name.strip(), with_keys(value.strip(), is_address=False)
+    sent = with_keys(value.strip(), is_address=False)
+    if not (sent.isascii() and (sent.isprintable() or not sent)):
+        raise ConfigError(f"--header {name.strip()}: its value has characters that no header has")
+    return name.strip(), sent
 
 
 def _host(parts: SplitResult) -> str:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
+from affine import Affine
 from click.testing import CliRunner
+from rasterio.features import rasterize
 
 import roadseg
 from roadseg.commands.cli.main import main
@@ -234,8 +236,25 @@ def test_roads_are_traced_up_to_the_outline(make_scene, draw, tmp_path):
     )
     lines = read_gpkg(tmp_path / "out/mask.gpkg").lines
     assert summary.outside == 1
-    assert sorted(shapely.length(lines)) == pytest.approx([100, 135], abs=9)
+    assert sorted(shapely.length(lines)) == pytest.approx([100, 135], abs=3)
     assert areas.buffer(1.5).contains(shapely.union_all(lines))
+
+
+def test_roads_that_an_outline_cuts_end_on_it_in_the_middle_of_the_road(write_raster, draw):
+    middle = shapely.Point(EAST + 200, NORTH - 200)
+    corners = [((0, 0), (400, -330)), ((0, -200), (400, -200)), ((180, 0), (220, -400))]
+    lines = [shapely.LineString([(EAST + x, NORTH + y) for x, y in ends]) for ends in corners]
+    roads = [(line.buffer(half), 1) for line, half in zip(lines, (4, 8, 6), strict=True)]
+    place = Affine(1, 0, EAST, 0, -1, NORTH)
+    mask = rasterize(roads, (SIDE, SIDE), transform=place, dtype="uint8")
+    raster = write_raster(mask, name="mask.tif", transform=place)
+    area = middle.buffer(150)
+    graph.run_images(settings(draw("a.gpkg", area)), [str(raster)], output=raster.parent / "out")
+    found = read_gpkg(raster.parent / "out/mask.gpkg")
+    ends = shapely.points(found.nodes[found.degree == 1])
+    assert len(ends) == 6
+    assert shapely.distance(ends, area.exterior).max() < 1.5
+    assert shapely.distance(ends, shapely.MultiLineString(lines)).max() < 1
 
 
 @pytest.fixture
