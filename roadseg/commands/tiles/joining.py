@@ -19,7 +19,6 @@ from roadseg.system.progress import counted
 from roadseg.system.text import Summary, count
 from roadseg.system.units import road_text
 
-
 _log = logging.getLogger(__name__)
 
 

@@ -21,7 +21,7 @@ from roadseg.roads.formats.by_suffix import write_graphs
 from roadseg.roads.formats.files import read_gpkg, write_gpkg
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.tiles.borders import border_ids
-from roadseg.roads.tiles.tiling import Tile, parse_tile
+from roadseg.roads.tiles.tiling import Tile, check_km, parse_tile
 from roadseg.system.records import installed_version, key_of, read_json, write_json
 
 COLLECTION = "collection.json"
@@ -127,7 +127,8 @@ def read_tile(folder: Path, tile: Tile) -> RoadGraph:
     path = tile_path(folder, tile)
     if not is_done(folder, tile):
         raise DataError(
-            f"{path}: is missing, or not the file that {tile.id}.json describes; make the tile again"
+            f"{path}: is missing, or not the file that {tile.id}.json describes; make the tile "
+            "again"
         )
     graph = read_gpkg(path)
     if graph.crs.to_epsg() != tile.crs.to_epsg():
@@ -167,11 +168,12 @@ def tiles_in(folder: Path) -> list[Tile]:
 
 
 def check_side(folder: Path, km: int) -> None:
-    """Refuse a folder that holds tiles of another side.
+    """Refuse a side that no tile has, and a folder that holds tiles of another side.
 
     Raises:
         ConfigError: if so.
     """
+    check_km(km)
     path = next(folder.glob(_ITEMS), None)
     if path is not None and (found := _tile_at(path).km) != km:
         raise ConfigError(

@@ -234,7 +234,7 @@ class _Scene:
         At the edge of a raster thinning does so itself, as if roads went on there.
         """
         edge = self.grid.footprint_m.exterior
-        if self.border.equals(edge):
+        if shapely.equals(self.border, edge):
             return graph
         ends = shapely.points(graph.nodes[graph.degree == 1])
         cut = shapely.dwithin(ends, self.border, BORDER_M) & ~shapely.dwithin(ends, edge, BORDER_M)

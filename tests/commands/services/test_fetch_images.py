@@ -88,6 +88,16 @@ def test_a_key_is_nowhere_on_the_disk(  # noqa: PLR0917 - fixtures
         assert not any(key in kept for key in keys(maps)), path
 
 
+def test_the_log_file_has_no_key_that_was_typed(call, world, monkeypatch):
+    words = ["fetch", "images", f"{world.address}/a.tif?key=abcdefgh", "--area", AREA]
+    words += ["--output", "images", "--log", "all.log"]
+    monkeypatch.setattr(sys, "argv", ["roadseg", *words])
+    call(*words, code=3)
+    kept = Path("all.log").read_text(encoding="utf-8")
+    assert "/a.tif?key=***" in kept
+    assert "abcdefgh" not in kept
+
+
 def keys(maps):
     """Return the key as it is, as it stands in addresses, and its first part."""
     return maps.KEY, maps.KEY.replace("+", "%2B").replace("/", "%2F"), "s3cr3t"
