@@ -63,12 +63,15 @@ def run(folder: Path, output: Path, *, area: str | None = None) -> JoinSummary:
         area: only tiles that this area touches; None for all.
 
     Raises:
-        ConfigError: there are no tiles, none of the area, or no format has this suffix.
+        ConfigError: there are no tiles, none of the area, no format has this suffix, or the output
+            lies among the tiles.
         DataError: a tile is missing, damaged or cannot be read.
         OutputError: the network cannot be written.
     """
     name = format_of(output)
     check_formats([name])
+    if output.resolve().parent.parent == folder.resolve():
+        raise ConfigError(f"{output}: lies among the tiles; write the network elsewhere")
     tiles = tiles_in(folder)
     if area is not None:
         of_area = set(tiles_on(read_area(area).degrees, km=tiles[0].km))

@@ -31,7 +31,7 @@ from roadseg.roads.tiles.tile_files import (
     write_collection,
     write_tile,
 )
-from roadseg.roads.tiles.tiling import Tile, parse_tile, tiles_on
+from roadseg.roads.tiles.tiling import NORTHMOST, SOUTHMOST, Tile, parse_tile, tiles_on
 from roadseg.roads.tiles.trace_tile import halo_m, touches, trace_tile
 from roadseg.roads.tracing.trace import PixelSource
 from roadseg.system.dry_runs import Plan, files
@@ -77,6 +77,8 @@ class TilesSummary(Summary):
 
     def __str__(self) -> str:
         """Return the figures in a sentence."""
+        if not (self.made or self.failed or self.kept):
+            return f"no tile to make; {self.collection}"
         if not (self.made or self.failed):
             same = f"{count(self.kept, 'tile')} up to date; use --force to make them again"
             return f"{same}; {self.collection}"
@@ -265,7 +267,11 @@ def _tiles_shown(
             )
         return sorted(set(chosen))
     if not tiles:
-        raise ConfigError("found no tile that both the images and the area show")
+        shown = "the images show" if ground is None else "both the images and the area show"
+        raise ConfigError(
+            f"found no tile that {shown}; there are tiles from {SOUTHMOST:g} to {NORTHMOST:g} "
+            "degrees of latitude"
+        )
     return tiles
 
 

@@ -145,6 +145,15 @@ def settings_of(folder: Path, tile: Tile) -> str | None:
     return None if digest is None else str(digest)
 
 
+def inputs_of(folder: Path, tile: Tile) -> list[str]:
+    """Return the names of the files that a tile was made from; none if there is no such tile."""
+    path = tile_path(folder, tile, "json")
+    if not path.exists():
+        return []
+    inputs = _read_item(path)["properties"].get("roadseg:inputs")
+    return list(inputs) if isinstance(inputs, dict) else []
+
+
 def tiles_in(folder: Path) -> list[Tile]:
     """Return the tiles of a folder that have an item, sorted.
 

@@ -265,6 +265,26 @@ def test_tiles_of_different_settings_are_joined_with_a_warning(mask, tmp_path, c
     assert "its tiles were made with 2 different settings" in caplog.text
 
 
+def test_a_network_does_not_take_the_place_of_a_tile(mask, tmp_path):
+    trace(mask, tmp_path / "tiles")
+    with pytest.raises(ConfigError, match="lies among the tiles; write the network elsewhere"):
+        joining.run(tmp_path / "tiles", tile_path(tmp_path / "tiles", parse_tile(NAMES[0])))
+    joining.run(tmp_path / "tiles", tmp_path / "all.gpkg")
+    with pytest.raises(ConfigError, match=r"its tile 32UMV7470 was made from mask; use another fo"):
+        cutting.run(tmp_path / "all.gpkg", output=tmp_path / "tiles", km=1)
+    cutting.run(tmp_path / "all.gpkg", output=tmp_path / "tiles", km=1, force=True)
+
+
+def test_a_shard_without_a_tile_says_so(mask, tmp_path):
+    assert str(trace(mask, tmp_path, shard=(9, 9))).startswith("no tile to make; ")
+
+
+def test_images_at_a_pole_show_no_tile(tmp_path):
+    mask = write_mask(tmp_path / "pole.tif", crs="EPSG:3413", corner=(0, 0), size=50, roads=())
+    with pytest.raises(ConfigError, match="no tile that the images show; there are tiles from -80"):
+        trace(mask, tmp_path / "tiles")
+
+
 def test_there_are_no_tiles_to_list_near_the_poles():
     with pytest.raises(ConfigError, match="found no tile; there are tiles from -80 to 84 degrees"):
         listing.run("0,84.5,1,85", km=10)
