@@ -267,9 +267,9 @@ def _tiles_shown(
             )
         return sorted(set(chosen))
     if not tiles:
-        shown = "the images show" if ground is None else "both the images and the area show"
+        who = "the images show" if ground is None else "both the images and the area show"
         raise ConfigError(
-            f"found no tile that {shown}; there are tiles from {SOUTHMOST:g} to {NORTHMOST:g} "
+            f"found no tile that {who}; there are tiles from {SOUTHMOST:g} to {NORTHMOST:g} "
             "degrees of latitude"
         )
     return tiles
