@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import geopandas
 import numpy as np
@@ -364,12 +365,12 @@ def test_an_area_elsewhere_is_told_in_one_line(finished):
 def test_a_map_is_of_an_area(scene, draw, tmp_path, monkeypatch):
     draw("here/a.gpkg", DISC)
     monkeypatch.chdir(tmp_path / "here")
-    output = tmp_path / "map"
-    words = ["map", str(scene), "--output", str(output), "--area", "a.gpkg"]
+    output = tmp_path / "here/map"
+    words = ["map", str(scene), "--output", "map", "--area", "a.gpkg"]
     result = CliRunner().invoke(main, ["-q", *words])
     assert result.exit_code == 0, result.stderr
     config = load_config(output / "roadseg.json")
-    assert config.imagery.area == str(tmp_path / "here/a.gpkg")
+    assert Path(config.imagery.area).resolve() == tmp_path / "here/a.gpkg"
     assert bands(output / "probabilities/wide.tif")[1].sum() == pytest.approx(DISC.area, rel=0.05)
     assert (output / "report.html").exists()
     shutil.copy(tmp_path / "here/a.gpkg", tmp_path / "here/b.gpkg")
