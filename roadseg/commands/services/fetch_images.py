@@ -27,6 +27,7 @@ from roadseg.system.web.client import Client, Manners
 from roadseg.system.web.keys import with_keys, without_keys
 
 _JSON_SUFFIXES = (".json", ".geojson")
+_PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _KINDS = (
     "a template of tiles, the address of a WMTS, a WMS or a raster, or a STAC item, collection or "
     "search"
@@ -87,6 +88,11 @@ def _fetch(fetch: Fetch) -> FetchSummary:
         return fetch_rasters(fetch, [RemoteRaster(wish.source, name or "image", "raster")])
     if "://" not in address:
         raise ConfigError(f"{without_keys(wish.source):.200}: expected {_KINDS}")
+    if urlsplit(address).path.lower().endswith(_PICTURE_SUFFIXES):
+        raise ConfigError(
+            f"{without_keys(wish.source):.200}: expected a template of tiles, with {{z}}, {{x}} and "
+            "{y} in the places of the zoom, column and row of a tile"
+        )
     return _fetch_service(fetch)
 
 
