@@ -90,8 +90,8 @@ def _fetch(fetch: Fetch) -> FetchSummary:
         raise ConfigError(f"{without_keys(wish.source):.200}: expected {_KINDS}")
     if urlsplit(address).path.lower().endswith(_PICTURE_SUFFIXES):
         raise ConfigError(
-            f"{without_keys(wish.source):.200}: expected a template of tiles, with {{z}}, {{x}} and "
-            "{y} in the places of the zoom, column and row of a tile"
+            f"{without_keys(wish.source):.200}: expected a template of tiles, with {{z}}, {{x}} "
+            "and {y} in the places of the zoom, column and row of a tile"
         )
     return _fetch_service(fetch)
 
