@@ -14,7 +14,7 @@ import rasterio
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
-from rasterio.enums import MaskFlags
+from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import RasterioIOError
 from rasterio.windows import Window as RasterWindow
 
@@ -164,8 +164,17 @@ def plan_cut(
 
     Raises:
         DataError: if the raster lies nowhere.
+        ConfigError: if its bands are of different types.
     """
-    grid = grid_of(Path(without_keys(raster.address)), source, crs=None, gsd_m=None)
+    shown = without_keys(raster.address)
+    if len(set(source.dtypes)) > 1:
+        raise ConfigError(
+            f"{shown}: bands of different types ({', '.join(source.dtypes)}), expected one"
+        )
+    try:
+        grid = grid_of(Path(shown), source, crs=None, gsd_m=None)
+    except DataError as error:  # A path has no two slashes beside each other.
+        raise DataError(str(error).replace(str(Path(shown)), shown)) from error
     window = _window(grid, area)
     if window is None:
         return None
@@ -214,6 +223,8 @@ def copy_part(path: Path, source: rasterio.DatasetReader, window: Window, origin
         target.update_tags(**tags_of(origin))
         target.colorinterp = source.colorinterp
         target.descriptions = source.descriptions
+        if ColorInterp.palette in source.colorinterp:
+            target.write_colormap(1, source.colormap(1))
         for row in rows:
             height = min(_STRIP_PX, window.height - row)
             there = RasterWindow(window.col, window.row + row, window.width, height)
@@ -241,10 +252,6 @@ def _read(
 
 
 def _profile(source: rasterio.DatasetReader, window: Window) -> dict[str, Any]:
-    if len(set(source.dtypes)) > 1:
-        raise ConfigError(
-            f"{source.name}: bands of different types ({', '.join(source.dtypes)}), expected one"
-        )
     own = Grid(CRS.from_wkt(source.crs.to_wkt()), source.transform, source.height, source.width)
     grid = own.crop(window.row, window.col, window.height, window.width)
     profile = new_profile(grid, count=source.count, dtype=source.dtypes[0])

@@ -104,6 +104,30 @@ def test_an_alpha_band_and_a_mask_stay(world, fetch, write_raster):
         assert source.colorinterp[3] == ColorInterp.alpha
 
 
+def test_a_palette_stays(world, fetch, cog, tmp_path):
+    colours = {number: (number, 0, 255 - number, 255) for number in range(256)}
+    with rasterio.open(tmp_path / "source.tif") as source:
+        profile = source.profile | {"driver": "GTiff", "count": 1, "photometric": "palette"}
+        band = source.read(1)
+    profile.pop("interleave")
+    with rasterio.open(tmp_path / "palette.tif", "w", **profile) as target:
+        target.write(band, 1)
+        target.write_colormap(1, colours)
+    world.put("/d/palette.tif", (tmp_path / "palette.tif").read_bytes(), "image/tiff")
+    (image,) = fetch("/d/palette.tif").images
+    with rasterio.open(image.image) as copy:
+        assert copy.colormap(1) == colours
+    assert len(cog)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_a_raster_that_cannot_be_used_is_told_by_its_address(world, fetch, write_raster):
+    path = write_raster(bands=1, crs=None, transform=Affine.identity())
+    world.put("/d/nowhere.tif", path.read_bytes(), "image/tiff")
+    with pytest.raises(DataError, match=rf"^{world.address}/d/nowhere\.tif: no georeference found"):
+        fetch("/d/nowhere.tif")
+
+
 def test_a_raster_elsewhere_is_told(fetch):
     with pytest.raises(DataError, match="lies outside of 1,1,2,2"):
         fetch("/d/a.tif", area="1,1,2,2")
