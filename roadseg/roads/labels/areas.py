@@ -267,13 +267,15 @@ def cut_at_date_line(shape: shapely.Geometry) -> shapely.Geometry:
 
 
 def gathered(shape: Any) -> Any:  # noqa: ANN401 - any geometry
-    """Return a shape in degrees that lies around the date line with degrees from 0 to 360."""
+    """Return a shape in degrees, with those from 0 to 360 if it lies around the date line."""
     west, _, east, _ = shapely.bounds(shape)
     if not east - west > _HALF_TURN:
         return shape
-    return shapely.transform(
+    turned = shapely.transform(
         shape, lambda xy: np.column_stack([xy[:, 0] % (2 * _HALF_TURN), xy[:, 1]])
     )
+    left, _, right, _ = shapely.bounds(turned)
+    return turned if right - left < east - west else shape
 
 
 def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
