@@ -13,7 +13,6 @@ from roadseg.commands.cli.failures import keep_words, report_failure, word_after
 from roadseg.commands.cli.logs import add_log_options, write_line
 from roadseg.commands.cli.process import INTERRUPTED, last_line
 
-
 # A word that is too much, or the first of several, as click says it.
 _EXTRA = re.compile(r"Got unexpected extra argument(?: \((.+)\)|s \((\S+) )")
 

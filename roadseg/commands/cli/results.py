@@ -240,7 +240,7 @@ def conflate(
     type=_ROADS,
     required=True,
     metavar="PATH",
-    help="Raster of `roadseg predict`, mask, VRT, or folder of such files.",
+    help="Raster of `roadseg predict`, mask, VRT, folder of such files, or run folder.",
 )
 @of_field("roads", "AuditOptions", "--threshold")
 @of_field("roads", "AuditOptions", "--min-shift-m")

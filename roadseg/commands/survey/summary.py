@@ -21,8 +21,8 @@ from roadseg.system.text import Summary, count, counted
 from roadseg.system.units import speed_text
 
 # Names of attributes that look like a speed or a width.
-_SPEED = re.compile(r"speed|maxsp|limit|kph|km/?h|mph|vmax|geschw|tempo|vitesse|veloc", re.I)
-_WIDTH = re.compile(r"width|breite|largeur|ancho|larghezza", re.I)
+_SPEED = re.compile(r"speed|limit|kph|km/?h|mph|vmax|geschw|tempo|vitesse|veloc", re.IGNORECASE)
+_WIDTH = re.compile(r"width|breite|largeur|ancho|larghezza", re.IGNORECASE)
 _CLASSES = 8  # Masks with more values of roads than this hold no classes of roads.
 
 

@@ -37,7 +37,8 @@ DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on synthetic cities only: expect missed "
-    "and false roads, and no speeds; use --labels to train a network for these images"
+    "and false roads, and no speeds; use --labels and another --output to train a network for "
+    "these images"
 )
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class MapSummary(Summary):
         inferred: share of the length across gaps.
         measured: metrics on the held-out chips, if there are labels.
         report: the page that shows it.
+        project: the QGIS project with all layers.
         failed: why scenes were skipped, by name.
     """
 
@@ -68,6 +70,7 @@ class MapSummary(Summary):
     inferred: float
     measured: EvaluateSummary | None
     report: str
+    project: str
     failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -78,10 +81,17 @@ class MapSummary(Summary):
             "certainty": self._certainty(),
             "measured": self._measured(),
             "graphs": self.graphs.folder,
+            "network": self._network(),
             "report": self.report,
+            "QGIS": f"{self.project} (a project with all layers)",
             "config": f"{self.config} (for all other commands)",
         }
         return "\n".join(f"{name:<10} {text}" for name, text in rows.items() if text)
+
+    def _network(self) -> str:
+        if not self.graphs.joined:
+            return ""
+        return f"{self.graphs.network} (of {len(self.graphs.joined)} adjoining images)"
 
     def _certainty(self) -> str:
         if self.confidence is None:
@@ -202,11 +212,17 @@ def _require_same(
             f"{begun.imagery.area or 'the whole of the images'}, not of the area "
             f"{config.imagery.area}; use another --output, or delete it"
         )
-    if not given >= mapped or roads != _absolute(labels):
-        held = [*config.imagery.images, *roads]
+    if not given >= mapped:
+        held = first(_absolute(config.imagery.images))
         raise ConfigError(
-            f"{path}: this folder already contains the map of {first(held)}; use another "
-            "--output, or delete it"
+            f"{path}: this folder already contains the map of {held}; use another --output, or "
+            "delete it"
+        )
+    if roads != _absolute(labels):
+        made = f"with the labels {first(roads)}" if roads else "without labels"
+        raise ConfigError(
+            f"{path}: this folder already contains a map of these images, made {made}; use "
+            "another --output, or delete it"
         )
 
 
@@ -262,6 +278,7 @@ def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, A
         inferred=float(lengths @ inferred / total) if total else 0.0,
         measured=done.get("evaluate"),
         report=str(workspace.report),
+        project=str(workspace.qgis_project),
         failed={**done["predict"].failed, **traced.failed},
     )
 

@@ -389,6 +389,9 @@ def _in_bytes(rows: Rows) -> Rows:
 
 
 def _model(tags: Mapping[str, str]) -> str:
+    # A network that is of no fold, such as the starter, has a name in place of its number.
+    if (name := tags.get("ROADSEG_FOLD", "")).isalpha():
+        return name
     values = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
     return " ".join(f"{name} {value}" for name, value in values if value)
 
@@ -433,7 +436,10 @@ def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBin
     bins = stated or DEFAULT_BINS
     if bands != bins.count + 1:
         said = f", as its tags name {bins.count} speed bins" if stated else ""
-        raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
+        raise DataError(
+            f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}; for an image, run "
+            "`roadseg predict` first"
+        )
     return bins
 
 

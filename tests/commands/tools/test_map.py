@@ -57,6 +57,7 @@ def test_labels_give_a_network_that_is_measured_and_maps_all_images(mapped):
     assert summary.scenes == 5
     assert summary.measured.chips >= 1
     assert "on 1 held-out chip" in str(summary)
+    assert (folder / summary.project).is_file()
     assert {path.name for path in (folder / "map/graphs").glob("city_*.gpkg")} == {
         f"city_{number}.gpkg" for number in range(5)
     }
@@ -110,6 +111,8 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     )
     assert said == ["init", "predict", "graph"]
     assert summary.measured is None
+    graph = read_gpkg(tmp_path / "map/graphs/place_1001.gpkg")
+    assert set(graph.attributes["model"]) == {"starter"}
     assert "measured   not possible without labels" in str(summary)
     assert summary.scenes == 2
     graph = read_gpkg(tmp_path / "map/graphs/city_0.gpkg")
@@ -154,6 +157,8 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
     assert scores.buffer.completeness > 0.6
     assert scores.buffer.correctness > 0.6
     assert summary.measured is None
+    graph = read_gpkg(tmp_path / "map/graphs/place_1001.gpkg")
+    assert set(graph.attributes["model"]) == {"starter"}
 
 
 def test_a_missing_image_leaves_nothing_behind(checkpoint, tmp_path):
@@ -169,6 +174,12 @@ def test_a_map_that_never_began_gives_way_to_another(checkpoint, mapped, tmp_pat
     image = str(folder / "images/city_0.tif")
     summary = tool.run([image], tmp_path / "map", checkpoints=[checkpoint], say=silent)
     assert summary.scenes == 1
+
+
+def test_a_map_of_the_same_images_with_other_labels_is_kept(mapped):
+    folder, _, _ = mapped
+    with pytest.raises(ConfigError, match=r"a map of these images, made with the labels .*geojson"):
+        tool.run([str(folder / "images")], folder / "map", settings=QUICK, say=silent)
 
 
 def test_the_map_of_other_images_is_kept(mapped):
