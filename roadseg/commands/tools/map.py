@@ -21,6 +21,7 @@ from roadseg.dataset.scene_parts import extent_on
 from roadseg.errors import ConfigError
 from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
+from roadseg.raster.images import read_facts
 from roadseg.raster.sources import image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import open_probability
@@ -34,6 +35,7 @@ Say = Callable[[str, object], None]
 
 LEAST_DENSITY = 0.5  # Kilometres of road in a square kilometre, of which even villages have more.
 DOUBTFUL = 0.6  # Confidence below which an edge is doubtful.
+_RGB = 3  # Bands of the starter.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on synthetic cities only: expect missed "
@@ -164,6 +166,7 @@ def run(
             done = _predict(config, workspace, images, networks, force=force, say=say)
             if not checkpoints:
                 _log.warning(_OF_THE_STARTER)
+                tell_bands(config)
         return _summary(path, config, workspace, done)
 
 
@@ -250,6 +253,19 @@ def _predict(
     say("graph", traced)
     page = report.run(config, workspace, force=force)
     return {"predict": predicted, "graph": traced, "report": page}
+
+
+def tell_bands(config: Config) -> None:
+    """Say which bands the starter takes for red, green and blue, if an image has more of them."""
+    path = image_paths(config.imagery.images)[0]
+    crs = crs_setting(config.imagery.crs, "imagery.crs")
+    count_of = len(read_facts(path, crs=crs, gsd_m=config.imagery.gsd_m).bands)
+    if config.imagery.bands is None and count_of > _RGB:
+        _log.warning(
+            "%s: has %d bands, of which the first three were taken for red, green and blue; if "
+            "they are others, choose them, such as --set imagery.bands=3,2,1 with another --output",
+            *(path.name, count_of),
+        )
 
 
 def _summary(path: Path, config: Config, workspace: Workspace, done: dict[str, Any]) -> MapSummary:

@@ -5,13 +5,18 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from affine import Affine
+from pyproj import CRS
 
 import roadseg
 from roadseg.commands.city.places import write_places
 from roadseg.commands.tools import map as tool
 from roadseg.config import load_config
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import Grid
+from roadseg.raster.tiff import new_profile, open_new
 from roadseg.roads.formats.files import read_gpkg
 
 QUICK = (
@@ -111,8 +116,6 @@ def test_a_network_maps_images_without_labels(mapped, tmp_path, monkeypatch):
     )
     assert said == ["init", "predict", "graph"]
     assert summary.measured is None
-    graph = read_gpkg(tmp_path / "map/graphs/place_1001.gpkg")
-    assert set(graph.attributes["model"]) == {"starter"}
     assert "measured   not possible without labels" in str(summary)
     assert summary.scenes == 2
     graph = read_gpkg(tmp_path / "map/graphs/city_0.gpkg")
@@ -159,6 +162,16 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
     assert summary.measured is None
     graph = read_gpkg(tmp_path / "map/graphs/place_1001.gpkg")
     assert set(graph.attributes["model"]) == {"starter"}
+
+
+@pytest.mark.parametrize(("bands", "is_said"), [(3, False), (4, True)])
+def test_it_is_said_which_of_many_bands_the_starter_takes(tmp_path, caplog, bands, is_said):
+    path = tmp_path / "city.tif"
+    grid = Grid(CRS.from_epsg(32611), Affine(0.5, 0, 660_000, 0, -0.5, 4_000_000), 64, 64)
+    with open_new(path, new_profile(grid, count=bands, dtype="uint16")) as target:
+        target.write(np.ones((bands, 64, 64), dtype=np.uint16))
+    tool.tell_bands(load_config(None, [f"imagery.images={path}"]))
+    assert ("city.tif: has 4 bands, of which the first three" in caplog.text) == is_said
 
 
 def test_a_missing_image_leaves_nothing_behind(checkpoint, tmp_path):
