@@ -109,6 +109,7 @@ def init(
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.1),
+    metavar="MINUTES",
     default=20.0,
     show_default=True,
     help="Time limit for training on the labels.",
@@ -165,11 +166,17 @@ def map_images(
 
 @click.command()
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=4, show_default=True, help="Steps per round."
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=4,
+    show_default=True,
+    help="Steps per round.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(min=1),
+    metavar="N",
     default=5,
     show_default=True,
     help="Rounds of roadseg and of the minimal loop.",

@@ -81,7 +81,10 @@ def fetch() -> None:
     help="Folder for the GeoTIFFs and their records.",
 )
 @click.option(
-    "--zoom", type=click.IntRange(min=0, max=30), help="Level of the tiles, instead of --gsd-m."
+    "--zoom",
+    type=click.IntRange(min=0, max=30),
+    metavar="LEVEL",
+    help="Level of the tiles, instead of --gsd-m.",
 )
 @click.option(
     "--gsd-m",

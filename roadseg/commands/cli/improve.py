@@ -68,6 +68,7 @@ def quantize(
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Fixed number of windows per batch. [default: any number]",
 )
 @click.option("--force", is_flag=True, help="Replace an existing export.")

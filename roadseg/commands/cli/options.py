@@ -75,6 +75,11 @@ class FieldOption(click.Option):
     def type(self, kind: click.ParamType[Any]) -> None:
         self._type = kind
 
+    def make_metavar(self, ctx: click.Context) -> str:
+        """Return what the value is called in the help: a number if nothing else is said."""
+        is_number = self.metavar is None and self.type.name.endswith("range")
+        return "NUMBER" if is_number else super().make_metavar(ctx)
+
     @property
     def help(self) -> str:
         """The description of the field, and what counts if the option is not given."""
@@ -247,6 +252,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 FOLD = click.option(
     "--fold",
     type=click.IntRange(min=0),
+    metavar="N",
     default=0,
     show_default=True,
     help="Number of the held-out fold.",
@@ -375,7 +381,9 @@ def _launcher(*others: str) -> Option:
 
 
 _BINDING = (
-    click.option("--ncores", type=click.IntRange(min=1), help="Physical cores to use."),
+    click.option(
+        "--ncores", type=click.IntRange(min=1), metavar="N", help="Physical cores to use."
+    ),
     click.option("--nodes", metavar="N,N", help="NUMA nodes to use, such as 0,1."),
     click.option(
         "--allocator",
@@ -389,6 +397,7 @@ _BINDING = (
 _PROCESSES = click.option(
     "--processes",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Number of processes that train together (torchrun), each on a GPU or a part of the "
     "cores of its host.",
 )

@@ -395,6 +395,7 @@ def _file(name: str, meaning: str) -> Option:
 @click.option(
     "--dpi",
     type=click.IntRange(min=50, max=600),
+    metavar="N",
     default=300,
     show_default=True,
     help="Dots per inch.",
