@@ -143,7 +143,8 @@ class ProbabilityFile:
         grid: where its pixels lie.
         speed_bins: which speeds its bins stand for; None if not known.
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
-        model: the fold and epoch of the checkpoint that predicted it, empty if not known.
+        model: the fold and epoch of the checkpoint that predicted it, or its name; empty if not
+            known.
         threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
         images: that it was fused from; empty if it was not.
