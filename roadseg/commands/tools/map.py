@@ -4,6 +4,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import normpath
 from pathlib import Path
@@ -18,7 +19,7 @@ from roadseg.commands.survey.values import area_from, path_from
 from roadseg.commands.tools import init
 from roadseg.config import FILE_NAME, Config, load_config
 from roadseg.dataset.scene_parts import extent_on
-from roadseg.errors import ConfigError
+from roadseg.errors import ConfigError, RoadsegError
 from roadseg.learn.network.starter import NAME, checkpoint_folder
 from roadseg.raster.grid import crs_setting
 from roadseg.raster.images import read_facts
@@ -257,14 +258,15 @@ def _predict(
 
 def tell_bands(config: Config) -> None:
     """Say which bands the starter takes for red, green and blue, if an image has more of them."""
-    path = image_paths(config.imagery.images)[0]
+    path, bands = image_paths(config.imagery.images)[0], 0
     crs = crs_setting(config.imagery.crs, "imagery.crs")
-    count_of = len(read_facts(path, crs=crs, gsd_m=config.imagery.gsd_m).bands)
-    if config.imagery.bands is None and count_of > _RGB:
+    with suppress(RoadsegError):  # It may be one that was skipped.
+        bands = len(read_facts(path, crs=crs, gsd_m=config.imagery.gsd_m).bands)
+    if config.imagery.bands is None and bands > _RGB:
         _log.warning(
             "%s: has %d bands, of which the first three were taken for red, green and blue; if "
             "they are others, choose them, such as --set imagery.bands=3,2,1 with another --output",
-            *(path.name, count_of),
+            *(path.name, bands),
         )
 
 
