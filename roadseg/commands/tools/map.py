@@ -40,8 +40,8 @@ _RGB = 3  # Bands of the starter.
 _M2 = 1_000_000  # Square metres of a square kilometre.
 _OF_THE_STARTER = (
     "mapped with the starter network, which was trained on synthetic cities only: expect missed "
-    "and false roads, and no speeds; use --labels and another --output to train a network for "
-    "these images"
+    "and false roads, and no speeds; if there are many false ones, try --set imagery.gsd_m=1; with "
+    "--labels, a network is trained for these images (both need another --output)"
 )
 _log = logging.getLogger(__name__)
 
