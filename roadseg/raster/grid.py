@@ -37,8 +37,8 @@ _UTM_LIMITS = (-80.0, 84.0)  # Degrees of latitude; UTM covers what lies between
 _NOWHERE = (Affine.identity(), Affine.scale(1, -1))  # What GDAL gives for no geotransform.
 _LONGEST_PX = 10_000_000  # Pixels of a side; 3,000 km of 0.3 m.
 _USE_MASKS = (
-    "or, if the labels are raster masks of its size, set the size of its pixels in metres, such "
-    "as --set imagery.gsd_m=0.5"
+    "or, without road lines as labels (with raster masks of its size, or with none), set the size "
+    "of its pixels in metres, such as --set imagery.gsd_m=0.5"
 )
 
 

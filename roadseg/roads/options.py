@@ -270,8 +270,8 @@ class TraceOptions(Section):
     precision: float | None = setting(
         None,
         "share of length",
-        "Keep the surest roads, so many that this share of their length is expected to be real; "
-        "null keeps all. Without effect on masks.",
+        "Keep the surest roads, so many that this share of their length is expected to be real. "
+        "null: all. Without effect on masks.",
         gt=0,
         lt=1,
     )

@@ -28,6 +28,7 @@ from roadseg.system.workspace import Fold, FoldOrEach
 
 _BLOCK_PX = 1024  # Side of the blocks that are fused at once.
 _METHOD = 1  # It rises when the same images would be fused differently.
+_TOLD_PX = 0.5  # Pixels; smaller shifts are logged with -v only.
 _log = logging.getLogger(__name__)
 
 Images = dict[str, Path]
@@ -235,7 +236,9 @@ def fuse_place(place: Place) -> None:
     """
     images = _aligned(place)
     for image in images:
-        _log.info(
+        is_off = max(map(abs, image.shift_px)) >= _TOLD_PX
+        _log.log(
+            logging.INFO if is_off else logging.DEBUG,
             "place %s: %s is offset by %.1f px down and %.1f px right from the median of its "
             "images; corrected",
             *(place.scene.name, image.path.stem),

@@ -20,6 +20,7 @@ from roadseg.roads.masks.probabilities import open_probability
 from roadseg.roads.options import AuditOptions
 from roadseg.system.text import Summary, count, counted, table
 from roadseg.system.units import road_unit, roads, short_text
+from roadseg.system.workspace import Workspace
 
 _WORST = 10  # Ways that the summary names.
 _USUAL = AuditOptions()
@@ -147,6 +148,8 @@ def open_rasters(path: Path) -> list[Raster]:
     Raises:
         DataError: there is none, one cannot be read, or one has no georeference.
     """
+    of_run = Workspace(path).probabilities
+    path = of_run if of_run.is_dir() else path
     return list(map(_open_placed, image_paths([str(path)], setting="--probabilities")))
 
 

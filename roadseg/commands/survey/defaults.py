@@ -235,7 +235,10 @@ def choose_widths(labels: LabelSurvey, settings: Config) -> Default:
             have, median = f"{share:.0%} of the lines have", f"{np.median(widths):.1f} m"
             chosen = {"width": "attribute", "width_key": key}
             return Default(chosen, f"from {key}, which {have}; median {median}")
-    return Default({}, same)
+    are_areas = [is_area for file in labels.files.values() for is_area in file.roads.is_area]
+    if are_areas and all(are_areas):
+        return Default({}, "of the polygons, as they are drawn")
+    return Default({}, f"{same}; polygons as they are drawn" if any(are_areas) else same)
 
 
 def choose_split(images: ImageSurvey, labels: LabelSurvey, settings: Config) -> Default:

@@ -107,9 +107,15 @@ def run(
         paper: size of the figures; None: the default.
 
     Raises:
-        ConfigError: there is no such scene, or one file for several figures.
+        ConfigError: there is no such scene, it is a map without labels, or one file for several
+            figures.
         MissingInputError: a stage before has not been done.
     """
+    if workspace.graphs.is_dir() and not workspace.chips.exists():
+        raise ConfigError(
+            f"{workspace.root}: a map without labels has no held-out scenes; name what to draw "
+            "with --graph, --image and --output"
+        )
     chips = read_chips(require(workspace.chips, made_by="prepare"))
     require(workspace.record("graph"), made_by="graph")
     names = _held_out(config, workspace, chips) if scene is None else [_known(chips, scene)]

@@ -220,7 +220,7 @@ def _place(source: RoadSource, pixels: PixelPlacement) -> Grid | float:
     if not pixels.images:
         raise ConfigError(
             f"{source.path}: its lines are in pixels; use --image with the image or folder of "
-            "images, or --gsd with the pixel size in metres"
+            "images, or --gsd-m with the pixel size in metres"
         )
     from roadseg.raster.images import read_grid  # noqa: PLC0415 - rasterio is slow to import
 

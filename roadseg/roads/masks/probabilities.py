@@ -143,7 +143,8 @@ class ProbabilityFile:
         grid: where its pixels lie.
         speed_bins: which speeds its bins stand for; None if not known.
         is_mask: whether every value but 0 is road, of the speed bin of that number if known.
-        model: the fold and epoch of the checkpoint that predicted it, empty if not known.
+        model: the fold and epoch of the checkpoint that predicted it, or its name; empty if not
+            known.
         threshold: probability from which on that checkpoint says road, 0 to 1; None if not known.
         edge_model: how probable it is that edges traced on it are roads; None if not known.
         images: that it was fused from; empty if it was not.
@@ -389,6 +390,9 @@ def _in_bytes(rows: Rows) -> Rows:
 
 
 def _model(tags: Mapping[str, str]) -> str:
+    # A network that is of no fold, such as the starter, has a name in place of its number.
+    if (name := tags.get("ROADSEG_FOLD", "")).isalpha():
+        return name
     values = ((name.lower(), tags.get(f"ROADSEG_{name}")) for name in ("FOLD", "EPOCH"))
     return " ".join(f"{name} {value}" for name, value in values if value)
 
@@ -433,7 +437,10 @@ def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBin
     bins = stated or DEFAULT_BINS
     if bands != bins.count + 1:
         said = f", as its tags name {bins.count} speed bins" if stated else ""
-        raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
+        raise DataError(
+            f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}; for an image, run "
+            "`roadseg predict` first"
+        )
     return bins
 
 
