@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pyogrio
 import shapely
-from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from pyproj import CRS
 
+from roadseg.arrays import Floats, Ints
 from roadseg.dataset.chips import NO_ZONE, ChipRecord
 from roadseg.dataset.footprints import corners_degrees
 from roadseg.errors import DataError
@@ -91,7 +91,7 @@ def read_fold_file(path: Path) -> dict[str, int]:
     return folds
 
 
-def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> None:
+def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> None:
     """Write the footprint of every chip as GeoPackage, layer `chips`.
 
     Columns: name, scene, fold, road_share, valid_share. The CRS is the metric one of the scenes
@@ -119,7 +119,7 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: NDArray[np.
             raise write_error(path, str(error)) from error  # The name is added by `whole`.
 
 
-def road_by_fold(chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> NDArray[np.float64]:
+def road_by_fold(chips: Sequence[ChipRecord], folds: Ints) -> Floats:
     """Return the share of road among the valid pixels of each fold, shape (folds,).
 
     Args:
@@ -132,7 +132,7 @@ def road_by_fold(chips: Sequence[ChipRecord], folds: NDArray[np.int64]) -> NDArr
 
 
 def _on_the_ground(
-    table: pd.DataFrame, chips: Sequence[ChipRecord], zones: NDArray[np.int64]
+    table: pd.DataFrame, chips: Sequence[ChipRecord], zones: Ints
 ) -> gpd.GeoDataFrame:
     placed = zones != NO_ZONE
     corners = np.array([chip.corners_m for chip in chips])[placed]

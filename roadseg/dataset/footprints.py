@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from roadseg.arrays import Floats, Ints, Shapes
 from roadseg.raster.grid import DEGREES, transformer
 
-Corners = NDArray[np.float64]
-Pairs = NDArray[np.int64]
+Corners = Floats
+Pairs = Ints
 
 OVERLAP_SHARE = 0.01
 _EARTH_KM = 6371.0
@@ -52,7 +52,7 @@ def overlapping_pairs(
     return _distinct(np.concatenate(overlapping), nodes=len(corners))
 
 
-def corners_degrees(corners_m: Corners, zones: Sequence[int] | NDArray[np.int64]) -> Corners:
+def corners_degrees(corners_m: Corners, zones: Sequence[int] | Ints) -> Corners:
     """Convert footprints to longitude and latitude.
 
     Args:
@@ -104,7 +104,7 @@ def local_km(degrees: Corners) -> Corners:
     return np.asarray((degrees - middle) * per_degree)
 
 
-def areas_apart(degrees: Corners, *, gap_km: float) -> NDArray[np.int64]:
+def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     """Number the areas that lie far apart from each other.
 
     Args:
@@ -124,7 +124,7 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> NDArray[np.int64]:
     return np.argsort(np.argsort(first))[number]
 
 
-def linked(pairs: Pairs, *, nodes: int) -> NDArray[np.int64]:
+def linked(pairs: Pairs, *, nodes: int) -> Ints:
     """Number the groups of nodes that are linked, directly or by way of others.
 
     Args:
@@ -163,5 +163,5 @@ def _overlapping(corners: Corners, pairs: Pairs, share: float) -> Pairs:
     return np.asarray(pairs[overlap], dtype=np.int64)
 
 
-def _polygons(corners: Corners) -> NDArray[np.object_]:
+def _polygons(corners: Corners) -> Shapes:
     return np.asarray(shapely.polygons(corners), dtype=object)

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import shapely
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import read_labels
 from roadseg.errors import MissingInputError
@@ -89,7 +88,7 @@ def measured_area(grid: Grid, window: Window, complete: shapely.MultiPolygon | N
     return whole if complete is None else polygons_in(whole & complete)
 
 
-def count_roads(mask: NDArray[np.uint8], road: NDArray[np.uint8], *, threshold: float) -> Counts:
+def count_roads(mask: Bytes, road: Bytes, *, threshold: float) -> Counts:
     """Count the pixels on which labels and prediction agree that there is a road.
 
     Args:

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import shapely
 from affine import Affine
-from numpy.typing import NDArray
 from pyproj import CRS, Geod, Transformer
 from pyproj.exceptions import CRSError
 
-from roadseg.arrays import Lines
+from roadseg.arrays import Floats, Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.system.text import one_line
 
 if TYPE_CHECKING:
     import rasterio
 
-Points = NDArray[np.float64]
+Points = Floats
 XY = tuple[float, float]
 
 DEGREES = CRS.from_epsg(4326)
@@ -248,7 +247,7 @@ def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
         return geometries
     convert = transformer(source, target)
 
-    def move(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    def move(xy: Floats) -> Floats:
         return np.column_stack(convert.transform(xy[:, 0], xy[:, 1]))
 
     return np.asarray(shapely.transform(geometries, move), dtype=object)

@@ -4,12 +4,11 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Bytes, Floats32
+from roadseg.arrays import Array, Bools, Bytes, Floats32
 
 CERTAIN = 255  # The byte of a probability of 1.
 
@@ -35,7 +34,7 @@ class Rows(NamedTuple):
     """
 
     start: int
-    values: NDArray[Any]
+    values: Array
     known: Bools
     col: int = 0
 

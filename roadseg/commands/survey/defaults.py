@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Floats, Ints
 from roadseg.commands.survey.contents import ImageSurvey, LabelSurvey, usable_widths
 from roadseg.config import Config
 from roadseg.dataset.chips import NO_ZONE
@@ -319,8 +319,8 @@ class _Chips:
         scenes: name of each chip's scene.
     """
 
-    corners_m: NDArray[np.float64]
-    zones: NDArray[np.int64]
+    corners_m: Floats
+    zones: Ints
     scenes: list[str]
 
     @cached_property

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 import shapely
 from affine import Affine
-from numpy.typing import NDArray
 from pyproj import CRS
 
+from roadseg.arrays import Bytes
 from roadseg.config import Config
 from roadseg.dataset.chips import ChipList, SceneRecord, read_chips
 from roadseg.dataset.held_out import held_out_chips, read_predicted
@@ -280,7 +280,7 @@ def _grid_around(graphs: Sequence[RoadGraph], paper: Paper) -> Grid:
     return Grid(graphs[0].crs, transform, math.ceil(height), math.ceil(width))
 
 
-def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> NDArray[np.uint8]:
+def _image(facts: RasterFacts, paper: Paper, scaling: Scaling | None) -> Bytes:
     """Read a scene in no more pixels than are printed, white where it has no data."""
     pixels, is_valid = read_preview(facts, side=paper.pixels)
     if scaling is None:

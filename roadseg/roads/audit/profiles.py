@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Bytes, Floats, Ints
+from roadseg.arrays import Bools, Bytes, Floats, Ints, Shapes
 from roadseg.raster.grid import Grid, reproject, transformer
 from roadseg.raster.windows import Window
 from roadseg.roads.audit.stations import Stations
@@ -36,7 +35,7 @@ class Cover:
 
     rasters: Sequence[Raster]
     crs: CRS
-    outlines: NDArray[np.object_]
+    outlines: Shapes
 
     @classmethod
     def of(cls, rasters: Sequence[Raster]) -> "Cover":

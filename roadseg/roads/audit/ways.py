@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Ints, Lines
+from roadseg.arrays import Array, Ints, Lines, Texts
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local, reproject
 from roadseg.roads.formats.by_suffix import reader_of
@@ -26,7 +24,7 @@ from roadseg.system.text import counted
 
 logger = logging.getLogger(__name__)
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Array]
 
 _CARS = LabelOptions()  # Roads for cars that images show, as of labels.
 _AREA = 3  # Type of polygons in shapely.
@@ -54,9 +52,9 @@ class AuditedWays:
     crs: CRS
     lines: Lines
     columns: Columns
-    ids: NDArray[np.str_]
-    names: NDArray[np.str_]
-    classes: NDArray[np.str_]
+    ids: Texts
+    names: Texts
+    classes: Texts
     left_out: Counter[str]
 
     def take(self, rows: Ints) -> "AuditedWays":
@@ -140,7 +138,7 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
     )
 
 
-def _texts(columns: Columns, keys: Collection[str]) -> NDArray[np.str_]:
+def _texts(columns: Columns, keys: Collection[str]) -> Texts:
     """Return the first of some attributes that each feature has, as text; "" for none."""
     size = len(next(iter(columns.values()), []))
     texts = np.full(size, "", dtype=object)

@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Lines
+from roadseg.arrays import Array, Bools, Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import (
     DEGREES,
@@ -371,7 +370,7 @@ def _check_size(path: Path) -> None:
         )
 
 
-def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, NDArray[Any]]) -> DrawnRoads:
+def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) -> DrawnRoads:
     """Return lines as roads, with further columns of their file."""
     # These are read already, whatever a file calls them.
     read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, SPEED_SOURCE)

@@ -5,16 +5,15 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pyogrio
 import shapely
-from numpy.typing import NDArray
 from pyogrio.errors import DataLayerError, DataSourceError
 
+from roadseg.arrays import Array, Floats
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER, style_table
@@ -39,7 +38,7 @@ _GPKG = {"VERSION": "1.2"}  # GDAL before 3.7 warns of later ones, which have no
 
 
 def write_gpkg(
-    path: Path, graph: RoadGraph, *, node_columns: Mapping[str, NDArray[Any]] | None = None
+    path: Path, graph: RoadGraph, *, node_columns: Mapping[str, Array] | None = None
 ) -> None:
     """Write a graph as GeoPackage in its own CRS; that of a scene without georeference is local.
 
@@ -200,7 +199,7 @@ def _tail(path: Path) -> bytes:
         return file.read().rstrip()
 
 
-def _numbers(ids: NDArray[Any]) -> NDArray[np.float64]:
+def _numbers(ids: Array) -> Floats:
     """Return the numbers of nodes, NaN for what is none."""
     return np.asarray(pd.to_numeric(ids, errors="coerce"), dtype=np.float64)
 

@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 import shapely
 from networkx.exception import NetworkXError
-from numpy.typing import NDArray
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 from shapely.errors import ShapelyError
 
-from roadseg.arrays import Floats, Ints, Lines
+from roadseg.arrays import Array, Floats, Ints, Lines, Objects
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, is_local, reproject, transformer, utm_epsg
 from roadseg.roads.formats.tables import attributes_of, edge_table, in_degrees, node_table
@@ -166,7 +165,7 @@ def _lines(
     return np.where(is_back, shapely.reverse(lines), lines)
 
 
-def _geometries(drawn: NDArray[Any]) -> NDArray[Any]:
+def _geometries(drawn: Array) -> Array:
     """Return the geometries of edges, which are WKT or shapely's; None where an edge has none.
 
     Raises:
@@ -219,7 +218,7 @@ def _degrees(path: str, nodes: Floats) -> CRS:
     )
 
 
-def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, Array]:
     """Return the speed, travel time and traffic of the edges, as far as they have them."""
     keys = wanted_keys(dict.fromkeys(key for edge in facts for key in edge), LabelOptions())
     columns = {key: _column([edge.get(key) for edge in facts]) for key in keys}
@@ -234,7 +233,7 @@ def _attributes(facts: list[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
     return attributes_of(table) | stated
 
 
-def _typed(values: list[Any]) -> NDArray[Any]:
+def _typed(values: list[Any]) -> Array:
     """Return values as numbers, if all that are there are numbers, else as texts; None for none."""
     texts = pd.Series([None if value is None else str(value) for value in values], dtype=object)
     numbers = pd.to_numeric(texts, errors="coerce")
@@ -242,7 +241,7 @@ def _typed(values: list[Any]) -> NDArray[Any]:
     return texts.to_numpy(dtype=object) if is_text.any() else numbers.to_numpy()
 
 
-def _column(values: list[Any]) -> NDArray[np.object_]:
+def _column(values: list[Any]) -> Objects:
     """Return values as they are, even lists."""
     return np.fromiter(values, dtype=object, count=len(values))
 

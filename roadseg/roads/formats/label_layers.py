@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import geopandas as gpd
 import pyogrio
-from numpy.typing import NDArray
 
-from roadseg.arrays import Lines
+from roadseg.arrays import Array, Lines
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.layers import gdal_errors, require_whole
 
@@ -16,7 +14,7 @@ LAYER = "roads"
 DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
 
 
-def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, NDArray[Any]]) -> None:
+def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) -> None:
     """Write road labels as one layer of a GeoPackage, GeoJSON or FlatGeobuf, or as GeoParquet.
 
     Args:

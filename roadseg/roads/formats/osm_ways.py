@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Array, Floats, Ints
+from roadseg.arrays import Array, Floats, Ints, Objects, Texts
 from roadseg.errors import DataError
 from roadseg.raster.grid import is_local
 from roadseg.roads.formats.tables import in_degrees
@@ -68,7 +67,7 @@ def ways_of(refs: Ints, sizes: Ints) -> Iterator[list[list[int]]]:
         yield [nodes[n : n + MOST_NODES] for n in range(0, size - 1, MOST_NODES - 1)]
 
 
-def classes(attributes: Mapping[str, Array], count: int) -> NDArray[np.object_]:
+def classes(attributes: Mapping[str, Array], count: int) -> Objects:
     """Return the `highway` of roads: their own, or the class by their speed; "road" if unknown.
 
     Args:
@@ -93,7 +92,7 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def gap_notes(graph: RoadGraph) -> NDArray[np.str_]:
+def gap_notes(graph: RoadGraph) -> Texts:
     """Return the tag `fixme` of each edge: what nobody saw of a link, else ""."""
     inferred = graph.attributes.get("inferred", np.zeros(len(graph.lines)))
     return np.where(inferred == 1, _GAP, "")

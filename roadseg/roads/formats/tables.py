@@ -6,9 +6,8 @@ import geopandas as gpd
 import numpy as np
 import pandas as pd
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Floats, Ints, Lines
+from roadseg.arrays import Array, Floats, Ints, Lines
 from roadseg.raster.grid import DEGREES, reproject, transformer
 from roadseg.roads.graph.crossings import likely_bridges
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
@@ -64,7 +63,7 @@ def edge_table(graph: RoadGraph) -> gpd.GeoDataFrame:
     return gpd.GeoDataFrame(columns, geometry=graph.lines, crs=graph.crs)
 
 
-def attributes_of(table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+def attributes_of(table: pd.DataFrame) -> dict[str, Array]:
     """Return the attributes that `edge_table` made columns of; texts that are missing are None."""
     names = [name for name in table.columns if name not in _OWN]
     return {_OUR_NAMES.get(name, name): _values(name, table[name]) for name in names}
@@ -83,7 +82,7 @@ def _keys(ends: Ints) -> Ints:
     return table.groupby(["low", "high"]).cumcount().to_numpy().astype(np.int64)
 
 
-def _values(name: str, column: "pd.Series[Any]") -> NDArray[Any]:
+def _values(name: str, column: "pd.Series[Any]") -> Array:
     if name in _FLAGS:
         # Edges that were drawn by hand in other programs have no value.
         return column.fillna(0).to_numpy(dtype=np.uint8)

@@ -1,16 +1,14 @@
 """Cleaning: merge chains and junctions, prune spurs, drop components, simplify lines."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Array, Bools, Floats, Ints, Lines
 from roadseg.roads.graph.road_graph import (
     TRAVEL_TIME,
     RoadGraph,
@@ -203,7 +201,7 @@ def _mates(graph: RoadGraph) -> Ints:
     return mate
 
 
-def _equal(left: NDArray[Any], right: NDArray[Any]) -> Bools:
+def _equal(left: Array, right: Array) -> Bools:
     missing = (left != left) & (right != right)  # noqa: PLR0124 - NaN, in columns of any type
     return np.asarray((left == right) | missing, dtype=bool)
 
@@ -311,7 +309,7 @@ def components(graph: RoadGraph) -> Ints:
     return csgraph.connected_components(adjacency, directed=False)[1].astype(np.int64)
 
 
-def part_lengths(graph: RoadGraph) -> NDArray[np.float64]:
+def part_lengths(graph: RoadGraph) -> Floats:
     """Return the metres of road of each connected part that has roads, shape (parts,)."""
     _, part = np.unique(components(graph)[graph.ends[:, 0]], return_inverse=True)
     return np.bincount(part, weights=graph.length_m).astype(np.float64)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Floats, Ints, Lines
+from roadseg.arrays import Array, Bools, Floats, Ints, Lines
 
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
@@ -36,24 +35,24 @@ class RoadGraph:
     """
 
     crs: CRS
-    nodes: NDArray[np.float64]
-    ends: NDArray[np.int64]
+    nodes: Floats
+    ends: Ints
     lines: Lines
-    attributes: dict[str, NDArray[Any]] = field(default_factory=dict)
+    attributes: dict[str, Array] = field(default_factory=dict)
 
     @property
-    def length_m(self) -> NDArray[np.float64]:
+    def length_m(self) -> Floats:
         """Length of each edge in metres, shape (m,)."""
         return np.asarray(shapely.length(self.lines), dtype=np.float64)
 
     @property
-    def degree(self) -> NDArray[np.int64]:
+    def degree(self) -> Ints:
         """Number of edge ends at each node, shape (n,); a loop counts twice."""
         return np.bincount(self.ends.ravel(), minlength=len(self.nodes))
 
 
 def graph_from_lines(
-    lines: Lines, crs: CRS, attributes: Mapping[str, NDArray[Any]] | None = None
+    lines: Lines, crs: CRS, attributes: Mapping[str, Array] | None = None
 ) -> RoadGraph:
     """Make a graph of road lines, joined wherever they share a vertex.
 
@@ -103,7 +102,7 @@ def is_off_grid(lines: Lines) -> Bools:
 
 
 def node_lines(
-    graph: RoadGraph, lines: Lines, attributes: dict[str, NDArray[Any]], changes: Bools
+    graph: RoadGraph, lines: Lines, attributes: dict[str, Array], changes: Bools
 ) -> RoadGraph:
     """Make one graph of lines, those of `graph` first, of which some are new or have changed.
 
@@ -253,8 +252,8 @@ def in_parts(rows: Ints, at_once: int) -> list[Ints]:
 
 
 def part_attributes(
-    attributes: Mapping[str, NDArray[Any]], source: Ints, part: Floats
-) -> dict[str, NDArray[Any]]:
+    attributes: Mapping[str, Array], source: Ints, part: Floats
+) -> dict[str, Array]:
     """Return the attributes of pieces, each a part (0 to 1) of the length of its source edge."""
     return {
         name: column[source] * part if name == TRAVEL_TIME else column[source]
@@ -262,7 +261,7 @@ def part_attributes(
     }
 
 
-def _check_lines(lines: Lines, columns: dict[str, NDArray[Any]]) -> None:
+def _check_lines(lines: Lines, columns: dict[str, Array]) -> None:
     if np.any(shapely.get_type_id(lines) != _LINE):
         raise ValueError("a graph consists of LineStrings, found another geometry or none")
     if not np.isfinite(shapely.get_coordinates(lines)).all():

@@ -1,12 +1,10 @@
 """Traffic: whether cars may drive on a road, in which direction, and what it is called."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bools, Ints
+from roadseg.arrays import Array, Bools, Ints, Objects, Texts
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.tags import Tags
 from roadseg.roads.options import NO_ROADS
@@ -65,23 +63,23 @@ class Traffic:
         speed_source: key that the speed came from, see `is_assumed`.
     """
 
-    highway: NDArray[np.object_]
-    name: NDArray[np.object_]
+    highway: Objects
+    name: Objects
     one_way: Ints
     is_closed: Bools
-    speed_source: NDArray[np.object_]
+    speed_source: Objects
 
     def take(self, chosen: Ints | Bools) -> "Traffic":
         """Return that of the chosen features, by index or by a boolean for each."""
         return Traffic(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
-    def attributes(self) -> dict[str, NDArray[Any]]:
+    def attributes(self) -> dict[str, Array]:
         """Return those columns of edges that say something, None where an edge has no text.
 
         They are tags as well: a file with these columns is read like the file before.
         """
         texts = {"highway": self.highway, "name": self.name}
-        columns: dict[str, NDArray[Any]] = {
+        columns: dict[str, Array] = {
             key: np.array([word or None for word in column], dtype=object)
             for key, column in texts.items()
             if np.any(column != "")
@@ -97,7 +95,7 @@ class Traffic:
         return columns
 
 
-def read_traffic(tags: Tags, speed_source: NDArray[np.str_]) -> Traffic:
+def read_traffic(tags: Tags, speed_source: Texts) -> Traffic:
     """Read who may drive on features, by the tags of OpenStreetMap that concern cars.
 
     1. Of `motorcar`, `motor_vehicle`, `vehicle` and `access` the first that is stated counts.
@@ -123,7 +121,7 @@ def read_traffic(tags: Tags, speed_source: NDArray[np.str_]) -> Traffic:
     )
 
 
-def is_assumed(speed_source: NDArray[Any]) -> Bools:
+def is_assumed(speed_source: Array) -> Bools:
     """Return which speeds are only usual on roads of a class, or stated by nothing."""
     return np.isin(speed_source.astype(str), _ASSUMED)
 
@@ -158,7 +156,7 @@ def _rule(value: str) -> str:
     return "allowed" if values & _ALLOWED else "other"
 
 
-def _are_without_cars(highway: NDArray[Any]) -> Bools:
+def _are_without_cars(highway: Array) -> Bools:
     """Return which classes are not for cars."""
     names = highway.tolist()
     known = {name: highway_class(name) in _NO_CARS for name in set(names)}

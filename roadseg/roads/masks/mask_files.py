@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roadseg.arrays import Bytes
 from roadseg.errors import DataError
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import area, open_raster, open_whole
@@ -32,7 +32,7 @@ _TILE_PX = 512
 
 def write_mask(
     path: Path,
-    blocks: Iterable[tuple[Window, NDArray[np.uint8]]],
+    blocks: Iterable[tuple[Window, Bytes]],
     grid: Grid,
     *,
     bins: SpeedBins,
@@ -67,7 +67,7 @@ def write_mask(
             target.write(pixels, 1, window=area(window))
 
 
-def read_mask(path: Path, window: Window | None = None) -> NDArray[np.uint8]:
+def read_mask(path: Path, window: Window | None = None) -> Bytes:
     """Read a mask that `write_mask` wrote, or a window of it, shape (row, col).
 
     Raises:

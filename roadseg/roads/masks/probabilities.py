@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import rasterio
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
-from roadseg.arrays import Bytes
+from roadseg.arrays import Array, Bools, Bytes
 from roadseg.errors import DataError
 from roadseg.raster.extents import Extent, border_of
 from roadseg.raster.grid import Grid
@@ -221,7 +220,7 @@ class ProbabilityFile:
         numbers = range(1, self.speed_bins.count + 1)
         return _certain(band > 0), np.stack([_certain(band == number) for number in numbers])
 
-    def read_valid(self, window: Window) -> NDArray[np.bool_]:
+    def read_valid(self, window: Window) -> Bools:
         """Return which pixels of a window hold data, shape (row, col).
 
         Raises:
@@ -233,7 +232,7 @@ class ProbabilityFile:
             valid = np.asarray(source.dataset_mask(window=area(window)) > 0)
         return valid & self.extent.inside(window) if self.extent else valid
 
-    def _inside(self, values: NDArray[Any], window: Window) -> NDArray[Any]:
+    def _inside(self, values: Array, window: Window) -> Array:
         """Return values of a window, shape (..., row, col), that are 0 outside of the area."""
         return values * self.extent.inside(window) if self.extent else values
 
@@ -442,9 +441,9 @@ def _slices(window: Window) -> tuple[slice, slice]:
     return rows, slice(window.col, window.col + window.width)
 
 
-def _known(source: Any, band: int, window: Window) -> NDArray[Any]:  # noqa: ANN401 - rasterio has no types
+def _known(source: Any, band: int, window: Window) -> Array:  # noqa: ANN401 - rasterio has no types
     """Read a band, 0 where a raster of one band holds no data."""
-    values: NDArray[Any] = source.read(band, window=area(window))
+    values: Array = source.read(band, window=area(window))
     if source.count > 1:
         return values
     return np.where(source.dataset_mask(window=area(window)) > 0, values, 0)
@@ -458,11 +457,11 @@ def _is_mask(source: Any) -> bool:  # noqa: ANN401
     return all(_known(source, 1, block).max(initial=0) <= _MASK_VALUES for block in blocks)
 
 
-def _certain(claim: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def _certain(claim: Bools) -> Bytes:
     return np.where(claim, np.uint8(CERTAIN), np.uint8(0))
 
 
-def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+def _as_bytes(values: Array) -> Bytes:
     if values.dtype == np.uint8:
         return values
     if values.dtype.kind == "f":

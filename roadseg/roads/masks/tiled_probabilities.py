@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import rasterio
 import shapely
-from numpy.typing import NDArray
 
-from roadseg.arrays import Bytes, Ints
+from roadseg.arrays import Bytes, Floats, Ints, Shapes
 from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, open_raster, reading
@@ -112,7 +111,7 @@ class TiledProbability:
         bands = self._painted(window, (self.speed_bins.count + 1,), _all_bands)
         return bands[-1], bands[:-1]
 
-    def tile_at(self, points_m: NDArray[np.object_]) -> Ints:
+    def tile_at(self, points_m: Shapes) -> Ints:
         """Return the row of the tile at each place, shape (n,): the first of the nearest.
 
         Args:
@@ -136,7 +135,7 @@ class TiledProbability:
         places = np.array(self.places, dtype=np.int64)
         return places[:, :2], places[:, :2] + places[:, 2:]
 
-    def _corners(self) -> NDArray[np.float64]:
+    def _corners(self) -> Floats:
         """Return the corners of all tiles as row, col, shape (tile, 4, 2)."""
         (top, left), (bottom, right) = (bound.T.astype(np.float64) for bound in self._bounds)
         rows, cols = np.stack([top, top, bottom, bottom]), np.stack([left, right, right, left])

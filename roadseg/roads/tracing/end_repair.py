@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
@@ -217,7 +216,7 @@ def _fork_headings(graph: RoadGraph, forks: Ints, branches: Ints, middle: Floats
     return np.where(is_long[:, None], headings(graph, edge, side == 0), middle)
 
 
-def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
+def _means(vectors: Floats, group: Ints) -> Floats:
     counts = np.bincount(group)
     return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
 
