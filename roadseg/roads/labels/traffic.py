@@ -1,10 +1,10 @@
 """Traffic: whether cars may drive on a road, in which direction, and what it is called."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from roadseg.arrays import Array, Bools, Ints, Objects, Texts
+from roadseg.arrays import Array, Bools, Columns, Ints, Objects, Texts
 from roadseg.roads.labels.highways import highway_class
 from roadseg.roads.labels.tags import Tags
 from roadseg.roads.options import NO_ROADS
@@ -52,7 +52,7 @@ _NO_CARS = {*NO_ROADS, "bus_guideway", "busway", "emergency_bay", "escalator", "
 
 
 @dataclass(frozen=True)
-class Traffic:
+class Traffic(Columns):
     """Rules and names by the tags of features; all arrays of shape (features,).
 
     Attributes:
@@ -68,10 +68,6 @@ class Traffic:
     one_way: Ints
     is_closed: Bools
     speed_source: Objects
-
-    def take(self, chosen: Ints | Bools) -> "Traffic":
-        """Return that of the chosen features, by index or by a boolean for each."""
-        return Traffic(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def attributes(self) -> dict[str, Array]:
         """Return those columns of edges that say something, None where an edge has no text.

@@ -10,13 +10,14 @@ import shapely
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from roadseg.arrays import Bools, Floats, Ints
+from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.cleaning import components
 from roadseg.roads.graph.road_graph import RoadGraph, ranges
 from roadseg.roads.graph.strokes import strokes
 from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
 from roadseg.roads.metrics.buffer import check_sides
 from roadseg.roads.metrics.canonical import canonical_graph
+from roadseg.roads.metrics.pooling import Pooled
 
 _OnEdges = tuple[Ints, Floats]  # Rows of edges, and metres along each from its start.
 
@@ -28,7 +29,7 @@ _SHIFTS = 32  # A run is compared with so many of those that begin after it.
 
 
 @dataclass(frozen=True)
-class Breaks:
+class Breaks(Pooled):
     """Interruptions of the roads of the reference; add those of all pairs to pool.
 
     Attributes:
@@ -40,14 +41,6 @@ class Breaks:
     count: int = 0
     reference_km: float = 0.0
     found_km: float = 0.0
-
-    def __add__(self, other: "Breaks") -> "Breaks":
-        """Pool two comparisons."""
-        return Breaks(
-            self.count + other.count,
-            self.reference_km + other.reference_km,
-            self.found_km + other.found_km,
-        )
 
     @property
     def per_km(self) -> float | None:
@@ -333,7 +326,7 @@ class _Ways:
 
 
 @dataclass(frozen=True)
-class _Spans:
+class _Spans(Columns):
     """From which number to which each stretch reaches, sorted by the first; shape (s,) each.
 
     Attributes:
@@ -356,8 +349,7 @@ class _Spans:
         last = np.maximum.reduceat(runs.last[order], begins) if len(begins) else first
         leads = places.is_end[first] | places.is_end[last]
         road = runs.road[order][begins]
-        order = np.lexsort([last, first])
-        return cls(road[order], first[order], last[order], leads[order])
+        return cls(road, first, last, leads).take(np.lexsort([last, first]))
 
     def by_road(self, least: int) -> Iterator[list[tuple[int, int, bool]]]:
         """Yield the spans of each road that has several, one of them long enough at least."""
