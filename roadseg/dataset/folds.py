@@ -6,7 +6,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 import numpy as np
 
 from roadseg.arrays import Floats, Ints
-from roadseg.dataset.footprints import Pairs, linked
+from roadseg.dataset.footprints import Pairs
+from roadseg.roads.graph.groups import linked
 from roadseg.system.text import count
 
 Block = tuple[Hashable, int, int]

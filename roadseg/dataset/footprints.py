@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import shapely
 from pyproj import CRS
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from roadseg.arrays import Floats, Ints, Shapes
 from roadseg.raster.grid import DEGREES, transformer
+from roadseg.roads.graph.groups import linked
 
 Corners = Floats
 Pairs = Ints
@@ -122,20 +121,6 @@ def areas_apart(degrees: Corners, *, gap_km: float) -> Ints:
     area = linked(links, nodes=len(cells))[of_chip.reshape(-1)]
     _, first, number = np.unique(area, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[number]
-
-
-def linked(pairs: Pairs, *, nodes: int) -> Ints:
-    """Number the groups of nodes that are linked, directly or by way of others.
-
-    Args:
-        pairs: shape (m, 2), indices of nodes that belong together.
-        nodes: how many there are.
-
-    Returns:
-        Group of each node, shape (nodes,), from 0 in the order of the first node of each.
-    """
-    links = coo_array((np.ones(len(pairs), dtype=np.int8), tuple(pairs.T)), shape=(nodes, nodes))
-    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
 
 
 def _candidates(corners: Corners, share: float) -> Pairs:

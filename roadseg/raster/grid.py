@@ -75,11 +75,11 @@ class Grid:
 
     def to_metric(self, rows_cols: Points) -> Points:
         """Convert pixel positions, row, col, to x, y in metres (`metric_crs`)."""
-        return _convert(self.crs, self.metric_crs, self.to_map(rows_cols))
+        return reproject_points(self.to_map(rows_cols), self.crs, self.metric_crs)
 
     def from_metric(self, xy_m: Points) -> Points:
         """Convert x, y in metres (`metric_crs`) to pixel positions, row, col."""
-        return self.to_pixel(_convert(self.metric_crs, self.crs, xy_m))
+        return self.to_pixel(reproject_points(xy_m, self.metric_crs, self.crs))
 
     @cached_property
     def is_local(self) -> bool:
@@ -231,7 +231,8 @@ def _apply(transform: Affine, x: Points, y: Points) -> Points:
     return np.column_stack([a * x + b * y + c, d * x + e * y + f])
 
 
-def _convert(source: CRS, target: CRS, xy: Points) -> Points:
+def reproject_points(xy: Points, source: CRS, target: CRS) -> Points:
+    """Convert x and y, shape (n, 2), from one CRS to another."""
     if source == target:
         return xy
     x, y = np.asarray(xy, dtype=np.float64).reshape(-1, 2).T
@@ -245,12 +246,8 @@ def reproject(geometries: Lines, source: CRS, target: CRS) -> Lines:
     """
     if source == target or len(geometries) == 0:
         return geometries
-    convert = transformer(source, target)
-
-    def move(xy: Floats) -> Floats:
-        return np.column_stack(convert.transform(xy[:, 0], xy[:, 1]))
-
-    return np.asarray(shapely.transform(geometries, move), dtype=object)
+    moved = shapely.transform(geometries, lambda xy: reproject_points(xy, source, target))
+    return np.asarray(moved, dtype=object)
 
 
 def grid_of(

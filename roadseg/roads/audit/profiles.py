@@ -8,7 +8,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Bools, Bytes, Floats, Ints, Shapes
-from roadseg.raster.grid import Grid, reproject, transformer
+from roadseg.raster.grid import Grid, reproject, reproject_points
 from roadseg.raster.windows import Window
 from roadseg.roads.audit.stations import Stations
 from roadseg.roads.masks.probabilities import Probability, ProbabilityFile
@@ -106,7 +106,7 @@ def probability_square(cover: Cover, centre: Floats, *, side_m: float, side_px: 
     xy = np.column_stack([x.ravel(), y.ravel()])
     picture = np.full((len(xy), 1), NO_DATA, dtype=np.uint8)
     for raster, near in cover.near(xy):
-        places = raster.grid.to_pixel(_moved(cover.crs, raster.grid.crs, xy[near]))
+        places = raster.grid.to_pixel(reproject_points(xy[near], cover.crs, raster.grid.crs))
         still = np.zeros_like(places)
         _fill(picture, near, raster, places=places, left=still)
     return picture.reshape(side_px, side_px)
@@ -135,7 +135,7 @@ def bin_probabilities(
         rows = near[is_left[near]]
         if raster.speed_bins is None or not len(rows):
             continue
-        places = raster.grid.to_pixel(_moved(cover.crs, raster.grid.crs, xy[rows]))
+        places = raster.grid.to_pixel(reproject_points(xy[rows], cover.crs, raster.grid.crs))
         with raster.opened() as source:
             for part in _blocks(places):
                 window = _window(raster.grid, places[part], np.zeros((1, 2)))
@@ -153,14 +153,8 @@ def bin_probabilities(
 
 def _in_pixels(grid: Grid, crs: CRS, xy: Floats, left: Floats) -> tuple[Floats, Floats]:
     """Return row and col of stations, and the step in rows and cols to a metre left of them."""
-    places = grid.to_pixel(_moved(crs, grid.crs, xy))
-    return places, grid.to_pixel(_moved(crs, grid.crs, xy + left)) - places
-
-
-def _moved(source: CRS, target: CRS, xy: Floats) -> Floats:
-    if source == target:
-        return xy
-    return np.column_stack(transformer(source, target).transform(*xy.T))
+    places = grid.to_pixel(reproject_points(xy, crs, grid.crs))
+    return places, grid.to_pixel(reproject_points(xy + left, crs, grid.crs)) - places
 
 
 def _blocks(places: Floats) -> Iterator[Ints]:

@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 Columns = dict[str, Array]
 
 _CARS = LabelOptions()  # Roads for cars that images show, as of labels.
-_AREA = 3  # Type of polygons in shapely.
 # Keys of the id of a way, of which the first wins.
 _IDS = ("osm_id", "osm_way_id", "osmid", "@id", "full_id", "way_id", "id", "objectid", "fid")
 _NAMES = ("name", "street_name", "ref")
@@ -109,7 +108,7 @@ def audited_ways(source: str, crs: CRS, geometries: Lines, columns: Columns) -> 
         columns = {**columns, **segment_tags(columns, len(geometries))}
     attributes = read_attributes(columns, len(geometries), _CARS)
     cleaned = clean_shapes(geometries)
-    is_line = shapely.get_type_id(cleaned.shapes) != _AREA
+    is_line = shapely.get_type_id(cleaned.shapes) != shapely.GeometryType.POLYGON
     reason = np.where(is_line, attributes.left_out[cleaned.owner], "a polygon")
     feature = cleaned.owner[reason == ""]
     left_out = cleaned.dropped + Counter(reason[reason != ""].tolist())

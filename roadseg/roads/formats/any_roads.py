@@ -14,26 +14,21 @@ from pyproj import CRS
 
 from roadseg.arrays import Array, Bools, Lines
 from roadseg.errors import ConfigError, DataError
-from roadseg.raster.grid import (
-    DEGREES,
-    LOCAL_CRS,
-    Grid,
-    is_local,
-    reproject,
-    transformer,
-    utm_epsg,
-)
+from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, is_local, reproject, utm_epsg
 from roadseg.roads.formats.by_suffix import reader_of
 from roadseg.roads.formats.pairing import RoadSource, match
 from roadseg.roads.formats.tables import attributes_of
+from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     TRAVEL_TIME,
     RoadGraph,
     drawn_once,
+    end_points,
     graph_from_lines,
     take_edges,
     unique_pairs,
+    unjoined,
 )
 from roadseg.roads.graph.travel import travel_time_s
 from roadseg.roads.labels.roads import Roads, extent_degrees, read_roads
@@ -309,9 +304,8 @@ def _read_gpkg(source: RoadSource) -> DrawnRoads | None:
 
 def _fits(graph: RoadGraph) -> bool:
     """Return whether lines end at their nodes, as those that were drawn anew may not."""
-    ends = shapely.get_coordinates(shapely.get_point(graph.lines[:, np.newaxis], [0, -1]))
-    apart = ends - graph.nodes[graph.ends.ravel()]
-    return bool(np.all(np.hypot(*apart.T) <= _APART_M))
+    apart = end_points(graph.lines) - graph.nodes[graph.ends]
+    return bool(np.all(np.hypot(apart[..., 0], apart[..., 1]) <= _APART_M))
 
 
 def _trace(source: RoadSource, pixels: PixelPlacement, trace: Trace) -> DrawnRoads:
@@ -375,16 +369,11 @@ def _of_lines(source: RoadSource, roads: Roads, columns: Mapping[str, Array]) ->
     # These are read already, whatever a file calls them.
     read = (*TIMES, OWN_SPEED, ONE_WAY, CARS, SPEED_SOURCE)
     others = {key: column for key, column in columns.items() if key not in read}
-    # Each line is an edge between two nodes of its own; lines are joined in a metric CRS.
-    xy, line = shapely.get_coordinates(roads.shapes, return_index=True)
-    first, last = np.diff(line, prepend=-1), np.diff(line, append=-1)
-    ends = np.column_stack([np.flatnonzero(first), np.flatnonzero(last)])
     speed_kph, is_default = roads.speed_mph * KPH_PER_MPH, roads.speed_source == DEFAULT
-    graph = RoadGraph(
-        roads.crs,
-        xy[ends.ravel()],
-        np.arange(2 * len(roads.shapes)).reshape(-1, 2),
+    # Lines are joined later, in a metric CRS.
+    graph = unjoined(
         roads.shapes,
+        roads.crs,
         {
             **attributes_of(pd.DataFrame(others)),
             OWN_SPEED: np.where(is_default, np.nan, speed_kph),
@@ -416,15 +405,12 @@ def _not_on_earth(roads: DrawnRoads) -> DataError:
 
 
 def _to_crs(roads: DrawnRoads, crs: CRS) -> RoadGraph:
-    graph = roads.graph
-    lines, nodes = graph.lines, graph.nodes
-    is_elsewhere = graph.crs != crs and not is_local(crs)
-    if is_elsewhere and len(lines):
-        lines = reproject(lines, graph.crs, crs)
-        nodes = np.column_stack(transformer(graph.crs, crs).transform(*nodes.T))
-    if not (np.isfinite(shapely.get_coordinates(lines)).all() and np.isfinite(nodes).all()):
+    is_anywhere = is_local(crs) or len(roads.graph.lines) == 0
+    graph = replace(roads.graph, crs=crs) if is_anywhere else in_crs(roads.graph, crs)
+    xy = shapely.get_coordinates(graph.lines)
+    if not (np.isfinite(xy).all() and np.isfinite(graph.nodes).all()):
         raise _not_on_earth(roads)
-    return replace(graph, crs=crs, nodes=nodes, lines=lines)
+    return graph
 
 
 def _check_density(source: RoadSource, graph: RoadGraph) -> None:

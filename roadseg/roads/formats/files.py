@@ -29,8 +29,6 @@ from roadseg.roads.labels.vectors import check_views
 from roadseg.system.files import whole
 from roadseg.system.text import one_line
 
-_POINT, _LINE = 0, 1  # The types of these geometries in shapely.
-
 # Numbers of GeoJSON files need no more digits; RFC 7946 recommends seven decimals of a degree.
 _IN_DEGREES = {"RFC7946": "YES", "COORDINATE_PRECISION": "7", "SIGNIFICANT_FIGURES": "9"}
 _IN_METRES = {"COORDINATE_PRECISION": "3", "SIGNIFICANT_FIGURES": "9"}
@@ -89,10 +87,11 @@ def read_gpkg(path: Path) -> RoadGraph:
             f"{path}: layer edges refers to a node (u or v) that is missing in layer nodes"
         )
     lines = single_lines(edges.geometry.to_numpy(dtype=object))
-    if np.any(shapely.get_type_id(lines) != _LINE):
+    if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
         raise DataError(f"{path}: layer edges has a geometry that is not a LineString")
     points = nodes.geometry.to_numpy(dtype=object)
-    if np.any(shapely.get_type_id(points) != _POINT) or np.any(shapely.is_empty(points)):
+    is_point = shapely.get_type_id(points) == shapely.GeometryType.POINT
+    if not np.all(is_point & ~shapely.is_empty(points)):
         raise DataError(f"{path}: layer nodes has a geometry that is not a Point")
     return RoadGraph(
         crs=LOCAL_CRS if is_local(edges.crs) else edges.crs,

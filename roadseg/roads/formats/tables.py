@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from roadseg.arrays import Array, Floats, Ints, Lines
-from roadseg.raster.grid import DEGREES, reproject, transformer
+from roadseg.arrays import Array, Ints
 from roadseg.roads.graph.crossings import likely_bridges
 from roadseg.roads.graph.road_graph import TRAVEL_TIME, RoadGraph
 
@@ -67,12 +66,6 @@ def attributes_of(table: pd.DataFrame) -> dict[str, Array]:
     """Return the attributes that `edge_table` made columns of; texts that are missing are None."""
     names = [name for name in table.columns if name not in _OWN]
     return {_OUR_NAMES.get(name, name): _values(name, table[name]) for name in names}
-
-
-def in_degrees(graph: RoadGraph) -> tuple[Lines, Floats]:
-    """Return the lines and the nodes, shape (n, 2), in longitude and latitude."""
-    nodes = np.column_stack(transformer(graph.crs, DEGREES).transform(*graph.nodes.T))
-    return reproject(graph.lines, graph.crs, DEGREES), nodes
 
 
 def _keys(ends: Ints) -> Ints:

@@ -4,7 +4,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Floats, Ints, Lines
-from roadseg.roads.graph.road_graph import RoadGraph, part_attributes, take_edges
+from roadseg.roads.graph.road_graph import RoadGraph, end_points, part_attributes, take_edges
 
 _TOUCHING_M = 1e-6  # Metres; pieces of a line no further apart are one piece.
 
@@ -62,8 +62,7 @@ def _spans_of(line: shapely.LineString, polygon: shapely.Geometry) -> Floats:
     # Segments that only touch the polygon leave a point or an empty line.
     has_length = shapely.length(parts) > 0
     parts, segment = parts[has_length], segment[has_length]
-    corners = shapely.get_coordinates(shapely.get_point(parts[:, None], [0, -1])).reshape(-1, 2, 2)
-    from_start = np.hypot(*(corners - xy[segment][:, None]).transpose(2, 0, 1))
+    from_start = np.hypot(*(end_points(parts) - xy[segment][:, None]).transpose(2, 0, 1))
     spans = np.sort(along[segment][:, None] + from_start, axis=1)
     return _join_spans(spans[np.argsort(spans[:, 0])], float(along[-1]))
 

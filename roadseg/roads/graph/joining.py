@@ -9,7 +9,7 @@ import shapely
 from pyproj import CRS
 
 from roadseg.arrays import Array, Bools, Ints, Shapes
-from roadseg.raster.grid import reproject, transformer
+from roadseg.raster.grid import reproject, reproject_points
 from roadseg.roads.graph.cleaning import contract_edges, merge_chains, nearest_pairs
 from roadseg.roads.graph.clipping import clip_graph
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
@@ -57,7 +57,7 @@ def in_crs(graph: RoadGraph, crs: CRS) -> RoadGraph:
     """Return a graph in another CRS; travel times stay as they were measured."""
     if graph.crs == crs:
         return graph
-    nodes = np.column_stack(transformer(graph.crs, crs).transform(*graph.nodes.T))
+    nodes = reproject_points(graph.nodes, graph.crs, crs)
     return replace(graph, crs=crs, nodes=nodes, lines=reproject(graph.lines, graph.crs, crs))
 
 

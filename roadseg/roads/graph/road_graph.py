@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 from pyproj import CRS
 
 from roadseg.arrays import Array, Bools, Floats, Ints, Lines
+from roadseg.roads.graph.groups import begin_runs
 
 TRAVEL_TIME = "travel_time_s"  # A part of an edge has a part of this attribute.
 ONE_WAY = "oneway"  # 1 where cars drive an edge along its line only, -1 against it, 0 both ways.
 DECIMALS = 3  # Decimals of metres: coordinates that agree to 1 mm are one vertex.
-_LINE = 1  # The type of LineStrings in shapely.
 _LINES_AT_ONCE = 20_000  # The coordinates of so many lines are in memory together.
 _POINTS_AT_ONCE = 100_000  # So many points are made geometries together; these are large.
 _ROW = "row"  # Column with the row of an edge in the graph before.
+
+Drawing = tuple[int, int, bytes]  # both nodes of an edge, and its line in one of its directions
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,18 @@ def graph_from_lines(
     return RoadGraph(crs, nodes, rows.reshape(-1, 2), pieces, part_attributes(columns, owner, part))
 
 
+def unjoined(lines: Lines, crs: CRS, attributes: dict[str, Array]) -> RoadGraph:
+    """Return a graph of lines, each an edge between two nodes of its own."""
+    ends = np.arange(2 * len(lines)).reshape(-1, 2)
+    return RoadGraph(crs, end_points(lines).reshape(-1, 2), ends, lines, attributes)
+
+
+def end_points(lines: Lines) -> Floats:
+    """Return the first and the last vertex of each line, shape (m, 2, 2)."""
+    ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
+    return np.asarray(ends.reshape(-1, 2, 2))
+
+
 def is_off_grid(lines: Lines) -> Bools:
     """Return which lines, in metres, have coordinates that are no whole millimetres."""
     is_off = np.zeros(len(lines), dtype=bool)
@@ -153,6 +167,12 @@ def with_vertices(lines: Lines, chosen: Ints, points: Floats) -> Lines:
     return changed
 
 
+def drawings(graph: RoadGraph) -> list[Drawing]:
+    """Return what edges have in common that join the same nodes by the same line, either way."""
+    low, high = np.sort(graph.ends, axis=1).T.tolist()
+    return list(zip(low, high, shapely.to_wkb(shapely.normalize(graph.lines)), strict=True))
+
+
 def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
     """Return the rows of edges but those drawn again between the same nodes, either way.
 
@@ -163,11 +183,9 @@ def first_drawn(graph: RoadGraph, order: Iterable[int]) -> Ints:
     Returns:
         The rows that stay, in their order.
     """
-    drawing = shapely.to_wkb(shapely.normalize(graph.lines))
-    ends = np.sort(graph.ends, axis=1).tolist()
-    rows: dict[tuple[int, int, bytes], int] = {}
+    drawn, rows = drawings(graph), dict[Drawing, int]()
     for row in order:
-        rows.setdefault((*ends[row], drawing[row]), row)
+        rows.setdefault(drawn[row], row)
     return np.array(list(rows.values()), dtype=np.int64)
 
 
@@ -262,7 +280,7 @@ def part_attributes(
 
 
 def _check_lines(lines: Lines, columns: dict[str, Array]) -> None:
-    if np.any(shapely.get_type_id(lines) != _LINE):
+    if np.any(shapely.get_type_id(lines) != shapely.GeometryType.LINESTRING):
         raise ValueError("a graph consists of LineStrings, found another geometry or none")
     if not np.isfinite(shapely.get_coordinates(lines)).all():
         raise ValueError("a line has a coordinate that is not finite")
@@ -279,8 +297,7 @@ def _distinct_vertices(lines: Lines) -> tuple[Floats, Ints]:
     xy, line = shapely.get_coordinates(lines, return_index=True)
     # Adding 0.0 makes 0.0 of -0.0, which is equal but has other bytes.
     xy = np.round(xy, DECIMALS) + 0.0
-    moved = np.ones(len(xy), dtype=bool)
-    moved[1:] = (np.diff(xy, axis=0) != 0).any(axis=1) | (np.diff(line) != 0)
+    moved = begin_runs(*xy.T, line)
     xy, line = xy[moved], line[moved]
     sizes = np.bincount(line, minlength=len(lines))
     rows = np.flatnonzero(sizes > 1)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.intp]
 
-_POINT, _POLYGON = 0, 3  # Type ids of shapely.
-_FIRST_MULTI = 4  # From here on are types that have parts.
 _STEP_M = 1000.0  # Metres; a straight outline bends by less than one over so far.
 _MOST_STEPS = 4000  # Of one outline.
 _Z_ORDER = "z_order"
@@ -65,7 +63,7 @@ class Roads:
     @cached_property
     def is_area(self) -> Bools:
         """Whether each shape is a polygon; shape (n,)."""
-        return np.asarray(shapely.get_type_id(self.shapes) == _POLYGON)
+        return _are_polygons(self.shapes)
 
     @property
     def has_areas(self) -> bool:
@@ -309,9 +307,9 @@ def clean_shapes(geometries: Shapes) -> CleanShapes:
     kept = np.ones(len(parts), dtype=bool)
     for reason, bad in (
         ("empty", shapely.is_empty(parts)),
-        ("a point", kind == _POINT),
+        ("a point", kind == shapely.GeometryType.POINT),
         ("not finite", ~np.isfinite(length)),  # Bounds would pass over NaN.
-        ("zero length", (kind != _POLYGON) & (length == 0)),
+        ("zero length", (kind != shapely.GeometryType.POLYGON) & (length == 0)),
     ):
         dropped[reason] += int(np.sum(bad & kept))
         kept &= ~bad
@@ -421,7 +419,7 @@ def extent_degrees(geometries: Shapes, crs: CRS) -> str:
 def _single_parts(geometries: Shapes) -> tuple[Shapes, Indices, int]:
     """Return the single parts of geometries, their owners, and how many had no part."""
     parts, owner, empty = geometries, np.arange(len(geometries)), 0
-    while np.any(shapely.get_type_id(parts) >= _FIRST_MULTI):
+    while np.any(shapely.get_type_id(parts) >= shapely.GeometryType.MULTIPOINT):
         empty += int(np.sum(shapely.get_num_geometries(parts) == 0))
         parts, index = shapely.get_parts(parts, return_index=True)
         owner = owner[index]
@@ -434,12 +432,16 @@ def _flatten(shapes: Shapes) -> Shapes:
     return np.asarray(shapely.force_2d(shapes)) if has_more else shapes
 
 
+def _are_polygons(shapes: Shapes) -> Bools:
+    return np.asarray(shapely.get_type_id(shapes) == shapely.GeometryType.POLYGON)
+
+
 def _repair(shapes: Shapes, owner: Indices, dropped: Counter[str]) -> CleanShapes:
-    is_bad = (shapely.get_type_id(shapes) == _POLYGON) & ~shapely.is_valid(shapes)
+    is_bad = _are_polygons(shapes) & ~shapely.is_valid(shapes)
     if not is_bad.any():
         return CleanShapes(shapes, owner, +dropped, 0)
     parts, index, _ = _single_parts(shapely.make_valid(shapes[is_bad]))
-    is_area = (shapely.get_type_id(parts) == _POLYGON) & (shapely.area(parts) > 0)
+    is_area = _are_polygons(parts) & (shapely.area(parts) > 0)
     repaired = len(np.unique(index[is_area]))
     owner = np.concatenate([owner[~is_bad], owner[is_bad][index[is_area]]])
     order = np.argsort(owner, kind="stable")

@@ -6,6 +6,7 @@ import numpy as np
 import shapely
 
 from roadseg.arrays import Columns, Floats, Ints, Lines
+from roadseg.roads.graph.groups import begin_runs
 from roadseg.roads.graph.road_graph import RoadGraph
 from roadseg.roads.metrics.buffer import check_sides, segments_by_line
 from roadseg.roads.metrics.pooling import Pooled
@@ -182,7 +183,5 @@ def _nearest_of_each(found: Matches) -> Matches:
     """Keep the nearest place on each line of each sample, by sample and then by distance."""
     distance = np.round(found.distance_m, 6)
     found = found.take(np.lexsort([found.turned_deg, distance, found.line, found.sample]))
-    is_first = np.ones(len(found.line), dtype=bool)
-    is_first[1:] = (np.diff(found.sample) != 0) | (np.diff(found.line) != 0)
-    found = found.take(is_first)
+    found = found.take(begin_runs(found.sample, found.line))
     return found.take(np.lexsort([found.line, np.round(found.distance_m, 6), found.sample]))

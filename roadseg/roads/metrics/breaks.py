@@ -7,11 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import shapely
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from roadseg.arrays import Bools, Columns, Floats, Ints
 from roadseg.roads.graph.cleaning import components
+from roadseg.roads.graph.groups import begin_runs, linked
 from roadseg.roads.graph.road_graph import RoadGraph, ranges
 from roadseg.roads.graph.strokes import strokes
 from roadseg.roads.metrics.alignment import SPACING_M, Matches, Samples, match, samples
@@ -203,12 +202,10 @@ class _Runs:
         order = np.lexsort([found.distance_m, number, found.line])
         number, edge, along = number[order], found.line[order], found.along_m[order]
         # An end has several directions, and the nearest match of an edge counts.
-        once = np.ones(len(number), dtype=bool)
-        once[1:] = (np.diff(number) != 0) | (np.diff(edge) != 0)
+        once = begin_runs(number, edge)
         number, edge, along = number[once], edge[once], along[once]
-        road, step = places.road[number], np.diff(number)
-        begins = np.ones(len(number), dtype=bool)
-        begins[1:] = (step != 1) | (np.diff(edge) != 0) | (np.diff(road) != 0)
+        road = places.road[number]
+        begins = begin_runs(edge, road) | (np.diff(number, prepend=-1) != 1)
         # An edge that comes back has a run for each time it passes.
         metres = np.abs(np.diff(along)) - _DETOUR * np.abs(np.diff(places.at_m[number]))
         begins[1:] |= metres > SPACING_M * _DETOUR
@@ -237,10 +234,7 @@ def _parts(runs: _Runs, graph: RoadGraph, *, slack_m: float) -> Ints:
         start = np.minimum(runs.last[one], goal)
         most_m = _DETOUR * (runs.at_m[goal] - runs.at_m[start]) + slack_m
         is_joined[rows] = ways.join(runs.place(one, start), runs.place(two, goal), most_m)
-    size = len(runs.edge)
-    here, there = here[is_joined], there[is_joined]
-    pairs = coo_array((np.ones(len(here)), (here, there)), shape=(size, size))
-    return np.asarray(connected_components(pairs, directed=False)[1], dtype=np.int64)
+    return linked(np.column_stack([here, there])[is_joined], nodes=len(runs.edge))
 
 
 def _neighbours(runs: _Runs) -> tuple[Ints, Ints]:

@@ -17,7 +17,7 @@ from roadseg.arrays import Array, Bools, Floats, Ints, Objects, Shapes
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.extras import check_package
-from roadseg.roads.graph.road_graph import RoadGraph, lines_from
+from roadseg.roads.graph.road_graph import RoadGraph, lines_from, unjoined
 from roadseg.roads.labels.pbf_blocks import check_pbf_blocks
 from roadseg.system.text import one_line
 
@@ -116,9 +116,7 @@ class OsmMap:
             for key, column in columns.items()
             if any(column) or key == "highway"
         }
-        ends = shapely.get_coordinates(shapely.get_point(lines[:, np.newaxis], [0, -1]))
-        rows = np.arange(len(ends)).reshape(-1, 2)
-        return RoadGraph(DEGREES, ends.reshape(-1, 2), rows, lines, attributes)
+        return unjoined(lines, DEGREES, attributes)
 
     def has(self, *keys: str) -> Bools:
         """Return which ways have a value other than "no" or "0" for one of these keys."""

@@ -14,6 +14,7 @@ from scipy.spatial import KDTree
 from roadseg.arrays import Bools, Columns, Floats, Ints, Lines
 from roadseg.raster.grid import Grid
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.groups import first_come
 from roadseg.roads.graph.road_graph import (
     DECIMALS,
     RoadGraph,
@@ -254,14 +255,10 @@ def _choose_facing(roads: _RoadsAhead, raster: _Raster | None) -> _Links:
     sides = _side_links(roads, np.unique([facing.end, facing.facing]))
     likely = _cheapest_targets(_Links.joined([facing, sides]), roads.limits.targets)
     links = _lay_links(likely, roads, raster)
-    settled: set[int] = set()
-    chosen = []
-    for row in np.argsort(links.cost, kind="stable").tolist():
-        members = {int(links.end[row]), int(links.facing[row])} - {-1}
-        if settled.isdisjoint(members):
-            settled |= members
-            chosen.append(row)
-    first = links.take(np.array(chosen, dtype=np.int64))
+    order = np.argsort(links.cost, kind="stable")
+    # The first link of a dead end settles it, to another dead end or to the side of a road.
+    members = np.column_stack([links.end, np.where(links.is_facing, links.facing, links.end)])
+    first = links.take(order[first_come(members[order])])
     return first.take(first.is_facing)
 
 
