@@ -10,9 +10,7 @@ from typing import Any
 import geopandas as gpd
 import numpy as np
 import pandas as pd
-import pyogrio
 import shapely
-from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from pyproj import CRS
 
 from roadseg.arrays import Floats, Ints
@@ -21,7 +19,8 @@ from roadseg.dataset.footprints import corners_degrees
 from roadseg.errors import DataError
 from roadseg.raster.grid import DEGREES
 from roadseg.raster.sources import IMAGE_SUFFIXES
-from roadseg.system.files import whole, write_error
+from roadseg.roads.formats.layers import write_gpkg_layers
+from roadseg.system.files import whole
 from roadseg.system.records import write_json
 from roadseg.system.schemas import Count, read_strict
 
@@ -113,10 +112,7 @@ def write_fold_layer(path: Path, chips: Sequence[ChipRecord], folds: Ints) -> No
     if np.any(zones != NO_ZONE):
         table = _on_the_ground(table, chips, zones)
     with whole(path) as partial:
-        try:
-            pyogrio.write_dataframe(table, partial, driver="GPKG", layer="chips")
-        except (DataSourceError, DataLayerError, FeatureError) as error:
-            raise write_error(path, str(error)) from error  # The name is added by `whole`.
+        write_gpkg_layers(partial, {"chips": table}, geometry_types={"chips": "Polygon"})
 
 
 def road_by_fold(chips: Sequence[ChipRecord], folds: Ints) -> Floats:

@@ -8,7 +8,7 @@ import pyogrio
 
 from roadseg.arrays import Array, Lines
 from roadseg.raster.grid import DEGREES
-from roadseg.roads.formats.layers import gdal_errors, require_whole
+from roadseg.roads.formats.layers import GPKG_VERSION, gdal_errors, require_whole, write_layer
 
 LAYER = "roads"
 DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
@@ -33,15 +33,13 @@ def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) ->
             path, index=False, schema_version="1.1.0", write_covering_bbox=True, compression="zstd"
         )
         return
+    write_layer(
+        path,
+        table,
+        driver,
+        layer=LAYER,
+        dataset_options={"VERSION": GPKG_VERSION} if driver == "GPKG" else None,
+        layer_options={"RFC7946": "YES"} if driver == "GeoJSON" else None,
+    )
     with gdal_errors(path):
-        pyogrio.write_dataframe(
-            table,
-            path,
-            layer=LAYER,
-            driver=driver,
-            geometry_type="LineString",
-            dataset_options={"VERSION": "1.2"} if driver == "GPKG" else None,
-            layer_options={"RFC7946": "YES"} if driver == "GeoJSON" else None,
-        )
-        # GDAL closes a file without a word when the disk is full.
         require_whole(pyogrio.read_info(path, force_feature_count=True)["features"] == len(lines))
