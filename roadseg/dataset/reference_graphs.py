@@ -11,11 +11,11 @@ from roadseg.arrays import Bytes
 from roadseg.dataset.chips import SceneRecord
 from roadseg.dataset.scenes import read_labels
 from roadseg.errors import MissingInputError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import Grid
 from roadseg.raster.windows import CERTAIN, Window
 from roadseg.roads.graph.road_graph import RoadGraph, graph_from_lines
 from roadseg.roads.graph.travel import add_travel
-from roadseg.roads.labels.areas import polygons_in
 from roadseg.roads.labels.roads import Roads, roads_on
 from roadseg.roads.masks.burning import IGNORE, road_pixels
 from roadseg.roads.masks.mask_labels import is_mask_file

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import shapely
@@ -133,6 +133,11 @@ class Grid:
     def footprint(self) -> shapely.Polygon:
         """Outline of the raster in its own CRS."""
         return shapely.Polygon(self.to_map(self.corners))
+
+    def footprint_in(self, crs: CRS) -> shapely.Polygon:
+        """Return the outline of the raster in another CRS."""
+        (outline,) = reproject(np.array([self.footprint], dtype=object), self.crs, crs)
+        return cast("shapely.Polygon", outline)
 
     @cached_property
     def footprint_m(self) -> shapely.Polygon:

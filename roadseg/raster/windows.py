@@ -21,6 +21,15 @@ class Window(NamedTuple):
     height: int
     width: int
 
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Its rows and columns, by which arrays of the scene are cut."""
+        return slice(self.row, self.row + self.height), slice(self.col, self.col + self.width)
+
+    def within(self, other: "Window") -> "Window":
+        """Return it as counted from the first pixel of another window."""
+        return self._replace(row=self.row - other.row, col=self.col - other.col)
+
 
 class Rows(NamedTuple):
     """Finished rows of a scene, or the part of them that is finished.

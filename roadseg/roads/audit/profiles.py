@@ -7,8 +7,8 @@ import numpy as np
 import shapely
 from pyproj import CRS
 
-from roadseg.arrays import Bools, Bytes, Floats, Ints, Shapes
-from roadseg.raster.grid import Grid, reproject, reproject_points
+from roadseg.arrays import Bytes, Floats, Ints, Shapes
+from roadseg.raster.grid import Grid, reproject_points
 from roadseg.raster.windows import Window
 from roadseg.roads.audit.stations import Stations
 from roadseg.roads.masks.probabilities import Probability, ProbabilityFile
@@ -45,10 +45,7 @@ class Cover:
             DataError: if one has none.
         """
         crs = rasters[0].grid.metric_crs
-        outlines = [
-            reproject(np.array([raster.grid.footprint]), raster.grid.crs, crs)[0]
-            for raster in rasters
-        ]
+        outlines = [raster.grid.footprint_in(crs) for raster in rasters]
         return cls(rasters, crs, np.array(outlines, dtype=object))
 
     def near(self, points: Floats) -> Iterator[tuple[Raster, Ints]]:
@@ -175,13 +172,6 @@ def _window(grid: Grid, places: Floats, reach: Floats) -> Window | None:
     return Window(*low.tolist(), *(high - low).tolist())
 
 
-def _valid(source: Raster, window: Window) -> Bools:
-    """Return which pixels of a window hold data."""
-    if isinstance(source, ProbabilityFile):
-        return source.read_valid(window)
-    return np.ones((window.height, window.width), dtype=bool)
-
-
 def _fill(profiles: Bytes, near: Ints, raster: Raster, *, places: Floats, left: Floats) -> None:
     """Fill in what some rows of the profiles lack and a raster shows, block by block."""
     reach = profiles.shape[1] // 2
@@ -191,7 +181,7 @@ def _fill(profiles: Bytes, near: Ints, raster: Raster, *, places: Floats, left: 
             if window is None:
                 continue
             road = np.minimum(source.read_road(window), NO_DATA - 1)
-            road[~_valid(source, window)] = NO_DATA
+            road[~source.read_valid(window)] = NO_DATA
             start = places[rows] - window[:2]
             _look_up(profiles, near[rows], road, places=start, left=left[rows])
 

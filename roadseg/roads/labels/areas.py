@@ -13,6 +13,7 @@ from pyproj import CRS
 
 from roadseg.arrays import Floats, Shapes
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.options import box_numbers
 from roadseg.roads.labels.roads import Roads, read_roads
@@ -220,9 +221,3 @@ def _box_of_degrees(grid: Grid, ground: shapely.Polygon, lon_lat: Floats) -> sha
     lon = middle + (lon - middle + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN
     west, east, south, north = lon.min(), lon.max(), lat.min(), lat.max()
     return shapely.Polygon([(west, south), (east, south), (east, north), (west, north)])
-
-
-def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
-    """Return the polygons of a geometry without its lines and points; none is a valid answer."""
-    parts = shapely.get_parts(shapely.get_parts(geometry))
-    return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])

@@ -161,10 +161,7 @@ def _own_speeds(path: Path, source: rasterio.DatasetReader) -> Mapping[int, floa
     tags = source.tags()
     if tags.get(CONTENT_TAG) != SPEED_BINS:
         return None
-    try:
-        bins = bins_of(tags) or DEFAULT_BINS
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; make the mask again") from error
+    bins = bins_of(path, tags) or DEFAULT_BINS
     return dict(enumerate(bins.speeds_mph, 1))
 
 

@@ -88,12 +88,18 @@ class Probability:
 
     def read_road(self, window: Window) -> Bytes:
         """Return the probability of any road in a window, shape (row, col)."""
-        return self.road[_slices(window)]
+        return self.road[window.slices]
 
     def read_all(self, window: Window) -> tuple[Bytes, Bytes | None]:
         """Return that, and the probability of each speed bin, shape (bin, row, col), if known."""
-        bins = None if self.bins is None else self.bins[(slice(None), *_slices(window))]
+        bins = None if self.bins is None else self.bins[:, *window.slices]
         return self.read_road(window), bins
+
+    def read_valid(self, window: Window) -> Bools:
+        """Return which pixels of a window hold data, shape (row, col)."""
+        if self.extent is None:
+            return np.ones((window.height, window.width), dtype=bool)
+        return self.extent.inside(window)
 
     def save(self, path: str | Path) -> Path:
         """Write it as a Cloud Optimized GeoTIFF, as `roadseg predict` does.
@@ -107,11 +113,7 @@ class Probability:
                 f"{path}: the probabilities have no speed bins, expected predicted ones"
             )
         values = np.concatenate([self.bins, self.road[np.newaxis]])
-        whole_scene = Window(0, 0, *self.road.shape)
-        known = (
-            self.extent.inside(whole_scene) if self.extent else np.ones(self.road.shape, dtype=bool)
-        )
-        rows = [Rows(0, values, known)]
+        rows = [Rows(0, values, self.read_valid(Window(0, 0, *self.road.shape)))]
         bins, tags = self.speed_bins, network_tags(self.threshold, self.edge_model)
         write_probability(Path(path), rows, self.grid, bins=bins, key="in memory", tags=tags)
         return Path(path)
@@ -348,7 +350,7 @@ def open_probability(
     grid = read_grid(path, crs=crs, gsd_m=gsd_m)
     with open_raster(path) as source:
         tags = source.tags()
-        known = _speed_bins(path, tags)
+        known = bins_of(path, tags)
         if source.count > 1:
             bins = _bins_of_bands(path, source.count, known)
             return ProbabilityFile(
@@ -392,13 +394,6 @@ def _model(tags: Mapping[str, str]) -> str:
     return " ".join(f"{name} {value}" for name, value in values if value)
 
 
-def _speed_bins(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
-    try:
-        return bins_of(tags)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; expected a file that roadseg wrote") from error
-
-
 def _threshold(path: Path, tags: Mapping[str, str]) -> float | None:
     text = tags.get(_THRESHOLD_TAG)
     if text is None:
@@ -434,11 +429,6 @@ def _bins_of_bands(path: Path, bands: int, stated: SpeedBins | None) -> SpeedBin
         said = f", as its tags name {bins.count} speed bins" if stated else ""
         raise DataError(f"{path}: has {bands} bands, expected 1 or {bins.count + 1}{said}")
     return bins
-
-
-def _slices(window: Window) -> tuple[slice, slice]:
-    rows = slice(window.row, window.row + window.height)
-    return rows, slice(window.col, window.col + window.width)
 
 
 def _known(source: Any, band: int, window: Window) -> Array:  # noqa: ANN401 - rasterio has no types

@@ -79,10 +79,7 @@ def _blocks(source: rasterio.DatasetReader, threshold: float) -> Iterator[tuple[
 
 
 def _bins(path: Path, source: rasterio.DatasetReader) -> SpeedBins:
-    try:
-        bins = bins_of(source.tags()) or DEFAULT_BINS
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; expected a file of `roadseg predict`") from error
+    bins = bins_of(path, source.tags()) or DEFAULT_BINS
     if source.count != bins.count + 1 or source.dtypes[0] != "uint8":
         raise DataError(
             f"{path}: has {source.count} bands of {source.dtypes[0]}, expected {bins.count + 1} "

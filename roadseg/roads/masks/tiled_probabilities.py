@@ -17,7 +17,7 @@ from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, open_raster, reading
 from roadseg.raster.tiling import cover_tiles, place_tile
-from roadseg.raster.windows import Window
+from roadseg.raster.windows import Window, shared_window
 from roadseg.roads.logistic import LogisticModel, mean_model
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
@@ -69,7 +69,7 @@ class TiledProbability:
     def touches(self, window: Window) -> bool:
         """Return whether any pixel of a window may be road."""
         rows = self._rows_in(window)
-        return any(self.tiles[row].touches(_moved(window, self.places[row])) for row in rows)
+        return any(self.tiles[row].touches(window.within(self.places[row])) for row in rows)
 
     @cached_property
     def _extent(self) -> Extent | None:
@@ -146,9 +146,9 @@ class TiledProbability:
         shown = np.zeros((*bands, window.height, window.width), dtype=np.uint8)
         for row in self._rows_in(window)[::-1]:
             tile, place = self.tiles[row], self.places[row]
-            common = _overlap(window, place)
-            part = _moved(common, place)
-            rows, cols = _slices(_moved(common, window))
+            common = shared_window(window, place)
+            part = common.within(place)
+            rows, cols = common.within(window).slices
             with reading(tile.path):
                 opened = tile if self.sources is None else self.sources.opened(tile)
                 is_valid = opened.read_valid(part) if self.has_overlaps else np.True_
@@ -202,21 +202,3 @@ def as_one(tiles: Sequence[ProbabilityFile]) -> TiledProbability:
 def _all_bands(tile: ProbabilityFile, window: Window) -> Bytes:
     road, bins = tile.read_all(window)
     return np.concatenate([road[:0] if bins is None else bins, road[np.newaxis]])
-
-
-def _overlap(window: Window, other: Window) -> Window:
-    """Return the pixels that two windows have in common."""
-    row, col = max(window.row, other.row), max(window.col, other.col)
-    height = min(window.row + window.height, other.row + other.height) - row
-    width = min(window.col + window.width, other.col + other.width) - col
-    return Window(row, col, height, width)
-
-
-def _moved(window: Window, origin: Window) -> Window:
-    """Return a window as counted from the first pixel of another."""
-    return window._replace(row=window.row - origin.row, col=window.col - origin.col)
-
-
-def _slices(window: Window) -> tuple[slice, slice]:
-    row, col, height, width = window
-    return slice(row, row + height), slice(col, col + width)
