@@ -16,7 +16,7 @@ from roadseg.arrays import Array, Bools, Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.raster.grid import DEGREES, LOCAL_CRS, Grid, is_local, reproject, utm_epsg
 from roadseg.roads.formats.by_suffix import reader_of
-from roadseg.roads.formats.pairing import RoadSource, match
+from roadseg.roads.formats.pairing import RoadSource, match, only_source
 from roadseg.roads.formats.tables import attributes_of
 from roadseg.roads.graph.joining import in_crs
 from roadseg.roads.graph.road_graph import (
@@ -158,6 +158,18 @@ def read_drawn(
     if source.is_raster:
         return _trace(source, pixels, trace)
     return _read_gpkg(source) or _read_lines(source, every_column=every_column)
+
+
+def read_one_place(path: Path) -> DrawnRoads:
+    """Read the roads of one place that are in a coordinate system, not in pixels.
+
+    Raises:
+        DataError: there are several places, or as `read_drawn`.
+    """
+    source = only_source(path)
+    if source.table:
+        raise DataError(f"{path}: its lines are in pixels; use roads with a coordinate system")
+    return read_drawn(source, PixelPlacement({}))
 
 
 def common_crs(reference: DrawnRoads, predicted: DrawnRoads | None) -> CRS:

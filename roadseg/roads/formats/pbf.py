@@ -22,7 +22,7 @@ from roadseg.roads.formats.osm_ways import (
 from roadseg.roads.formats.tables import edge_table
 from roadseg.roads.graph.road_graph import ONE_WAY, TRAVEL_TIME, RoadGraph
 from roadseg.roads.labels.highways import UNKNOWN_CLASS, highway_of
-from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, is_assumed
+from roadseg.roads.labels.traffic import SPEED_KNOWN, SPEED_SOURCE, assumed_speeds
 from roadseg.roads.speeds import in_stated_unit
 from roadseg.system.files import whole, write_error
 
@@ -183,11 +183,8 @@ def _maxspeed(kph: float) -> str:
 
 def _speed_sources(graph: RoadGraph) -> Texts:
     """Return where each speed comes from, "" where the file of the roads stated it."""
-    if SPEED_KNOWN in graph.attributes:
-        return np.where(graph.attributes[SPEED_KNOWN] == 0, "assumed", "predicted")
-    if SPEED_SOURCE in graph.attributes:
-        return np.where(is_assumed(graph.attributes[SPEED_SOURCE]), "assumed", "")
-    return np.full(len(graph.lines), "")
+    is_assumed = assumed_speeds(graph.attributes, len(graph.lines))
+    return np.where(is_assumed, "assumed", "predicted" if SPEED_KNOWN in graph.attributes else "")
 
 
 def _known_speeds(graph: RoadGraph) -> Texts:

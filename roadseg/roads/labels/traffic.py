@@ -1,5 +1,6 @@
 """Traffic: whether cars may drive on a road, in which direction, and what it is called."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +83,7 @@ class Traffic(Columns):
         }
         if np.any(self.one_way) or np.any(self.highway == _MOTORWAY):
             columns[ONE_WAY] = self.one_way
-        if np.any(is_assumed(self.speed_source)):
+        if np.isin(self.speed_source.astype(str), _ASSUMED).any():
             columns[SPEED_SOURCE] = self.speed_source
         is_opened = ~self.is_closed & _are_without_cars(self.highway)
         if np.any(self.is_closed | is_opened):
@@ -117,9 +118,20 @@ def read_traffic(tags: Tags, speed_source: Texts) -> Traffic:
     )
 
 
-def is_assumed(speed_source: Array) -> Bools:
-    """Return which speeds are only usual on roads of a class, or stated by nothing."""
-    return np.isin(speed_source.astype(str), _ASSUMED)
+def assumed_speeds(attributes: Mapping[str, Array], edges: int) -> Bools:
+    """Return which edges have a speed that no file states and no pixel showed, shape (edges,).
+
+    It is only usual on roads of their class, or anywhere.
+
+    Args:
+        attributes: of the edges.
+        edges: how many there are.
+    """
+    if SPEED_KNOWN in attributes:
+        return np.asarray(attributes[SPEED_KNOWN] == 0)
+    if SPEED_SOURCE in attributes:
+        return np.isin(attributes[SPEED_SOURCE].astype(str), _ASSUMED)
+    return np.zeros(edges, dtype=bool)
 
 
 def _one_way(tags: Tags) -> Ints:
