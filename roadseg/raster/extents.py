@@ -100,12 +100,11 @@ class ScenePart:
 
     def within(self, window: Window) -> "ScenePart":
         """Return the part as shown by a larger window of the scene."""
-        row, col = self.window.row - window.row, self.window.col - window.col
-        shown = Window(row, col, *self.window[2:])
+        shown = self.window.within(window)
         if self.extent is None and shown == (0, 0, *window[2:]):
             return ScenePart(window)
         extent = self.extent or Extent.of(Window(0, 0, *shown[2:]))
-        return ScenePart(window, extent.moved(-row, -col))
+        return ScenePart(window, extent.moved(-shown.row, -shown.col))
 
     def shows_all(self, grid: Grid) -> bool:
         """Return whether the part is the whole scene."""

@@ -99,8 +99,7 @@ class RasterFacts:
 
     def in_part(self, window: Window) -> Window:
         """Return a window of the whole scene as one of `grid`, beyond which it may reach."""
-        row, col = self.part.window[:2] if self.part else (0, 0)
-        return Window(window[0] - row, window[1] - col, *window[2:])
+        return window.within(self.part.window) if self.part else window
 
     @property
     def is_all_valid(self) -> bool:

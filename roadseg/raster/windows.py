@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadseg.arrays import Array, Bools, Bytes, Floats32
+from roadseg.arrays import Array, Bools, Bytes, Floats, Floats32
 
 CERTAIN = 255  # The byte of a probability of 1.
 
@@ -104,6 +104,14 @@ def mirrored(bands: Bytes, valid: Bools, *, height: int, width: int) -> tuple[By
         return bands, valid
     beyond = ((0, height - rows), (0, width - cols))
     return np.pad(bands, ((0, 0), *beyond), mode="symmetric"), np.pad(valid, beyond)
+
+
+def window_corners(windows: Sequence[Window]) -> Floats:
+    """Return the four corners of windows as row, col, in order around each, shape (n, 4, 2)."""
+    row, col, height, width = np.array(windows, dtype=np.float64).reshape(-1, 4).T
+    rows = np.stack([row, row, row + height, row + height], axis=1)
+    cols = np.stack([col, col + width, col + width, col], axis=1)
+    return np.stack([rows, cols], axis=-1)
 
 
 def shared_window(first: Window, second: Window) -> Window:

@@ -1,7 +1,7 @@
 """Options of roads: of labels, of tracing graphs, and of measuring them."""
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, Literal, LiteralString
 
 import numpy as np
 from pydantic import (
@@ -56,21 +56,24 @@ _Speed = Annotated[float, Field(ge=0.1, le=1000)]
 ShiftMetres = Annotated[float, Field(ge=-100, le=100)]
 
 
-def _named_or_given(value: object, check: ValidatorFunctionWrapHandler) -> object:
-    """Check a shift, with one sentence for whatever is wrong with it."""
-    try:
-        return check(value)
-    except ValidationError as error:
-        expected = (
-            'expected "none", "set", "scene", or metres east and north up to 100: [4.0, -2.5]'
-        )
-        raise PydanticCustomError("shift", "{expected}", {"expected": expected}) from error
+def _in_one_sentence(kind: LiteralString, expected: str) -> WrapValidator:
+    """Say in one sentence what a setting may be, whichever of several things was meant."""
+
+    def check_all(value: object, check: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return check(value)
+        except ValidationError as error:
+            raise PydanticCustomError(kind, "{expected}", {"expected": expected}) from error
+
+    return WrapValidator(check_all)
 
 
 ShiftRule = Annotated[
     Literal["none", "set", "scene"]
     | Annotated[tuple[ShiftMetres, ShiftMetres], Field(strict=False)],  # JSON has no tuples.
-    WrapValidator(_named_or_given),
+    _in_one_sentence(
+        "shift", 'expected "none", "set", "scene", or metres east and north up to 100: [4.0, -2.5]'
+    ),
 ]
 
 
@@ -191,18 +194,7 @@ _USUAL_GAP_M, _MASK_GAP_M = 50.0, 25.0
 
 
 def _or_auto(limits: str) -> WrapValidator:
-    """Say in one sentence what a setting may be, whichever was meant of a number and "auto"."""
-
-    def check_either(value: object, check: ValidatorFunctionWrapHandler) -> object:
-        try:
-            return check(value)
-        except ValidationError as error:
-            expected = f'Input should be a number {limits}, or "auto"'
-            raise PydanticCustomError("number_or_auto", "{expected}", {"expected": expected}) from (
-                error
-            )
-
-    return WrapValidator(check_either)
+    return _in_one_sentence("number_or_auto", f'Input should be a number {limits}, or "auto"')
 
 
 _Threshold = Annotated[

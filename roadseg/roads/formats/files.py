@@ -21,6 +21,7 @@ from roadseg.roads.formats.layers import (
     single_lines,
     write_gpkg_layers,
     write_layer,
+    write_parquet,
 )
 from roadseg.roads.formats.tables import (
     EDGE_COLUMNS,
@@ -129,22 +130,12 @@ def write_geojson(path: Path, graph: RoadGraph) -> None:
 def write_geoparquet(path: Path, graph: RoadGraph) -> None:
     """Write the edges of a graph as GeoParquet 1.1 in its own CRS, columns as in `write_gpkg`.
 
-    A further column `bbox` holds the bounds of each line, by which readers skip what is elsewhere.
-
-    It needs pyarrow, see `by_suffix.check_formats`.
-
     Raises:
         ValueError: if an attribute has the name of a column of the file.
         OutputError: if the file cannot be written.
     """
     with whole(path) as partial:
-        edge_table(graph).to_parquet(
-            partial,
-            index=False,
-            schema_version="1.1.0",
-            write_covering_bbox=True,
-            compression="zstd",
-        )
+        write_parquet(partial, edge_table(graph))
 
 
 def _tail(path: Path) -> bytes:

@@ -8,7 +8,13 @@ import pyogrio
 
 from roadseg.arrays import Array, Lines
 from roadseg.raster.grid import DEGREES
-from roadseg.roads.formats.layers import GPKG_VERSION, gdal_errors, require_whole, write_layer
+from roadseg.roads.formats.layers import (
+    GPKG_VERSION,
+    gdal_errors,
+    require_whole,
+    write_layer,
+    write_parquet,
+)
 
 LAYER = "roads"
 DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
@@ -29,9 +35,7 @@ def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) ->
     table = gpd.GeoDataFrame(dict(columns), geometry=lines, crs=DEGREES)
     driver = DRIVERS.get(path.suffix.lower())
     if driver is None:
-        table.to_parquet(
-            path, index=False, schema_version="1.1.0", write_covering_bbox=True, compression="zstd"
-        )
+        write_parquet(path, table)
         return
     write_layer(
         path,

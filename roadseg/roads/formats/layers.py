@@ -193,6 +193,16 @@ def write_gpkg_layers(
         require_whole(has_index and layer["features"] == len(table))
 
 
+def write_parquet(path: Path, table: gpd.GeoDataFrame) -> None:
+    """Write GeoParquet 1.1, with a column `bbox` by which readers skip what is elsewhere.
+
+    It needs pyarrow, see `by_suffix.check_formats`.
+    """
+    table.to_parquet(
+        path, index=False, schema_version="1.1.0", write_covering_bbox=True, compression="zstd"
+    )
+
+
 def single_lines(lines: Lines) -> Lines:
     """Return geometries with lines in the place of collections of one line."""
     is_one = shapely.get_num_geometries(lines) == 1

@@ -12,12 +12,12 @@ import numpy as np
 import rasterio
 import shapely
 
-from roadseg.arrays import Bytes, Floats, Ints, Shapes
+from roadseg.arrays import Bytes, Ints, Shapes
 from roadseg.raster.extents import Extent, border_of, joined_extent
 from roadseg.raster.grid import Grid
 from roadseg.raster.images import CACHE_BYTES, open_raster, reading
 from roadseg.raster.tiling import cover_tiles, place_tile
-from roadseg.raster.windows import Window, shared_window
+from roadseg.raster.windows import Window, shared_window, window_corners
 from roadseg.roads.logistic import LogisticModel, mean_model
 from roadseg.roads.masks.probabilities import ProbabilityFile
 from roadseg.roads.speeds import SpeedBins
@@ -117,7 +117,7 @@ class TiledProbability:
         Args:
             points_m: shape (n,), shapely points in the metric CRS of the grid.
         """
-        outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in self._corners()]
+        outlines = [shapely.Polygon(self.grid.to_metric(at)) for at in window_corners(self.places)]
         point, tile = shapely.STRtree(outlines).query_nearest(points_m)
         first = np.full(len(points_m), len(self.tiles))
         np.minimum.at(first, point, tile)
@@ -134,12 +134,6 @@ class TiledProbability:
         """The first row and column of each tile, and those behind its last, shape (tile, 2)."""
         places = np.array(self.places, dtype=np.int64)
         return places[:, :2], places[:, :2] + places[:, 2:]
-
-    def _corners(self) -> Floats:
-        """Return the corners of all tiles as row, col, shape (tile, 4, 2)."""
-        (top, left), (bottom, right) = (bound.T.astype(np.float64) for bound in self._bounds)
-        rows, cols = np.stack([top, top, bottom, bottom]), np.stack([left, right, right, left])
-        return np.stack([rows, cols], axis=2).transpose(1, 0, 2)
 
     def _painted(self, window: Window, bands: tuple[int, ...], read: _Read) -> Bytes:
         """Read a window; the first tile is painted last."""

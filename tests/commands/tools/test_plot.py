@@ -62,7 +62,7 @@ def test_several_pictures_do_not_fit_into_one_file(finished, tmp_path):
         )
 
 
-def test_a_folder_with_roads_of_several_places_is_refused(files, tmp_path):
+def test_a_folder_with_roads_of_several_places_is_refused(files):
     folder = files["labels"].parent
     shutil.copy(files["labels"], folder / "town.geojson")
     with pytest.raises(DataError, match="roads: contains roads of 2 places, expected one"):
