@@ -1,4 +1,4 @@
-"""Layers of lines that GDAL writes: FlatGeobuf, Shapefile, file geodatabase and PMTiles."""
+"""Layers of lines that GDAL writes: graphs in formats of its own, and road labels as they are."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ import shapely
 from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 from pyproj import CRS
 
-from roadseg.arrays import Lines
+from roadseg.arrays import Array, Lines
 from roadseg.raster.grid import DEGREES
 from roadseg.roads.formats.gpkg_styles import STYLE_LAYER
 from roadseg.roads.formats.osm_ways import require_place
@@ -32,6 +32,7 @@ from roadseg.system.files import (
     write_error,
 )
 
+LABEL_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
 GPKG_VERSION = "1.2"  # GDAL before 3.7 warns of later ones, which have nothing that we need.
 
 _GDB = "gdb"  # A file in every file geodatabase.
@@ -115,6 +116,34 @@ def write_pmtiles(path: Path, graph: RoadGraph) -> None:
         write_layer(partial, table, "PMTiles", dataset_options=options)
         # A road is a feature on each of its tiles; tiles without roads name no layer.
         require_whole(len(table) == 0 or _features(partial) >= len(table))
+
+
+def write_label_layer(path: Path, lines: Lines, columns: Mapping[str, Array]) -> None:
+    """Write road labels as they are, as one layer of a format of `LABEL_DRIVERS`, or GeoParquet.
+
+    Args:
+        path: that the caller has from `whole`; other suffixes than these are GeoParquet.
+        lines: in degrees, shape (n,).
+        columns: attributes by name, each of shape (n,).
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    table = gpd.GeoDataFrame(dict(columns), geometry=lines, crs=DEGREES)
+    driver = LABEL_DRIVERS.get(path.suffix.lower())
+    if driver is None:
+        write_parquet(path, table)
+        return
+    write_layer(
+        path,
+        table,
+        driver,
+        layer="roads",
+        dataset_options={"VERSION": GPKG_VERSION} if driver == "GPKG" else None,
+        layer_options={"RFC7946": "YES"} if driver == "GeoJSON" else None,
+    )
+    with gdal_errors(path):
+        require_whole(pyogrio.read_info(path, force_feature_count=True)["features"] == len(lines))
 
 
 def write_layer(
