@@ -220,8 +220,8 @@ GraphFormat = Literal[
 ]
 
 
-class TraceOptions(Section):
-    """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
+class ThresholdOptions(Section):
+    """From which probability on pixels are road."""
 
     threshold: _Threshold = setting(
         "auto",
@@ -229,6 +229,26 @@ class TraceOptions(Section):
         "Lowest probability that counts as road. auto: the threshold stored in the raster, "
         "measured on held-out chips, otherwise 0.4.",
     )
+
+    def threshold_for(self, measured: float | None) -> float:
+        """Return the probability from which on pixels of a raster are road, 0 to 1.
+
+        Args:
+            measured: the threshold of the network that predicted the raster, as it says itself;
+                None if it does not, as masks and rasters of others.
+        """
+        if self.threshold != "auto":
+            return self.threshold
+        return _USUAL_THRESHOLD if measured is None else measured
+
+    def level_for(self, measured: float | None) -> int:
+        """Return the lowest byte of probability that is road; see `threshold_for`."""
+        return int(np.ceil(self.threshold_for(measured) * CERTAIN))
+
+
+class TraceOptions(ThresholdOptions):
+    """From the pixels of roads to a road graph: how roads are found, pruned, linked and drawn."""
+
     close_m: float = setting(
         0.0, "metres", "Close cracks and notches in roads up to this width.", ge=0, le=1000
     )
@@ -287,17 +307,6 @@ class TraceOptions(Section):
         le=65_536,
     )
 
-    def threshold_for(self, measured: float | None) -> float:
-        """Return the probability from which on pixels of a raster are road, 0 to 1.
-
-        Args:
-            measured: the threshold of the network that predicted the raster, as it says itself;
-                None if it does not, as masks and rasters of others.
-        """
-        if self.threshold != "auto":
-            return self.threshold
-        return _USUAL_THRESHOLD if measured is None else measured
-
     def gap_for(self, *, is_mask: bool) -> float:
         """Return the longest gap in metres across which dead ends are linked.
 
@@ -307,10 +316,6 @@ class TraceOptions(Section):
         if self.max_gap_m != "auto":
             return self.max_gap_m
         return _MASK_GAP_M if is_mask else _USUAL_GAP_M
-
-    def level_for(self, measured: float | None) -> int:
-        """Return the lowest byte of probability that is road; see `threshold_for`."""
-        return int(np.ceil(self.threshold_for(measured) * CERTAIN))
 
 
 class GraphOptions(TraceOptions):
@@ -422,15 +427,9 @@ class ConflateOptions(DiffOptions):
     )
 
 
-class AuditOptions(Section):
+class AuditOptions(ThresholdOptions):
     """How far a way of a map may lie beside the road of the image, and into what it is cut."""
 
-    threshold: _Threshold = setting(
-        "auto",
-        "probability",
-        "Lowest probability that counts as road. auto: the threshold stored in the raster, "
-        "measured on held-out chips, otherwise 0.4.",
-    )
     min_shift_m: float = setting(
         4.0,
         "metres",
