@@ -14,7 +14,7 @@ from roadseg.roads.tracing.thinning import thin
 
 _PAD_PX = 32  # Pixels of padding; roads up to twice as wide keep reaching the border.
 _RAGGED_PX = 2  # Pixels from the border at which the whole width of a road is seen.
-_WHOLE = 0.75  # A road that crosses the border has at least this part of its width there.
+_WHOLE = 0.9  # A road that crosses the border has at least this part of its width there.
 _THROUGH = 2  # Neighbours of a pixel inside a chain.
 
 
@@ -48,7 +48,7 @@ def skeletonise(mask: NDArray[np.generic]) -> Bools:
     border are first continued outside it: those up to 64 px wide there that, a quarter of that
     width from one of their sides, go on inwards for at least half of it and one pixel. Others run
     along the border; continuing them too would draw their skeleton out of the scene. Roads that
-    touch the border with less than 3/4 of the width that they have 2 px further in, by more than
+    touch the border with less than 9/10 of the width that they have 2 px further in, by more than
     one pixel, end before it but for a ragged edge; continuing this would draw their skeleton to
     one of their sides.
     """
