@@ -16,6 +16,7 @@ from roadseg.errors import DataError
 from roadseg.learn.inference.jobs import Need
 from roadseg.learn.inference.tasks import SceneToPredict
 from roadseg.raster.windows import Rows, cut_blocks
+from roadseg.roads.graph.groups import linked
 from roadseg.roads.masks.fusion import FusedImage, fuse, images_tags
 from roadseg.roads.masks.image_dates import without_day
 from roadseg.roads.masks.mask_files import read_raster_key
@@ -219,12 +220,14 @@ def files_of_place(place: Place) -> TaskFiles:
 
 def _groups(places: Sequence[list[str]]) -> list[list[str]]:
     """Join the images of places that share some, in the order of the names."""
-    groups: list[set[str]] = []
-    for names in places:
-        shared = [group for group in groups if not group.isdisjoint(names)]
-        groups = [group for group in groups if group not in shared]
-        groups.append(set(names).union(*shared))
-    return sorted(map(sorted, groups))
+    names = sorted({name for of_place in places for name in of_place})
+    number = {name: row for row, name in enumerate(names)}
+    pairs = [(number[of_place[0]], number[name]) for of_place in places for name in of_place]
+    group = linked(np.array(pairs, dtype=np.int64).reshape(-1, 2), nodes=len(names))
+    groups: dict[int, list[str]] = {}
+    for name, at in zip(names, group.tolist(), strict=True):
+        groups.setdefault(at, []).append(name)
+    return list(groups.values())
 
 
 def fuse_place(place: Place) -> None:

@@ -88,7 +88,8 @@ class AuditSummary(Summary):
         parts = [table(rows, right=(1, 2, 3, 4)), self._remarks()]
         if self.worst:
             parts.append(f"ways to look at first:\n{_worst_table(self.worst)}")
-        files = [f"{name}: {path}" for name, path in self._files() if path]
+        written = {"output": self.output, "page": self.page}
+        files = [f"{name}: {path}" for name, path in written.items() if path]
         parts += ["\n".join(files)] if files else []
         return "\n\n".join(parts)
 
@@ -102,9 +103,6 @@ class AuditSummary(Summary):
         if self.outside:
             lines.append(f"outside the rasters: {count(self.outside, 'way')}")
         return "\n".join(lines)
-
-    def _files(self) -> list[tuple[str, str | None]]:
-        return [("output", self.output), ("page", self.page)]
 
 
 def run(

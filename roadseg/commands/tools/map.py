@@ -1,6 +1,5 @@
 """map: images in, their road network out. Writes a config, a run in its folder, and the report."""
 
-import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -26,8 +25,8 @@ from roadseg.raster.images import read_facts
 from roadseg.raster.sources import image_paths, source_path
 from roadseg.roads.formats.files import read_gpkg
 from roadseg.roads.masks.probabilities import open_probability
-from roadseg.system.files import whole
 from roadseg.system.locks import lock
+from roadseg.system.records import write_json
 from roadseg.system.text import Summary, count, first
 from roadseg.system.units import area_text, road_text
 from roadseg.system.workspace import Workspace
@@ -194,8 +193,7 @@ def _write_config(
         "imagery": imagery,
         "predict": {"gsd": "auto", "scaling": "auto"},
     }
-    with whole(path) as partial:
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    write_json(path, values)
     return f"wrote {path}"
 
 

@@ -64,6 +64,13 @@ def test_several_pictures_do_not_fit_into_one_file(finished, tmp_path):
         )
 
 
+def test_a_folder_with_roads_of_several_places_is_refused(files):
+    folder = files["labels"].parent
+    shutil.copy(files["labels"], folder / "town.geojson")
+    with pytest.raises(DataError, match="roads: contains roads of 2 places, expected one"):
+        plot.run_files(graph=folder, output=files["output"])
+
+
 def test_an_unknown_scene_is_told_with_one_that_is_near(finished):
     with pytest.raises(ConfigError, match="no scene of that name; did you mean city_3"):
         plot.run(*finished, scene="citi_3")
