@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
+from roadseg.arrays import Floats, Shapes
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.options import box_numbers
-from roadseg.roads.labels.roads import Shapes, clean_shapes, file_crs
+from roadseg.roads.labels.roads import clean_shapes, file_crs
 from roadseg.system.files import is_virtual, with_home
 from roadseg.system.fingerprints import GONE, fingerprint, stamp
 from roadseg.system.text import count, counted
@@ -236,9 +237,7 @@ def _turned(shapes: Any, degrees: float) -> Any:  # noqa: ANN401 - one geometry 
     return shapely.transform(shapes, lambda xy: xy + np.array([degrees, 0]))
 
 
-def _box_of_degrees(
-    grid: Grid, ground: shapely.Polygon, lon_lat: NDArray[np.float64]
-) -> shapely.Polygon:
+def _box_of_degrees(grid: Grid, ground: shapely.Polygon, lon_lat: Floats) -> shapely.Polygon:
     """Return a box around places near a scene, as far as half a turn from it on either side.
 
     Around a pole the box reaches up to it, and all around.
@@ -276,9 +275,3 @@ def gathered(shape: Any) -> Any:  # noqa: ANN401 - any geometry
     )
     left, _, right, _ = shapely.bounds(turned)
     return turned if right - left < east - west else shape
-
-
-def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
-    """Return the polygons of a geometry without its lines and points; none is a valid answer."""
-    parts = shapely.get_parts(shapely.get_parts(geometry))
-    return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])
