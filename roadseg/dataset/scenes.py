@@ -21,7 +21,7 @@ from roadseg.raster.grid import Grid, crs_setting
 from roadseg.raster.images import OpenScene, RasterFacts, open_scene
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.windows import Window, cut_blocks, cut_chips, shared_window
-from roadseg.roads.labels.areas import area_on, read_areas, work_area
+from roadseg.roads.labels.areas import Area, area_on, read_areas, work_area
 from roadseg.roads.labels.roads import (
     LabelFile,
     Roads,
@@ -243,7 +243,7 @@ def complete_area(
 
 
 @lru_cache(maxsize=8)
-def _read_areas_once(path: Path, _content: str, crs: str | None) -> Roads:
+def _read_areas_once(path: Path, _content: str, crs: str | None) -> Area:
     return read_areas(path, crs=crs_setting(crs, "labels.crs"))
 
 

@@ -15,6 +15,7 @@ from roadseg.commands.cli.process import is_first
 from roadseg.errors import OutputError, RoadsegError
 from roadseg.learn.hardware.processes import may_say
 from roadseg.system import progress
+from roadseg.system.web.keys import without_keys
 
 _OPTIONS = "roadseg.logs"  # Key of Context.meta under which the log options are kept.
 _LOG_LINE, _DATE_BYTES = re.compile(rb"\d{4}-\d\d-\d\d "), 11  # Every log file begins with a date.
@@ -118,7 +119,7 @@ def send_logs(ctx: click.Context) -> None:
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)
     progress.draw(wished=options.log is None or level <= logging.INFO)
     if options.log:
-        _log.debug("command: %s", shlex.join(sys.argv[1:]))
+        _log.debug("command: %s", without_keys(shlex.join(sys.argv[1:])))
 
 
 def write_line(line: str) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pyproj import Geod
+from pyproj import CRS, Geod
 
 from roadseg.arrays import Lines
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.grid import DEGREES, reproject
 from roadseg.roads.formats.extras import check_package
 from roadseg.roads.formats.layers import LABEL_DRIVERS, write_label_layer
 from roadseg.roads.labels.areas import Area, read_area
@@ -41,6 +42,7 @@ LIMIT_KM2 = 10_000.0
 _log = logging.getLogger(__name__)
 
 _EARTH = Geod(ellps="WGS84")
+_EQUAL_AREA = CRS.from_epsg(6933)
 _OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
 # Overpass is slow to begin an answer, and has few places for each user.
 MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
@@ -166,9 +168,8 @@ def run(wish: RoadWish) -> FetchRoadsSummary:
 
 
 def _km2(area: Area) -> float:
-    return (
-        sum(abs(_EARTH.geometry_area_perimeter(polygon)[0]) for polygon in area.degrees.geoms) / 1e6
-    )
+    # Geodesics around half of the earth and more would take the shorter way.
+    return float(reproject(np.array([area.degrees]), DEGREES, _EQUAL_AREA)[0].area) / 1e6
 
 
 def _check(wish: RoadWish) -> None:

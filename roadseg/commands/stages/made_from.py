@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from roadseg.config import Config
-from roadseg.dataset.sets import SceneSet, Source, find_sources
+from roadseg.dataset.sets import SceneSet, find_scenes, find_sources
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.options import TrainOptions
 from roadseg.raster.options import ImageryOptions
@@ -119,9 +119,9 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
         if of.imagery.crs is not None:  # pyproj is slow to import.
             grid = importlib.import_module("roadseg.raster.grid")
             grid.crs_setting(of.imagery.crs, f"{of.key or 'imagery.'}crs")
-    all_found = find_sources(config.sets)
-    parts = _parts(config, all_found)
-    found = {name: all_found[name] for name in parts}
+    scenes = find_scenes(config.sets)
+    found = find_sources(scenes, within=config.imagery.area)
+    parts = {name: source.part for name, source in found.items()}
     images = {name: source.image for name, source in found.items()}
     labels = {name: source.labels for name, source in found.items()}
     areas = {name: source.area for name, source in found.items()}
@@ -138,19 +138,8 @@ def sources_of(config: Config, workspace: Workspace) -> Sources:
                 "use another folder (`run` in the config, or --run)"
             )
     sets = {name: source.of for name, source in found.items()}
-    outside = len(all_found) - len(found)
+    outside = sum(len(each) for _, each in scenes) - len(found)
     return Sources(images, labels, sets, areas, parts, fingerprints(paths), outside)
-
-
-def _parts(config: Config, found: Mapping[str, Source]) -> Mapping[str, "ScenePart | None"]:
-    """Return the scenes in the area to work in, each with the part of it that is in there."""
-    if config.imagery.area is None:  # What reads areas is slow to import.
-        return dict.fromkeys(found)
-    scene_parts = importlib.import_module("roadseg.dataset.scene_parts")
-    images = {name: source.image for name, source in found.items()}
-    imagery = {name: source.of.imagery for name, source in found.items()}
-    parts = scene_parts.parts_of_scenes(images, imagery, within=config.imagery.area)
-    return cast("Mapping[str, ScenePart | None]", parts)
 
 
 def area_from(config: Config) -> dict[str, str]:

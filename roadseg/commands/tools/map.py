@@ -208,7 +208,8 @@ def _require_same(
         set(map(normpath, image_paths(of))) for of in (config.imagery.images, _absolute(images))
     )
     roads = _absolute(config.labels.roads)
-    if begun.imagery.area != config.imagery.area:
+    areas = begun.imagery.area, config.imagery.area
+    if len({area and normpath(area) for area in areas}) > 1:
         raise ConfigError(
             f"{path}: this folder already contains the map of "
             f"{begun.imagery.area or 'the whole of the images'}, not of the area "

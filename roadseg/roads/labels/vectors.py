@@ -127,10 +127,10 @@ def _gdal_name(path: Path) -> str:
         if not path.exists():
             raise DataError(f"{path} does not exist")
         if path.stat().st_size == 0:
-            raise DataError(f"{path}: is empty, expected a vector file with road lines")
+            raise DataError(f"{path}: is empty, expected a vector file")
         suffix = path.suffix.lower()
         if path.is_dir() and suffix != ".gdb":
-            raise DataError(f"{path}: is a folder, expected a vector file with road lines")
+            raise DataError(f"{path}: is a folder, expected a vector file")
         if suffix == ".shp":
             _check_shapefile(path)
         if suffix == ".pbf":

@@ -221,7 +221,8 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
         for between ends that are repaired: straight and drawn out.
         """
-        border, graph = self.border, straighten_forks(graph, mask=self.mask)
+        graph = straighten_forks(self._reach_outline(graph), mask=self.mask)
+        border = self.border
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))
@@ -231,6 +232,19 @@ class _Scene:
         graph = place_junctions(self._prune(graph), mask=self.mask)
         graph = merge_near_junctions(graph, within_m=self.options.merge_nodes_m)
         return self._link(graph, border, read_road=self.read_road)
+
+    def _reach_outline(self, graph: RoadGraph) -> RoadGraph:
+        """Lead roads that the outline of an area cuts straight on to it.
+
+        At the edge of a raster thinning does so itself, as if roads went on there.
+        """
+        edge = self.grid.footprint_m.exterior
+        if shapely.equals(self.border, edge):
+            return graph
+        ends = shapely.points(graph.nodes[graph.degree == 1])
+        cut = shapely.dwithin(ends, self.border, BORDER_M) & ~shapely.dwithin(ends, edge, BORDER_M)
+        others = shapely.GeometryCollection([edge, *ends[~cut]])
+        return self._repair_ends(graph, others)
 
     @property
     def _max_gap_m(self) -> float:
