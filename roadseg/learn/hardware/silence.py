@@ -2,6 +2,7 @@
 
 import logging
 import runpy
+import signal
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from torch.distributed.elastic.rendezvous.api import (
 )
 
 from roadseg.errors import PartnerError
+from roadseg.learn.hardware.hosts import AGAIN, unreachable
 
 _ENDPOINT, _HOSTS = "--rdzv-endpoint", "--nnodes"  # options of torchrun
 _BY_SIGNAL = 128  # added to the number of the signal that ended a process
@@ -27,14 +29,23 @@ def run(module: str) -> None:
     """
     logging.disable(logging.ERROR)
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except (ChildFailedError, subprocess.CalledProcessError):
-        sys.exit(1)
+        sys.exit(_run(module))
     except SignalException as signalled:
         sys.exit(_BY_SIGNAL + signalled.sigval)
+    finally:
+        # The handler of torchrun raises; while the interpreter ends, that shows as a traceback.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _run(module: str) -> int:
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except (ChildFailedError, subprocess.CalledProcessError):
+        return 1
     except RendezvousError as error:
-        sys.stderr.write(f"Error: {_apart(error)}; run the same command on all hosts\n")
-        sys.exit(PartnerError.exit_code)
+        sys.stderr.write(f"Error: {_apart(error)}; {AGAIN}\n")
+        return PartnerError.exit_code
+    return 0
 
 
 def _apart(error: RendezvousError) -> str:
@@ -43,10 +54,7 @@ def _apart(error: RendezvousError) -> str:
         return f"the processes did not find each other ({error})"
     meeting, hosts = (sys.argv[sys.argv.index(word) + 1] for word in (_ENDPOINT, _HOSTS))
     if isinstance(error, RendezvousConnectionError):
-        return (
-            f"--rendezvous {meeting}: no training waits there, or none can be reached any more; "
-            "check the address, the network and the firewall, and that the command runs there"
-        )
+        return unreachable(meeting)
     if isinstance(error, RendezvousTimeoutError):
         return (
             f"--hosts {hosts}: fewer hosts came to {meeting} within the time "
