@@ -24,6 +24,7 @@ from roadseg.raster.mosaic import mosaic_text, write_mosaic
 from roadseg.raster.options import ImageryOptions
 from roadseg.raster.sources import find_images, image_paths
 from roadseg.roads.masks.fusion import IMAGES, image_path
+from roadseg.roads.masks.mask_files import read_raster_key
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.locks import hold, turn
 from roadseg.system.stage_records import StageRecord, read_record
@@ -115,9 +116,10 @@ def run(
 def _is_there(job: AnyJob, scenes: dict[str, Path]) -> bool:
     """Return whether nothing is left to predict; what fails is for its own shard to tell."""
     try:
-        return not job.need(scenes, force=False).writes and not job.failed
+        found = job.describe(scenes)
     except RoadsegError:
         return False
+    return not job.failed and all(read_raster_key(scene.path) == scene.key for scene in found)
 
 
 def _outputs(config: Config, job: AnyJob, summary: PredictSummary) -> list[Path]:
