@@ -5,8 +5,9 @@
     python configs/cluster/dask_slurm.py --most 20 -- predict --output probabilities images
 
 Runs on a host that the workers can reach, and that can submit jobs. The workers need the same
-files under the same paths; what they say is in roadseg-worker-logs/. Each job is one worker; other queues need another class of
-dask-jobqueue (PBSCluster, SGECluster, LSFCluster, HTCondorCluster) in place of SLURMCluster.
+files under the same paths; what they say is in roadseg-worker-logs/. Each job is one worker;
+other queues need another class of dask-jobqueue (PBSCluster, SGECluster, LSFCluster,
+HTCondorCluster) in place of SLURMCluster.
 """
 
 import argparse

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from datetime import timedelta
 
-from torch.distributed import TCPStore
+import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous.api import (
@@ -68,7 +68,9 @@ def _require_training(meeting: str) -> None:
 
     def look() -> None:
         with suppress(RuntimeError):  # what DistError is
-            TCPStore(host, int(port), timeout=timedelta(seconds=_WAITS_S), wait_for_workers=False)
+            dist.TCPStore(  # type: ignore[attr-defined]
+                host, int(port), timeout=timedelta(seconds=_WAITS_S), wait_for_workers=False
+            )
             found.set()
 
     looking = threading.Thread(target=look, daemon=True)

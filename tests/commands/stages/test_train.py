@@ -9,7 +9,6 @@ from safetensors.torch import load_file
 
 from roadseg.commands.stages import train
 from roadseg.config import load_config
-from roadseg.dataset.chips import read_chips
 from roadseg.errors import ConfigError, DataError, MissingInputError
 from roadseg.learn.network.checkpoints import read_checkpoint_facts
 from roadseg.system.workspace import Workspace
