@@ -231,7 +231,7 @@ def _assign(values: dict[str, Any], assignment: str) -> str:
     # Python takes other bytes, and all but ASCII in a locale that knows no other, as surrogates.
     if re.search("[\ud800-\udfff]", assignment):
         raise ConfigError(
-            f"--set {ascii(assignment):.200}: found bytes that are not UTF-8, expected text; use a "
+            f"--set {assignment!a:.200}: found bytes that are not UTF-8, expected text; use a "
             "locale with UTF-8 (such as LANG=C.UTF-8), or rename the file"
         )
     *sections, name = key.split(".")
