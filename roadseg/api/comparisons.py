@@ -78,26 +78,11 @@ class Scores:
     @property
     def table(self) -> dict[str, float | None]:
         """The figures by name."""
-        topo, buffer = self.measures.topo, self.measures.buffer
         pixels: dict[str, float | None] = {}
         if self.pixels and self.centrelines:
             pixels = {"pixel_iou": self.pixels.iou, "pixel_f1": self.pixels.f1}
             pixels["cldice"] = self.centrelines.cldice
-        return {
-            "apls_length": self.apls.length,
-            "apls_time": self.apls.time,
-            "topo_f1": topo.f1 if topo else None,
-            **{name: getattr(buffer, name) for name in ("correctness", "completeness", "quality")},
-            "breaks_per_km": self.breaks.per_km,
-            "connectivity": self.measures.connectivity,
-            "junction_f1": self.junctions.f1,
-            "junction_offset_m": self.junctions.offset_m,
-            "line_distance_m": self.alignment.distance_m,
-            "line_direction_deg": self.alignment.direction_deg,
-            **pixels,
-            "reference_km": self.measures.reference.road_km,
-            "predicted_km": self.measures.predicted.road_km,
-        }
+        return self.measures.figures | pixels
 
     def __str__(self) -> str:
         """Return the figures, one per line."""

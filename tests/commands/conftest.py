@@ -3,6 +3,9 @@ import rasterio
 from affine import Affine
 from rasterio.errors import NotGeoreferencedWarning
 
+from roadseg.commands.stages import train
+from roadseg.learn.training.rehearsal import Pace
+
 
 @pytest.fixture(scope="session")
 def write_nowhere():
@@ -18,3 +21,10 @@ def write_nowhere():
             target.write(pixels)
 
     return write
+
+
+@pytest.fixture
+def steady_pace(monkeypatch):
+    """Let each rehearsal find the same pace, however busy this machine is."""
+    pace = Pace(window_s=0.1, held_out_s=0.01)
+    monkeypatch.setattr(train, "measure_pace", lambda *_, **__: pace)

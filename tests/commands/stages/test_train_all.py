@@ -74,6 +74,7 @@ def test_it_is_not_repeated_and_keeps_its_length_whatever_folds_follow(everythin
     assert found["scores"].keys() == {"0", "1"}
 
 
+@pytest.mark.usefixtures("steady_pace")
 def test_a_limited_time_gives_as_many_steps_as_to_a_fold(finished):
     config, workspace = finished
     limited = changed(config, minutes=0.2)
