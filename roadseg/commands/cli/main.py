@@ -35,7 +35,7 @@ def main() -> None:
     \b
     Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
     4 some scenes failed, 70 a bug in roadseg, 75 another host or process was
-    lost, 130 interrupted, 143 terminated.
+    lost, 129 terminal closed, 130 interrupted, 143 terminated.
     """
     require_surroundings()
     send_logs(click.get_current_context())
