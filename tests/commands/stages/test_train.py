@@ -197,6 +197,9 @@ def test_bands_that_the_config_names_are_kept_by_name(finished, finished_city, t
     workspace.chips.write_text(json.dumps(listed))
     names = ("red", "green", "blue")
     imagery = config.imagery.model_copy(update={"bands": names, "nodata": 7.0})
+    prepared = json.loads(workspace.record("prepare").read_text())
+    prepared["settings"]["imagery"] |= {"bands": names, "nodata": 7.0}
+    workspace.record("prepare").write_text(json.dumps(prepared))
     train.run(config.model_copy(update={"imagery": imagery}), workspace, fold=1)
     facts = json.loads((workspace.checkpoint(1) / "best.json").read_text())
     assert (facts["bands"], facts["nodata"], facts["in_channels"]) == (list(names), 7.0, 3)
