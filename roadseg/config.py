@@ -18,8 +18,8 @@ from roadseg.learn.options import ComputeOptions, PredictOptions, QuantizeOption
 from roadseg.options import Section, setting
 from roadseg.raster.options import ImageryOptions, box_numbers
 from roadseg.roads.options import EvaluateOptions, GraphOptions, LabelOptions, TuneOptions
-from roadseg.system.files import whole, with_home
-from roadseg.system.records import parse_json
+from roadseg.system.files import with_home
+from roadseg.system.records import parse_json, write_json
 from roadseg.system.schemas import expected_and_got, first_faults
 
 FILE_NAME = "roadseg.json"
@@ -291,8 +291,7 @@ def change_config(path: Path, assignments: Sequence[str]) -> None:
     check_config(_settings_in(values), path, assigned=assigned)
     if isinstance(reasons := values.get(WHY), dict):
         values[WHY] = {key: why for key, why in reasons.items() if key not in assigned}
-    with whole(path) as partial:
-        partial.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    write_json(path, values)
 
 
 def value_of(config: Config, key: str) -> Any:  # noqa: ANN401 - any JSON value

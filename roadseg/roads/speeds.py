@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from roadseg.arrays import Bytes
 from roadseg.system.units import KM_PER_MILE, speed_unit
 
 SpeedUnit = Literal["mph", "km/h", "m/s"]
@@ -91,7 +92,7 @@ class SpeedBins:
         words = (name.replace("km/h", "kph").replace(" ", "_") for name in self.names)
         return (*(f"speed_{name}" for name in words), "road")
 
-    def bin_of(self, mph: ArrayLike) -> NDArray[np.uint8]:
+    def bin_of(self, mph: ArrayLike) -> Bytes:
         """Return the bin of each speed; a speed on an edge is in the bin that the edge closes.
 
         Raises:

@@ -33,9 +33,9 @@ def main() -> None:
     Stage by stage: prepare, train --fold 0, predict, graph, evaluate, report.
 
     \b
-    Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or written,
-    4 some scenes failed, 70 a bug in roadseg, 75 another host or process was
-    lost, 129 terminal closed, 130 interrupted, 143 terminated.
+    Exit codes: 0 done, 1 failed, 2 usage or config, 3 a file cannot be read or
+    written, 4 some scenes failed, 70 a bug in roadseg, 75 another host or process
+    was lost (try again), 129 hung up, 130 interrupted, 143 terminated.
     """
     require_surroundings()
     send_logs(click.get_current_context())

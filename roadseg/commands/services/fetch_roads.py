@@ -13,7 +13,7 @@ from pyproj import Geod
 from roadseg.arrays import Lines
 from roadseg.errors import ConfigError, DataError
 from roadseg.roads.formats.extras import check_package
-from roadseg.roads.formats.label_layers import DRIVERS, write_label_layer
+from roadseg.roads.formats.layers import LABEL_DRIVERS, write_label_layer
 from roadseg.roads.labels.areas import Area, read_area
 from roadseg.roads.labels.origins import (
     OSM_CREDIT,
@@ -44,7 +44,7 @@ _EARTH = Geod(ellps="WGS84")
 _OVERTURE_CREDIT = f"{OSM_CREDIT}, Overture Maps Foundation"
 # Overpass is slow to begin an answer, and has few places for each user.
 MANNERS = Manners(per_second=1.0, tries=5, first_wait_s=3.0, quiet_s=TIMEOUT_S + 30.0)
-_SUFFIXES = (*DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
+_SUFFIXES = (*LABEL_DRIVERS, *PARQUET_SUFFIXES, *OSM_SUFFIXES)
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _check(wish: RoadWish) -> None:
     if _is_osm(output) and _is_overture(wish.source):
         raise ConfigError(
             f"--output {output}: Overture has no ids of OpenStreetMap; use a file name that ends "
-            f"in {', '.join((*DRIVERS, *PARQUET_SUFFIXES))}"
+            f"in {', '.join((*LABEL_DRIVERS, *PARQUET_SUFFIXES))}"
         )
     if _is_osm(output) or _is_file(wish.source):
         check_package("osmium", needed_by="OpenStreetMap data", otherwise="use .gpkg and Overpass")

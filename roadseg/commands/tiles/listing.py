@@ -39,7 +39,7 @@ class TileList(Summary):
 
     def __str__(self) -> str:
         """Return the ids, the first of them if there are many."""
-        what = f"{count(len(self.tiles), 'tile')} of {area_text(self.km2)}"
+        what = f"{count(len(self.tiles), 'tile')}, {area_text(self.km2)} in all"
         if self.done is not None:
             what += f", {len(self.done)} done"
         more = ["..."] if len(self.tiles) > _SHOWN else []

@@ -35,6 +35,7 @@ from roadseg.learn.inference.tasks import (
     weights_of,
 )
 from roadseg.learn.network.checkpoint_facts import Facts, threshold_of
+from roadseg.learn.network.starter import NAME, starter_folder
 from roadseg.learn.options import ComputeOptions, PredictOptions
 from roadseg.raster.extents import ScenePart
 from roadseg.raster.options import ImageryOptions
@@ -227,7 +228,7 @@ class PredictionJob:
             settings |= {} if edges is None else {"edges": edges.as_json()}
             key = key_of(settings, {"image": held[image], "weights": weights})
             path = self.folder.absolute() / f"{name}.tif"
-            tags = _tags(image, trained)
+            tags = _tags(image, self.folders, trained)
             yield SceneToPredict(name, facts, scaling, path, key, bins, threshold, edges, tags)
 
     def _predict(self, scenes: Sequence[SceneToPredict], *, windows: Sequence[int]) -> None:
@@ -384,16 +385,22 @@ def _joined(strips: Sequence[range]) -> Iterator[range]:
             start = None
 
 
-def _tags(image: Path, trained: Sequence[Facts]) -> tuple[tuple[str, str], ...]:
+def _tags(
+    image: Path, folders: Sequence[Path], trained: Sequence[Facts]
+) -> tuple[tuple[str, str], ...]:
     """Return the provenance that a raster of probabilities keeps."""
 
     def listed(values: Iterable[Any]) -> str:
         return ",".join(map(str, values))
 
+    folds = (
+        NAME if folder == starter_folder() else facts.get("fold")
+        for folder, facts in zip(folders, trained, strict=True)
+    )
     return (
         ("ROADSEG_SOURCE", image.name),
         *day_tags(day_taken(image)).items(),
-        ("ROADSEG_FOLD", listed(facts.get("fold") for facts in trained)),
+        ("ROADSEG_FOLD", listed(folds)),
         ("ROADSEG_EPOCH", listed(facts["epoch"] for facts in trained)),
         ("ROADSEG_VERSION", str(trained[0]["versions"]["roadseg"])),
     )

@@ -31,7 +31,7 @@ from roadseg.roads.audit.ways import AuditedWays
 from roadseg.roads.graph.travel import vote_speeds
 from roadseg.roads.labels.roads import extent_degrees
 from roadseg.roads.metrics.differences import cut_lines
-from roadseg.roads.options import AuditOptions, TraceOptions
+from roadseg.roads.options import AuditOptions
 from roadseg.roads.speeds import KPH_PER_MPH
 from roadseg.system.progress import counted
 
@@ -120,7 +120,7 @@ def audit_ways(ways: AuditedWays, rasters: Sequence[Raster], options: AuditOptio
     here = ways.take(near).to_crs(cover.crs)
     stations = spread_stations(here.lines)
     skip = near_junctions(here.lines, stations)
-    levels = [TraceOptions(threshold=options.threshold).threshold_for(r.threshold) for r in rasters]
+    levels = [options.threshold_for(raster.threshold) for raster in rasters]
     look = partial(
         _look,
         cover,

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pyproj import CRS
 
+from roadseg.arrays import Floats, Shapes
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import DEGREES, Grid, reproject
 from roadseg.raster.options import box_numbers
-from roadseg.roads.labels.roads import Roads, Shapes, read_roads
+from roadseg.roads.labels.roads import Roads, read_roads
 from roadseg.roads.options import LabelOptions
 from roadseg.system.files import is_virtual, with_home
 from roadseg.system.fingerprints import GONE, fingerprint, stamp
@@ -204,9 +205,7 @@ def _turned(shapes: Any, degrees: float) -> Any:  # noqa: ANN401 - one geometry 
     return shapely.transform(shapes, lambda xy: xy + np.array([degrees, 0]))
 
 
-def _box_of_degrees(
-    grid: Grid, ground: shapely.Polygon, lon_lat: NDArray[np.float64]
-) -> shapely.Polygon:
+def _box_of_degrees(grid: Grid, ground: shapely.Polygon, lon_lat: Floats) -> shapely.Polygon:
     """Return a box around places near a scene, as far as half a turn from it on either side.
 
     Around a pole the box reaches up to it, and all around.
@@ -222,9 +221,3 @@ def _box_of_degrees(
     lon = middle + (lon - middle + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN
     west, east, south, north = lon.min(), lon.max(), lat.min(), lat.max()
     return shapely.Polygon([(west, south), (east, south), (east, north), (west, north)])
-
-
-def polygons_in(geometry: shapely.Geometry) -> shapely.MultiPolygon:
-    """Return the polygons of a geometry without its lines and points; none is a valid answer."""
-    parts = shapely.get_parts(shapely.get_parts(geometry))
-    return shapely.MultiPolygon([part for part in parts if isinstance(part, shapely.Polygon)])

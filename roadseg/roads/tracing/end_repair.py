@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from roadseg.arrays import Bools, Floats, Ints, Lines
 from roadseg.roads.graph.cleaning import merge_chains
+from roadseg.roads.graph.groups import group_means
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from, take_edges
 from roadseg.roads.tracing.coarse_mask import CoarseMask, RoadRaster
 from roadseg.roads.tracing.dead_ends import (
@@ -35,6 +35,7 @@ _BEND_M = 1.5  # Metres; a tip that lies less beside the line of the road is lef
 _BASE_M = 15.0  # Metres of road that show this line.
 _STRAIGHT_M = 0.5  # Metres; the middle of a straight road lies no further beside its line.
 _LEAST_BASE_M = 5.0  # Metres; a shorter road says little.
+_NARROW_M = 8.0  # Metres; roads up to twice as wide are straightened near the border as well.
 _PATCH = 1.5  # A lone piece at most so many times as long as wide has no direction.
 _JUNCTION = 3  # Edges that meet at a junction, at least.
 
@@ -82,15 +83,26 @@ def straighten_ends(
     shape is common in pruning (X. Bai, L. J. Latecki, W.-Y. Liu, PAMI 29(3), 2007).
     """
     pixels = RoadRaster(mask)
-    graph = merge_chains(graph)
-    while True:
-        ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
-        root = graph.ends[ends.edge].sum(axis=1) - ends.node
-        is_inner = np.isin(ends.node, inner.node)
-        branches, others = _find_branches(graph, ends, root, is_inner, pixels)
-        if len(branches) == 0:
-            return _unbend_ends(graph, inner, pixels)
-        graph = merge_chains(_replace_branches(graph, ends, branches, root[branches], others))
+    graph = _without_branches(graph, pixels, border=border, border_m=border_m)
+    return _unbend_ends(graph, find_dead_ends(graph, border, border_m), pixels)
+
+
+def straighten_forks(graph: RoadGraph, *, mask: CoarseMask) -> RoadGraph:
+    """Apply rules 1, 2, 4 and 5 of `straighten_ends` to roads of up to 16 m, also near the border.
+
+    The mask of a road that leaves the scene is often narrower at the border, so that thinning leads
+    it into the corners there. Where a road runs along the border, ragged edges of its mask touch
+    the border, and a branch leads to each of them. Wider roads are left alone: within so much road,
+    branches cannot be told from roads that leave the scene.
+
+    Args:
+        graph: roads in metres as traced, without attributes.
+        mask: what is road; the CRS of the graph is the metric CRS of its grid.
+
+    Returns:
+        The graph with chains merged.
+    """
+    return _without_branches(graph, RoadRaster(mask), within_m=_NARROW_M)
 
 
 def draw_out_ends(
@@ -127,12 +139,39 @@ def draw_out_ends(
     return take_edges(drawn, np.setdiff1d(np.arange(len(drawn.lines)), ends.edge[is_patch]))
 
 
+def _without_branches(
+    graph: RoadGraph,
+    pixels: RoadRaster,
+    *,
+    border: shapely.Geometry | None = None,
+    border_m: float = 0.0,
+    within_m: float = np.inf,
+) -> RoadGraph:
+    """Leave out branches by rules 1 to 5, where the road is not wider than twice `within_m`."""
+    graph = merge_chains(graph)
+    while True:
+        ends, inner = find_dead_ends(graph, None, 0.0), find_dead_ends(graph, border, border_m)
+        root = _roots(graph, ends)
+        is_short = (graph.length_m[ends.edge] <= _BRANCH_M) & (graph.degree[root] >= _JUNCTION)
+        if np.isfinite(within_m):
+            is_short &= ~pixels.are_road(graph.nodes[root], np.full(len(root), within_m))
+        is_inner = np.isin(ends.node, inner.node)
+        branches, others = _find_branches(graph, ends, np.flatnonzero(is_short), is_inner, pixels)
+        if len(branches) == 0:
+            return graph
+        graph = merge_chains(_replace_branches(graph, ends, branches, root[branches], others))
+
+
+def _roots(graph: RoadGraph, ends: DeadEnds) -> Ints:
+    """Return the node at which the edge of each dead end starts."""
+    return np.asarray(graph.ends[ends.edge].sum(axis=1) - ends.node)
+
+
 def _find_branches(
-    graph: RoadGraph, ends: DeadEnds, root: Ints, is_inner: Bools, pixels: RoadRaster
+    graph: RoadGraph, ends: DeadEnds, short: Ints, is_inner: Bools, pixels: RoadRaster
 ) -> tuple[Ints, Ints]:
-    """Return which dead ends are branches, and how many other edges each node has."""
-    is_short = graph.length_m[ends.edge] <= _BRANCH_M
-    short = np.flatnonzero(is_short & (graph.degree[root] >= _JUNCTION))
+    """Return which of the short dead ends are branches, and how many other edges each node has."""
+    root = _roots(graph, ends)
     # Rules 1 and 2: branches lie in the disc of road around their junction, or run into a corner.
     branches, beside = (
         short[_are_surrounded(graph, ends, short, pixels, part=1.0, radii=radii)]
@@ -189,8 +228,9 @@ def _replace_branches(
     is_fork = others[root] == 1
     forks, fork = np.unique(root[is_fork], return_inverse=True)
     steps = ends.place[branches[is_fork]] - graph.nodes[root[is_fork]]
-    heading = _fork_headings(graph, forks, ends.edge[branches], unit(_means(unit(steps), fork)))
-    ahead = np.maximum(np.sum(_means(steps, fork) * heading, axis=1), 0)
+    middle = unit(group_means(unit(steps), fork))
+    heading = _fork_headings(graph, forks, ends.edge[branches], middle)
+    ahead = np.maximum(np.sum(group_means(steps, fork) * heading, axis=1), 0)
     places = graph.nodes[forks] + ahead[:, None] * heading
     keep = np.ones(len(graph.lines), dtype=bool)
     keep[ends.edge[branches]] = False
@@ -215,11 +255,6 @@ def _fork_headings(graph: RoadGraph, forks: Ints, branches: Ints, middle: Floats
     edge, side = edge[order], side[order]
     is_long = graph.length_m[edge] >= _LEAST_BASE_M
     return np.where(is_long[:, None], headings(graph, edge, side == 0), middle)
-
-
-def _means(vectors: NDArray[np.float64], group: Ints) -> Floats:
-    counts = np.bincount(group)
-    return np.column_stack([np.bincount(group, weights=v) for v in vectors.T]) / counts[:, None]
 
 
 def _unbend_ends(graph: RoadGraph, ends: DeadEnds, pixels: RoadRaster) -> RoadGraph:

@@ -8,12 +8,13 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from roadseg.arrays import Bools, Floats, Ints
+from roadseg.roads.graph.groups import group_means, linked
 from roadseg.roads.tracing.mask_cleaning import NO_SIDES, Sides
 from roadseg.roads.tracing.thinning import thin
 
 _PAD_PX = 32  # Pixels of padding; roads up to twice as wide keep reaching the border.
 _RAGGED_PX = 2  # Pixels from the border at which the whole width of a road is seen.
-_WHOLE = 0.75  # A road that crosses the border has at least this part of its width there.
+_WHOLE = 0.9  # A road that crosses the border has at least this part of its width there.
 _THROUGH = 2  # Neighbours of a pixel inside a chain.
 
 
@@ -47,7 +48,7 @@ def skeletonise(mask: NDArray[np.generic]) -> Bools:
     border are first continued outside it: those up to 64 px wide there that, a quarter of that
     width from one of their sides, go on inwards for at least half of it and one pixel. Others run
     along the border; continuing them too would draw their skeleton out of the scene. Roads that
-    touch the border with less than 3/4 of the width that they have 2 px further in, by more than
+    touch the border with less than 9/10 of the width that they have 2 px further in, by more than
     one pixel, end before it but for a ragged edge; continuing this would draw their skeleton to
     one of their sides.
     """
@@ -83,16 +84,16 @@ def trace_paths(skeleton: NDArray[np.generic], *, goes_on: Sides = NO_SIDES) -> 
     is_junction = ((degree > _THROUGH) | in_block) & ~is_seam
     is_chain = (degree == _THROUGH) & ~in_block & ~is_seam
     # Pixels with two neighbours form chains. A closed ring has one of its pixels as its node.
-    chain = _components(pairs[is_chain[pairs].all(axis=1)], n)
+    chain = linked(pairs[is_chain[pairs].all(axis=1)], nodes=n)
     is_chain[_ring_starts(chain, is_chain, pairs)] = False
 
     # Touching pixels of a junction are one node, in their middle.
-    cluster = _components(pairs[is_junction[pairs].all(axis=1)], n)
+    cluster = linked(pairs[is_junction[pairs].all(axis=1)], nodes=n)
     node_pixels = np.flatnonzero(~is_chain)
     _, node_of = np.unique(cluster[node_pixels], return_inverse=True)
     node = np.full(n, -1)
     node[node_pixels] = node_of
-    nodes = _means(positions[node_pixels] + 0.5, node_of)
+    nodes = group_means(positions[node_pixels] + 0.5, node_of)
 
     ends, pixels, offsets = _join_paths(pairs, chain, is_chain, node)
     # Nodes follow the pixels in reverse, so that ~i, counted from the end, is node i.
@@ -188,10 +189,6 @@ def _on_sides(positions: Ints, shape: tuple[int, ...], sides: Sides) -> Bools:
     )
 
 
-def _components(pairs: Ints, n: int) -> Ints:
-    return csgraph.connected_components(_matrix(pairs, n), directed=False)[1].astype(np.int64)
-
-
 def _matrix(pairs: Ints, n: int) -> sparse.csr_array:
     ones = np.ones(len(pairs), dtype=np.int8)
     return sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
@@ -204,12 +201,6 @@ def _ring_starts(chain: Ints, is_chain: Bools, pairs: Ints) -> Ints:
     n_pixels = np.bincount(chain[is_chain], minlength=len(chain))
     pixels = np.flatnonzero(is_chain & (n_pairs == n_pixels)[chain])
     return pixels[np.unique(chain[pixels], return_index=True)[1]]
-
-
-def _means(positions: NDArray[np.floating], group: Ints) -> Floats:
-    counts = np.bincount(group)
-    sums = [np.bincount(group, weights=axis, minlength=len(counts)) for axis in positions.T]
-    return np.column_stack(sums) / counts[:, None]
 
 
 def _join_paths(pairs: Ints, chain: Ints, is_chain: Bools, node: Ints) -> tuple[Ints, Ints, Ints]:

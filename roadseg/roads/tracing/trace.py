@@ -44,7 +44,11 @@ from roadseg.roads.tracing.edge_statistics import (
     margin_px,
     sample_edges,
 )
-from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
+from roadseg.roads.tracing.end_repair import (
+    draw_out_ends,
+    straighten_ends,
+    straighten_forks,
+)
 from roadseg.roads.tracing.junctions import place_junctions
 from roadseg.roads.tracing.link_model import LinkModel, general_model
 from roadseg.roads.tracing.link_ways import ReadRoad, are_two_valued
@@ -217,7 +221,7 @@ class _Scene:
         Thinning ends a road half its width early and bends it into a corner, so gaps are looked
         for between ends that are repaired: straight and drawn out.
         """
-        border = self.border
+        border, graph = self.border, straighten_forks(graph, mask=self.mask)
         if self._max_gap_m > 0:
             # Straight links, which need no pixels, show at which dead ends links start at all.
             repaired = self._prune(self._repair_ends(graph, border))

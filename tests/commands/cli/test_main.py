@@ -142,6 +142,11 @@ def test_wrong_usage_exits_with_2(call, words):
         (["trian"], "Did you mean 'train'?"),
         (["evalute", "--json"], "Did you mean 'evaluate'?"),
         (["config", "shwo"], "Did you mean 'show'?"),
+        (["check"], "Did you mean 'config check'?"),
+        (["run", "roadseg.json"], "extra argument (roadseg.json); use --config roadseg.json"),
+        (["report", "my run"], "(my run); to choose a run folder, use --run 'my run'"),
+        (["status", "run", "all"], "(run all); to choose a run folder, use --run run"),
+        (["init", "images"], "use --images for images, and --labels for road labels"),
         (["train", "--flod", "1"], "Did you mean one of: '--fold'"),
     ],
     ids=" ".join,
@@ -212,7 +217,7 @@ def test_an_error_leaves_stdout_empty_with_json_too(fails):
 def test_init_finds_images_and_roads_by_itself(call, city):
     city.unlink()
     result = call("init")
-    assert (result.exit_code, "next: roadseg run\n" in result.stdout) == (0, True)
+    assert (result.exit_code, "next: roadseg run (--dry-run shows" in result.stdout) == (0, True)
     found = json.loads(city.read_text())
     assert (found["imagery"]["images"], found["labels"]["roads"]) == (["images"], ["roads"])
 

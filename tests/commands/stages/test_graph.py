@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import geopandas
 import numpy as np
 import pyogrio
@@ -138,9 +140,10 @@ def test_scenes_that_touch_are_also_one_network(tmp_path):
 def test_a_summary_says_how_well_roads_are_connected(tmp_path):
     summary = graph.run_images(Config(), two_halves(tmp_path), output=tmp_path)
     assert (summary.parts, summary.joined_parts) == (2, 1)
-    assert "2 connected parts, the largest" in str(summary)
-    assert "2 adjoining scenes form one network of 0.40 km in network.gpkg" in str(summary)
+    assert "2 adjoining scenes form one network: 0.40 km in network.gpkg" in str(summary)
     assert str(summary).endswith("1 connected part")
+    assert "2 connected parts, the largest" not in str(summary)
+    assert "2 connected parts, the largest" in str(replace(summary, joined=[], joined_parts=0))
 
 
 def test_a_scene_without_roads_has_no_connected_part(tmp_path):

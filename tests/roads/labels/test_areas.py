@@ -8,8 +8,9 @@ from affine import Affine
 from pyproj import CRS
 
 from roadseg.errors import ConfigError, DataError
+from roadseg.raster.extents import polygons_in
 from roadseg.raster.grid import Grid
-from roadseg.roads.labels.areas import area_on, polygons_in, read_area, read_areas
+from roadseg.roads.labels.areas import area_on, read_area, read_areas
 
 UTM = CRS.from_epsg(32611)
 GRID = Grid(UTM, Affine(1, 0, 660000, 0, -1, 4000000), 100, 100)

@@ -6,7 +6,7 @@ from affine import Affine
 from roadseg.raster.grid import LOCAL_CRS, Grid
 from roadseg.roads.graph.road_graph import RoadGraph, lines_from
 from roadseg.roads.tracing.coarse_mask import CoarseMask
-from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends
+from roadseg.roads.tracing.end_repair import draw_out_ends, straighten_ends, straighten_forks
 from roadseg.roads.tracing.skeletons import skeletonise, trace_paths
 
 GRID = Grid(LOCAL_CRS, Affine(0.5, 0, 0, 0, -0.5, 60), 120, 200)  # 100 m by 60 m
@@ -20,17 +20,19 @@ def straightened(*boxes):
 
 def straightened_shape(shape):
     """Trace a shape of road, and straighten its ends."""
+    graph, mask = traced(shape)
+    scene = {"mask": mask, "border": GRID.footprint_m.exterior, "border_m": 2.0}
+    return draw_out_ends(straighten_ends(graph, **scene), **scene)
+
+
+def traced(shape):
+    """Trace a shape of road; the graph, and the mask that it was traced on."""
     y, x = np.meshgrid(59.75 - np.arange(120) / 2, np.arange(200) / 2 + 0.25, indexing="ij")
     road = shapely.contains_xy(shape, x, y)
     paths = trace_paths(skeletonise(road))
     lines = lines_from(GRID.to_metric(paths.points), np.diff(paths.offsets))
-    scene = {
-        "mask": CoarseMask(GRID, np.packbits(road, axis=1)),
-        "border": GRID.footprint_m.exterior,
-        "border_m": 2.0,
-    }
     graph = RoadGraph(GRID.metric_crs, GRID.to_metric(paths.nodes), paths.ends, lines)
-    return draw_out_ends(straighten_ends(graph, **scene), **scene)
+    return graph, CoarseMask(GRID, np.packbits(road, axis=1))
 
 
 @pytest.mark.parametrize("width_m", [4, 12, 24])
@@ -90,3 +92,37 @@ def test_a_patch_no_longer_than_wide_is_no_road(length_m, expected):
 
 def test_nothing_stays_nothing():
     assert len(straightened().lines) == 0
+
+
+def forked_at_the_border(width_m):
+    """Trace a road that leaves the scene in the east, but for a bay in the middle of its mask."""
+    road = shapely.box(-1, 30 - width_m / 2, 101, 30 + width_m / 2)
+    return traced(road - shapely.Point(100, 30).buffer(width_m / 6))
+
+
+@pytest.mark.parametrize(("width_m", "ends"), [(12, 2), (15, 2), (20, 3)])
+def test_a_fork_at_the_border_becomes_one_end_unless_the_road_is_wide(width_m, ends):
+    graph, mask = forked_at_the_border(width_m)
+    assert (graph.degree == 1).sum() == 3
+    assert (straighten_forks(graph, mask=mask).degree == 1).sum() == ends
+
+
+def test_a_fork_at_the_border_becomes_an_end_in_the_middle_of_the_road():
+    graph, mask = forked_at_the_border(12)
+    found = straighten_forks(graph, mask=mask)
+    assert found.nodes[found.nodes[:, 0].argmax()] == pytest.approx([99, 30], abs=1.5)
+
+
+def test_ragged_edges_of_a_road_along_the_border_are_no_roads():
+    road = shapely.union_all(
+        [shapely.box(-1, 1, 101, 13), *(shapely.box(x, -1, x + 4, 4) for x in (20, 50, 80))]
+    )
+    graph, mask = traced(road)
+    assert (graph.degree == 3).sum() == 3
+    assert sorted(straighten_forks(graph, mask=mask).degree) == [1, 1]
+
+
+def test_a_side_road_near_the_border_stays():
+    road = shapely.box(-1, 20, 101, 30) | shapely.box(50, -1, 56, 21)
+    graph, mask = traced(road)
+    assert sorted(straighten_forks(graph, mask=mask).degree) == [1, 1, 1, 3]

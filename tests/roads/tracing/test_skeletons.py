@@ -54,7 +54,7 @@ def test_a_road_that_ends_in_the_scene_is_not_continued_to_the_border():
     assert (reached[:, 49].sum(), reached[:, :3].sum()) == (1, 0)
 
 
-@pytest.mark.parametrize(("touching", "reaches"), [(14, True), (13, False)])
+@pytest.mark.parametrize(("touching", "reaches"), [(17, True), (16, False)])
 def test_a_road_that_touches_the_border_with_part_of_its_width_is_not_continued(touching, reaches):
     mask = np.zeros((90, 90), dtype=bool)
     mask[1:, 20:40] = mask[0, 20 : 20 + touching] = True
