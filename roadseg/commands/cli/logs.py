@@ -112,9 +112,10 @@ def send_logs(ctx: click.Context) -> None:
     logging.basicConfig(handlers=[shown, *files], force=True)
     logging.getLogger("roadseg").setLevel(logging.DEBUG if options.log else level)
     logging.captureWarnings(capture=True)
-    # Warnings of libraries, most of them of their arithmetic, are shown with --verbose alone.
+    # Warnings of libraries, as of their arithmetic and caches, are shown with --verbose alone.
     of_libraries = logging.WARNING if level < logging.INFO else logging.CRITICAL
-    logging.getLogger("py.warnings").setLevel(of_libraries)
+    for name in ("py.warnings", "matplotlib"):
+        logging.getLogger(name).setLevel(of_libraries)
     # rasterio also raises what it logs.
     logging.getLogger("rasterio").setLevel(logging.CRITICAL)
     progress.draw(wished=options.log is None or level <= logging.INFO)

@@ -156,6 +156,12 @@ class FusedPlaces:
         self.is_part = True
         return {name: images[name] for names in groups[number - 1 :: count] for name in names}
 
+    def describe(self, images: Images) -> list[SceneToPredict]:
+        """Return the places that can be fused, without doing it."""
+        found = self._places(self.job.describe(images))
+        self.failed = self.job.failed
+        return [place.scene for place in found]
+
     def need(self, images: Images, *, force: bool) -> Need:
         """Return what predicting and fusing them takes, and raise what would stop it."""
         described = self.job.describe(images)

@@ -1,6 +1,8 @@
 import errno
 import json
+import logging
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import rasterio
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
+import roadseg
 from roadseg.commands.cli.command import json_text
 from roadseg.commands.cli.main import main
 from roadseg.errors import DataError
@@ -444,6 +447,7 @@ ENDINGS = pytest.mark.parametrize(
     [
         (signal.SIGINT, 130, "interrupted; run the same command to resume\n"),
         (signal.SIGTERM, 143, "terminated; run the same command to resume\n"),
+        (signal.SIGHUP, 129, ""),  # Nobody reads a terminal that is gone.
     ],
 )
 
@@ -639,11 +643,56 @@ def test_help_that_a_full_disk_does_not_take_ends_in_one_line(words):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_not_taken_by_files(tmp_path, closed):
+    (tmp_path / "roadseg.json").write_text("{}")
+    code = """
+import os
+from roadseg.commands.cli import command, main
+
+class Looks:
+    def run(*_, **__):
+        with open("opened", "w") as opened:
+            os.write(2, b"of a library")
+            opened.write(str(opened.fileno()))
+
+command.stage = lambda name: Looks
+main.main(["split"])
+"""
+    words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
+    done = subprocess.run(words, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert int((tmp_path / "opened").read_text()) > 2
+
+
+def test_a_working_folder_that_was_removed_is_told_in_one_line(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = 'rmdir "$PWD"; exec "$0" -m roadseg status'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable],  # noqa: S607
+        cwd=gone,
+        env=os.environ | {"PYTHONPATH": str(Path(roadseg.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = "Error: the working folder was removed; change to one that exists\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
 def test_a_log_file_that_cannot_be_written_is_told_once(tmp_path):
     words = [sys.executable, "-m", "roadseg", "--log", "no/a.txt", "config", "schema"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr == "Error: --log no/a.txt: cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize(("words", "shown"), [(["-v"], True), ([], False)])
+def test_what_libraries_warn_of_is_shown_with_verbose_alone(call, words, shown):
+    call(*words, "config", "schema")
+    for name in ("matplotlib.font_manager", "py.warnings"):
+        assert logging.getLogger(name).isEnabledFor(logging.WARNING) is shown
 
 
 def test_how_much_is_logged_can_be_said_before_and_after_the_command(call, city):
