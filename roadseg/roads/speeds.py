@@ -41,6 +41,8 @@ class SpeedBins:
     Attributes:
         edges: upper limits that rise from above 0, each inside the bin that it closes.
         unit: of the edges.
+        are_known: False for the bins of a network whose labels had one assumed speed: it votes
+            for this speed wherever there is road, which says nothing.
 
     Raises:
         ValueError: if there is no edge, there are more than 30, or they do not rise from above 0.
@@ -48,6 +50,7 @@ class SpeedBins:
 
     edges: tuple[float, ...]
     unit: BinUnit = "mph"
+    are_known: bool = True
 
     def __post_init__(self) -> None:
         """Check the edges."""

@@ -348,7 +348,7 @@ def _speeds(cover: Cover, stations: Stations, ridges: Ridges, stretches: Stretch
     offset_m = np.where(ridges.is_seen, np.nan_to_num(ridges.offset_m), np.nan)
     offset_m[(stretches.status >= NOT_SEEN)[of_station]] = np.nan
     bins = next((r.speed_bins for r in cover.rasters if r.speed_bins is not None), None)
-    if bins is None:
+    if bins is None or not bins.are_known:
         return speed_kph
     sums = np.zeros((len(stretches.first), bins.count))
     seen = np.zeros(len(stretches.first))

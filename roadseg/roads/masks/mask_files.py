@@ -90,7 +90,8 @@ def read_raster_key(path: Path) -> str | None:
 
 def bins_tags(bins: SpeedBins) -> dict[str, str]:
     """Return the tags with which a raster says what its speed bins are."""
-    return {_BINS_TAG: json.dumps({"edges": bins.edges, "unit": bins.unit})}
+    told = {"edges": bins.edges, "unit": bins.unit} | ({} if bins.are_known else {"known": False})
+    return {_BINS_TAG: json.dumps(told)}
 
 
 def bins_of(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
@@ -104,7 +105,8 @@ def bins_of(path: Path, tags: Mapping[str, str]) -> SpeedBins | None:
     try:
         values = parse_json(tags[_BINS_TAG])
         unit = next(unit for unit in get_args(BinUnit) if unit == values["unit"])
-        return SpeedBins(tuple(float(edge) for edge in values["edges"]), unit)
+        edges = tuple(float(edge) for edge in values["edges"])
+        return SpeedBins(edges, unit, are_known=bool(values.get("known", True)))
     except (ValueError, LookupError, TypeError, StopIteration) as error:
         raise DataError(
             f"{path}: the tag {_BINS_TAG} is not a list of speed bins: {tags[_BINS_TAG]}; expected "

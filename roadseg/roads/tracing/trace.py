@@ -118,7 +118,7 @@ def find_graph(
     The scene is read in blocks, once to thin its roads and once for what lies along its edges;
     memory grows with the block and with the graph, not with the scene. Edges have the attributes
     `inferred` (1 for a link across a gap), `confidence` (see `rate_edges`), `probability` and
-    `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for the default speed),
+    `min_probability` along them, `width_m`, `speed_kph`, `speed_known` (0 for an assumed speed),
     `highway`, the class of road that has such a speed, and `travel_time_s`.
 
     Args:
@@ -307,7 +307,7 @@ def measure_edges(
     bins = pixels.speed_bins
     statistics = add_up(parts, len(graph.lines), bins.count if bins else 0)
     speed_kph = _speeds(statistics, bins)
-    is_known = ~np.isnan(speed_kph)
+    is_known = ~np.isnan(speed_kph) & (bins is not None and bins.are_known)
     columns: dict[str, Array] = {
         "probability": statistics.probability,
         "min_probability": statistics.min_probability,
@@ -317,7 +317,7 @@ def measure_edges(
     }
     graph = replace(graph, attributes={**graph.attributes, **columns})
     default_kph = options.default_speed_mph * KPH_PER_MPH
-    return add_travel(graph, np.where(is_known, speed_kph, default_kph))
+    return add_travel(graph, np.where(np.isnan(speed_kph), default_kph, speed_kph))
 
 
 def rate_edges(

@@ -212,6 +212,20 @@ def test_a_scene_that_cannot_be_read_is_skipped_if_that_is_wished(tmp_path):
     assert (summary.scenes, list(summary.failed)) == (["good"], ["bad"])
 
 
+@pytest.mark.parametrize(("are_known", "highway"), [(True, "primary"), (False, "road")])
+def test_a_speed_that_was_assumed_for_all_labels_is_not_known(tmp_path, are_known, highway):
+    bins = SpeedBins((30.0, 60.0), are_known=are_known)
+    road = cross().astype(np.float32)[np.newaxis]
+    rows = [(0, np.concatenate([0 * road, road, 0 * road, road]), road[0] > -1)]
+    grid = Grid(CRS.from_epsg(32611), UTM, 400, 400)
+    write_probability(tmp_path / "a.tif", rows, grid, bins=bins, key="", tags={})
+    graph.run_images(Config(), [str(tmp_path / "a.tif")], output=tmp_path / "out")
+    found = read_gpkg(tmp_path / "out/a.gpkg").attributes
+    assert found["speed_kph"] == pytest.approx([45 * 1.609344] * 4)
+    assert found["speed_known"].tolist() == [are_known] * 4
+    assert set(found["highway"]) == {highway}
+
+
 def test_edges_say_what_the_raster_says_of_them(tmp_path):
     graph.run_images(Config(), [str(write(tmp_path / "a.tif", cross()))], output=tmp_path)
     found = read_gpkg(tmp_path / "a.gpkg").attributes

@@ -218,3 +218,23 @@ def test_what_an_earlier_plan_left_in_the_config_does_not_limit_the_validation(f
     train.run(limited, workspace, fold=0, force=True)
     facts = read_checkpoint_facts(workspace.checkpoint(0), "last")
     assert facts["validation_windows"] is None
+
+
+@pytest.mark.parametrize(
+    ("sources", "shares", "have_speeds"),
+    [
+        ({"default": 7}, {"20 to 30 mph": 0.1}, False),
+        ({"default": 7, "maxspeed": 1}, {"20 to 30 mph": 0.1}, True),
+        ({}, {"20 to 30 mph": 0.1, "30 to 40 mph": 0.0}, False),  # masks of roads alone
+        ({}, {"20 to 30 mph": 0.1, "30 to 40 mph": 0.1}, True),  # masks with speeds
+    ],
+)
+def test_a_checkpoint_says_whether_its_labels_had_speeds(finished, sources, shares, have_speeds):
+    config, workspace = finished
+    path = workspace.record("prepare")
+    record = json.loads(path.read_text())
+    record["summary"] |= {"roads_by_speed_source": sources, "pixel_share_by_speed_bin": shares}
+    path.write_text(json.dumps(record))
+    train.run(config, workspace, fold=1)
+    facts = read_checkpoint_facts(workspace.checkpoint(1), "best")
+    assert facts["labels_have_speeds"] == have_speeds

@@ -162,6 +162,8 @@ def test_without_labels_and_network_the_starter_maps_and_says_what_it_is(tmp_pat
     assert summary.measured is None
     graph = read_gpkg(tmp_path / "map/graphs/place_1001.gpkg")
     assert set(graph.attributes["model"]) == {"starter"}
+    assert set(graph.attributes["speed_known"]) == {0}
+    assert set(graph.attributes["highway"]) == {"road"}
 
 
 @pytest.mark.parametrize(("bands", "is_said"), [(3, False), (4, True)])

@@ -158,9 +158,10 @@ edges = st.lists(
 ).map(lambda found: tuple(sorted(found)))
 
 
-@given(edges, st.sampled_from(["mph", "km/h"]))
-def test_speed_bins_come_back_from_tags(edges, unit):
-    assert bins_of(PATH, bins_tags(SpeedBins(edges, unit))) == SpeedBins(edges, unit)
+@given(edges, st.sampled_from(["mph", "km/h"]), st.booleans())
+def test_speed_bins_come_back_from_tags(edges, unit, are_known):
+    bins = SpeedBins(edges, unit, are_known=are_known)
+    assert bins_of(PATH, bins_tags(bins)) == bins
 
 
 def test_tags_of_others_name_no_speed_bins():
